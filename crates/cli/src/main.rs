@@ -1,0 +1,3 @@
+//! The `linerate` command.
+
+fn main() {}

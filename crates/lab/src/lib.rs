@@ -1,0 +1,2 @@
+//! Measurement: traffic generator and analysing sink.
+#![forbid(unsafe_code)]

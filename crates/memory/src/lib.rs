@@ -1,0 +1,1 @@
+//! Packet memory: arenas, slots, frames, pools and rings.

@@ -1,0 +1,2 @@
+//! Header views and builders, checksums, flow keys and hashes.
+#![forbid(unsafe_code)]

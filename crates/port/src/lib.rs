@@ -1,0 +1,1 @@
+//! The port traits and one driver per kind of port.
