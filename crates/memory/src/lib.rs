@@ -1,1 +1,38 @@
 //! Packet memory: arenas, slots, frames, pools and rings.
+//!
+//! An [`Arena`] is one shared-memory region cut into equal buffers. A [`Slot`]
+//! is the eight bytes that name one packet in it, and the only thing that moves
+//! on rings and between elements; a [`Frame`] is a vector of slots. A
+//! [`PoolCache`] hands buffers out and takes them back for one worker, and the
+//! rings in [`ring`] carry slots between workers.
+//!
+//! # Ownership
+//!
+//! A slot is neither `Copy` nor `Clone` and cannot be forged in safe code, so
+//! whoever holds it owns its packet: `&Slot` reads the bytes, `&mut Slot`
+//! writes them, moving it hands the packet on. A slot that is dropped without
+//! being given back to a pool is a leak, not undefined behaviour, and shows in
+//! [`Arena::accounting`].
+//!
+//! # Safety of this crate
+//!
+//! Everything here is usable from `#![forbid(unsafe_code)]`. The unsafe
+//! constructors ([`Slot::from_raw`]) exist for port drivers that lend a buffer
+//! to the kernel and get its name back.
+
+mod arena;
+pub mod clock;
+mod error;
+mod frame;
+mod meta;
+mod pool;
+pub mod ring;
+mod slot;
+mod sync;
+
+pub use arena::{Accounting, Arena, ArenaOptions, PageKind, stride_for};
+pub use error::MemoryError;
+pub use frame::{FRAME_DEFAULT, FRAME_LIMIT, Frame};
+pub use meta::Meta;
+pub use pool::PoolCache;
+pub use slot::{RawSlot, Slot};

@@ -1,0 +1,278 @@
+//! Getting the memory: a sealed memfd on the best pages that can be had.
+
+use std::{
+    fmt, fs, io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    ptr::{self, NonNull},
+};
+
+use rustix::{
+    fs::{MemfdFlags, SealFlags},
+    mm::{Advice, MapFlags, ProtFlags},
+};
+
+use crate::error::MemoryError;
+
+/// What an arena's memory is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageKind {
+    /// Reserved 2 MiB pages.
+    Huge,
+    /// 2 MiB pages the kernel found by itself, at least for half of it.
+    Transparent,
+    /// 4 KiB pages.
+    Small,
+}
+
+impl fmt::Display for PageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PageKind::Huge => "2 MiB pages",
+            PageKind::Transparent => "transparent 2 MiB pages",
+            PageKind::Small => "4 KiB pages",
+        })
+    }
+}
+
+const HUGE: usize = 2 << 20;
+
+/// A mapped memfd, unmapped on drop.
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    kind: PageKind,
+    fd: OwnedFd,
+}
+
+impl Mapping {
+    /// Maps at least `size` bytes, all of them present, so that no later
+    /// access can fault or fail.
+    pub(crate) fn new(size: usize, huge: bool, node: Option<u32>) -> Result<Mapping, MemoryError> {
+        if huge && let Ok(mapping) = Mapping::with(size, true, true, node) {
+            return Ok(mapping);
+        }
+        check_available(size)?;
+        Mapping::with(size, false, huge, node)
+    }
+
+    fn with(
+        size: usize,
+        reserved: bool,
+        transparent: bool,
+        node: Option<u32>,
+    ) -> Result<Mapping, MemoryError> {
+        let fail = |step| {
+            move |errno: rustix::io::Errno| MemoryError::System { step, source: errno.into() }
+        };
+        let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        if reserved {
+            flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        }
+        let len = size.next_multiple_of(if reserved { HUGE } else { 4096 });
+        let fd = rustix::fs::memfd_create("linerate-arena", flags).map_err(fail("memfd_create"))?;
+        rustix::fs::ftruncate(&fd, len as u64).map_err(fail("ftruncate"))?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&fd, seals).map_err(fail("sealing"))?;
+
+        let start = map_aligned(&fd, len).map_err(fail("mmap"))?;
+        let mut mapping = Mapping { start, len, kind: PageKind::Small, fd };
+        if let Some(node) = node {
+            mapping.bind(node)?;
+        }
+        if transparent && !reserved {
+            // A hint: without transparent pages for shared memory it fails or
+            // does nothing, and `kind` below tells what came of it.
+            // SAFETY: the range is our own fresh mapping.
+            let _ =
+                unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
+        }
+        mapping.populate()?;
+        mapping.kind = if reserved { PageKind::Huge } else { mapping.inspect() };
+        Ok(mapping)
+    }
+
+    /// Makes all pages present. Kernels before 5.14 cannot: there the pages
+    /// come when first touched.
+    fn populate(&self) -> Result<(), MemoryError> {
+        // SAFETY: the range is our own mapping; populating does not change
+        // its contents.
+        let done = unsafe {
+            rustix::mm::madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite)
+        };
+        match done {
+            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
+            Err(errno) => Err(MemoryError::System { step: "populating", source: errno.into() }),
+        }
+    }
+
+    /// Takes the memory from one NUMA node.
+    fn bind(&self, node: u32) -> Result<(), MemoryError> {
+        let out_of_range = || MemoryError::Option {
+            option: "node",
+            value: node.into(),
+            reason: "this machine has no such NUMA node; see `lscpu`".into(),
+        };
+        if node >= 64 {
+            return Err(out_of_range());
+        }
+        let mask: libc::c_ulong = 1 << node;
+        // SAFETY: the range is our own mapping and the mask is one word, of
+        // which the kernel is told to read 64 bits (it subtracts one).
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.start.as_ptr(),
+                self.len,
+                libc::MPOL_BIND,
+                &raw const mask,
+                65 as libc::c_ulong,
+                0,
+            )
+        };
+        match done {
+            0 => Ok(()),
+            _ => match io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::EINVAL) => Err(out_of_range()),
+                // A kernel without NUMA has one node only.
+                error if error.raw_os_error() == Some(libc::ENOSYS) && node == 0 => Ok(()),
+                source => Err(MemoryError::System { step: "mbind", source }),
+            },
+        }
+    }
+
+    /// Looks up what the kernel mapped.
+    fn inspect(&self) -> PageKind {
+        let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let huge = huge_bytes_at(&smaps, self.start.as_ptr() as usize);
+        if huge >= self.len / 2 { PageKind::Transparent } else { PageKind::Small }
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn kind(&self) -> PageKind {
+        self.kind
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly what `map_aligned` left mapped, and
+        // nothing that points into it outlives the arena.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Maps the file at an address that is a multiple of 2 MiB, which both kinds
+/// of huge page need.
+fn map_aligned(fd: &OwnedFd, len: usize) -> rustix::io::Result<NonNull<u8>> {
+    let span = len.next_multiple_of(HUGE) + HUGE;
+    // SAFETY: a fresh reservation anywhere; then a mapping over a part of that
+    // reservation only; then the rest of it is unmapped. Nobody else knows any
+    // of these addresses.
+    unsafe {
+        let reserve = rustix::mm::mmap_anonymous(
+            ptr::null_mut(),
+            span,
+            ProtFlags::empty(),
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        )?;
+        let skip = (reserve as usize).next_multiple_of(HUGE) - reserve as usize;
+        let start = reserve.add(skip);
+        let mapped = rustix::mm::mmap(
+            start,
+            len,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::FIXED,
+            fd,
+            0,
+        );
+        if let Err(errno) = mapped {
+            let _ = rustix::mm::munmap(reserve, span);
+            return Err(errno);
+        }
+        if skip > 0 {
+            let _ = rustix::mm::munmap(reserve, skip);
+        }
+        let _ = rustix::mm::munmap(start.add(len), span - skip - len);
+        Ok(NonNull::new_unchecked(start.cast()))
+    }
+}
+
+/// Refuses what would drive the machine out of memory, before the kernel has
+/// to kill somebody.
+fn check_available(size: usize) -> Result<(), MemoryError> {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let Some(available) = available_bytes(&meminfo) else { return Ok(()) };
+    let limit = control_group_limit().map_or(available, |limit| limit.min(available));
+    if size as u64 > limit {
+        return Err(MemoryError::TooLarge { wanted: (size >> 20) as u64, available: limit >> 20 });
+    }
+    Ok(())
+}
+
+/// `MemAvailable` of `/proc/meminfo`, in bytes.
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+/// What the control group (version 2) we run in may still take, in bytes.
+fn control_group_limit() -> Option<u64> {
+    let group = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = group.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let read = |file: &str| -> Option<u64> {
+        fs::read_to_string(format!("/sys/fs/cgroup{path}/{file}")).ok()?.trim().parse().ok()
+    };
+    Some(read("memory.max")?.saturating_sub(read("memory.current")?))
+}
+
+/// Bytes in huge pages of the mapping that starts at `start`, from the text of
+/// `/proc/self/smaps`.
+fn huge_bytes_at(smaps: &str, start: usize) -> usize {
+    let header = format!("{start:x}-");
+    let mut lines = smaps.lines().skip_while(|line| !line.starts_with(&header));
+    lines
+        .find_map(|line| line.strip_prefix("ShmemPmdMapped:"))
+        .and_then(|value| value.trim().strip_suffix("kB")?.trim().parse::<usize>().ok())
+        .map_or(0, |kilobytes| kilobytes << 10)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_available_memory() {
+        let text = "MemTotal: 100 kB\nMemAvailable:   24000 kB\n";
+        assert_eq!(available_bytes(text), Some(24000 << 10));
+        assert_eq!(available_bytes("MemTotal: 1 kB"), None);
+        assert_eq!(available_bytes("MemAvailable: many kB"), None);
+    }
+
+    #[test]
+    fn finds_its_own_mapping_in_smaps() {
+        let text = "10000-20000 rw-s 0 00:01 7 /memfd:a\nShmemPmdMapped:  2048 kB\n\
+                    7f00200000-7f00400000 rw-s 0 00:01 8 /memfd:b\nRss: 4 kB\n\
+                    ShmemPmdMapped:    4096 kB\n";
+        assert_eq!(huge_bytes_at(text, 0x7f_0020_0000), 4096 << 10);
+        assert_eq!(huge_bytes_at(text, 0x1), 0);
+    }
+
+    #[test]
+    fn the_file_cannot_be_shrunk() {
+        let mapping = Mapping::new(1 << 20, false, None).unwrap();
+        assert_eq!(mapping.kind(), PageKind::Small);
+        assert_eq!(rustix::fs::ftruncate(mapping.fd(), 4096), Err(rustix::io::Errno::PERM));
+        assert_eq!(mapping.start().as_ptr() as usize % HUGE, 0);
+    }
+}

@@ -1,0 +1,527 @@
+//! The memory packets live in.
+//!
+//! An arena is one memfd, mapped once, sealed so that nobody who is handed it
+//! can shrink it under us: an array of [`Meta`], an array of share counts, and
+//! the buffers. All are found by index, never by pointer.
+
+mod map;
+mod numbers;
+#[cfg(debug_assertions)]
+mod track;
+
+use std::{
+    fmt,
+    os::fd::BorrowedFd,
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+    sync::{Arc, Mutex, Weak},
+};
+
+pub use self::map::PageKind;
+use self::{map::Mapping, numbers::Numbers};
+use crate::{
+    error::MemoryError,
+    frame::Frame,
+    meta::Meta,
+    pool::PoolCache,
+    ring::Mpmc,
+    slot::{SHARED, Slot},
+    sync,
+};
+
+/// How an arena is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArenaOptions {
+    /// Bytes of memory in all.
+    pub size: usize,
+    /// Bytes a buffer is to hold, headroom included. Rounded up to a stride
+    /// that spreads buffers over the cache's sets, see [`stride_for`].
+    pub buffer_size: usize,
+    /// Bytes kept free in front of a packet.
+    pub headroom: usize,
+    /// Whether to try for 2 MiB pages.
+    pub huge: bool,
+    /// NUMA node to take the memory from; the kernel's choice when `None`.
+    pub node: Option<u32>,
+}
+
+impl Default for ArenaOptions {
+    fn default() -> ArenaOptions {
+        ArenaOptions { size: 16 << 20, buffer_size: 2112, headroom: 128, huge: true, node: None }
+    }
+}
+
+/// Cache line size the layout is made for.
+const LINE: usize = 64;
+/// Smallest arena: a few buffers are always there.
+const SIZE_MIN: usize = 64 << 10;
+/// Largest buffer: offsets and lengths are 16 bits.
+const BUFFER_MAX: usize = 65_472;
+
+/// Distance between buffers that hold `buffer_size` bytes: an odd number of
+/// cache lines, so that the first lines of the packets, which every element
+/// touches, fall into all sets of the cache and not just a few of them.
+pub const fn stride_for(buffer_size: usize) -> usize {
+    (buffer_size.div_ceil(LINE) | 1) * LINE
+}
+
+/// One region of packet memory. Clones name the same region.
+#[derive(Clone)]
+pub struct Arena {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// First buffer.
+    buffers: NonNull<u8>,
+    /// Metadata of the first buffer.
+    meta: NonNull<Meta>,
+    /// Share count of the first buffer: holders of a shared buffer, else any
+    /// value.
+    shares: NonNull<AtomicU32>,
+    /// Buffer numbers are `tag + index`; `tag` has no bit of `mask` set.
+    tag: u32,
+    mask: u32,
+    stride: u32,
+    headroom: u16,
+    count: u32,
+    free: sync::Arc<Mpmc<u32>>,
+    /// Buffers in each worker's cache; gone caches leave with their `Arc`.
+    caches: Mutex<Vec<Weak<AtomicU32>>>,
+    mapping: Mapping,
+    numbers: Numbers,
+    #[cfg(debug_assertions)]
+    tracker: track::Tracker,
+}
+
+// SAFETY: the pointers lead into `mapping`, which lives as long; buffers and
+// metadata are reached only through a slot, which has one owner, share counts
+// are atomic.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// Where the buffers of an arena are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accounting {
+    /// Buffers there are.
+    pub total: usize,
+    /// Free, in the shared ring or a worker's cache.
+    pub free: usize,
+    /// Held by slots: in frames, rings, the kernel, or leaked.
+    pub held: usize,
+}
+
+impl ArenaOptions {
+    /// Makes the arena.
+    ///
+    /// # Errors
+    ///
+    /// When an option is out of range or the machine has not the memory.
+    pub fn create(&self) -> Result<Arena, MemoryError> {
+        let stride = stride_for(self.buffer_size);
+        let bad = |option, value: usize, reason: String| {
+            Err(MemoryError::Option { option, value: value as u64, reason })
+        };
+        if self.buffer_size < LINE || stride > BUFFER_MAX {
+            return bad("buffer_size", self.buffer_size, format!("choose {LINE} to {BUFFER_MAX}"));
+        }
+        if self.headroom >= self.buffer_size {
+            let reason = format!("must leave room in a buffer of {} bytes", self.buffer_size);
+            return bad("headroom", self.headroom, reason);
+        }
+        if self.size < SIZE_MIN {
+            return bad("size", self.size, format!("choose at least {} KiB", SIZE_MIN >> 10));
+        }
+        let mapping = Mapping::new(self.size, self.huge, self.node)?;
+
+        // [ metadata | share counts | to the next page | buffers ]: an upper
+        // estimate of the count first, then what really fits.
+        let per_buffer = stride + size_of::<Meta>() + size_of::<AtomicU32>();
+        let mut count = (mapping.len() / per_buffer).min(1 << 28);
+        let layout = |count: usize| {
+            let shares = count * size_of::<Meta>();
+            let buffers = (shares + count * size_of::<AtomicU32>()).next_multiple_of(4096);
+            (shares, buffers)
+        };
+        while layout(count).1 + count * stride > mapping.len() {
+            count -= 1;
+        }
+        let (shares, buffers) = layout(count);
+        let numbers = Numbers::reserve(count as u32)?;
+        let at = |offset: usize| {
+            // SAFETY: all three offsets lie inside the mapping.
+            unsafe { mapping.start().add(offset) }
+        };
+        let (tag, mask) = (numbers.tag(), numbers.mask());
+        let free = Mpmc::new(count);
+        let all: Vec<u32> = (0..count as u32).rev().map(|index| tag | index).collect();
+        free.push_slice(&all);
+        let inner = Inner {
+            meta: at(0).cast(),
+            shares: at(shares).cast(),
+            buffers: at(buffers),
+            tag,
+            mask,
+            stride: stride as u32,
+            headroom: self.headroom as u16,
+            count: count as u32,
+            free: sync::Arc::new(free),
+            caches: Mutex::default(),
+            numbers,
+            #[cfg(debug_assertions)]
+            tracker: track::Tracker::new(count),
+            mapping,
+        };
+        Ok(Arena { inner: Arc::new(inner) })
+    }
+}
+
+impl Arena {
+    /// Buffers in the arena.
+    pub fn count(&self) -> usize {
+        self.inner.count as usize
+    }
+
+    /// Bytes a buffer holds, headroom included; also the distance from one to
+    /// the next.
+    #[inline]
+    pub fn buffer_size(&self) -> usize {
+        self.inner.stride as usize
+    }
+
+    /// Bytes kept free in front of a new packet.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.inner.headroom as usize
+    }
+
+    /// Longest packet a buffer can hold behind the headroom.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.buffer_size() - self.headroom()
+    }
+
+    /// What kind of pages the arena got.
+    pub fn pages(&self) -> PageKind {
+        self.inner.mapping.kind()
+    }
+
+    /// Bytes of memory in all.
+    pub fn size(&self) -> usize {
+        self.inner.mapping.len()
+    }
+
+    /// The memfd behind the arena, for processes that are to map it too.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.inner.mapping.fd()
+    }
+
+    /// A worker's own way to the buffers, keeping up to `size` of them at hand
+    /// (at most an eighth of the arena).
+    pub fn cache(&self, size: usize) -> PoolCache {
+        let held = Arc::new(AtomicU32::new(0));
+        let mut caches = self.inner.caches.lock().expect("no panic while held");
+        caches.retain(|cache| cache.strong_count() > 0);
+        caches.push(Arc::downgrade(&held));
+        let size = size.min(self.count() / 8);
+        PoolCache::new(self.clone(), sync::Arc::clone(&self.inner.free), size, held)
+    }
+
+    /// Where the buffers are: exact when no worker runs, else a moment's
+    /// estimate.
+    pub fn accounting(&self) -> Accounting {
+        let caches = self.inner.caches.lock().expect("no panic while held");
+        let cached: usize = caches
+            .iter()
+            .filter_map(Weak::upgrade)
+            .map(|level| level.load(Ordering::Relaxed) as usize)
+            .sum();
+        let total = self.count();
+        let free = (self.inner.free.len() + cached).min(total);
+        Accounting { total, free, held: total - free }
+    }
+
+    /// The bytes of a packet.
+    ///
+    /// # Panics
+    ///
+    /// When the packet belongs to another arena.
+    #[inline]
+    pub fn packet(&self, slot: &Slot) -> &[u8] {
+        let index = self.index(slot);
+        // SAFETY: the slot's bytes lie inside its buffer (its invariant) and
+        // that inside the mapping. Nobody writes them while `slot` is
+        // borrowed: a writer needs `&mut` of the only slot, see `packet_mut`.
+        unsafe {
+            let start = self.buffer(index).add(slot.offset as usize);
+            std::slice::from_raw_parts(start.as_ptr(), slot.len())
+        }
+    }
+
+    /// The bytes of a packet, for writing; `None` when it is shared
+    /// ([`PoolCache::unshare`]) or belongs to another arena.
+    #[inline]
+    pub fn packet_mut<'a>(&'a self, slot: &'a mut Slot) -> Option<&'a mut [u8]> {
+        // One test: a flag and a foreign number alike show outside the mask.
+        let index = slot.buffer ^ self.inner.tag;
+        if index & !self.inner.mask != 0 {
+            return None;
+        }
+        self.track_used(slot.buffer);
+        // SAFETY: as in `packet`; the slot is borrowed mutably and not shared,
+        // so no other borrow of these bytes exists.
+        unsafe {
+            let start = self.buffer(index).add(slot.offset as usize);
+            Some(std::slice::from_raw_parts_mut(start.as_ptr(), slot.len()))
+        }
+    }
+
+    /// The packets of a frame one after the other, for writing, skipping those
+    /// `packet_mut` refuses.
+    #[inline]
+    pub fn packets_mut<'a>(
+        &'a self,
+        frame: &'a mut Frame,
+    ) -> impl Iterator<Item = &'a mut [u8]> + 'a {
+        frame.slots_mut().iter_mut().filter_map(|slot| self.packet_mut(slot))
+    }
+
+    /// The packets of a frame one after the other.
+    ///
+    /// # Panics
+    ///
+    /// When a packet belongs to another arena.
+    #[inline]
+    pub fn packets<'a>(&'a self, frame: &'a Frame) -> impl Iterator<Item = &'a [u8]> + 'a {
+        frame.slots().iter().map(|slot| self.packet(slot))
+    }
+
+    /// Makes the packet `length` bytes long, growing or cutting it at its end.
+    /// Returns `false`, changing nothing, when the buffer ends before that or
+    /// belongs to another arena. New bytes hold whatever was there.
+    #[inline]
+    pub fn resize(&self, slot: &mut Slot, length: usize) -> bool {
+        let fits = length <= self.buffer_size() - (slot.offset as usize).min(self.buffer_size());
+        if !fits || !self.owns(slot.buffer & !SHARED) {
+            return false;
+        }
+        slot.length = length as u16;
+        true
+    }
+
+    /// Moves an empty packet's start to `headroom` bytes into its buffer.
+    /// Returns `false`, changing nothing, when the packet is not empty, the
+    /// buffer is not that large or belongs to another arena.
+    #[inline]
+    pub fn reserve(&self, slot: &mut Slot, headroom: usize) -> bool {
+        let fits = slot.is_empty() && headroom <= self.buffer_size();
+        if !fits || !self.owns(slot.buffer & !SHARED) {
+            return false;
+        }
+        slot.offset = headroom as u16;
+        true
+    }
+
+    /// What is known about a packet.
+    ///
+    /// # Panics
+    ///
+    /// When the packet belongs to another arena.
+    #[inline]
+    pub fn meta(&self, slot: &Slot) -> &Meta {
+        let index = self.index(slot);
+        // SAFETY: the index is inside the array; writers need `&mut` of the
+        // only slot.
+        unsafe { self.inner.meta.add(index as usize).as_ref() }
+    }
+
+    /// What is known about a packet, for writing; `None` when it is shared or
+    /// belongs to another arena.
+    #[inline]
+    pub fn meta_mut<'a>(&'a self, slot: &'a mut Slot) -> Option<&'a mut Meta> {
+        let index = slot.buffer ^ self.inner.tag;
+        if index & !self.inner.mask != 0 {
+            return None;
+        }
+        self.track_used(slot.buffer);
+        // SAFETY: the index is inside the array, the slot is borrowed mutably
+        // and not shared.
+        Some(unsafe { self.inner.meta.add(index as usize).as_mut() })
+    }
+
+    /// Start of the region of all buffers and its length in bytes, for drivers
+    /// that register it with the kernel. Aligned to a page.
+    pub fn region(&self) -> (NonNull<u8>, usize) {
+        let used = self.count() * self.buffer_size();
+        (self.inner.buffers, used.next_multiple_of(4096).min(self.region_limit()))
+    }
+
+    /// Bytes from the first buffer to the end of the mapping.
+    fn region_limit(&self) -> usize {
+        let start = self.inner.buffers.as_ptr() as usize;
+        self.inner.mapping.start().as_ptr() as usize + self.size() - start
+    }
+
+    /// Offset of a packet's first byte in [`Arena::region`].
+    ///
+    /// # Panics
+    ///
+    /// When the packet belongs to another arena.
+    #[inline]
+    pub fn position(&self, slot: &Slot) -> usize {
+        self.index(slot) as usize * self.buffer_size() + slot.headroom()
+    }
+
+    /// The number of the buffer that covers `position` of [`Arena::region`],
+    /// and the offset inside it; `None` when no buffer does.
+    #[inline]
+    pub fn locate(&self, position: usize) -> Option<(u32, u16)> {
+        let index = position / self.buffer_size();
+        (index < self.count())
+            .then(|| (self.inner.tag | index as u32, (position % self.buffer_size()) as u16))
+    }
+
+    /// Whether a buffer number, without flags, is one of this arena's.
+    #[inline]
+    pub(crate) fn owns(&self, buffer: u32) -> bool {
+        (buffer ^ self.inner.tag) & !self.inner.mask == 0
+    }
+
+    #[inline]
+    pub(crate) fn tag(&self) -> u32 {
+        self.inner.tag
+    }
+
+    #[inline]
+    pub(crate) fn mask(&self) -> u32 {
+        self.inner.mask
+    }
+
+    /// The slot's buffer as an index. A slot of this arena's numbers can only
+    /// have been made from its free list, so the index is below `count`.
+    #[inline]
+    fn index(&self, slot: &Slot) -> u32 {
+        let buffer = slot.buffer & !SHARED;
+        let index = buffer ^ self.inner.tag;
+        if index & !self.inner.mask != 0 {
+            foreign(slot);
+        }
+        self.track_used(buffer);
+        index
+    }
+
+    /// # Safety
+    ///
+    /// `index` is below `count`.
+    #[inline]
+    unsafe fn buffer(&self, index: u32) -> NonNull<u8> {
+        // SAFETY: by the contract, inside the mapping.
+        unsafe { self.inner.buffers.add(index as usize * self.inner.stride as usize) }
+    }
+
+    pub(crate) fn share(&self, slot: &mut Slot) -> Option<Slot> {
+        let buffer = slot.buffer & !SHARED;
+        if !self.owns(buffer) {
+            return None;
+        }
+        let count = self.share_count(buffer);
+        if slot.is_shared() {
+            // Relaxed: we hold one share, so the count cannot reach zero.
+            let more = |holders: u32| holders.checked_add(1);
+            count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        } else {
+            count.store(2, Ordering::Relaxed);
+            slot.buffer |= SHARED;
+        }
+        Some(Slot { buffer: slot.buffer, offset: slot.offset, length: slot.length })
+    }
+
+    /// Gives up one share; `true` when it was the last.
+    pub(crate) fn release_share(&self, buffer: u32) -> bool {
+        // AcqRel: our reads happen before the last holder's reuse.
+        self.share_count(buffer).fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Makes the slot the only one again when all other holders have gone.
+    pub(crate) fn reclaim_share(&self, slot: &mut Slot) -> bool {
+        let buffer = slot.buffer & !SHARED;
+        // Acquire: pairs with the other holders' releases.
+        let last = self.owns(buffer) && self.share_count(buffer).load(Ordering::Acquire) == 1;
+        if last {
+            slot.buffer = buffer;
+        }
+        last
+    }
+
+    fn share_count(&self, buffer: u32) -> &AtomicU32 {
+        // SAFETY: the callers checked that the buffer is ours.
+        unsafe { self.inner.shares.add((buffer ^ self.inner.tag) as usize).as_ref() }
+    }
+
+    /// Copies a packet, its place in the buffer and its metadata.
+    pub(crate) fn copy_whole(&self, from: &Slot, to: &mut Slot) {
+        to.offset = from.offset;
+        to.length = from.length;
+        let meta = *self.meta(from);
+        if let Some(bytes) = self.packet_mut(to) {
+            bytes.copy_from_slice(self.packet(from));
+        }
+        if let Some(to) = self.meta_mut(to) {
+            *to = meta;
+        }
+    }
+
+    #[cfg(debug_assertions)]
+    pub(crate) fn track_taken(&self, words: &[u32]) {
+        words.iter().for_each(|word| self.inner.tracker.taken(word ^ self.inner.tag));
+    }
+
+    #[cfg(debug_assertions)]
+    pub(crate) fn track_given(&self, words: &[u32]) {
+        words.iter().for_each(|word| self.inner.tracker.given(word ^ self.inner.tag));
+    }
+
+    #[cfg(debug_assertions)]
+    fn track_used(&self, buffer: u32) {
+        self.inner.tracker.used(buffer ^ self.inner.tag);
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    pub(crate) fn track_taken(&self, _: &[u32]) {}
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    pub(crate) fn track_given(&self, _: &[u32]) {}
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    fn track_used(&self, _: u32) {}
+}
+
+#[cold]
+#[inline(never)]
+fn foreign(slot: &Slot) -> ! {
+    panic!("{slot:?} belongs to another arena");
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Buffers still held are named by slots somewhere: their numbers must
+        // not come to mean another arena's.
+        if self.free.len() == self.count as usize {
+            self.numbers.release();
+        }
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena")
+            .field("buffers", &self.count())
+            .field("buffer_size", &self.buffer_size())
+            .field("pages", &self.pages())
+            .finish_non_exhaustive()
+    }
+}

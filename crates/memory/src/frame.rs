@@ -1,0 +1,208 @@
+//! A vector of packets: what ports fill and elements process.
+
+use std::{fmt, mem::MaybeUninit, ptr};
+
+use crate::slot::Slot;
+
+/// Packets a frame holds unless told otherwise.
+pub const FRAME_DEFAULT: usize = 256;
+/// Most packets a frame can be made to hold.
+pub const FRAME_LIMIT: usize = 2048;
+
+/// A vector of slots whose limit is fixed when it is made and which never
+/// allocates after that.
+///
+/// Dropping a frame does not give its packets back: hand them to
+/// [`PoolCache::give`](crate::PoolCache::give) first.
+pub struct Frame {
+    /// `slots[..len]` are initialised.
+    slots: Box<[MaybeUninit<Slot>]>,
+    len: usize,
+}
+
+impl Frame {
+    /// An empty frame for at most `limit` packets.
+    ///
+    /// # Panics
+    ///
+    /// When `limit` is not in 1..=[`FRAME_LIMIT`].
+    pub fn new(limit: usize) -> Frame {
+        assert!((1..=FRAME_LIMIT).contains(&limit), "frame limit {limit} not in 1..={FRAME_LIMIT}");
+        Frame { slots: Box::new_uninit_slice(limit), len: 0 }
+    }
+
+    /// Packets in the frame.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no packet.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Most packets the frame can hold.
+    #[inline]
+    pub fn limit(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Packets that can still be added.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.slots.len() - self.len
+    }
+
+    /// Sum of the packets' lengths in bytes. Vectorised: under half a cycle
+    /// per packet.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.slots().iter().map(|slot| u64::from(slot.length)).sum()
+    }
+
+    /// The packets, oldest first.
+    #[inline]
+    pub fn slots(&self) -> &[Slot] {
+        // SAFETY: the first `len` elements are initialised, by the invariant
+        // of the field.
+        unsafe { std::slice::from_raw_parts(self.slots.as_ptr().cast(), self.len) }
+    }
+
+    /// The packets, oldest first, for change in place.
+    #[inline]
+    pub fn slots_mut(&mut self) -> &mut [Slot] {
+        // SAFETY: as in `slots`, and `&mut self` makes the borrow unique.
+        unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().cast(), self.len) }
+    }
+
+    /// Adds a packet at the end; a full frame gives it back.
+    #[inline]
+    pub fn push(&mut self, slot: Slot) -> Result<(), Slot> {
+        match self.slots.get_mut(self.len) {
+            Some(free) => {
+                free.write(slot);
+                self.len += 1;
+                Ok(())
+            }
+            None => Err(slot),
+        }
+    }
+
+    /// Takes the last packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Slot> {
+        self.len = self.len.checked_sub(1)?;
+        // SAFETY: the element was in `..len` and is now outside it, so it is
+        // read out exactly once.
+        Some(unsafe { self.slots[self.len].assume_init_read() })
+    }
+
+    /// Moves packets from the front of `from` to the end of this frame, as
+    /// many as fit and at most `count`. Returns how many.
+    #[inline]
+    pub fn append(&mut self, from: &mut Frame, count: usize) -> usize {
+        let count = count.min(from.len).min(self.room());
+        // SAFETY: `count` elements of `from` are initialised and `count` free
+        // ones exist behind our `len`; two frames never overlap. Ownership
+        // moves: `take_front` forgets them in `from`.
+        unsafe {
+            ptr::copy_nonoverlapping(from.as_ptr(), self.spare().as_mut_ptr().cast(), count);
+            self.grow(count);
+            from.forget_front(count);
+        }
+        count
+    }
+
+    /// Pointer to the first packet, for copies out by rings and pools.
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *const Slot {
+        self.slots.as_ptr().cast()
+    }
+
+    /// The free part behind the packets.
+    #[inline]
+    pub(crate) fn spare(&mut self) -> &mut [MaybeUninit<Slot>] {
+        // SAFETY: `len` never exceeds the length of the box.
+        unsafe { self.slots.get_unchecked_mut(self.len..) }
+    }
+
+    /// Counts `count` packets in that were written to [`Frame::spare`].
+    ///
+    /// # Safety
+    ///
+    /// The first `count` elements of `spare` must be initialised.
+    #[inline]
+    pub(crate) unsafe fn grow(&mut self, count: usize) {
+        debug_assert!(count <= self.room());
+        self.len += count;
+    }
+
+    /// Removes the first `count` packets without giving them back; the rest
+    /// moves to the front.
+    ///
+    /// # Safety
+    ///
+    /// `count <= len`, and ownership of those slots has been moved elsewhere.
+    #[inline]
+    pub(crate) unsafe fn forget_front(&mut self, count: usize) {
+        debug_assert!(count <= self.len);
+        let rest = self.len - count;
+        if rest > 0 && count > 0 {
+            let base = self.slots.as_mut_ptr();
+            // SAFETY: both ranges lie in `..len`; `copy` allows overlap.
+            unsafe { ptr::copy(base.add(count), base, rest) };
+        }
+        self.len = rest;
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.slots()).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn slot(n: u32) -> Slot {
+        Slot { buffer: n, offset: 0, length: n as u16 }
+    }
+
+    fn names(frame: &Frame) -> Vec<u32> {
+        frame.slots().iter().map(|s| s.buffer).collect()
+    }
+
+    #[test]
+    fn keeps_order_and_limit() {
+        let mut f = Frame::new(3);
+        for n in 0..3 {
+            f.push(slot(n)).unwrap();
+        }
+        assert_eq!(f.push(slot(9)).unwrap_err().buffer, 9);
+        assert_eq!(names(&f), [0, 1, 2]);
+        assert_eq!(f.bytes(), 3);
+        assert_eq!(f.pop().unwrap().buffer, 2);
+    }
+
+    #[test]
+    fn append_moves_what_fits_from_the_front() {
+        let (mut a, mut b) = (Frame::new(4), Frame::new(8));
+        for n in 0..6 {
+            b.push(slot(n)).unwrap();
+        }
+        assert_eq!(a.append(&mut b, 1), 1);
+        assert_eq!(a.append(&mut b, 99), 3);
+        assert_eq!((names(&a), names(&b)), (vec![0, 1, 2, 3], vec![4, 5]));
+        assert_eq!(a.append(&mut b, 1), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "frame limit 0")]
+    fn a_limit_of_zero_is_refused() {
+        let _ = Frame::new(0);
+    }
+}

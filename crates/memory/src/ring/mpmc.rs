@@ -1,0 +1,264 @@
+//! The multi-producer multi-consumer ring.
+//!
+//! Each side has two positions: `claim` is moved by compare-and-swap to
+//! reserve a range of cells for one caller, `done` follows when the cells have
+//! been written (or read), in the order of the claims. A burst costs one
+//! compare-and-swap whatever its length. The scheme is that of the BSD
+//! `buf_ring` and of DPDK's `rte_ring` (its programmer's guide, "Ring
+//! Library").
+//!
+//! Claiming is lock-free; publishing is ordered, so a thread that is
+//! descheduled between the two delays the others' publication. They spin for a
+//! moment and then yield the processor to it. A thread that *dies* there would
+//! stop them for good: share this ring between the threads of one process, and
+//! give every other process rings of its own ([`spsc`](super::spsc)).
+
+use std::{fmt, mem::MaybeUninit, ptr};
+
+use crossbeam_utils::CachePadded;
+
+use super::{capacity_for, cells::Cells};
+use crate::{
+    frame::Frame,
+    slot::Slot,
+    sync::{AtomicU32, Ordering, spin_loop, yield_now},
+};
+
+/// Times to look again before yielding to a thread that has claimed and not
+/// published: about a microsecond, far above the copy of the largest burst.
+#[cfg(not(loom))]
+const SPINS: u32 = 256;
+#[cfg(loom)]
+const SPINS: u32 = 0;
+
+/// The two positions of one side.
+struct Side {
+    /// End of what has been claimed. Moved by compare-and-swap.
+    claim: AtomicU32,
+    /// End of what is done. Stored with `Release` by the owner of the range
+    /// that starts here; loaded with `Acquire` by the other side, whose cells
+    /// those become.
+    done: AtomicU32,
+}
+
+/// A bounded queue that any number of threads may push to and pop from.
+pub struct Mpmc<T> {
+    producers: CachePadded<Side>,
+    consumers: CachePadded<Side>,
+    cells: Cells<T>,
+}
+
+impl<T: Send> Mpmc<T> {
+    /// A ring for at least `capacity` elements (rounded up to a power of two).
+    ///
+    /// # Panics
+    ///
+    /// When `capacity` is zero or above [`RING_LIMIT`](super::RING_LIMIT).
+    pub fn new(capacity: usize) -> Mpmc<T> {
+        let side = || CachePadded::new(Side { claim: AtomicU32::new(0), done: AtomicU32::new(0) });
+        Mpmc { producers: side(), consumers: side(), cells: Cells::new(capacity_for(capacity)) }
+    }
+
+    /// Elements the ring can hold.
+    pub fn capacity(&self) -> usize {
+        self.cells.capacity() as usize
+    }
+
+    /// Elements in the ring: exact when nobody else uses it, else a moment's
+    /// estimate.
+    pub fn len(&self) -> usize {
+        let head = self.consumers.done.load(Ordering::Acquire);
+        let tail = self.producers.done.load(Ordering::Acquire);
+        (tail.wrapping_sub(head) as usize).min(self.capacity())
+    }
+
+    /// Whether nothing is ready.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds one element; a full ring gives it back.
+    #[inline]
+    pub fn push(&self, element: T) -> Result<(), T> {
+        let element = std::mem::ManuallyDrop::new(element);
+        // SAFETY: one element is readable; it counts as moved when taken and
+        // is recovered when not.
+        unsafe {
+            match self.push_raw(&raw const *element, 1) {
+                0 => Err(std::mem::ManuallyDrop::into_inner(element)),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// Adds as many elements as fit, oldest first, and returns how many. They
+    /// stay together in the ring.
+    #[inline]
+    pub fn push_slice(&self, elements: &[T]) -> usize
+    where
+        T: Copy,
+    {
+        // SAFETY: the slice is readable and its elements are copies.
+        unsafe { self.push_raw(elements.as_ptr(), elements.len()) }
+    }
+
+    /// Takes the oldest element.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        let mut element = MaybeUninit::uninit();
+        // SAFETY: `element` has room for one; it is initialised when one was
+        // taken.
+        unsafe {
+            match self.pop_raw(element.as_mut_ptr(), 1) {
+                0 => None,
+                _ => Some(element.assume_init()),
+            }
+        }
+    }
+
+    /// Takes up to `to.len()` elements, oldest first, and returns how many;
+    /// the front of `to` is overwritten.
+    #[inline]
+    pub fn pop_slice(&self, to: &mut [T]) -> usize
+    where
+        T: Copy,
+    {
+        // SAFETY: the slice is writable, and `Copy` types need no drop of what
+        // is overwritten.
+        unsafe { self.pop_raw(to.as_mut_ptr(), to.len()) }
+    }
+
+    /// # Safety
+    ///
+    /// `from` is valid for `count` reads. The returned number of elements has
+    /// been moved out of it.
+    #[inline]
+    unsafe fn push_raw(&self, from: *const T, count: usize) -> usize {
+        let capacity = self.cells.capacity();
+        let Some((start, count)) = claim(&self.producers, &self.consumers, capacity, count) else {
+            return 0;
+        };
+        // SAFETY: the claim made `start..start + count` ours, and the
+        // consumers' `done` (Acquire in `claim`) has passed what they held.
+        unsafe { self.cells.write(start, from, count) };
+        publish(&self.producers, start, count);
+        count as usize
+    }
+
+    /// # Safety
+    ///
+    /// `to` is valid for `count` writes. The returned number of elements is
+    /// initialised there.
+    #[inline]
+    unsafe fn pop_raw(&self, to: *mut T, count: usize) -> usize {
+        let Some((start, count)) = claim(&self.consumers, &self.producers, 0, count) else {
+            return 0;
+        };
+        // SAFETY: the claim made `start..start + count` ours, and the
+        // producers' `done` (Acquire in `claim`) has published them.
+        unsafe { self.cells.read(start, to, count) };
+        publish(&self.consumers, start, count);
+        count as usize
+    }
+}
+
+impl Mpmc<Slot> {
+    /// Moves packets from the front of `frame` to the ring, as many as fit.
+    /// Returns how many.
+    #[inline]
+    pub fn push_frame(&self, frame: &mut Frame) -> usize {
+        // SAFETY: the frame's slots are readable, and those taken are
+        // forgotten in the frame, so that each keeps one owner.
+        unsafe {
+            let taken = self.push_raw(frame.as_ptr(), frame.len());
+            frame.forget_front(taken);
+            taken
+        }
+    }
+
+    /// Moves up to `count` packets from the ring to the end of `frame`, as
+    /// many as are ready and fit. Returns how many.
+    #[inline]
+    pub fn pop_frame(&self, frame: &mut Frame, count: usize) -> usize {
+        let room = frame.spare();
+        let count = count.min(room.len());
+        let to: *mut Slot = ptr::from_mut(room).cast();
+        // SAFETY: `count` elements are free behind the frame's end, and as
+        // many as were taken are initialised there.
+        unsafe {
+            let taken = self.pop_raw(to, count);
+            frame.grow(taken);
+            taken
+        }
+    }
+}
+
+/// Reserves up to `count` positions of `side`, which may run `ahead` positions
+/// ahead of `other`'s `done`: the capacity for producers, 0 for consumers.
+#[inline(always)]
+fn claim(side: &Side, other: &Side, ahead: u32, count: usize) -> Option<(u32, u32)> {
+    let count = count.min(super::RING_LIMIT) as u32;
+    // Acquire here and AcqRel below: the load of `other.done` must not be
+    // older than the one that justified this position, or the difference
+    // would wrap.
+    let mut start = side.claim.load(Ordering::Acquire);
+    loop {
+        let limit = other.done.load(Ordering::Acquire).wrapping_add(ahead);
+        let count = count.min(limit.wrapping_sub(start));
+        if count == 0 {
+            return None;
+        }
+        match side.claim.compare_exchange_weak(
+            start,
+            start.wrapping_add(count),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => return Some((start, count)),
+            Err(now) => start = now,
+        }
+    }
+}
+
+/// Makes a claimed range, now done, visible to the other side, after all
+/// earlier ranges.
+#[inline(always)]
+fn publish(side: &Side, start: u32, count: u32) {
+    let mut spins = 0;
+    // Acquire: chains the earlier ranges' writes to our Release below.
+    while side.done.load(Ordering::Acquire) != start {
+        if spins < SPINS {
+            spins += 1;
+            spin_loop();
+        } else {
+            yield_now();
+        }
+    }
+    side.done.store(start.wrapping_add(count), Ordering::Release);
+}
+
+impl<T> Drop for Mpmc<T> {
+    fn drop(&mut self) {
+        if !std::mem::needs_drop::<T>() {
+            return;
+        }
+        let mut head = self.consumers.done.load(Ordering::Relaxed);
+        let tail = self.producers.done.load(Ordering::Relaxed);
+        while head != tail {
+            let mut element = MaybeUninit::<T>::uninit();
+            // SAFETY: `&mut self` means nobody holds a claim, so `head..tail`
+            // hold elements; each is read once and dropped once.
+            unsafe {
+                self.cells.read(head, element.as_mut_ptr(), 1);
+                element.assume_init_drop();
+            }
+            head = head.wrapping_add(1);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Mpmc<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mpmc").field("capacity", &self.cells.capacity()).finish_non_exhaustive()
+    }
+}

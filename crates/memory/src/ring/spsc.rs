@@ -1,0 +1,280 @@
+//! The single-producer single-consumer ring.
+//!
+//! Lamport's ring with each side keeping a copy of the other's position, so
+//! that the shared cache line is read only when the copy says full or empty
+//! (Giacomoni et al., "FastForward", PPoPP 2008; the cached index as in
+//! Morrison's and rigtorp's queues).
+
+use std::{fmt, mem::MaybeUninit, ptr};
+
+use crossbeam_utils::CachePadded;
+
+use super::{capacity_for, cells::Cells};
+use crate::{
+    frame::Frame,
+    slot::Slot,
+    sync::{Arc, AtomicU32, Ordering},
+};
+
+/// What both ends share. Positions run freely and wrap at 2^32.
+struct Shared<T> {
+    /// Next position to be written. Stored by the producer with `Release`
+    /// after its cells, loaded by the consumer with `Acquire` before reading
+    /// them.
+    tail: CachePadded<AtomicU32>,
+    /// Next position to be read. Stored by the consumer with `Release` after
+    /// its reads, loaded by the producer with `Acquire` before overwriting.
+    head: CachePadded<AtomicU32>,
+    cells: Cells<T>,
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        if !std::mem::needs_drop::<T>() {
+            return;
+        }
+        let (mut head, tail) =
+            (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));
+        while head != tail {
+            let mut element = MaybeUninit::<T>::uninit();
+            // SAFETY: both ends are gone, so `head..tail` are ours alone and
+            // hold elements; each is read once and dropped once.
+            unsafe {
+                self.cells.read(head, element.as_mut_ptr(), 1);
+                element.assume_init_drop();
+            }
+            head = head.wrapping_add(1);
+        }
+    }
+}
+
+/// A ring for at least `capacity` elements (rounded up to a power of two).
+///
+/// ```
+/// let (mut producer, mut consumer) = linerate_memory::ring::spsc(4);
+/// assert_eq!(producer.push(1), Ok(()));
+/// assert_eq!(consumer.pop(), Some(1));
+/// ```
+///
+/// # Panics
+///
+/// When `capacity` is zero or above [`RING_LIMIT`](super::RING_LIMIT).
+pub fn spsc<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    let shared = Arc::new(Shared {
+        tail: CachePadded::new(AtomicU32::new(0)),
+        head: CachePadded::new(AtomicU32::new(0)),
+        cells: Cells::new(capacity_for(capacity)),
+    });
+    (
+        Producer { shared: Arc::clone(&shared), tail: 0, head: 0 },
+        Consumer { shared, head: 0, tail: 0 },
+    )
+}
+
+/// The writing end.
+pub struct Producer<T> {
+    shared: Arc<Shared<T>>,
+    /// Our own position.
+    tail: u32,
+    /// The consumer's position when we last looked; never ahead of it.
+    head: u32,
+}
+
+/// The reading end.
+pub struct Consumer<T> {
+    shared: Arc<Shared<T>>,
+    /// Our own position.
+    head: u32,
+    /// The producer's position when we last looked; never ahead of it.
+    tail: u32,
+}
+
+impl<T: Send> Producer<T> {
+    /// Elements the ring can hold.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.shared.cells.capacity() as usize
+    }
+
+    /// Elements in the ring, as far as the consumer has told.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tail.wrapping_sub(self.shared.head.load(Ordering::Relaxed)) as usize
+    }
+
+    /// Whether the consumer has taken everything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the other end is gone.
+    #[inline]
+    pub fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
+    }
+
+    /// Adds one element; a full ring gives it back.
+    #[inline]
+    pub fn push(&mut self, element: T) -> Result<(), T> {
+        let element = std::mem::ManuallyDrop::new(element);
+        // SAFETY: one element is readable; it counts as moved when taken and
+        // is recovered when not.
+        unsafe {
+            match self.push_raw(&raw const *element, 1) {
+                0 => Err(std::mem::ManuallyDrop::into_inner(element)),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// Adds as many elements as fit, oldest first, and returns how many.
+    #[inline]
+    pub fn push_slice(&mut self, elements: &[T]) -> usize
+    where
+        T: Copy,
+    {
+        // SAFETY: the slice is readable and its elements are copies.
+        unsafe { self.push_raw(elements.as_ptr(), elements.len()) }
+    }
+
+    /// # Safety
+    ///
+    /// `from` is valid for `count` reads. The returned number of elements has
+    /// been moved out of it.
+    #[inline]
+    unsafe fn push_raw(&mut self, from: *const T, count: usize) -> usize {
+        let capacity = self.shared.cells.capacity();
+        let count = count.min(capacity as usize) as u32;
+        let mut free = capacity - self.tail.wrapping_sub(self.head);
+        if free < count {
+            self.head = self.shared.head.load(Ordering::Acquire);
+            free = capacity - self.tail.wrapping_sub(self.head);
+        }
+        let count = count.min(free);
+        // SAFETY: the positions `tail..tail + count` are behind the consumer
+        // by the check above, and only we write.
+        unsafe { self.shared.cells.write(self.tail, from, count) };
+        self.tail = self.tail.wrapping_add(count);
+        self.shared.tail.store(self.tail, Ordering::Release);
+        count as usize
+    }
+}
+
+impl Producer<Slot> {
+    /// Moves packets from the front of `frame` to the ring, as many as fit.
+    /// Returns how many.
+    #[inline]
+    pub fn push_frame(&mut self, frame: &mut Frame) -> usize {
+        // SAFETY: the frame's slots are readable, and those taken are
+        // forgotten in the frame, so that each keeps one owner.
+        unsafe {
+            let taken = self.push_raw(frame.as_ptr(), frame.len());
+            frame.forget_front(taken);
+            taken
+        }
+    }
+}
+
+impl<T: Send> Consumer<T> {
+    /// Elements the ring can hold.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.shared.cells.capacity() as usize
+    }
+
+    /// Elements ready to be taken.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.shared.tail.load(Ordering::Relaxed).wrapping_sub(self.head) as usize
+    }
+
+    /// Whether nothing is ready.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the other end is gone. Elements may still be in the ring.
+    #[inline]
+    pub fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
+    }
+
+    /// Takes the oldest element.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        let mut element = MaybeUninit::uninit();
+        // SAFETY: `element` has room for one; it is initialised when one was
+        // taken.
+        unsafe {
+            match self.pop_raw(element.as_mut_ptr(), 1) {
+                0 => None,
+                _ => Some(element.assume_init()),
+            }
+        }
+    }
+
+    /// Takes up to `to.len()` elements, oldest first, and returns how many;
+    /// the front of `to` is overwritten.
+    #[inline]
+    pub fn pop_slice(&mut self, to: &mut [T]) -> usize
+    where
+        T: Copy,
+    {
+        // SAFETY: the slice is writable, and `Copy` types need no drop of what
+        // is overwritten.
+        unsafe { self.pop_raw(to.as_mut_ptr(), to.len()) }
+    }
+
+    /// # Safety
+    ///
+    /// `to` is valid for `count` writes. The returned number of elements is
+    /// initialised there.
+    #[inline]
+    unsafe fn pop_raw(&mut self, to: *mut T, count: usize) -> usize {
+        let count = count.min(self.shared.cells.capacity() as usize) as u32;
+        let mut ready = self.tail.wrapping_sub(self.head);
+        if ready < count {
+            self.tail = self.shared.tail.load(Ordering::Acquire);
+            ready = self.tail.wrapping_sub(self.head);
+        }
+        let count = count.min(ready);
+        // SAFETY: the positions `head..head + count` were published by the
+        // producer (Acquire above, now or earlier), and only we read.
+        unsafe { self.shared.cells.read(self.head, to, count) };
+        self.head = self.head.wrapping_add(count);
+        self.shared.head.store(self.head, Ordering::Release);
+        count as usize
+    }
+}
+
+impl Consumer<Slot> {
+    /// Moves up to `count` packets from the ring to the end of `frame`, as
+    /// many as are ready and fit. Returns how many.
+    #[inline]
+    pub fn pop_frame(&mut self, frame: &mut Frame, count: usize) -> usize {
+        let room = frame.spare();
+        let count = count.min(room.len());
+        let to: *mut Slot = ptr::from_mut(room).cast();
+        // SAFETY: `count` elements are free behind the frame's end, and as
+        // many as were taken are initialised there.
+        unsafe {
+            let taken = self.pop_raw(to, count);
+            frame.grow(taken);
+            taken
+        }
+    }
+}
+
+impl<T> fmt::Debug for Producer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer").field("tail", &self.tail).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Consumer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("head", &self.head).finish_non_exhaustive()
+    }
+}
