@@ -1,1 +1,21 @@
 //! The port traits and one driver per kind of port.
+//!
+//! A port is named by a [`PortUri`] and opened with [`open()`] on a [`Context`]
+//! that holds the arena all ports share. It comes as queues of a [`Receive`]
+//! and a [`Transmit`] side, which move frames of packets and never wait.
+
+pub mod counters;
+mod error;
+mod null;
+mod open;
+mod port;
+pub mod ring;
+mod uri;
+
+pub use counters::{Counters, Counts, DropReason};
+pub use error::{OpenError, PortError, UriError};
+pub use open::{DRIVERS, Driver, open};
+pub use port::{
+    Context, Copies, Direction, Interest, Port, PortInfo, Queue, Receive, Transmit, Wake, wait_any,
+};
+pub use uri::{Options, PortUri};

@@ -1,0 +1,164 @@
+//! What can go wrong with ports, by what the caller can do about it.
+
+use std::io;
+
+use linerate_memory::MemoryError;
+
+/// A port name that cannot be used as written.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UriError {
+    /// Not `driver:name?options`.
+    #[error("port {uri:?}: {reason}")]
+    Syntax {
+        /// The text.
+        uri: String,
+        /// The rule it breaks.
+        reason: &'static str,
+    },
+    /// An option is given twice.
+    #[error("port {uri:?}: option {option} is given twice")]
+    Repeated {
+        /// The text.
+        uri: String,
+        /// The option.
+        option: String,
+    },
+    /// No such driver.
+    #[error("port {uri:?}: there is no driver {driver:?}; drivers are {known}{suggestion}")]
+    UnknownDriver {
+        /// The port.
+        uri: String,
+        /// The driver asked for.
+        driver: String,
+        /// All drivers.
+        known: String,
+        /// `; did you mean ...?`, or nothing.
+        suggestion: String,
+    },
+    /// The driver has no such option.
+    #[error("port {uri}: there is no option {option:?}; options are: {known}")]
+    UnknownOption {
+        /// The port.
+        uri: String,
+        /// The option.
+        option: String,
+        /// The driver's options.
+        known: String,
+    },
+    /// An option's value is not of its kind.
+    #[error("port {uri}: option {option}={value}: expected {expected}")]
+    Value {
+        /// The port.
+        uri: String,
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should have been.
+        expected: String,
+    },
+}
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The name is wrong.
+    #[error(transparent)]
+    Uri(#[from] UriError),
+    /// There is no such interface, or it has gone.
+    #[error("{port}: there is no interface {interface:?} in this network namespace{hint}")]
+    NoInterface {
+        /// The port.
+        port: String,
+        /// The interface.
+        interface: String,
+        /// `; did you mean ...?`, the interfaces there are, or nothing.
+        hint: String,
+    },
+    /// The process may not do this.
+    #[error("{port}: not permitted to {action}; {remedy}")]
+    Permission {
+        /// The port.
+        port: String,
+        /// What was refused.
+        action: &'static str,
+        /// What would allow it.
+        remedy: String,
+    },
+    /// Somebody else has it.
+    #[error("{port}: busy: {reason}")]
+    Busy {
+        /// The port.
+        port: String,
+        /// Who has it, and what to do.
+        reason: String,
+    },
+    /// The kernel, the interface or the settings do not allow it.
+    #[error("{port}: {reason}")]
+    Unsupported {
+        /// The port.
+        port: String,
+        /// Why, and what to use instead.
+        reason: String,
+    },
+    /// A file cannot be used.
+    #[error("{port}: {reason}")]
+    File {
+        /// The port.
+        port: String,
+        /// What is wrong with the file.
+        reason: String,
+    },
+    /// Memory is short.
+    #[error("{port}: {source}")]
+    Memory {
+        /// The port.
+        port: String,
+        /// Why.
+        source: MemoryError,
+    },
+    /// The kernel refused a step, for a reason none of the others names.
+    #[error("{port}: {step}: {source}")]
+    System {
+        /// The port.
+        port: String,
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Why an open port stopped working. Packets that could not be sent or
+/// received are counters, not errors.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PortError {
+    /// The interface was deleted: the port has to be opened again once there
+    /// is a new one.
+    #[error("{port}: the interface has gone")]
+    Gone {
+        /// The port.
+        port: String,
+    },
+    /// The file being read or written failed.
+    #[error("{port}: {reason}")]
+    File {
+        /// The port.
+        port: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The kernel refused a step.
+    #[error("{port}: {step}: {source}")]
+    System {
+        /// The port.
+        port: String,
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}

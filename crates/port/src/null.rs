@@ -1,0 +1,208 @@
+//! `null:` makes frames out of nothing and discards what it is sent.
+//!
+//! It measures everything but a port: what is left is the cost of taking
+//! buffers, passing slots on and giving buffers back.
+//!
+//! Options: `size=N` frame length in bytes without FCS (60), `copy` writes
+//! every frame received and reads every frame sent, `count=N` ends after that
+//! many frames (endless), `queues=N`. Without `copy` the frames hold whatever
+//! their buffers held before.
+
+use std::{hint::black_box, sync::Arc};
+
+use linerate_memory::{Frame, PoolCache};
+
+use crate::{
+    counters::{Counters, DropReason},
+    error::{OpenError, PortError},
+    port::{Context, Copies, Port, PortInfo, Queue, Receive, Transmit, Wake},
+    uri::PortUri,
+};
+
+/// Shortest Ethernet frame, without FCS.
+const SIZE_DEFAULT: usize = 60;
+/// Queues a software port may have.
+const QUEUES_MAX: u64 = 64;
+
+pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let mut options = uri.options();
+    let room = context.arena.room();
+    let size = options.number("size", 14..=room as u64)?.map_or(SIZE_DEFAULT, |n| n as usize);
+    let copy = options.switch("copy")?.unwrap_or(false);
+    let count = options.number("count", 0..=u64::MAX)?;
+    let queues = options.number("queues", 1..=QUEUES_MAX)?.map(|n| n as usize);
+    options.finish()?;
+
+    let template: Arc<[u8]> = template(size).into();
+    let queues = queues.or(context.queues).unwrap_or(1);
+    // What does not divide evenly goes to the first queue.
+    let share = |queue: u64| {
+        count.map(|n| n / queues as u64 + if queue == 0 { n % queues as u64 } else { 0 })
+    };
+    let queue = |index: usize| Queue {
+        receive: context.direction.receives().then(|| {
+            Box::new(NullReceive {
+                template: Arc::clone(&template),
+                copy,
+                left: share(index as u64).unwrap_or(u64::MAX),
+                counters: Counters::shared(),
+            }) as Box<dyn Receive>
+        }),
+        transmit: context
+            .direction
+            .transmits()
+            .then(|| Box::new(NullTransmit { copy, counters: Counters::shared() }) as _),
+    };
+    Ok(Port {
+        info: PortInfo {
+            uri: uri.clone(),
+            interface: None,
+            mac: None,
+            frame_limit: None,
+            speed: None,
+            copies: if copy { Copies::Driver } else { Copies::None },
+            mode: format!("{size}-byte frames, {}", if copy { "copied" } else { "not written" }),
+        },
+        queues: (0..queues).map(queue).collect(),
+    })
+}
+
+/// A broadcast frame of the IEEE 802 local experimental EtherType (IEEE Std
+/// 802, 9.2.3), which no host acts on.
+pub(crate) fn template(size: usize) -> Vec<u8> {
+    let mut frame = vec![0; size];
+    frame[..6].fill(0xff);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame
+}
+
+struct NullReceive {
+    template: Arc<[u8]>,
+    copy: bool,
+    left: u64,
+    counters: Arc<Counters>,
+}
+
+impl Receive for NullReceive {
+    #[inline]
+    fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        let wanted = frame.room().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let before = frame.len();
+        let size = self.template.len();
+        let taken = pool.take(frame, wanted, size);
+        if self.copy {
+            for slot in &mut frame.slots_mut()[before..] {
+                if let Some(bytes) = pool.arena().packet_mut(slot) {
+                    bytes.copy_from_slice(&self.template);
+                }
+            }
+        }
+        if taken < wanted {
+            // Not made, rather than made and dropped: the stream has no
+            // schedule to fall behind.
+            self.counters.dropped(DropReason::NoBuffer, usize::from(taken == 0));
+        }
+        if self.left != u64::MAX {
+            self.left -= taken as u64;
+        }
+        self.counters.passed(taken, (taken * size) as u64);
+        Ok(taken)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        if self.ended() { Wake::Never } else { Wake::Now }
+    }
+
+    fn ended(&self) -> bool {
+        self.left == 0
+    }
+}
+
+struct NullTransmit {
+    copy: bool,
+    counters: Arc<Counters>,
+}
+
+impl Transmit for NullTransmit {
+    #[inline]
+    fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        let sent = frame.len();
+        if self.copy {
+            for bytes in pool.arena().packets(frame) {
+                for line in bytes.chunks(64) {
+                    black_box(line[0]);
+                }
+            }
+        }
+        self.counters.passed(sent, frame.bytes());
+        pool.give(frame);
+        Ok(sent)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ArenaOptions;
+
+    use super::*;
+
+    fn open_null(text: &str) -> (Port, PoolCache) {
+        let arena =
+            ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }.create().unwrap();
+        let pool = arena.cache(64);
+        (open(&text.parse().unwrap(), &Context::new(arena)).unwrap(), pool)
+    }
+
+    #[test]
+    fn makes_the_frames_asked_for_and_ends() {
+        let (mut port, mut pool) = open_null("null:?count=40&size=100&copy");
+        let queue = &mut port.queues[0];
+        let receive = queue.receive.as_mut().unwrap();
+        let mut frame = Frame::new(32);
+        assert_eq!(receive.receive(&mut pool, &mut frame).unwrap(), 32);
+        assert_eq!(pool.arena().packet(&frame.slots()[31]), template(100));
+        let transmit = queue.transmit.as_mut().unwrap();
+        assert_eq!(transmit.transmit(&mut pool, &mut frame).unwrap(), 32);
+        assert!(!receive.ended());
+        assert_eq!(receive.receive(&mut pool, &mut frame).unwrap(), 8);
+        assert!(receive.ended());
+        assert_eq!(receive.receive(&mut pool, &mut frame).unwrap(), 0);
+        pool.give(&mut frame);
+        assert_eq!(receive.counters().read().bytes, 4000);
+        assert_eq!(transmit.counters().read().packets, 32);
+        assert_eq!(pool.arena().accounting().held, 0);
+    }
+
+    #[test]
+    fn a_count_is_shared_by_the_queues() {
+        let (mut port, mut pool) = open_null("null:?count=7&queues=2");
+        let mut frame = Frame::new(32);
+        let counts = port.queues.iter_mut().map(|queue| {
+            let got = queue.receive.as_mut().unwrap().receive(&mut pool, &mut frame).unwrap();
+            pool.give(&mut frame);
+            got
+        });
+        assert_eq!(counts.collect::<Vec<_>>(), [4, 3]);
+    }
+
+    #[test]
+    fn an_empty_pool_is_counted() {
+        let (mut port, mut pool) = open_null("null:");
+        let total = pool.arena().count();
+        let mut frame = Frame::new(2048);
+        let receive = port.queues[0].receive.as_mut().unwrap();
+        assert_eq!(receive.receive(&mut pool, &mut frame).unwrap(), total);
+        assert_eq!(receive.receive(&mut pool, &mut frame).unwrap(), 0);
+        assert_eq!(receive.counters().read().dropped_for(DropReason::NoBuffer), 1);
+        pool.give(&mut frame);
+    }
+}

@@ -1,0 +1,71 @@
+//! From a port's name to an open port.
+
+use crate::{
+    error::{OpenError, UriError},
+    null,
+    port::{Context, Port},
+    ring,
+    uri::PortUri,
+};
+
+/// A kind of port.
+#[derive(Debug, Clone, Copy)]
+pub struct Driver {
+    /// The part of a port's name before the colon.
+    pub name: &'static str,
+    /// How such a port is written, for help texts.
+    pub usage: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    open: fn(&PortUri, &Context) -> Result<Port, OpenError>,
+}
+
+/// All drivers.
+pub const DRIVERS: &[Driver] = &[
+    Driver {
+        name: "null",
+        usage: "null:[?size=60&copy&count=N]",
+        summary: "frames out of nothing; discards what it is sent",
+        open: null::open,
+    },
+    Driver {
+        name: "ring",
+        usage: "ring:NAME[?slots=1024&loop&seed=N]",
+        summary: "joins two parts of one process, without a copy",
+        open: ring::open,
+    },
+];
+
+/// Opens a port.
+///
+/// # Errors
+///
+/// When the name is wrong or the port cannot be had; the error says what to do.
+pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let Some(driver) = DRIVERS.iter().find(|driver| driver.name == uri.driver()) else {
+        let names: Vec<&str> = DRIVERS.iter().map(|driver| driver.name).collect();
+        return Err(UriError::UnknownDriver {
+            uri: uri.to_string(),
+            driver: uri.driver().into(),
+            known: names.join(", "),
+            suggestion: String::new(),
+        }
+        .into());
+    };
+    (driver.open)(uri, context)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ArenaOptions;
+
+    use super::*;
+
+    #[test]
+    fn an_unknown_driver_is_named_with_the_known_ones() {
+        let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        let context = Context::new(arena.create().unwrap());
+        let error = open(&"nul:".parse().unwrap(), &context).unwrap_err().to_string();
+        assert!(error.contains("\"nul\"") && error.contains("null, ring"), "{error}");
+    }
+}

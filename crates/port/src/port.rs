@@ -1,0 +1,273 @@
+//! What every port can do.
+
+use std::{
+    fmt, io,
+    os::fd::BorrowedFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use linerate_memory::{Arena, Frame, PoolCache};
+use rustix::event::{PollFd, PollFlags};
+
+use crate::{counters::Counters, error::PortError, uri::PortUri};
+
+/// The receiving side of one queue of a port.
+pub trait Receive: Send {
+    /// Adds packets to `frame`, as many as are ready and fit, and returns how
+    /// many; never waits. Buffers come from `pool`.
+    ///
+    /// # Errors
+    ///
+    /// When the port no longer works. Packets received before the failure are
+    /// in the frame.
+    fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError>;
+
+    /// What has been received and dropped so far.
+    fn counters(&self) -> &Arc<Counters>;
+
+    /// What to wait for until packets may be ready. Asked right before
+    /// sleeping: a port whose other end must be told to wake us does it here.
+    fn wake(&mut self) -> Wake<'_>;
+
+    /// Whether no packet will ever come again (the end of a file).
+    fn ended(&self) -> bool {
+        false
+    }
+
+    /// Brings the counters up to date with what only the kernel knows. A
+    /// system call or so: call it about once a second.
+    fn refresh(&mut self) {}
+
+    /// Gives buffers that wait for packets back, as far as the port can, when
+    /// it is closed in order. The kernel gives up the others with the port.
+    fn close(&mut self, pool: &mut PoolCache) {
+        let _ = pool;
+    }
+
+    /// Sleeps until packets may be ready, at most for `timeout`. Returns
+    /// whether they may be.
+    ///
+    /// # Errors
+    ///
+    /// When polling fails.
+    fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
+        wait_any(&[self.wake()], timeout)
+    }
+}
+
+/// The transmitting side of one queue of a port.
+pub trait Transmit: Send {
+    /// Takes packets from the front of `frame`, as many as the port has place
+    /// for, and returns how many; never waits. What is left in the frame was
+    /// not sent: try again or drop it. Buffers that are done with go back to
+    /// `pool`.
+    ///
+    /// # Errors
+    ///
+    /// When the port no longer works.
+    fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError>;
+
+    /// What has been sent and dropped so far.
+    fn counters(&self) -> &Arc<Counters>;
+
+    /// Pushes out what was taken and is still on the way, collects finished
+    /// buffers, and returns the number of packets still on the way. Call it
+    /// when there is nothing to transmit; repeat until 0 before closing.
+    ///
+    /// # Errors
+    ///
+    /// When the port no longer works.
+    fn flush(&mut self, pool: &mut PoolCache) -> Result<usize, PortError> {
+        let _ = pool;
+        Ok(0)
+    }
+
+    /// What to wait for until there may be place again.
+    fn wake(&mut self) -> Wake<'_> {
+        Wake::Now
+    }
+
+    /// As [`Receive::refresh`].
+    fn refresh(&mut self) {}
+}
+
+/// When to look at a port again.
+#[derive(Debug)]
+pub enum Wake<'a> {
+    /// At once: it is ready, or cannot tell.
+    Now,
+    /// When the file descriptor is readable (a receiver) or writable (a
+    /// transmitter).
+    Fd(BorrowedFd<'a>, Interest),
+    /// At a time: the next packet is due then.
+    At(Instant),
+    /// Never: it has ended.
+    Never,
+}
+
+/// Which readiness of a file descriptor is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// Something can be read.
+    Read,
+    /// Something can be written.
+    Write,
+}
+
+/// Sleeps until one of `wakes` comes, at most for `timeout`. Returns whether
+/// one came.
+///
+/// # Errors
+///
+/// When polling fails.
+pub fn wait_any(wakes: &[Wake<'_>], timeout: Duration) -> io::Result<bool> {
+    let mut timeout = timeout;
+    let mut due = false;
+    let mut polled = Vec::with_capacity(wakes.len());
+    for wake in wakes {
+        match wake {
+            Wake::Now => return Ok(true),
+            Wake::Fd(fd, interest) => {
+                let flags = match interest {
+                    Interest::Read => PollFlags::IN,
+                    Interest::Write => PollFlags::OUT,
+                };
+                polled.push(PollFd::from_borrowed_fd(*fd, flags));
+            }
+            Wake::At(time) => {
+                let left = time.saturating_duration_since(Instant::now());
+                if left <= timeout {
+                    timeout = left;
+                    due = true;
+                }
+            }
+            Wake::Never => {}
+        }
+    }
+    let timespec = rustix::event::Timespec {
+        tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    match rustix::event::poll(&mut polled, Some(&timespec)) {
+        Ok(ready) => Ok(ready > 0 || due),
+        // A signal: the caller looks at its flags.
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Which directions of a port are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Packets are taken from it.
+    Receive,
+    /// Packets are given to it.
+    Transmit,
+    /// Both.
+    Both,
+}
+
+impl Direction {
+    /// Whether packets are taken from it.
+    pub fn receives(self) -> bool {
+        self != Direction::Transmit
+    }
+
+    /// Whether packets are given to it.
+    pub fn transmits(self) -> bool {
+        self != Direction::Receive
+    }
+}
+
+/// What a driver needs to open a port.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The memory all ports share.
+    pub arena: Arena,
+    /// Queues wanted; the driver's own choice when `None`. A URI's `queues`
+    /// option goes before it.
+    pub queues: Option<usize>,
+    /// Directions wanted.
+    pub direction: Direction,
+    /// The rings of this process, by name.
+    pub rings: crate::ring::Registry,
+}
+
+impl Context {
+    /// A context for ports in both directions on `arena`.
+    pub fn new(arena: Arena) -> Context {
+        Context { arena, queues: None, direction: Direction::Both, rings: Default::default() }
+    }
+
+    /// The same with another direction.
+    pub fn toward(&self, direction: Direction) -> Context {
+        Context { direction, ..self.clone() }
+    }
+}
+
+/// An open port. Dropping its queues closes it.
+pub struct Port {
+    /// What was opened, and how.
+    pub info: PortInfo,
+    /// One pair per queue.
+    pub queues: Vec<Queue>,
+}
+
+/// Both sides of one queue; `None` for a direction that was not asked for or
+/// that the port does not have.
+pub struct Queue {
+    /// The receiving side.
+    pub receive: Option<Box<dyn Receive>>,
+    /// The transmitting side.
+    pub transmit: Option<Box<dyn Transmit>>,
+}
+
+/// What was opened, and how.
+#[derive(Debug, Clone)]
+pub struct PortInfo {
+    /// The name it was opened by.
+    pub uri: PortUri,
+    /// The kernel interface behind it.
+    pub interface: Option<String>,
+    /// Its Ethernet address.
+    pub mac: Option<[u8; 6]>,
+    /// Longest frame it can carry, in bytes, Ethernet header included, FCS
+    /// not; `None` when only the buffers limit it.
+    pub frame_limit: Option<usize>,
+    /// Link speed in bit/s, when the port has one.
+    pub speed: Option<u64>,
+    /// How packets get in and out.
+    pub copies: Copies,
+    /// What the driver got, for people: `native XDP, copy mode, need-wakeup`.
+    pub mode: String,
+}
+
+/// Whether a port copies packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// Nobody copies: hardware or the other end uses our buffers.
+    None,
+    /// The kernel copies into and out of our buffers; user space does not.
+    Kernel,
+    /// The driver copies once.
+    Driver,
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port")
+            .field("info", &self.info)
+            .field("queues", &self.queues.len())
+            .finish()
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("receive", &self.receive.is_some())
+            .field("transmit", &self.transmit.is_some())
+            .finish()
+    }
+}

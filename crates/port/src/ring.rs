@@ -1,0 +1,405 @@
+//! `ring:NAME` joins two parts of one process.
+//!
+//! The first port opened under a name is one end and the second the other;
+//! what one end transmits the other receives, in order, without a copy. With
+//! `loop` there is one end only, which receives what it transmits.
+//!
+//! Options: `slots=N` places in each direction (1024), `queues=N`, `loop`,
+//! `seed=N` frames put in at the start, to circulate, of `size=N` bytes (60).
+
+use std::{
+    collections::HashMap,
+    fmt,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering, compiler_fence},
+    },
+    time::{Duration, Instant},
+};
+
+use linerate_memory::{
+    Arena, Frame, PoolCache, Slot,
+    ring::{Consumer, Producer, spsc},
+};
+use rustix::event::EventfdFlags;
+
+use crate::{
+    counters::{Counters, DropReason},
+    error::{OpenError, PortError},
+    null::template,
+    port::{Context, Copies, Interest, Port, PortInfo, Queue, Receive, Transmit, Wake},
+    uri::PortUri,
+};
+
+/// Slots in each direction unless told otherwise.
+const SLOTS_DEFAULT: usize = 1024;
+/// How soon a sender looks again at a full ring.
+const FULL_RETRY: Duration = Duration::from_micros(50);
+
+/// The rings of a process whose second end has not been opened, by name.
+#[derive(Clone, Default)]
+pub struct Registry {
+    ends: Arc<Mutex<HashMap<String, Option<End>>>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
+}
+
+/// One end: a receiving and a transmitting side per queue.
+type End = Vec<(RingReceive, RingTransmit)>;
+
+pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let mut options = uri.options();
+    let slots = options.number("slots", 1..=1 << 20)?.map_or(SLOTS_DEFAULT, |n| n as usize);
+    let queues = options.number("queues", 1..=64)?.map(|n| n as usize);
+    let single = options.switch("loop")?.unwrap_or(false);
+    let seed = options.number("seed", 0..=slots as u64)?.unwrap_or(0) as usize;
+    let room = context.arena.room() as u64;
+    let size = options.number("size", 14..=room)?.map_or(60, |n| n as usize);
+    options.finish()?;
+    let queues = queues.or(context.queues).unwrap_or(1);
+    let system = |step| move |source| OpenError::System { port: uri.to_string(), step, source };
+
+    let mut end = {
+        let mut ends = context.rings.ends.lock().expect("no panic while held");
+        match ends.get_mut(uri.name()) {
+            None => {
+                let (first, second) = if single {
+                    (loops(queues, slots).map_err(system("eventfd"))?, None)
+                } else {
+                    let (first, second) = pairs(queues, slots).map_err(system("eventfd"))?;
+                    (first, Some(second))
+                };
+                ends.insert(uri.name().into(), second);
+                first
+            }
+            Some(second) => second.take().ok_or_else(|| OpenError::Busy {
+                port: uri.to_string(),
+                reason: "this ring's ends are both open; choose another name".into(),
+            })?,
+        }
+    };
+    for (_, transmit) in &mut end {
+        seed_ring(transmit, &context.arena, seed, size).ok_or_else(|| OpenError::Unsupported {
+            port: uri.to_string(),
+            reason: format!("the arena has not {seed} buffers to seed the ring with"),
+        })?;
+    }
+    let queues: Vec<Queue> = end
+        .into_iter()
+        .map(|(receive, transmit)| Queue {
+            receive: context.direction.receives().then(|| Box::new(receive) as _),
+            transmit: context.direction.transmits().then(|| Box::new(transmit) as _),
+        })
+        .collect();
+    Ok(Port {
+        info: PortInfo {
+            uri: uri.clone(),
+            interface: None,
+            mac: None,
+            frame_limit: None,
+            speed: None,
+            copies: Copies::None,
+            mode: format!(
+                "{} slots{}",
+                slots.next_power_of_two(),
+                if single { ", looped" } else { "" }
+            ),
+        },
+        queues,
+    })
+}
+
+/// Puts frames into a ring; `None` when there are not enough buffers.
+fn seed_ring(transmit: &mut RingTransmit, arena: &Arena, count: usize, size: usize) -> Option<()> {
+    let mut pool = arena.cache(64);
+    let template = template(size);
+    for _ in 0..count {
+        let mut slot = pool.take_one(size)?;
+        arena.packet_mut(&mut slot)?.copy_from_slice(&template);
+        transmit.producer.push(slot).ok()?;
+    }
+    Some(())
+}
+
+/// Two ends, joined crosswise.
+fn pairs(queues: usize, slots: usize) -> std::io::Result<(End, End)> {
+    let (mut first, mut second) = (End::new(), End::new());
+    for _ in 0..queues {
+        let (to_second, from_first) = channel(slots)?;
+        let (to_first, from_second) = channel(slots)?;
+        first.push((from_second, to_second));
+        second.push((from_first, to_first));
+    }
+    Ok((first, second))
+}
+
+/// One end, joined to itself.
+fn loops(queues: usize, slots: usize) -> std::io::Result<End> {
+    (0..queues).map(|_| channel(slots).map(|(transmit, receive)| (receive, transmit))).collect()
+}
+
+fn channel(slots: usize) -> std::io::Result<(RingTransmit, RingReceive)> {
+    let (producer, consumer) = spsc(slots);
+    let bell = Arc::new(Bell::new()?);
+    Ok((
+        RingTransmit { producer, bell: Arc::clone(&bell), counters: Counters::shared() },
+        RingReceive { consumer, bell, counters: Counters::shared() },
+    ))
+}
+
+/// How a sender wakes a sleeping receiver.
+///
+/// The sender must see `sleeping` if the receiver did not see its packets.
+/// That needs a full barrier on both sides between the store and the load. The
+/// sender's, which would cost more than the burst, is left to the receiver: it
+/// issues one on all running threads of the process with membarrier(2), and
+/// the sender only keeps the compiler from reordering.
+struct Bell {
+    sleeping: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Bell {
+    fn new() -> std::io::Result<Bell> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Bell { sleeping: AtomicBool::new(false), event: rustix::event::eventfd(0, flags)? })
+    }
+
+    /// Announces that the receiver is about to sleep. `false` when that cannot
+    /// be done safely on this kernel: it must look again by itself.
+    fn arm(&self) -> bool {
+        self.sleeping.store(true, Ordering::SeqCst);
+        barrier_everywhere()
+    }
+
+    /// Wakes the receiver if it sleeps.
+    #[inline]
+    fn ring(&self) {
+        compiler_fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if self.sleeping.swap(false, Ordering::AcqRel) {
+            // Full is as good as rung.
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// The receiver is awake.
+    #[inline]
+    fn disarm(&self) {
+        if self.sleeping.load(Ordering::Relaxed) {
+            self.sleeping.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn clear(&self) {
+        let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
+    }
+}
+
+/// A full memory barrier on every running thread of this process; `false` on
+/// kernels without (before 4.14).
+fn barrier_everywhere() -> bool {
+    use rustix::thread::{MembarrierCommand, membarrier};
+    static REGISTERED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    let registered =
+        *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
+    registered && membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+}
+
+struct RingReceive {
+    consumer: Consumer<Slot>,
+    bell: Arc<Bell>,
+    counters: Arc<Counters>,
+}
+
+impl Receive for RingReceive {
+    #[inline]
+    fn receive(&mut self, _: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        self.bell.disarm();
+        let before = frame.len();
+        let taken = self.consumer.pop_frame(frame, usize::MAX);
+        if taken > 0 {
+            let bytes = frame.slots()[before..].iter().map(|slot| slot.len() as u64).sum();
+            self.counters.passed(taken, bytes);
+        }
+        Ok(taken)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        self.bell.clear();
+        let armed = self.bell.arm();
+        if !self.consumer.is_empty() {
+            Wake::Now
+        } else if armed {
+            Wake::Fd(self.bell.event.as_fd(), Interest::Read)
+        } else {
+            Wake::At(Instant::now() + FULL_RETRY)
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.consumer.is_abandoned() && self.consumer.is_empty()
+    }
+
+    fn close(&mut self, pool: &mut PoolCache) {
+        while let Some(slot) = self.consumer.pop() {
+            pool.give_one(slot);
+        }
+    }
+}
+
+struct RingTransmit {
+    producer: Producer<Slot>,
+    bell: Arc<Bell>,
+    counters: Arc<Counters>,
+}
+
+impl Transmit for RingTransmit {
+    #[inline]
+    fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        let offered = frame.len();
+        let bytes = frame.bytes();
+        let sent = self.producer.push_frame(frame);
+        if sent == offered {
+            self.counters.passed(sent, bytes);
+        } else {
+            self.counters.passed(sent, bytes - frame.bytes());
+            if self.producer.is_abandoned() {
+                let left = frame.len();
+                self.counters.dropped(DropReason::LinkDown, left);
+                pool.give(frame);
+                return Ok(offered);
+            }
+        }
+        self.bell.ring();
+        Ok(sent)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        if self.producer.len() < self.producer.capacity() {
+            Wake::Now
+        } else {
+            Wake::At(Instant::now() + FULL_RETRY)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ArenaOptions;
+
+    use super::*;
+
+    fn context() -> Context {
+        let options = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        Context::new(options.create().unwrap())
+    }
+
+    fn open_ring(context: &Context, text: &str) -> Port {
+        open(&text.parse().unwrap(), context).unwrap()
+    }
+
+    #[test]
+    fn what_one_end_sends_the_other_receives() {
+        let context = context();
+        let mut pool = context.arena.cache(64);
+        let mut a = open_ring(&context, "ring:x?slots=4");
+        let mut b = open_ring(&context, "ring:x?slots=4");
+        let mut frame = Frame::new(8);
+        pool.take(&mut frame, 6, 60);
+        let transmit = a.queues[0].transmit.as_mut().unwrap();
+        assert_eq!(transmit.transmit(&mut pool, &mut frame).unwrap(), 4);
+        assert_eq!((frame.len(), transmit.counters().read().bytes), (2, 240));
+        let mut got = Frame::new(8);
+        let receive = b.queues[0].receive.as_mut().unwrap();
+        assert_eq!(receive.receive(&mut pool, &mut got).unwrap(), 4);
+        assert_eq!(transmit.transmit(&mut pool, &mut frame).unwrap(), 2);
+        pool.give(&mut got);
+        receive.close(&mut pool);
+        drop((a, b));
+        assert_eq!(pool.arena().accounting().held, 0);
+    }
+
+    #[test]
+    fn a_third_end_is_refused() {
+        let context = context();
+        let _ends = (open_ring(&context, "ring:x"), open_ring(&context, "ring:x"));
+        let error = open(&"ring:x".parse().unwrap(), &context).unwrap_err();
+        assert!(matches!(error, OpenError::Busy { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_seeded_loop_circulates() {
+        let context = context();
+        let mut pool = context.arena.cache(64);
+        let mut port = open_ring(&context, "ring:x?loop&seed=16&size=64");
+        let queue = &mut port.queues[0];
+        let (receive, transmit) =
+            (queue.receive.as_mut().unwrap(), queue.transmit.as_mut().unwrap());
+        let mut frame = Frame::new(32);
+        for _ in 0..3 {
+            assert_eq!(receive.receive(&mut pool, &mut frame).unwrap(), 16);
+            assert_eq!(context.arena.packet(&frame.slots()[3]), template(64));
+            assert_eq!(transmit.transmit(&mut pool, &mut frame).unwrap(), 16);
+        }
+        receive.close(&mut pool);
+        assert_eq!(context.arena.accounting().held, 0);
+    }
+
+    #[test]
+    fn packets_for_a_closed_end_are_dropped_with_the_reason() {
+        let context = context();
+        let mut pool = context.arena.cache(64);
+        let mut a = open_ring(&context, "ring:x?slots=4");
+        drop(open_ring(&context, "ring:x"));
+        let mut frame = Frame::new(8);
+        pool.take(&mut frame, 8, 60);
+        let transmit = a.queues[0].transmit.as_mut().unwrap();
+        assert_eq!(transmit.transmit(&mut pool, &mut frame).unwrap(), 8);
+        assert_eq!(transmit.counters().read().dropped_for(DropReason::LinkDown), 4);
+        assert!(a.queues[0].receive.as_ref().unwrap().ended());
+    }
+
+    #[test]
+    fn a_sleeping_receiver_is_woken() {
+        let context = context();
+        let mut a = open_ring(&context, "ring:x");
+        let mut b = open_ring(&context, "ring:x");
+        let mut receive = b.queues[0].receive.take().unwrap();
+        let arena = context.arena.clone();
+        let sleeper = std::thread::spawn(move || {
+            let mut pool = arena.cache(64);
+            let mut frame = Frame::new(8);
+            while frame.is_empty() {
+                assert!(receive.wait(Duration::from_secs(20)).unwrap(), "never woken");
+                receive.receive(&mut pool, &mut frame).unwrap();
+            }
+            pool.give(&mut frame);
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let mut pool = context.arena.cache(64);
+        let mut frame = Frame::new(8);
+        pool.take(&mut frame, 1, 60);
+        a.queues[0].transmit.as_mut().unwrap().transmit(&mut pool, &mut frame).unwrap();
+        sleeper.join().unwrap();
+    }
+}

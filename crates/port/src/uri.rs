@@ -1,0 +1,279 @@
+//! How a port is named: `driver:name?option=value&option`.
+//!
+//! Parsing splits the text and nothing more; each driver takes the options it
+//! knows out of an [`Options`] and [`Options::finish`] refuses what is left, so
+//! that a misspelt option is an error and never silently ignored.
+
+use std::{fmt, str::FromStr};
+
+use crate::error::UriError;
+
+/// A parsed port name.
+///
+/// ```
+/// let uri: linerate_port::PortUri = "xdp:eth0?queues=2&zerocopy".parse().unwrap();
+/// assert_eq!((uri.driver(), uri.name()), ("xdp", "eth0"));
+/// assert_eq!(uri.to_string(), "xdp:eth0?queues=2&zerocopy");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PortUri {
+    driver: String,
+    name: String,
+    options: Vec<(String, Option<String>)>,
+}
+
+impl PortUri {
+    /// The part before the colon: which driver.
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// The part between the colon and the question mark: which interface,
+    /// ring or file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The options, to be taken one by one.
+    pub fn options(&self) -> Options<'_> {
+        Options { uri: self, taken: vec![false; self.options.len()], known: Vec::new() }
+    }
+}
+
+impl FromStr for PortUri {
+    type Err = UriError;
+
+    fn from_str(text: &str) -> Result<PortUri, UriError> {
+        let syntax = |reason| UriError::Syntax { uri: text.into(), reason };
+        let (driver, rest) = text
+            .split_once(':')
+            .ok_or_else(|| syntax("expected driver:name, as in packet:eth0 or null:"))?;
+        if driver.is_empty() || !driver.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err(syntax("the driver name before the colon is letters and digits"));
+        }
+        // A file name may hold a question mark only in its escaped form.
+        let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let name =
+            unescape(name).ok_or_else(|| syntax("a % must be followed by two hex digits"))?;
+        if name.contains('\0') {
+            return Err(syntax("a name cannot hold a zero byte"));
+        }
+        let mut options: Vec<(String, Option<String>)> = Vec::new();
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            let (key, value) = match part.split_once('=') {
+                Some((key, value)) => (
+                    key,
+                    Some(
+                        unescape(value)
+                            .ok_or_else(|| syntax("a % must be followed by two hex digits"))?,
+                    ),
+                ),
+                None => (part, None),
+            };
+            let well_formed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+            if key.is_empty() || !key.bytes().all(well_formed) {
+                return Err(syntax("an option is key or key=value, separated by &"));
+            }
+            if options.iter().any(|(known, _)| known == key) {
+                return Err(UriError::Repeated { uri: text.into(), option: key.into() });
+            }
+            options.push((key.into(), value));
+        }
+        Ok(PortUri { driver: driver.into(), name, options })
+    }
+}
+
+impl fmt::Display for PortUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.driver, escape(&self.name, "%?"))?;
+        for (index, (key, value)) in self.options.iter().enumerate() {
+            f.write_str(if index == 0 { "?" } else { "&" })?;
+            f.write_str(key)?;
+            if let Some(value) = value {
+                write!(f, "={}", escape(value, "%&"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `%XX` to the character of that code; `None` for a malformed escape or one
+/// that makes invalid UTF-8.
+fn unescape(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.into());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte == b'%' {
+            let (code, tail) = rest.split_at_checked(2)?;
+            let digit = |b: u8| (b as char).to_digit(16);
+            bytes.push((digit(code[0])? * 16 + digit(code[1])?) as u8);
+            rest = tail;
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// The inverse of [`unescape`] for the characters of `special`.
+fn escape(text: &str, special: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if special.contains(character) {
+            escaped.push_str(&format!("%{:02X}", character as u32));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
+/// The options of a [`PortUri`] while a driver takes out those it knows.
+#[derive(Debug)]
+pub struct Options<'a> {
+    uri: &'a PortUri,
+    taken: Vec<bool>,
+    known: Vec<&'static str>,
+}
+
+impl Options<'_> {
+    /// Takes an option's text: `None` when absent, `Some("")` when given
+    /// without a value.
+    pub fn text(&mut self, key: &'static str) -> Option<&str> {
+        self.known.push(key);
+        let at = self.uri.options.iter().position(|(name, _)| name == key)?;
+        self.taken[at] = true;
+        Some(self.uri.options[at].1.as_deref().unwrap_or(""))
+    }
+
+    /// Takes a switch: `key`, `key=yes|on|true|1` or `key=no|off|false|0`.
+    ///
+    /// # Errors
+    ///
+    /// For any other value.
+    pub fn switch(&mut self, key: &'static str) -> Result<Option<bool>, UriError> {
+        let uri = self.uri;
+        match self.text(key) {
+            None => Ok(None),
+            Some("" | "yes" | "on" | "true" | "1") => Ok(Some(true)),
+            Some("no" | "off" | "false" | "0") => Ok(Some(false)),
+            Some(value) => Err(UriError::Value {
+                uri: uri.to_string(),
+                option: key,
+                value: value.into(),
+                expected: "yes or no".into(),
+            }),
+        }
+    }
+
+    /// Takes an option with a value of type `T`; `expected` says in the error
+    /// what it should have been.
+    ///
+    /// # Errors
+    ///
+    /// When the value does not parse.
+    pub fn value<T: FromStr>(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+    ) -> Result<Option<T>, UriError> {
+        let uri = self.uri;
+        let Some(text) = self.text(key) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| UriError::Value {
+            uri: uri.to_string(),
+            option: key,
+            value: text.into(),
+            expected: expected.into(),
+        })
+    }
+
+    /// Takes a whole number in `range`.
+    ///
+    /// # Errors
+    ///
+    /// When the value is not a number or outside.
+    pub fn number(
+        &mut self,
+        key: &'static str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Result<Option<u64>, UriError> {
+        let expected = format!("a number from {} to {}", range.start(), range.end());
+        match self.value::<u64>(key, &expected)? {
+            Some(number) if !range.contains(&number) => Err(UriError::Value {
+                uri: self.uri.to_string(),
+                option: key,
+                value: number.to_string(),
+                expected,
+            }),
+            number => Ok(number),
+        }
+    }
+
+    /// Refuses options that nobody took.
+    ///
+    /// # Errors
+    ///
+    /// Names the first such option and the ones the driver knows.
+    pub fn finish(self) -> Result<(), UriError> {
+        match self.taken.iter().position(|taken| !taken) {
+            None => Ok(()),
+            Some(at) => Err(UriError::UnknownOption {
+                uri: self.uri.to_string(),
+                option: self.uri.options[at].0.clone(),
+                known: match self.known.is_empty() {
+                    true => "none".into(),
+                    false => self.known.join(", "),
+                },
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<PortUri, UriError> {
+        text.parse()
+    }
+
+    #[test]
+    fn splits_driver_name_and_options() {
+        let uri = parse("pcap:/tmp/a%3Fb.pcap?loop=3&rate=1M&fast").unwrap();
+        assert_eq!((uri.driver(), uri.name()), ("pcap", "/tmp/a?b.pcap"));
+        let mut options = uri.options();
+        assert_eq!(options.number("loop", 0..=10).unwrap(), Some(3));
+        assert_eq!(options.text("rate"), Some("1M"));
+        assert_eq!(options.switch("fast").unwrap(), Some(true));
+        assert_eq!(options.switch("slow").unwrap(), None);
+        options.finish().unwrap();
+        assert_eq!(uri.to_string(), "pcap:/tmp/a%3Fb.pcap?loop=3&rate=1M&fast");
+    }
+
+    #[test]
+    fn a_colon_belongs_to_the_name() {
+        assert_eq!(parse("packet:eth0:1").unwrap().name(), "eth0:1");
+        assert_eq!(parse("null:").unwrap().name(), "");
+    }
+
+    #[test]
+    fn refuses_what_is_malformed() {
+        for text in ["", "eth0", ":x", "a b:x", "null:?=3", "null:?a&a", "pcap:%4", "pcap:%zz"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_unknown_and_bad_options_by_name() {
+        let uri = parse("null:?sze=64&count=many").unwrap();
+        let mut options = uri.options();
+        options.number("size", 60..=9000).unwrap();
+        assert!(options.number("count", 0..=5).unwrap_err().to_string().contains("many"));
+        let error = options.finish().unwrap_err().to_string();
+        assert!(error.contains("sze") && error.contains("size, count"), "{error}");
+    }
+}
