@@ -1,3 +1,90 @@
-//! Developer commands.
+//! Developer commands: `cargo xtask help` lists them.
+//!
+//! Everything a contributor or a build machine does with this repository is a command here, so that
+//! there is one place that knows how. It needs nothing but the Rust toolchain; what a command needs
+//! beyond that it installs itself when it may, or names.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod bench;
+mod check;
+mod fuzz;
+mod licences;
+mod loom;
+mod peers;
+mod sanitize;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer commands of Linerate.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    after_help = "Examples:
+  cargo xtask test                      everything this machine can run
+  cargo xtask test --quick              unit, property and documentation tests only
+  cargo xtask check                     formatting, lints, documentation, licences
+  cargo xtask fuzz headers --seconds 60
+  cargo xtask sanitize address
+  cargo xtask help test                 more about one command"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the tests: unit, property, documentation, loom models and, as root, end to end.
+    Test(test::Args),
+    /// Check formatting, lints, documentation and licences.
+    #[command(visible_alias = "lint")]
+    Check(check::Args),
+    /// Format every source file.
+    Fmt,
+    /// Explore the interleavings of the lock-free structures with loom.
+    Loom(loom::Args),
+    /// Fuzz a target, or all of them, with libFuzzer on the stable toolchain.
+    Fuzz(fuzz::Args),
+    /// Run the tests of the crates with unsafe code under a sanitizer.
+    Sanitize(sanitize::Args),
+    /// Install the Debian packages whose programs the tests are checked against.
+    Peers(peers::Args),
+    /// Measure against other frameworks.
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        // Its last line is its verdict: nothing may follow.
+        Command::Test(args) => return test::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Fmt => check::format(),
+        Command::Loom(args) => loom::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
+        Command::Sanitize(args) => sanitize::run(&args),
+        Command::Peers(args) => peers::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

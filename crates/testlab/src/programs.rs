@@ -1,0 +1,119 @@
+//! The peer programs tests are checked against, and the Debian packages that hold them.
+//!
+//! One table for both users: `cargo xtask peers` installs what is missing, [`require`] fails a test
+//! with the name of the package when a program is absent. Nothing is installed from here.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program some test needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program {
+    /// Name of the executable.
+    pub name: &'static str,
+    /// Debian package that holds it.
+    pub package: &'static str,
+    /// What the tests use it for.
+    pub purpose: &'static str,
+}
+
+/// Every program the tests need, in the order `cargo xtask peers` lists them.
+pub const PROGRAMS: &[Program] = &[
+    Program { name: "ip", package: "iproute2", purpose: "namespaces, links, addresses" },
+    Program { name: "ethtool", package: "ethtool", purpose: "offloads off on test links" },
+    Program { name: "ping", package: "iputils-ping", purpose: "reachability" },
+    Program { name: "tcpdump", package: "tcpdump", purpose: "independent capture" },
+    Program { name: "tshark", package: "tshark", purpose: "independent dissection" },
+    Program { name: "iperf3", package: "iperf3", purpose: "TCP and UDP through a forwarder" },
+    Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
+];
+
+/// Directories searched after `PATH`: a plain user's `PATH` often lacks them.
+const SYSTEM_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+impl Program {
+    /// Where the program is, if it is installed. For `python3` that is the interpreter that has
+    /// scapy, since that is what tests call it for: Debian's own, even when another comes first on
+    /// `PATH`.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        if self.package == "python3-scapy" {
+            let candidates = [find(self.name), Some(PathBuf::from("/usr/bin/python3"))];
+            return candidates.into_iter().flatten().find(|python| has_scapy(python));
+        }
+        find(self.name)
+    }
+}
+
+/// The path of an executable, searched on `PATH` and in the system directories.
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(SYSTEM_DIRS.iter().map(PathBuf::from))
+        .map(|dir| dir.join(name))
+        .find(|candidate| is_executable(candidate))
+}
+
+/// The programs of [`PROGRAMS`] that are not installed.
+#[must_use]
+pub fn missing() -> Vec<Program> {
+    PROGRAMS.iter().copied().filter(|program| program.path().is_none()).collect()
+}
+
+/// Demands a program, and returns its path.
+///
+/// # Panics
+///
+/// When it is not installed, with the package to install: a test that needs a peer fails without
+/// it, it is not skipped.
+#[track_caller]
+pub fn require(name: &str) -> PathBuf {
+    match PROGRAMS.iter().find(|program| program.name == name) {
+        Some(program) => program.path().unwrap_or_else(|| {
+            panic!(
+                "this test needs `{name}` ({}): run `cargo xtask peers` or `apt-get install {}`",
+                program.purpose, program.package
+            )
+        }),
+        None => {
+            find(name).unwrap_or_else(|| panic!("this test needs `{name}`, which is not installed"))
+        }
+    }
+}
+
+/// Whether this Python has the module scapy, found out without the second its import takes.
+fn has_scapy(python: &Path) -> bool {
+    let probe = "import importlib.util,sys; sys.exit(importlib.util.find_spec('scapy') is None)";
+    Command::new(python).args(["-c", probe]).output().is_ok_and(|output| output.status.success())
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_a_program_every_unix_has() {
+        assert!(find("sh").is_some());
+        assert!(require("sh").is_absolute());
+    }
+
+    #[test]
+    fn does_not_find_directories_or_nonsense() {
+        assert_eq!(find("no-such-program-here"), None);
+        assert!(!is_executable(Path::new("/")));
+        assert!(!is_executable(Path::new("/etc/passwd")));
+    }
+
+    #[test]
+    #[should_panic(expected = "no-such-program-here")]
+    fn require_names_what_is_missing() {
+        require("no-such-program-here");
+    }
+}

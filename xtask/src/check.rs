@@ -1,0 +1,99 @@
+//! `cargo xtask check`: everything about the sources that needs no test to run.
+
+use anyhow::Result;
+use linerate_testlab::programs;
+
+use crate::{fuzz, licences, shell};
+
+/// Arguments of `cargo xtask check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask check                  all four checks
+  cargo xtask check --only licences  one of them
+  cargo xtask fmt                    repair what the first complains about")]
+pub(crate) struct Args {
+    /// Only this check.
+    #[arg(long, value_name = "CHECK")]
+    only: Option<Check>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Check {
+    /// rustfmt finds nothing to change.
+    Format,
+    /// clippy finds nothing, in libraries, programs, tests and examples, loom models and fuzzers.
+    Lints,
+    /// The documentation builds without a warning, private items included.
+    Documentation,
+    /// Every dependency is allowed by deny.toml.
+    Licences,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let all = [Check::Format, Check::Licences, Check::Lints, Check::Documentation];
+    for check in all.into_iter().filter(|check| args.only.is_none_or(|only| only == *check)) {
+        match check {
+            Check::Format => formatting(true)?,
+            Check::Lints => lints()?,
+            Check::Documentation => documentation()?,
+            Check::Licences => {
+                for manifest in fuzz::workspaces() {
+                    licences::check(&manifest)?;
+                }
+            }
+        }
+    }
+    println!("no complaint");
+    Ok(())
+}
+
+/// `cargo xtask fmt`.
+pub(crate) fn format() -> Result<()> {
+    formatting(false)
+}
+
+fn formatting(check: bool) -> Result<()> {
+    for manifest in fuzz::workspaces() {
+        let mut command = shell::cargo(&["fmt", "--all", "--manifest-path"]);
+        command.arg(manifest);
+        if check {
+            command.arg("--check");
+        }
+        shell::run(&mut command)?;
+    }
+    Ok(())
+}
+
+fn lints() -> Result<()> {
+    let deny = ["--", "--deny", "warnings"];
+    shell::run(shell::cargo(&["clippy", "--workspace", "--all-targets"]).args(deny))?;
+    // Under this flag other code is compiled: the models, and the shims they run on.
+    shell::run(
+        shell::cargo(&["clippy", "--package", "linerate-memory", "--tests"])
+            .args(["--target-dir", "target/loom"])
+            .args(deny)
+            .env("RUSTFLAGS", "--cfg loom"),
+    )?;
+    if !fuzz::manifest().exists() {
+        return Ok(());
+    }
+    if programs::find("c++").is_none() {
+        eprintln!("NOT CHECKED: fuzz targets, which need a C++ compiler (Debian package g++)");
+        return Ok(());
+    }
+    shell::run(
+        shell::cargo(&["clippy", "--all-targets", "--target-dir", "target/fuzz-check"])
+            .arg("--manifest-path")
+            .arg(fuzz::manifest())
+            .args(deny),
+    )
+}
+
+fn documentation() -> Result<()> {
+    // Private items are documented too, for whoever works on them; links from public to private
+    // text are then no error.
+    shell::run(
+        shell::cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"])
+            .env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links"),
+    )
+}

@@ -1,0 +1,164 @@
+//! `cargo xtask fuzz`: libFuzzer on the stable toolchain.
+//!
+//! cargo-fuzz wants a nightly compiler; all that libFuzzer itself wants is code compiled with
+//! LLVM's coverage instrumentation, which the stable compiler can insert by code generation flags
+//! (the list below is what clang's `-fsanitize=fuzzer` turns on). Only a C++ compiler is needed, for
+//! libFuzzer's own sources. The targets are the programs of the separate workspace `fuzz/`:
+//! `fuzz/seeds/TARGET` holds inputs kept in the repository, `fuzz/corpus/TARGET` what was found here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use linerate_testlab::programs;
+use serde::Deserialize;
+
+use crate::shell;
+
+/// Edge coverage with inline counters, a table of program counters, and comparisons with their
+/// operands, in one code generation unit so that edges are not counted twice.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Ccodegen-units=1";
+
+/// Arguments of `cargo xtask fuzz`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask fuzz                            each target for five minutes
+  cargo xtask fuzz --list                     the targets
+  cargo xtask fuzz headers --seconds 60
+  cargo xtask fuzz headers --reproduce fuzz/artifacts/headers/crash-0123...")]
+pub(crate) struct Args {
+    /// A program of fuzz/Cargo.toml, or all of them in turn.
+    #[arg(default_value = "all")]
+    target: String,
+    /// How long to fuzz each target. With 0 only the seeds and the corpus are run.
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// Run this one input instead.
+    #[arg(long, value_name = "FILE", conflicts_with = "seconds")]
+    reproduce: Option<PathBuf>,
+    /// List the targets.
+    #[arg(long)]
+    list: bool,
+}
+
+/// The part of `fuzz/Cargo.toml` that names the targets.
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    bin: Vec<Target>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+}
+
+/// The workspaces of the repository: the main one, and that of the fuzz targets.
+pub(crate) fn workspaces() -> Vec<PathBuf> {
+    let mut manifests = vec![shell::root().join("Cargo.toml"), manifest()];
+    manifests.retain(|manifest| manifest.exists());
+    manifests
+}
+
+/// The manifest of the fuzz workspace.
+pub(crate) fn manifest() -> PathBuf {
+    directory().join("Cargo.toml")
+}
+
+fn directory() -> PathBuf {
+    shell::root().join("fuzz")
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let all = targets()?;
+    if args.list {
+        println!("{}", all.join("\n"));
+        return Ok(());
+    }
+    let chosen: Vec<_> =
+        all.iter().filter(|name| args.target == "all" || args.target == **name).collect();
+    if chosen.is_empty() {
+        bail!("no fuzz target `{}`; there are: {}", args.target, all.join(", "));
+    }
+    if programs::find("c++").is_none() {
+        bail!("fuzzing needs a C++ compiler: install the Debian package g++");
+    }
+    let host = shell::host_triple()?;
+    if let Some(input) = &args.reproduce {
+        let [target] = chosen[..] else { bail!("name the one target `--reproduce` is for") };
+        let program = build(target, &host)?;
+        return shell::run(Command::new(program).arg(input));
+    }
+    let mut found = Vec::new();
+    for target in chosen {
+        let program = build(target, &host)?;
+        if let Err(error) = fuzz(target, &program, args.seconds) {
+            found.push(format!("{target}: {error:#}{}", artefacts(target)?));
+        }
+    }
+    if !found.is_empty() {
+        bail!("fuzzing found something\n{}", found.join("\n"));
+    }
+    println!("no finding");
+    Ok(())
+}
+
+fn targets() -> Result<Vec<String>> {
+    let text = fs::read_to_string(manifest()).context("cannot read fuzz/Cargo.toml")?;
+    let manifest: Manifest = toml::from_str(&text).context("fuzz/Cargo.toml is not valid")?;
+    Ok(manifest.bin.into_iter().map(|target| target.name).collect())
+}
+
+fn build(target: &str, host: &str) -> Result<PathBuf> {
+    let mut command = shell::cargo(&["build", "--release", "--bin", target, "--target", host]);
+    command.arg("--manifest-path").arg(manifest());
+    // Named, so that the caller's settings cannot put the program elsewhere.
+    command.arg("--target-dir").arg(directory().join("target"));
+    shell::run(command.env("RUSTFLAGS", FLAGS))?;
+    Ok(directory().join("target").join(host).join("release").join(target))
+}
+
+fn fuzz(target: &str, program: &Path, seconds: u64) -> Result<()> {
+    let [corpus, seeds, artefacts] =
+        ["corpus", "seeds", "artifacts"].map(|kind| directory().join(kind).join(target));
+    for made in [&corpus, &artefacts] {
+        fs::create_dir_all(made).with_context(|| format!("cannot create {}", made.display()))?;
+    }
+    let mut command = Command::new(program);
+    command.arg(format!("-artifact_prefix={}/", artefacts.display()));
+    if seconds == 0 {
+        command.arg("-runs=0");
+    } else {
+        command.arg(format!("-max_total_time={seconds}"));
+    }
+    // One execution that takes longer than this, or needs more memory than this, is a finding.
+    command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
+    // New inputs go to the first directory; the others are only read.
+    command.arg(corpus);
+    if seeds.is_dir() {
+        command.arg(seeds);
+    }
+    shell::run(&mut command)
+}
+
+/// How to run each kept finding again.
+fn artefacts(target: &str) -> Result<String> {
+    let directory = directory().join("artifacts").join(target);
+    let mut text = String::new();
+    for entry in
+        fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?
+    {
+        let name = entry.context("cannot list findings")?.file_name();
+        text.push_str(&format!(
+            "\n  cargo xtask fuzz {target} --reproduce fuzz/artifacts/{target}/{}",
+            name.to_string_lossy()
+        ));
+    }
+    Ok(text)
+}

@@ -1,0 +1,96 @@
+//! `cargo xtask peers`: the independent programs the tests are checked against.
+//!
+//! The table of programs is in `linerate-testlab`, where tests demand them by name. Packages come
+//! from the Debian archive the machine is set up for; nothing else is fetched, and nothing is
+//! installed without saying so first.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use linerate_testlab::programs::{self, Program};
+
+use crate::shell;
+
+/// Arguments of `cargo xtask peers`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask peers            install what is missing (as root, on Debian or Ubuntu)
+  cargo xtask peers --list     only say what is there and what is missing")]
+pub(crate) struct Args {
+    /// Only list the programs and whether they are installed.
+    #[arg(long)]
+    list: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.list {
+        for program in programs::PROGRAMS {
+            let state = if program.path().is_some() { "installed" } else { "MISSING" };
+            println!(
+                "{:<9} {:<8} {:<14} {}",
+                state, program.name, program.package, program.purpose
+            );
+        }
+        return Ok(());
+    }
+    let missing = provide()?;
+    if !missing.is_empty() {
+        bail!("{}", advice(&missing));
+    }
+    println!("all {} peer programs are installed", programs::PROGRAMS.len());
+    Ok(())
+}
+
+/// Installs missing programs where that is possible, and returns those still missing.
+pub(crate) fn provide() -> Result<Vec<Program>> {
+    let missing = programs::missing();
+    if missing.is_empty() || !shell::is_root() || programs::find("apt-get").is_none() {
+        return Ok(missing);
+    }
+    install(&packages(&missing))?;
+    Ok(programs::missing())
+}
+
+/// Installs Debian packages without asking and without their recommended companions.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
+    eprintln!("installing Debian packages: {}", packages.join(" "));
+    shell::run(apt_get().arg("update"))?;
+    shell::run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(packages))
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    // tshark asks whether plain users may capture; the answer "no" is its default.
+    command.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet");
+    command
+}
+
+/// What to tell someone who lacks these programs.
+pub(crate) fn advice(missing: &[Program]) -> String {
+    let names: Vec<_> = missing.iter().map(|program| program.name).collect();
+    format!(
+        "missing programs: {}. Tests that need them fail. As root: apt-get install {}",
+        names.join(", "),
+        packages(missing).join(" ")
+    )
+}
+
+fn packages(missing: &[Program]) -> Vec<&'static str> {
+    let mut packages: Vec<_> = missing.iter().map(|program| program.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_names_programs_and_packages_once() {
+        let missing = [programs::PROGRAMS[0], programs::PROGRAMS[2], programs::PROGRAMS[0]];
+        let text = advice(&missing);
+        assert!(text.contains("ip, ping, ip"), "{text}");
+        assert!(text.ends_with("apt-get install iproute2 iputils-ping"), "{text}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Running programs: shown before they run, checked after.
+
+use std::env;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or(here.clone(), PathBuf::from)
+}
+
+/// `cargo`, started at the root of the repository, by the toolchain that built this program.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    // These describe the xtask package itself and would leak into what is built now, causing
+    // needless rebuilds in build scripts that read them.
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_PKG_") {
+            command.env_remove(&name);
+        }
+    }
+    command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+    command
+}
+
+/// What a shell would be given to do the same, without the environment.
+pub(crate) fn describe(command: &Command) -> String {
+    let program = command.get_program().to_string_lossy();
+    let name = program.rsplit('/').next().unwrap_or(&program).to_owned();
+    let words = command.get_args().map(|word| {
+        let word = word.to_string_lossy();
+        if word.is_empty() || word.contains([' ', '*', '\'', '"', '$']) {
+            format!("'{word}'")
+        } else {
+            word.into_owned()
+        }
+    });
+    std::iter::once(name).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Shows a command, runs it with this program's terminal, and fails when it fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = describe(command);
+    eprintln!("\n$ {shown}");
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed, or fails with what it complained about.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let shown = describe(command);
+    let output = command.output().with_context(|| format!("cannot start `{shown}`"))?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        bail!("`{shown}` failed ({}): {}", output.status, complaint.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Shows a command, runs it, and hands every line of both its outputs to `line` as well as to the
+/// terminal. The two outputs share one pipe, so their order is the order they were written in.
+pub(crate) fn run_watched(command: &mut Command, mut line: impl FnMut(&str)) -> Result<ExitStatus> {
+    let shown = describe(command);
+    eprintln!("\n$ {shown}");
+    let (reader, writer) = io::pipe().context("cannot create a pipe")?;
+    command.stdin(Stdio::null());
+    command.stdout(writer.try_clone().context("cannot duplicate a pipe")?);
+    command.stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("cannot start `{shown}`"))?;
+    // The command still holds the write ends; the pipe ends only when they are closed too.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut reader = BufReader::new(reader);
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes).context("cannot read a program's output")? > 0 {
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end_matches(['\n', '\r']);
+        println!("{text}");
+        line(text);
+        bytes.clear();
+    }
+    child.wait().with_context(|| format!("cannot wait for `{shown}`"))
+}
+
+/// Whether this process is root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The target triple of this machine, as `rustc` names it. Naming it explicitly keeps `RUSTFLAGS`
+/// away from build scripts and procedural macros.
+pub(crate) fn host_triple() -> Result<String> {
+    let verbose = output(Command::new("rustc").arg("-vV"))?;
+    verbose
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .context("`rustc -vV` names no host")
+}

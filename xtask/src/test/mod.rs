@@ -1,0 +1,136 @@
+//! `cargo xtask test`: everything this machine can run, each test once, and an account of the rest.
+//!
+//! A test that could not run is never passed over in silence: it is named with the reason, counted
+//! as skipped, and makes the command fail where completeness is asked for.
+
+mod summary;
+mod tally;
+
+use std::env;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use crate::{loom, peers, shell};
+use summary::{Outcome, Summary};
+use tally::Tally;
+
+/// Arguments of `cargo xtask test`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask test                 everything this machine can run
+  cargo xtask test --quick         unit, property and documentation tests only
+  cargo xtask test --require-all   fail also when something could not run (so does CI=true)
+
+As root on a Debian-like system, missing peer programs are installed first. The end-to-end tests
+need root, because they make network namespaces; elsewhere they are reported as not run. They never
+touch an existing interface.")]
+pub(crate) struct Args {
+    /// Only unit, property and documentation tests: no loom models, no root, no peer programs.
+    #[arg(long, conflicts_with = "require_all")]
+    quick: bool,
+    /// Fail when anything was not run. Implied by the environment variable CI=true.
+    #[arg(long)]
+    require_all: bool,
+}
+
+const BUILD: &str = "build";
+const PLAIN: &str = "unit, property and documentation tests";
+const LOOM: &str = "loom models";
+const ROOT: &str = "end-to-end tests (root)";
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let mut summary = Summary::default();
+    if !args.quick {
+        provide_peers(&mut summary);
+    }
+    // Building first keeps compiler output apart from test output, and a workspace that does not
+    // build from being reported as one failure per step.
+    if !build(&mut summary) {
+        return finish(args, &summary);
+    }
+
+    // Ignored tests are left for their own pass below, so that no test runs twice and those that
+    // share the kernel's resources run one at a time.
+    cargo_test(&mut summary, PLAIN, shell::cargo(&["test", "--workspace", "--no-fail-fast"]));
+
+    if args.quick {
+        summary.not_run(LOOM, "--quick");
+        summary.not_run(ROOT, "--quick");
+        return finish(args, &summary);
+    }
+    match loom::has_models() {
+        Ok(true) => cargo_test(&mut summary, LOOM, loom::bounded()),
+        Ok(false) => summary.not_run(LOOM, "the memory crate has none"),
+        Err(error) => summary.step(LOOM, Outcome::Broken(format!("{error:#}")), Tally::default()),
+    }
+    match why_no_root_tests() {
+        None => {
+            // Without --doc: rustdoc would take examples marked `ignore` for ignored tests.
+            let mut command = shell::cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]);
+            command.args(["--no-fail-fast", "--", "--ignored", "--test-threads=1"]);
+            summary.forget_ignored();
+            cargo_test(&mut summary, ROOT, command);
+        }
+        Some(reason) => summary.not_run(ROOT, reason),
+    }
+    finish(args, &summary)
+}
+
+fn provide_peers(summary: &mut Summary) {
+    match peers::provide() {
+        Ok(missing) if missing.is_empty() => {}
+        Ok(missing) => summary.notice(peers::advice(&missing)),
+        Err(error) => summary.notice(format!(
+            "installing the peer programs failed ({error:#}); tests that need them will fail"
+        )),
+    }
+}
+
+fn build(summary: &mut Summary) -> bool {
+    let start = Instant::now();
+    let result = shell::run(&mut shell::cargo(&["test", "--workspace", "--no-run", "--quiet"]));
+    let outcome = match &result {
+        Ok(()) => Outcome::Ran(start.elapsed()),
+        Err(error) => Outcome::Broken(format!("{error:#}")),
+    };
+    summary.step(BUILD, outcome, Tally::default());
+    result.is_ok()
+}
+
+/// Runs one `cargo test` and enters its tests into the summary.
+fn cargo_test(summary: &mut Summary, title: &'static str, mut command: Command) {
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    // The lines are read by a program: no escape sequences in them.
+    command.env("CARGO_TERM_COLOR", "never");
+    let result = shell::run_watched(&mut command, |line| tally.line(line));
+    tally.end();
+    let outcome = match result {
+        Ok(status) if status.success() || !tally.failed.is_empty() => Outcome::Ran(start.elapsed()),
+        Ok(status) => Outcome::Broken(format!(
+            "`{}` failed without a failed test ({status})",
+            shell::describe(&command)
+        )),
+        Err(error) => Outcome::Broken(format!("{error:#}")),
+    };
+    summary.step(title, outcome, tally);
+}
+
+/// Why the tests that need root cannot run here, if they cannot.
+fn why_no_root_tests() -> Option<&'static str> {
+    if !shell::is_root() {
+        return Some("not root: sudo --preserve-env=PATH,HOME cargo xtask test");
+    }
+    // In a container, root may lack what `ip netns` needs: network and mount namespaces.
+    let probe = Command::new("unshare").args(["--net", "--mount", "true"]).output();
+    match probe {
+        Ok(output) if output.status.success() => None,
+        _ => Some("root may not make network namespaces here (a container without CAP_SYS_ADMIN?)"),
+    }
+}
+
+fn finish(args: &Args, summary: &Summary) -> ExitCode {
+    let complete = args.require_all || env::var_os("CI").is_some_and(|value| value == "true");
+    print!("{}", summary.render(complete && !args.quick));
+    if summary.success(complete && !args.quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
