@@ -1,9 +1,21 @@
 //! What end-to-end tests stand on: isolated networks and the programs they are checked against.
 //!
-//! A `Lab` makes network namespaces with unique names, joins them by veth
-//! pairs that carry frames exactly as sent (all offloads off, no background IPv6 chatter), runs
-//! programs inside them, and removes everything when it is dropped, also while a test panics. What
-//! a killed test left behind is removed by the next lab.
+//! A [`Lab`] makes network namespaces with unique names, joins them by veth pairs that carry
+//! frames exactly as sent (all offloads off, no background IPv6 chatter), runs programs inside
+//! them, and removes everything when it is dropped, also while a test panics. What a killed test
+//! left behind is removed by the next lab.
+//!
+//! ```no_run
+//! use linerate_testlab::Lab;
+//!
+//! let lab = Lab::new();
+//! let (left, right) = (lab.namespace("left"), lab.namespace("right"));
+//! lab.veth(&left, "l0", &right, "r0");
+//! left.add_address("l0", "198.18.0.1/24");
+//! right.add_address("r0", "198.18.0.2/24");
+//! left.expect(["ping", "-c", "1", "198.18.0.2"]);
+//! assert!(right.counters("r0").rx_packets >= 2); // the ARP request and the echo request
+//! ```
 //!
 //! This crate is for tests only: its functions panic with the reason instead of returning errors,
 //! because a test that cannot set up its network must fail, never pass by doing nothing. It never
@@ -14,6 +26,15 @@
 //! of our own: a test of a packet framework should not depend on that framework's idea of netlink.
 #![forbid(unsafe_code)]
 
+mod counters;
+mod lab;
+mod namespace;
+mod process;
 pub mod programs;
+mod stale;
 
+pub use counters::Counters;
+pub use lab::Lab;
+pub use namespace::Namespace;
+pub use process::{Running, wait_until};
 pub use programs::require;

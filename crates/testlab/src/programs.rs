@@ -83,6 +83,17 @@ pub fn require(name: &str) -> PathBuf {
     }
 }
 
+/// Whether the program is in the table.
+pub(crate) fn is_known(name: &str) -> bool {
+    PROGRAMS.iter().any(|program| program.name == name)
+}
+
+/// A program of the table, ready to be given arguments.
+#[track_caller]
+pub(crate) fn command(name: &str) -> Command {
+    Command::new(require(name))
+}
+
 /// Whether this Python has the module scapy, found out without the second its import takes.
 fn has_scapy(python: &Path) -> bool {
     let probe = "import importlib.util,sys; sys.exit(importlib.util.find_spec('scapy') is None)";

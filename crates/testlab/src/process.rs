@@ -1,0 +1,216 @@
+//! Programs that a test runs: always with a deadline, always ended.
+
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Between two looks at something that is waited for.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Waits until a condition holds, and returns whether it came to hold within `timeout`.
+///
+/// For what happens in another process or in the kernel. The timeout is a bound on how long a
+/// broken test hangs, not a measurement: give seconds, not the time it takes.
+#[must_use]
+pub fn wait_until(mut condition: impl FnMut() -> bool, timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(INTERVAL);
+    }
+}
+
+/// A program running in the background. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    shown: String,
+    child: Child,
+}
+
+impl Running {
+    /// Starts a program.
+    #[track_caller]
+    pub(crate) fn start(mut command: Command) -> Self {
+        let shown = describe(&command);
+        match command.spawn() {
+            Ok(child) => Self { shown, child },
+            Err(error) => panic!("cannot start `{shown}`: {error}"),
+        }
+    }
+
+    /// Its process number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has not ended yet.
+    ///
+    /// # Panics
+    ///
+    /// When the kernel does not tell.
+    pub fn is_running(&mut self) -> bool {
+        self.try_status().is_none()
+    }
+
+    /// Sends it a signal, for example `Signal::INT` so that it ends as if by Ctrl-C.
+    ///
+    /// # Panics
+    ///
+    /// When it has ended already.
+    #[track_caller]
+    pub fn signal(&mut self, signal: rustix::process::Signal) {
+        assert!(self.is_running(), "`{}` ended before it was to get a signal", self.shown);
+        // Not reaped yet, so the number still belongs to this child.
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal)
+            .unwrap_or_else(|error| panic!("cannot signal `{}`: {error}", self.shown));
+    }
+
+    /// Waits for it to end by itself.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end within `timeout`.
+    #[track_caller]
+    pub fn wait(&mut self, timeout: Duration) -> ExitStatus {
+        if !wait_until(|| !self.is_running(), timeout) {
+            panic!("`{}` did not end within {timeout:?}", self.shown);
+        }
+        self.try_status().expect("it has ended")
+    }
+
+    /// Waits for it to end by itself, and returns what it printed.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end within `timeout`.
+    #[must_use]
+    #[track_caller]
+    pub fn output(mut self, timeout: Duration) -> Output {
+        // Read on the side: a program blocks when its pipe is full.
+        let stdout = reader(self.child.stdout.take());
+        let stderr = reader(self.child.stderr.take());
+        let status = self.wait(timeout);
+        let collect = |handle: thread::JoinHandle<Vec<u8>>| handle.join().expect("reader ended");
+        Output { status, stdout: collect(stdout), stderr: collect(stderr) }
+    }
+
+    #[track_caller]
+    fn try_status(&mut self) -> Option<ExitStatus> {
+        self.child
+            .try_wait()
+            .unwrap_or_else(|error| panic!("cannot wait for `{}`: {error}", self.shown))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Either may fail because it has ended: that is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a program to its end with its output collected.
+#[track_caller]
+pub(crate) fn collect(mut command: Command, timeout: Duration) -> Output {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running::start(command).output(timeout)
+}
+
+/// Returns what a program printed to its standard output, or panics with all it printed.
+#[track_caller]
+pub(crate) fn expect(command: Command, timeout: Duration) -> String {
+    let shown = describe(&command);
+    let output = collect(command, timeout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "`{shown}` failed ({})\n--- stdout\n{stdout}\n--- stderr\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    stdout.into_owned()
+}
+
+fn reader(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            // What was read before an error is what there is to show.
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn describe(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn output_larger_than_a_pipe_is_collected() {
+        let script = "head -c 300000 /dev/zero; echo bad >&2; exit 3";
+        let output = collect(sh(script), Duration::from_secs(30));
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.stdout.len(), 300_000);
+        assert_eq!(output.stderr, b"bad\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "did not end within")]
+    fn a_program_that_hangs_is_an_error() {
+        let _ = collect(sh("sleep 60"), Duration::from_millis(50));
+    }
+
+    #[test]
+    #[should_panic(expected = "the reason")]
+    fn a_failed_program_is_shown_with_its_reason() {
+        expect(sh("echo the reason >&2; false"), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_dropped_program_is_gone() {
+        let running = Running::start(sh("exec sleep 60"));
+        let entry = format!("/proc/{}", running.id());
+        assert!(std::path::Path::new(&entry).exists());
+        drop(running);
+        assert!(!std::path::Path::new(&entry).exists());
+    }
+
+    #[test]
+    fn a_signal_ends_it_as_asked() {
+        use std::os::unix::process::ExitStatusExt;
+        let mut running = Running::start(sh("exec sleep 60"));
+        running.signal(rustix::process::Signal::TERM);
+        assert_eq!(running.wait(Duration::from_secs(30)).signal(), Some(15));
+    }
+
+    #[test]
+    fn waiting_tells_whether_it_came_true() {
+        let mut looks = 0;
+        let third = || {
+            looks += 1;
+            looks == 3
+        };
+        assert!(wait_until(third, Duration::from_secs(30)));
+        assert!(!wait_until(|| false, Duration::ZERO));
+    }
+}
