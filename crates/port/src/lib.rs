@@ -6,10 +6,12 @@
 
 pub mod counters;
 mod error;
+pub mod interface;
 mod null;
 mod open;
 mod port;
 pub mod ring;
+mod suggest;
 mod uri;
 
 pub use counters::{Counters, Counts, DropReason};

@@ -1,0 +1,127 @@
+//! What can go wrong with an interface, by what the caller can do about it.
+
+use std::io;
+
+use crate::suggest::closest;
+
+/// Why something about an interface could not be found out or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InterfaceError {
+    /// There is no such interface in this network namespace.
+    #[error("no interface named {name}{hint}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// `; did you mean eth0? available: eth0, lo`, or the part of it that
+        /// can be said.
+        hint: String,
+    },
+    /// The interface went away while it was being used.
+    #[error("interface {interface} has gone")]
+    Gone {
+        /// Its name, or `#` and its index where only that is known.
+        interface: String,
+    },
+    /// The process lacks a capability.
+    #[error(
+        "not permitted to {action} interface {interface}: run as root, or grant the capability \
+         with `setcap {capability}+ep PROGRAM`"
+    )]
+    NotPermitted {
+        /// What was refused, as a verb.
+        action: &'static str,
+        /// The interface.
+        interface: String,
+        /// The capability that would allow it, as `setcap` spells it.
+        capability: &'static str,
+    },
+    /// The kernel refused a step for another reason.
+    #[error("{step}: {source}")]
+    System {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl InterfaceError {
+    /// The error for a name that is not among `available`.
+    pub(super) fn unknown(name: &str, available: &[String]) -> InterfaceError {
+        let hint = if available.is_empty() {
+            "; there is no interface in this network namespace".into()
+        } else {
+            let names = available.join(", ");
+            match closest(name, available.iter().map(String::as_str)) {
+                Some(meant) => format!("; did you mean {meant}? available: {names}"),
+                None => format!("; available: {names}"),
+            }
+        };
+        // The name is typed by a person and printed on a terminal.
+        InterfaceError::Unknown { name: name.escape_debug().to_string(), hint }
+    }
+
+    /// The error for a step the kernel refused.
+    pub(super) fn system(step: &'static str) -> impl Fn(io::Error) -> InterfaceError {
+        move |source| InterfaceError::System { step, source }
+    }
+
+    /// The error for a change of `interface` the kernel refused.
+    pub(super) fn change(
+        action: &'static str,
+        interface: &str,
+        capability: &'static str,
+        source: io::Error,
+    ) -> InterfaceError {
+        let interface = interface.to_owned();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                InterfaceError::NotPermitted { action, interface, capability }
+            }
+            Some(libc::ENODEV) => InterfaceError::Gone { interface },
+            _ => InterfaceError::System { step: action, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_says_what_there_is() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            InterfaceError::unknown("eht0", &names(&["lo", "eth0"])).to_string(),
+            "no interface named eht0; did you mean eth0? available: lo, eth0"
+        );
+        assert_eq!(
+            InterfaceError::unknown("tap7\u{1b}[2J", &names(&["lo"])).to_string(),
+            "no interface named tap7\\u{1b}[2J; available: lo"
+        );
+        assert_eq!(
+            InterfaceError::unknown("x", &[]).to_string(),
+            "no interface named x; there is no interface in this network namespace"
+        );
+    }
+
+    #[test]
+    fn a_refused_change_says_who_may() {
+        let refused = |number| {
+            InterfaceError::change(
+                "set up",
+                "eth0",
+                "cap_net_admin",
+                io::Error::from_raw_os_error(number),
+            )
+        };
+        assert_eq!(
+            refused(libc::EPERM).to_string(),
+            "not permitted to set up interface eth0: run as root, or grant the capability with \
+             `setcap cap_net_admin+ep PROGRAM`"
+        );
+        assert_eq!(refused(libc::ENODEV).to_string(), "interface eth0 has gone");
+        assert!(matches!(refused(libc::EBUSY), InterfaceError::System { .. }));
+    }
+}
