@@ -83,6 +83,11 @@ pub trait Transmit: Send {
         Ok(0)
     }
 
+    /// As [`Receive::close`], for buffers that were not sent.
+    fn close(&mut self, pool: &mut PoolCache) {
+        let _ = pool;
+    }
+
     /// What to wait for until there may be place again.
     fn wake(&mut self) -> Wake<'_> {
         Wake::Now

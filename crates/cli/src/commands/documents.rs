@@ -1,0 +1,32 @@
+//! `linerate completions` and `linerate man`: both made from the command line
+//! definition itself, so that they cannot differ from it.
+
+use std::{fs, io};
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use crate::args::{Cli, Completions, Man};
+
+pub(crate) fn completions(args: &Completions) -> Result<()> {
+    clap_complete::generate(args.shell, &mut Cli::command(), "linerate", &mut io::stdout());
+    Ok(())
+}
+
+pub(crate) fn man(args: &Man) -> Result<()> {
+    let mut command = Cli::command();
+    command.build();
+    let mut write = |name: String, page: clap_mangen::Man| -> Result<()> {
+        let path = args.folder.join(format!("{name}.1"));
+        let mut text = Vec::new();
+        page.render(&mut text)?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write("linerate".into(), clap_mangen::Man::new(command.clone()))?;
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let name = format!("linerate-{}", sub.get_name());
+        let page = clap_mangen::Man::new(sub.clone().display_name(&name));
+        write(name, page)?;
+    }
+    Ok(())
+}

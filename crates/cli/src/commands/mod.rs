@@ -1,0 +1,17 @@
+//! One module per command.
+
+mod documents;
+mod forward;
+
+use anyhow::Result;
+
+use crate::args::Command;
+
+/// Runs a command.
+pub(crate) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Forward(args) => forward::run(&args),
+        Command::Completions(args) => documents::completions(&args),
+        Command::Man(args) => documents::man(&args),
+    }
+}

@@ -1,0 +1,131 @@
+//! Exit codes: what a script can tell from how we ended.
+
+use std::{io, process::ExitCode};
+
+use linerate_memory::MemoryError;
+use linerate_port::{OpenError, PortError};
+
+/// Text for the help pages; the codes are those of [`Code`].
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0  done, or stopped by a signal after cleaning up
+  1  failed for a reason that has no code of its own
+  2  the command line or a port name is wrong
+  3  not permitted
+  4  no such interface, or it has gone
+  5  a file cannot be read or written
+  6  not enough memory
+  7  the port is in use or cannot do what was asked";
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    Failure = 1,
+    Usage = 2,
+    Permission = 3,
+    NoInterface = 4,
+    File = 5,
+    Memory = 6,
+    Unavailable = 7,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> ExitCode {
+        ExitCode::from(code as u8)
+    }
+}
+
+/// The command line asks for something that makes no sense.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// The code for an error, by the first cause that has one.
+pub(crate) fn code_of(error: &anyhow::Error) -> Code {
+    error.chain().find_map(code_of_cause).unwrap_or(Code::Failure)
+}
+
+fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
+    if cause.is::<UsageError>() {
+        return Some(Code::Usage);
+    }
+    if let Some(error) = cause.downcast_ref::<MemoryError>() {
+        return Some(match error {
+            MemoryError::Option { .. } => Code::Usage,
+            _ => Code::Memory,
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<OpenError>() {
+        return Some(match error {
+            OpenError::Uri(_) => Code::Usage,
+            OpenError::NoInterface { .. } => Code::NoInterface,
+            OpenError::Permission { .. } => Code::Permission,
+            OpenError::Busy { .. } | OpenError::Unsupported { .. } => Code::Unavailable,
+            OpenError::File { .. } => Code::File,
+            OpenError::Memory { .. } => Code::Memory,
+            _ => Code::Failure,
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<PortError>() {
+        return Some(match error {
+            PortError::Gone { .. } => Code::NoInterface,
+            PortError::File { .. } => Code::File,
+            _ => Code::Failure,
+        });
+    }
+    cause.downcast_ref::<io::Error>().map(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => Code::Permission,
+        _ => Code::File,
+    })
+}
+
+/// Whether whoever reads our output has gone: no reason to complain.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_decides_however_deep() {
+        let open = OpenError::NoInterface {
+            port: "packet:x".into(),
+            interface: "x".into(),
+            hint: String::new(),
+        };
+        let error = anyhow::Error::from(open).context("opening");
+        assert_eq!(code_of(&error), Code::NoInterface);
+        let memory = MemoryError::TooLarge { wanted: 2, available: 1 };
+        assert_eq!(code_of(&Err::<(), _>(memory).context("x").unwrap_err()), Code::Memory);
+        assert_eq!(code_of(&anyhow::anyhow!("else")), Code::Failure);
+    }
+
+    #[test]
+    fn every_code_is_in_the_help() {
+        for code in [
+            Code::Failure,
+            Code::Usage,
+            Code::Permission,
+            Code::NoInterface,
+            Code::File,
+            Code::Memory,
+            Code::Unavailable,
+        ] {
+            assert!(HELP.contains(&format!("\n  {}  ", code as u8)), "{code:?}");
+        }
+    }
+}

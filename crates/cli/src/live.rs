@@ -1,0 +1,122 @@
+//! What a running command prints: a table row per interval for people, a JSON
+//! object per line for machines, and a summary at the end.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use serde_json::{Map, Value, json};
+
+/// Rows between two printings of the column titles.
+const TITLES_EVERY: usize = 20;
+
+/// One figure of a row.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    key: &'static str,
+    title: String,
+    text: String,
+    value: Value,
+}
+
+impl Cell {
+    /// A figure: its name in JSON, its column title, how people read it and
+    /// its exact value.
+    pub(crate) fn new(
+        key: &'static str,
+        title: impl Into<String>,
+        text: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Cell {
+        Cell { key, title: title.into(), text: text.into(), value: value.into() }
+    }
+
+    /// A figure for machines only.
+    pub(crate) fn hidden(key: &'static str, value: impl Into<Value>) -> Cell {
+        Cell::new(key, "", "", value)
+    }
+}
+
+/// Prints as asked for on the command line.
+#[derive(Debug)]
+pub(crate) struct Live {
+    json: bool,
+    quiet: bool,
+    rows: usize,
+    widths: Vec<usize>,
+}
+
+impl Live {
+    pub(crate) fn new(json: bool, quiet: bool) -> Live {
+        Live { json, quiet, rows: 0, widths: Vec::new() }
+    }
+
+    /// Says what is about to run: lines for people, one object for machines.
+    pub(crate) fn start(&mut self, lines: &[String], mut object: Value) -> io::Result<()> {
+        if self.json {
+            object["event"] = "start".into();
+            return print(&object.to_string());
+        }
+        if !self.quiet {
+            lines.iter().try_for_each(|line| print(line))?;
+        }
+        Ok(())
+    }
+
+    /// Prints the figures of an interval that ended `time` after the start.
+    pub(crate) fn row(&mut self, time: Duration, cells: &[Cell]) -> io::Result<()> {
+        if self.quiet {
+            return Ok(());
+        }
+        if self.json {
+            let mut object = Map::new();
+            object.insert("event".into(), "interval".into());
+            object.insert("time".into(), json!(time.as_secs_f64()));
+            object.extend(cells.iter().map(|cell| (cell.key.into(), cell.value.clone())));
+            return print(&Value::Object(object).to_string());
+        }
+        let shown: Vec<&Cell> = cells.iter().filter(|cell| !cell.title.is_empty()).collect();
+        self.widths.resize(shown.len(), 8);
+        for (width, cell) in self.widths.iter_mut().zip(&shown) {
+            *width = (*width).max(cell.title.chars().count()).max(cell.text.chars().count());
+        }
+        if self.rows.is_multiple_of(TITLES_EVERY) {
+            print(&self.line("time", shown.iter().map(|cell| &*cell.title)))?;
+        }
+        self.rows += 1;
+        let time = format!("{:.1} s", time.as_secs_f64());
+        print(&self.line(&time, shown.iter().map(|cell| &*cell.text)))
+    }
+
+    fn line<'a>(&self, time: &str, texts: impl Iterator<Item = &'a str>) -> String {
+        let mut line = format!("{time:>9}");
+        for (text, width) in texts.zip(&self.widths) {
+            line.push_str(&format!("  {text:>width$}"));
+        }
+        line
+    }
+
+    /// Prints the figures of the whole run.
+    pub(crate) fn summary(&mut self, lines: &[String], mut object: Value) -> io::Result<()> {
+        if self.json {
+            object["event"] = "summary".into();
+            return print(&object.to_string());
+        }
+        lines.iter().try_for_each(|line| print(line))
+    }
+
+    /// Tells people of something that happened, without disturbing what
+    /// machines read.
+    pub(crate) fn note(&self, text: &str) {
+        eprintln!("linerate: {text}");
+    }
+}
+
+/// A line on standard output; unlike `println!` an error and not a panic when
+/// the reader has gone.
+fn print(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,202 @@
+//! What every command that runs ports has in common: memory, signals, workers
+//! on their cores, and the clock that drives the table.
+
+use std::{
+    panic,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use linerate_memory::{Arena, ArenaOptions, PageKind};
+use linerate_worker::{Stop, pin_to};
+
+use crate::{
+    args::{Memory, Running},
+    exit::UsageError,
+};
+
+/// Buffers a worker keeps at hand.
+pub(crate) const CACHE: usize = 512;
+/// How soon a signal is acted upon.
+const ALERT: Duration = Duration::from_millis(20);
+
+/// Makes the packet memory.
+pub(crate) fn arena(args: &Memory) -> Result<Arena> {
+    let options = ArenaOptions {
+        size: args.arena,
+        buffer_size: args.buffer_size,
+        huge: !args.no_huge,
+        node: args.numa_node,
+        ..ArenaOptions::default()
+    };
+    Ok(options.create()?)
+}
+
+/// What kind of memory it became, with what to do when that is not the best.
+pub(crate) fn describe(arena: &Arena, args: &Memory) -> String {
+    let advice = match arena.pages() {
+        PageKind::Huge => "",
+        _ if args.no_huge => "",
+        _ => " (reserve 2 MiB pages with `sysctl vm.nr_hugepages=N` for fewer TLB misses)",
+    };
+    format!(
+        "packet memory: {} MiB in {}, {} buffers of {} bytes{advice}",
+        arena.size() >> 20,
+        arena.pages(),
+        arena.count(),
+        arena.buffer_size()
+    )
+}
+
+/// Raises the flag on SIGINT, SIGTERM and SIGHUP; a second signal ends the
+/// process at once.
+pub(crate) fn stop_on_signals() -> Result<Stop> {
+    use signal_hook::{consts, flag};
+    let stop = Stop::new();
+    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
+        // Registered first, so that it sees the flag of an earlier signal.
+        flag::register_conditional_shutdown(signal, 128 + signal, stop.as_flag())
+            .and_then(|_| flag::register(signal, stop.as_flag()))
+            .context("cannot watch for signals")?;
+    }
+    Ok(stop)
+}
+
+/// The cores asked for; one worker that is not bound when none were.
+pub(crate) fn cores(running: &Running) -> Result<Vec<Option<usize>>> {
+    let Some(text) = &running.cores else { return Ok(vec![None]) };
+    let cores = parse_cores(text)?;
+    Ok(cores.into_iter().map(Some).collect())
+}
+
+/// `0,2-5` as a list.
+fn parse_cores(text: &str) -> Result<Vec<usize>, UsageError> {
+    let wrong = || UsageError(format!("--cores {text}: write core numbers as in 1 or 0,2-5"));
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: usize = first.trim().parse().map_err(|_| wrong())?;
+        let last: usize = last.trim().parse().map_err(|_| wrong())?;
+        if first > last || last >= 4096 {
+            return Err(wrong());
+        }
+        cores.extend(first..=last);
+    }
+    Ok(cores)
+}
+
+/// A worker's work: told when to stop, it returns what came of it.
+pub(crate) type Job<T> = Box<dyn FnOnce(&Stop) -> Result<T> + Send>;
+
+/// Runs one worker per job, each on its core, until all have ended, calling
+/// `tick` with the time since the start after every interval and once at the
+/// end. Workers are told to stop when the user says so, when the time is over,
+/// or when one of them has failed.
+pub(crate) fn drive<T: Send + 'static>(
+    jobs: Vec<(Option<usize>, Job<T>)>,
+    interval: Duration,
+    until: Option<Instant>,
+    user: &Stop,
+    mut tick: impl FnMut(Duration) -> Result<()>,
+) -> Result<Vec<Result<T>>> {
+    let start = Instant::now();
+    let halt = Stop::new();
+    let (report, reports) = mpsc::channel();
+    let threads: Vec<_> = jobs
+        .into_iter()
+        .enumerate()
+        .map(|(index, (core, job))| {
+            let (report, halt) = (report.clone(), halt.clone());
+            let run = move || {
+                let outcome = core.map_or(Ok(()), pin_to).map_err(Into::into);
+                let outcome = outcome.and_then(|()| job(&halt));
+                // Nobody listens any more only after a failure.
+                let _ = report.send(outcome.is_err());
+                outcome
+            };
+            thread::Builder::new().name(format!("worker-{index}")).spawn(run)
+        })
+        .collect::<Result<_, _>>()
+        .inspect_err(|_| halt.raise())
+        .context("cannot start a worker thread")?;
+    drop(report);
+
+    let mut next = start + interval;
+    let mut ticked = Ok(());
+    loop {
+        let now = Instant::now();
+        if user.is_raised() || until.is_some_and(|until| now >= until) {
+            halt.raise();
+        }
+        if now >= next {
+            ticked = tick(now - start);
+            next += interval * (1 + ((now - next).as_nanos() / interval.as_nanos().max(1)) as u32);
+        }
+        if ticked.is_err() {
+            halt.raise();
+        }
+        let left = until.map_or(ALERT, |until| until.saturating_duration_since(now));
+        match reports.recv_timeout(ALERT.min(left).min(next.saturating_duration_since(now))) {
+            Ok(failed) if failed => halt.raise(),
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            // All workers have ended.
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let outcomes = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
+        .collect();
+    ticked?;
+    tick(start.elapsed())?;
+    Ok(outcomes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_lists() {
+        assert_eq!(parse_cores("1").unwrap(), [1]);
+        assert_eq!(parse_cores("0,2-4").unwrap(), [0, 2, 3, 4]);
+        for text in ["", "a", "3-1", "1,", "-1", "0-99999"] {
+            assert!(parse_cores(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_failing_worker_stops_the_others() {
+        let fail: Job<()> = Box::new(|_| Err(anyhow::anyhow!("broken")));
+        let wait: Job<()> = Box::new(|stop| {
+            while !stop.is_raised() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        });
+        let jobs = vec![(None, wait), (None, fail)];
+        let second = Duration::from_secs(1);
+        let outcomes = drive(jobs, second, None, &Stop::new(), |_| Ok(())).unwrap();
+        assert!(outcomes[0].is_ok() && outcomes[1].is_err());
+    }
+
+    #[test]
+    fn time_is_up() {
+        let wait: Job<()> = Box::new(|stop| {
+            while !stop.is_raised() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        });
+        let mut ticks = 0;
+        let until = Some(Instant::now() + Duration::from_millis(50));
+        let tick = |_| {
+            ticks += 1;
+            Ok(())
+        };
+        drive(vec![(None, wait)], Duration::from_millis(10), until, &Stop::new(), tick).unwrap();
+        assert!(ticks > 1);
+    }
+}

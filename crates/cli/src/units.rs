@@ -1,0 +1,159 @@
+//! Numbers with units: parsing what people type, printing what they read.
+
+use std::time::Duration;
+
+/// Bytes: `4096`, `64k`, `16M`, `1G`, with or without `iB`; powers of 1024.
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
+    let wrong = || format!("{text:?} is not a size: write bytes or 64k, 16M, 1G");
+    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
+    let shift = match unit.trim_end_matches("iB").trim_end_matches('B') {
+        "" => 0,
+        "k" | "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * (1u64 << shift) as f64;
+    if bytes.fract() != 0.0 || bytes > (1u64 << 53) as f64 {
+        return Err(wrong());
+    }
+    Ok(bytes as usize)
+}
+
+/// A time: `10` or `10s` are seconds; `500ms`, `20us`, `2m`, `1h`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a time: write seconds or 500ms, 20us, 10s, 2m, 1h");
+    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "us" => number / 1e6,
+        "ms" => number / 1e3,
+        "" | "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+}
+
+/// A count: `1000`, `10k`, `5M`, `1G`; powers of 1000.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a count: write a number or 10k, 5M, 1G");
+    if let Ok(number) = text.replace('_', "").parse() {
+        return Ok(number);
+    }
+    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
+    let scale = match unit {
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let count = number * scale;
+    if count.fract() != 0.0 || count > (1u64 << 53) as f64 {
+        return Err(wrong());
+    }
+    Ok(count as u64)
+}
+
+/// Splits a non-negative decimal number from the unit behind it.
+pub(crate) fn split_unit(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number = text[..end].parse().ok()?;
+    Some((number, text[end..].trim_start()))
+}
+
+/// A rate or count for a table cell: three significant digits and a prefix.
+pub(crate) fn short(value: f64) -> String {
+    let (scaled, prefix) = match value.abs() {
+        v if v >= 999.5e6 => (value / 1e9, " G"),
+        v if v >= 999.5e3 => (value / 1e6, " M"),
+        v if v >= 999.5 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let digits = match scaled.abs() {
+        v if prefix.is_empty() && v.fract() == 0.0 => 0,
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.digits$}{prefix}")
+}
+
+/// A count with its digits in groups: `45,200,000`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in
+            [("4096", 4096), ("64k", 65536), ("16M", 16 << 20), ("1GiB", 1 << 30), ("1.5M", 3 << 19)]
+        {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "-1", "4x", "1.0001k", "99999999T", "4 4"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (text, millis) in [("10", 10_000), ("500ms", 500), ("2m", 120_000), ("0.5s", 500)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert_eq!(parse_duration("20us"), Ok(Duration::from_micros(20)));
+        for text in ["", "s", "5 days", "1e3", "-1s", "999999999999999999999h"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts() {
+        for (text, count) in [("7", 7), ("10k", 10_000), ("1_000", 1000), ("2.5M", 2_500_000)] {
+            assert_eq!(parse_count(text), Ok(count), "{text}");
+        }
+        assert_eq!(parse_count(&u64::MAX.to_string()), Ok(u64::MAX));
+        for text in ["", "k", "1.5", "ten", "1.0005k"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_numbers() {
+        let cases = [
+            (0.0, "0"),
+            (7.0, "7"),
+            (7.25, "7.25"),
+            (999.0, "999"),
+            (1500.0, "1.50 k"),
+            (123_456.0, "123 k"),
+            (999_600.0, "1.00 M"),
+            (14_880_952.0, "14.9 M"),
+            (2.5e9, "2.50 G"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(short(value), text);
+        }
+    }
+
+    #[test]
+    fn groups_of_three() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(45_200_000), "45,200,000");
+    }
+}

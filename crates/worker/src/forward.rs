@@ -1,0 +1,487 @@
+//! The forwarder: takes frames from one port and gives them to another.
+
+use std::time::{Duration, Instant};
+
+use linerate_memory::{Frame, PoolCache};
+use linerate_packet::{MacAddr, rewrite};
+use linerate_port::{DropReason, PortError, Receive, Transmit, Wake};
+
+use crate::{
+    idle::{Idle, Sleeper},
+    meter::{Meter, Reader as UsageReader, Stage},
+    stop::Stop,
+};
+
+/// What is done to a packet on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rewrite {
+    /// Nothing: its bytes are not looked at.
+    #[default]
+    None,
+    /// Source and destination Ethernet address change places.
+    Swap,
+    /// Ethernet addresses are overwritten.
+    Set {
+        /// New destination; the old one stays when `None`.
+        destination: Option<MacAddr>,
+        /// New source; the old one stays when `None`.
+        source: Option<MacAddr>,
+    },
+}
+
+/// What happens to packets the transmitting port has no place for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFull {
+    /// They are dropped and counted, as a switch does: no packet waits behind
+    /// a slow receiver.
+    #[default]
+    Drop,
+    /// They wait, and reception with them: nothing is lost as long as the
+    /// receiving port holds what comes.
+    Wait,
+}
+
+/// One direction of forwarding: receiving queues and the transmitting queue
+/// their packets go to.
+pub struct Path {
+    receives: Vec<Box<dyn Receive>>,
+    transmit: Box<dyn Transmit>,
+    rewrite: Rewrite,
+    on_full: OnFull,
+    /// Packets on the way. Empty between rounds unless `on_full` is `Wait`.
+    frame: Frame,
+    /// Packets still to be received; all there are when `None`.
+    left: Option<u64>,
+}
+
+/// A worker that forwards over some paths until told to stop.
+pub struct Forwarder {
+    paths: Vec<Path>,
+    pool: PoolCache,
+    sleeper: Sleeper,
+    meter: Meter,
+    refresh_at: Instant,
+}
+
+/// How often outstanding transmissions are looked after while asleep.
+const OUTSTANDING: Duration = Duration::from_millis(1);
+/// How often the kernel's counters are read.
+const REFRESH: Duration = Duration::from_millis(500);
+/// How long packets on their way out are waited for at the end.
+const DRAIN: Duration = Duration::from_millis(500);
+
+impl Path {
+    /// A path that moves at most `burst` packets at a time and ends after
+    /// `count` of them.
+    ///
+    /// # Panics
+    ///
+    /// When `burst` is not in 1..=[`FRAME_LIMIT`](linerate_memory::FRAME_LIMIT).
+    pub fn new(
+        receives: Vec<Box<dyn Receive>>,
+        transmit: Box<dyn Transmit>,
+        burst: usize,
+        count: Option<u64>,
+    ) -> Path {
+        Path {
+            receives,
+            transmit,
+            rewrite: Rewrite::None,
+            on_full: OnFull::default(),
+            frame: Frame::new(burst),
+            left: count,
+        }
+    }
+
+    /// The same path changing packets.
+    pub fn rewriting(self, rewrite: Rewrite) -> Path {
+        Path { rewrite, ..self }
+    }
+
+    /// The same path with another way to treat a full port.
+    pub fn on_full(self, on_full: OnFull) -> Path {
+        Path { on_full, ..self }
+    }
+
+    /// Whether nothing more will come.
+    fn ended(&self) -> bool {
+        self.frame.is_empty() && (self.left == Some(0) || self.receives.iter().all(|receive| receive.ended()))
+    }
+
+    /// Moves a burst from each receiving queue; returns how many bursts and
+    /// packets were received or, when some had waited, sent.
+    #[inline]
+    fn step(
+        &mut self,
+        pool: &mut PoolCache,
+        meter: &mut Meter,
+        measured: bool,
+    ) -> Result<(usize, usize), PortError> {
+        if !self.frame.is_empty() {
+            return self.send(pool).map(|sent| (usize::from(sent > 0), sent));
+        }
+        let (mut bursts, mut packets) = (0, 0);
+        for queue in 0..self.receives.len() {
+            let moved = self.burst(queue, pool, meter, measured)?;
+            packets += moved;
+            bursts += usize::from(moved > 0);
+            if !self.frame.is_empty() {
+                break;
+            }
+        }
+        Ok((bursts, packets))
+    }
+
+    /// Moves a burst from one receiving queue.
+    #[inline]
+    fn burst(
+        &mut self,
+        queue: usize,
+        pool: &mut PoolCache,
+        meter: &mut Meter,
+        measured: bool,
+    ) -> Result<usize, PortError> {
+        if self.left.is_some_and(|left| left < self.frame.limit() as u64) {
+            return self.last_burst(queue, pool);
+        }
+        let received = self.receives[queue].receive(pool, &mut self.frame)?;
+        if measured {
+            meter.stage(Stage::Receive);
+        }
+        if received == 0 {
+            return Ok(0);
+        }
+        if let Some(left) = &mut self.left {
+            *left -= received as u64;
+        }
+        self.rewrite.apply(pool, &mut self.frame);
+        if measured {
+            meter.stage(Stage::Task);
+        }
+        self.send(pool)?;
+        if measured {
+            meter.stage(Stage::Transmit);
+        }
+        Ok(received)
+    }
+
+    /// Sends what is in the frame; treats what is left as `on_full` says.
+    #[inline]
+    fn send(&mut self, pool: &mut PoolCache) -> Result<usize, PortError> {
+        let sent = self.transmit.transmit(pool, &mut self.frame)?;
+        if !self.frame.is_empty() && self.on_full == OnFull::Drop {
+            self.transmit.counters().dropped(DropReason::QueueFull, self.frame.len());
+            pool.give(&mut self.frame);
+        }
+        Ok(sent)
+    }
+
+    /// A burst that must not be a whole one, through a smaller frame: only the
+    /// end of a counted run comes here.
+    #[cold]
+    fn last_burst(&mut self, queue: usize, pool: &mut PoolCache) -> Result<usize, PortError> {
+        let left = self.left.unwrap_or(0) as usize;
+        if left == 0 {
+            return Ok(0);
+        }
+        let mut part = Frame::new(left);
+        let received = self.receives[queue].receive(pool, &mut part);
+        let moved = self.frame.append(&mut part, left);
+        self.left = Some((left - moved) as u64);
+        received?;
+        self.rewrite.apply(pool, &mut self.frame);
+        self.send(pool)?;
+        Ok(moved)
+    }
+}
+
+impl Rewrite {
+    #[inline]
+    fn apply(self, pool: &PoolCache, frame: &mut Frame) {
+        let packets = pool.arena().packets_mut(frame);
+        match self {
+            Rewrite::None => {}
+            Rewrite::Swap => packets.for_each(|bytes| {
+                rewrite::swap_macs(bytes);
+            }),
+            Rewrite::Set { destination, source } => packets.for_each(|bytes| {
+                if let Some(mac) = destination {
+                    rewrite::set_dst_mac(bytes, mac);
+                }
+                if let Some(mac) = source {
+                    rewrite::set_src_mac(bytes, mac);
+                }
+            }),
+        }
+    }
+}
+
+impl Forwarder {
+    /// A worker over `paths`.
+    pub fn new(paths: Vec<Path>, pool: PoolCache, idle: Idle) -> Forwarder {
+        Forwarder {
+            paths,
+            pool,
+            sleeper: Sleeper::new(idle),
+            meter: Meter::new(),
+            refresh_at: Instant::now() + REFRESH,
+        }
+    }
+
+    /// The worker's figures, for readers in other threads.
+    pub fn usage(&self) -> UsageReader {
+        self.meter.reader()
+    }
+
+    /// Forwards until told to stop or until every path has ended; then sends
+    /// what is still on the way and gives all buffers back.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of a port. The other ports are closed in order all
+    /// the same.
+    pub fn run(mut self, stop: &Stop) -> Result<(), PortError> {
+        let outcome = self.forward(stop);
+        let closed = self.close();
+        self.meter.finish();
+        outcome.and(closed)
+    }
+
+    fn forward(&mut self, stop: &Stop) -> Result<(), PortError> {
+        while !stop.is_raised() {
+            let measured = self.meter.round();
+            let (mut bursts, mut packets) = (0, 0);
+            for path in &mut self.paths {
+                let moved = path.step(&mut self.pool, &mut self.meter, measured)?;
+                bursts += moved.0;
+                packets += moved.1;
+            }
+            self.meter.done(bursts, packets, measured);
+            if packets > 0 {
+                self.sleeper.busy();
+            } else {
+                if self.paths.iter().all(Path::ended) {
+                    break;
+                }
+                self.idle()?;
+            }
+            if measured {
+                self.refresh();
+            }
+        }
+        Ok(())
+    }
+
+    /// A round found nothing to do.
+    fn idle(&mut self) -> Result<(), PortError> {
+        let mut outstanding = 0;
+        for path in &mut self.paths {
+            outstanding += path.transmit.flush(&mut self.pool)?;
+        }
+        if !self.sleeper.should_sleep() {
+            return Ok(());
+        }
+        let mut wakes: Vec<Wake<'_>> = Vec::with_capacity(self.paths.len() + 1);
+        if outstanding > 0 {
+            wakes.push(Wake::At(Instant::now() + OUTSTANDING));
+        }
+        for path in &mut self.paths {
+            match (path.frame.is_empty(), path.left) {
+                (false, _) => wakes.push(path.transmit.wake()),
+                (true, Some(0)) => {}
+                (true, _) => wakes.extend(path.receives.iter_mut().map(|receive| receive.wake())),
+            }
+        }
+        self.sleeper.sleep(&wakes);
+        drop(wakes);
+        self.refresh();
+        Ok(())
+    }
+
+    /// Brings the ports' counters up to date when it is time to.
+    fn refresh(&mut self) {
+        let now = Instant::now();
+        if now < self.refresh_at {
+            return;
+        }
+        self.refresh_at = now + REFRESH;
+        for path in &mut self.paths {
+            path.refresh();
+        }
+    }
+
+    /// Sends what is on the way, for a while at most, and gives buffers back.
+    fn close(&mut self) -> Result<(), PortError> {
+        let Forwarder { paths, pool, .. } = self;
+        let deadline = Instant::now() + DRAIN;
+        let mut outcome = Ok(());
+        for path in paths {
+            let drained = path.drain(pool, deadline);
+            if outcome.is_ok() {
+                outcome = drained;
+            }
+            path.transmit.counters().dropped(DropReason::QueueFull, path.frame.len());
+            pool.give(&mut path.frame);
+            path.refresh();
+            path.receives.iter_mut().for_each(|receive| receive.close(pool));
+            path.transmit.close(pool);
+        }
+        outcome
+    }
+}
+
+impl Path {
+    fn refresh(&mut self) {
+        self.receives.iter_mut().for_each(|receive| receive.refresh());
+        self.transmit.refresh();
+    }
+
+    /// Sends what is in the frame and on the way.
+    fn drain(&mut self, pool: &mut PoolCache, deadline: Instant) -> Result<(), PortError> {
+        loop {
+            if !self.frame.is_empty() {
+                self.transmit.transmit(pool, &mut self.frame)?;
+            }
+            let outstanding = self.transmit.flush(pool)?;
+            if (self.frame.is_empty() && outstanding == 0) || Instant::now() >= deadline {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+impl std::fmt::Debug for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Path").field("rewrite", &self.rewrite).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Forwarder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Forwarder").field("paths", &self.paths).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::{Arena, ArenaOptions};
+    use linerate_port::{Context, Counters, Port, open};
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn arena() -> Arena {
+        ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }.create().unwrap()
+    }
+
+    fn port(context: &Context, uri: &str) -> Port {
+        open(&uri.parse().unwrap(), context).unwrap()
+    }
+
+    /// A path between the first queues of two ports, and both counters.
+    fn path(from: &mut Port, to: &mut Port, count: Option<u64>) -> (Path, [Arc<Counters>; 2]) {
+        let receive = from.queues[0].receive.take().unwrap();
+        let transmit = to.queues[0].transmit.take().unwrap();
+        let counters = [Arc::clone(receive.counters()), Arc::clone(transmit.counters())];
+        (Path::new(vec![receive], transmit, 32, count), counters)
+    }
+
+    #[test]
+    fn forwards_until_the_source_ends_and_the_books_balance() {
+        let context = Context::new(arena());
+        let (mut a, mut b) = (port(&context, "null:?count=1000"), port(&context, "null:"));
+        let (path, [received, sent]) = path(&mut a, &mut b, None);
+        let forwarder = Forwarder::new(vec![path], context.arena.cache(64), Idle::Block);
+        let usage = forwarder.usage();
+        forwarder.run(&Stop::new()).unwrap();
+        assert_eq!((received.read().packets, sent.read().packets), (1000, 1000));
+        assert_eq!(usage.read().packets, 1000);
+        assert_eq!(context.arena.accounting().held, 0);
+    }
+
+    #[test]
+    fn a_count_is_exact() {
+        for count in [1, 31, 32, 33, 100] {
+            let context = Context::new(arena());
+            let (mut a, mut b) = (port(&context, "null:"), port(&context, "null:"));
+            let (path, [received, sent]) = path(&mut a, &mut b, Some(count));
+            let pool = context.arena.cache(64);
+            Forwarder::new(vec![path], pool, Idle::Poll).run(&Stop::new()).unwrap();
+            assert_eq!((received.read().packets, sent.read().packets), (count, count));
+            assert_eq!(context.arena.accounting().held, 0);
+        }
+    }
+
+    #[test]
+    fn a_full_port_drops_and_counts_or_waits() {
+        for (on_full, dropped) in [(OnFull::Drop, 92), (OnFull::Wait, 0)] {
+            let context = Context::new(arena());
+            let mut from = port(&context, "null:?count=100");
+            let mut to = port(&context, "ring:x?slots=8");
+            let mut far = port(&context, "ring:x?slots=8");
+            let (path, [_, sent]) = path(&mut from, &mut to, None);
+            let pool = context.arena.cache(64);
+            let forwarder =
+                Forwarder::new(vec![path.on_full(on_full)], pool, Idle::Adaptive);
+            let mut receive = far.queues[0].receive.take().unwrap();
+            let mut pool = context.arena.cache(64);
+            let mut got = 0;
+            std::thread::scope(|scope| {
+                let done = scope.spawn(|| forwarder.run(&Stop::new()));
+                while on_full == OnFull::Wait && got < 100 {
+                    let mut frame = Frame::new(16);
+                    got += receive.receive(&mut pool, &mut frame).unwrap();
+                    pool.give(&mut frame);
+                }
+                done.join().unwrap().unwrap();
+            });
+            assert_eq!(sent.read().dropped_for(DropReason::QueueFull), dropped);
+            assert_eq!(sent.read().packets + dropped, 100);
+            receive.close(&mut pool);
+            assert_eq!(context.arena.accounting().held, 0);
+        }
+    }
+
+    #[test]
+    fn addresses_are_rewritten() {
+        let (one, two) = (MacAddr([1; 6]), MacAddr([2; 6]));
+        let cases = [
+            (Rewrite::None, [[0xff; 6], [2, 0, 0, 0, 0, 1]]),
+            (Rewrite::Swap, [[2, 0, 0, 0, 0, 1], [0xff; 6]]),
+            (Rewrite::Set { destination: Some(one), source: Some(two) }, [[1; 6], [2; 6]]),
+            (Rewrite::Set { destination: None, source: Some(two) }, [[0xff; 6], [2; 6]]),
+        ];
+        for (rewrite, expected) in cases {
+            let context = Context::new(arena());
+            let mut from = port(&context, "null:?count=1&copy");
+            let mut to = port(&context, "ring:x");
+            let mut far = port(&context, "ring:x");
+            let (path, _) = path(&mut from, &mut to, None);
+            let mut pool = context.arena.cache(64);
+            let forwarder =
+                Forwarder::new(vec![path.rewriting(rewrite)], context.arena.cache(64), Idle::Poll);
+            forwarder.run(&Stop::new()).unwrap();
+            let mut frame = Frame::new(4);
+            let receive = far.queues[0].receive.as_mut().unwrap();
+            assert_eq!(receive.receive(&mut pool, &mut frame).unwrap(), 1);
+            assert_eq!(&context.arena.packet(&frame.slots()[0])[..12], expected.as_flattened());
+            pool.give(&mut frame);
+        }
+    }
+
+    #[test]
+    fn stops_when_told_while_asleep() {
+        let context = Context::new(arena());
+        let (mut a, mut b) = (port(&context, "ring:x"), port(&context, "null:"));
+        let (path, _) = path(&mut a, &mut b, None);
+        let stop = Stop::new();
+        std::thread::scope(|scope| {
+            let forwarder = Forwarder::new(vec![path], context.arena.cache(64), Idle::Block);
+            let worker = scope.spawn(|| forwarder.run(&stop));
+            std::thread::sleep(Duration::from_millis(20));
+            stop.raise();
+            worker.join().unwrap().unwrap();
+        });
+    }
+}

@@ -1,0 +1,285 @@
+//! Where a worker's cycles go, while it runs.
+//!
+//! Time is split into working and waiting: reading the cycle counter costs
+//! more than forwarding a packet, so it is read only when the worker changes
+//! between the two, and now and then in between. Inside the work, the stages
+//! of one burst in [`SAMPLE`] are measured and stand for the others.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use linerate_memory::clock::cycles;
+
+/// One burst in so many has its stages measured.
+const SAMPLE: u32 = 64;
+
+/// What is done with a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Stage {
+    /// Taking it from a port: the receive part of `C_IO`.
+    Receive,
+    /// What is done to the packets: `C_task`.
+    Task,
+    /// Giving it to a port: the transmit part of `C_IO`.
+    Transmit,
+}
+
+const STAGES: usize = 3;
+
+/// A worker's published figures.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shared {
+    work: AtomicU64,
+    wait: AtomicU64,
+    bursts: AtomicU64,
+    packets: AtomicU64,
+    sampled_packets: AtomicU64,
+    stages: [AtomicU64; STAGES],
+}
+
+/// One worker's cycle accounting. Clone the [`Usage`] handle for readers.
+#[derive(Debug)]
+pub struct Meter {
+    shared: Arc<Shared>,
+    /// When the current stretch of work or waiting began.
+    since: u64,
+    working: bool,
+    bursts: u64,
+    packets: u64,
+    until_sample: u32,
+    mark: u64,
+    sample: [u64; STAGES],
+}
+
+/// Reads a worker's figures from another thread.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    shared: Arc<Shared>,
+}
+
+/// A worker's figures at a moment. All but the packet counts are cycles of
+/// [`linerate_memory::clock`].
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Cycles spent on bursts that held packets.
+    pub work: u64,
+    /// Cycles spent looking at empty ports or asleep: `C_busy` when polling.
+    pub wait: u64,
+    /// Bursts that held packets.
+    pub bursts: u64,
+    /// Packets of those.
+    pub packets: u64,
+    /// Packets in the bursts whose stages were measured.
+    pub sampled_packets: u64,
+    /// Cycles of those, by [`Stage`].
+    pub stages: [u64; STAGES],
+}
+
+impl Default for Meter {
+    fn default() -> Meter {
+        Meter::new()
+    }
+}
+
+impl Meter {
+    /// A meter that starts now, waiting.
+    pub fn new() -> Meter {
+        Meter {
+            shared: Arc::default(),
+            since: cycles(),
+            working: false,
+            bursts: 0,
+            packets: 0,
+            until_sample: 1,
+            mark: 0,
+            sample: [0; STAGES],
+        }
+    }
+
+    /// A handle for readers.
+    pub fn reader(&self) -> Reader {
+        Reader { shared: Arc::clone(&self.shared) }
+    }
+
+    /// A round of the loop begins. Returns whether its stages are measured.
+    #[inline]
+    pub fn round(&mut self) -> bool {
+        self.until_sample -= 1;
+        if self.until_sample > 0 {
+            return false;
+        }
+        self.until_sample = SAMPLE;
+        self.sample = [0; STAGES];
+        self.mark = cycles();
+        true
+    }
+
+    /// A stage of a measured round is over.
+    #[inline]
+    pub fn stage(&mut self, stage: Stage) {
+        let now = cycles();
+        self.sample[stage as usize] += now.wrapping_sub(self.mark);
+        self.mark = now;
+    }
+
+    /// The round is over; it moved `packets` in `bursts` bursts.
+    #[inline]
+    pub fn done(&mut self, bursts: usize, packets: usize, measured: bool) {
+        if packets > 0 {
+            self.bursts += bursts as u64;
+            self.packets += packets as u64;
+        }
+        if measured || self.working != (packets > 0) {
+            self.settle(packets, measured);
+        }
+    }
+
+    /// Accounts the stretch that ends now and publishes.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, packets: usize, measured: bool) {
+        let now = cycles();
+        let stretch = now.wrapping_sub(self.since);
+        self.since = now;
+        // A stretch is seen to end one round late: that round's cycles go to
+        // the kind before.
+        let shared = &*self.shared;
+        add(if self.working { &shared.work } else { &shared.wait }, stretch);
+        self.working = packets > 0;
+        shared.bursts.store(self.bursts, Ordering::Relaxed);
+        shared.packets.store(self.packets, Ordering::Relaxed);
+        if measured && packets > 0 {
+            add(&shared.sampled_packets, packets as u64);
+            for (sum, cycles) in shared.stages.iter().zip(self.sample) {
+                add(sum, cycles);
+            }
+        }
+    }
+
+    /// Publishes what is not published yet, at the end.
+    pub fn finish(&mut self) {
+        self.settle(0, false);
+    }
+}
+
+/// Adds as the only writer.
+#[inline]
+fn add(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+impl Reader {
+    /// The figures now: at most [`SAMPLE`] bursts old.
+    pub fn read(&self) -> Usage {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let shared = &*self.shared;
+        Usage {
+            work: load(&shared.work),
+            wait: load(&shared.wait),
+            bursts: load(&shared.bursts),
+            packets: load(&shared.packets),
+            sampled_packets: load(&shared.sampled_packets),
+            stages: shared.stages.each_ref().map(load),
+        }
+    }
+}
+
+impl Usage {
+    /// Cycles of work per packet; `None` before the first.
+    pub fn cycles_per_packet(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.work as f64 / self.packets as f64)
+    }
+
+    /// Cycles per packet of one stage, from the measured bursts.
+    pub fn stage_cycles(&self, stage: Stage) -> Option<f64> {
+        let packets = self.sampled_packets;
+        (packets > 0).then(|| self.stages[stage as usize] as f64 / packets as f64)
+    }
+
+    /// Part of the time spent waiting, 0 to 1.
+    pub fn waiting(&self) -> f64 {
+        let all = self.work + self.wait;
+        if all == 0 { 0.0 } else { self.wait as f64 / all as f64 }
+    }
+
+    /// Mean packets in a burst.
+    pub fn mean_burst(&self) -> f64 {
+        if self.bursts == 0 { 0.0 } else { self.packets as f64 / self.bursts as f64 }
+    }
+}
+
+impl std::ops::Sub for Usage {
+    type Output = Usage;
+
+    fn sub(self, earlier: Usage) -> Usage {
+        let mut stages = self.stages;
+        stages.iter_mut().zip(earlier.stages).for_each(|(now, then)| *now -= then);
+        Usage {
+            work: self.work - earlier.work,
+            wait: self.wait - earlier.wait,
+            bursts: self.bursts - earlier.bursts,
+            packets: self.packets - earlier.packets,
+            sampled_packets: self.sampled_packets - earlier.sampled_packets,
+            stages,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        self.work += other.work;
+        self.wait += other.wait;
+        self.bursts += other.bursts;
+        self.packets += other.packets;
+        self.sampled_packets += other.sampled_packets;
+        self.stages.iter_mut().zip(other.stages).for_each(|(sum, cycles)| *sum += cycles);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_and_waiting_add_up_to_the_time_between() {
+        let mut meter = Meter::new();
+        let start = meter.since;
+        for round in 0..1000 {
+            let measured = meter.round();
+            meter.done(1, if round % 3 == 0 { 32 } else { 0 }, measured);
+        }
+        meter.finish();
+        let usage = meter.reader().read();
+        assert_eq!(usage.work + usage.wait, meter.since - start);
+        assert_eq!((usage.bursts, usage.packets), (334, 334 * 32));
+    }
+
+    #[test]
+    fn stages_are_charged_to_the_packets_of_the_measured_bursts() {
+        let mut meter = Meter::new();
+        let mut packets = 0;
+        for _ in 0..640 {
+            let measured = meter.round();
+            if measured {
+                [Stage::Receive, Stage::Task, Stage::Transmit].map(|stage| meter.stage(stage));
+                packets += 8;
+            }
+            meter.done(1, 8, measured);
+        }
+        let usage = meter.reader().read();
+        assert_eq!(usage.sampled_packets, packets);
+        assert_eq!(packets, 80);
+        assert!(usage.stages.iter().all(|&cycles| cycles > 0));
+    }
+
+    #[test]
+    fn no_packets_is_no_ratio() {
+        let usage = Usage::default();
+        assert_eq!(usage.cycles_per_packet(), None);
+        assert_eq!((usage.waiting(), usage.mean_burst()), (0.0, 0.0));
+    }
+}
