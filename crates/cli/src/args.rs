@@ -22,6 +22,7 @@ pub(crate) struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum Command {
     Forward(Forward),
     Completions(Completions),

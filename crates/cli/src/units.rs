@@ -100,9 +100,13 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (text, bytes) in
-            [("4096", 4096), ("64k", 65536), ("16M", 16 << 20), ("1GiB", 1 << 30), ("1.5M", 3 << 19)]
-        {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("64k", 65536),
+            ("16M", 16 << 20),
+            ("1GiB", 1 << 30),
+            ("1.5M", 3 << 19),
+        ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         for text in ["", "M", "-1", "4x", "1.0001k", "99999999T", "4 4"] {

@@ -6,7 +6,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Why a thread could not be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot run on core {core}: {source}; cores this process may use are listed by `taskset -p $$`")]
+#[error(
+    "cannot run on core {core}: {source}; cores this process may use are listed by `taskset -p $$`"
+)]
 pub struct PinError {
     core: usize,
     source: io::Error,

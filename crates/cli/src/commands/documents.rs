@@ -16,7 +16,7 @@ pub(crate) fn completions(args: &Completions) -> Result<()> {
 pub(crate) fn man(args: &Man) -> Result<()> {
     let mut command = Cli::command();
     command.build();
-    let mut write = |name: String, page: clap_mangen::Man| -> Result<()> {
+    let write = |name: String, page: clap_mangen::Man| -> Result<()> {
         let path = args.folder.join(format!("{name}.1"));
         let mut text = Vec::new();
         page.render(&mut text)?;

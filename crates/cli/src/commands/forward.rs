@@ -9,11 +9,10 @@ use std::{
 use anyhow::{Result, bail};
 use linerate_memory::Accounting;
 use linerate_port::{
-    Context, Counters, Counts, Direction, DropReason, OpenError, Port, PortError, Receive, open,
+    Context, Counters, Counts, Direction, DropReason, OpenError, Port, PortError, Receive,
+    Transmit, open,
 };
-use linerate_worker::{
-    Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader,
-};
+use linerate_worker::{Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader};
 use serde_json::{Value, json};
 
 use crate::{
@@ -114,15 +113,27 @@ impl Run {
 
     fn try_open(args: &Forward, total: &Totals) -> Result<Run> {
         let context = Context::new(session::arena(&args.running.memory)?);
-        let both = args.bidirectional || args.from == args.to;
-        let toward = |direction| context.toward(if both { Direction::Both } else { direction });
-        let mut a = open(&args.from, &toward(Direction::Receive))?;
-        let mut b = match args.from == args.to {
-            true => None,
-            false => Some(open(&args.to, &toward(Direction::Transmit))?),
+        let toward = |direction| match args.bidirectional || args.from == args.to {
+            true => context.toward(Direction::Both),
+            false => context.toward(direction),
         };
+        let a = open(&args.from, &toward(Direction::Receive))?;
+        // An interface named twice is one port; memory ports are made anew.
+        let same = args.from == args.to && a.info.interface.is_some();
         let mut ports = vec![describe(&a)];
-        ports.extend(b.as_ref().map(describe));
+        let (from_a, to_a) = split(a);
+        let mut joins = Vec::new();
+        if same {
+            joins.push((format!("{} > {}", args.from, args.to), from_a, to_a));
+        } else {
+            let b = open(&args.to, &toward(Direction::Transmit))?;
+            ports.push(describe(&b));
+            let (from_b, to_b) = split(b);
+            joins.push((format!("{} > {}", args.from, args.to), from_a, to_b));
+            if args.bidirectional {
+                joins.push((format!("{} > {}", args.to, args.from), from_b, to_a));
+            }
+        }
 
         let rewrite = match (args.swap_mac, args.set_dst, args.set_src) {
             (true, ..) => Rewrite::Swap,
@@ -132,22 +143,295 @@ impl Run {
         let on_full = if args.wait { OnFull::Wait } else { OnFull::Drop };
         let mut flows = Vec::new();
         let mut paths = Vec::new();
-        let mut join = |from: Port2<'_>, to: Port2<'_>| -> Result<()> {
-            let index = flows.len();
-            let left = total.flows.get(index).map_or(0, |flow| flow.received.packets);
-            let count = args.running.count.map(|count| count.saturating_sub(left));
-            let (flow, made) = join(from, to, args.running.burst.into(), count)?;
-            flows.push(flow);
-            paths.extend(made.into_iter().map(|path| path.rewriting(rewrite).on_full(on_full)));
-            Ok(())
-        };
-        match &mut b {
-            None => {
-                let mut back = take_transmits(&mut a);
-                join(Port2::from(&mut a), Port2 { transmits: &mut back, ..Port2::named(&a) })?;
+        for (index, (name, receives, transmits)) in joins.into_iter().enumerate() {
+            let so_far = total.flows.get(index).map_or(0, |flow| flow.received.packets);
+            let left = args.running.count.map(|count| count.saturating_sub(so_far));
+            let flow = Flow::new(name, &receives, &transmits);
+            let joined = join(&flow.name, receives, transmits)?;
+            let workers = joined.len() as u64;
+            for (queue, (receives, transmit)) in (0..).zip(joined) {
+                // What does not divide evenly goes to the first.
+                let share = |n: u64| n / workers + if queue == 0 { n % workers } else { 0 };
+                let path =
+                    Path::new(receives, transmit, args.running.burst.into(), left.map(share));
+                paths.push(path.rewriting(rewrite).on_full(on_full));
             }
-            Some(b) => todo!(),
+            flows.push(flow);
         }
         Ok(Run { context, ports, flows, paths })
     }
+
+    fn announce(&self, args: &Forward, live: &mut Live) -> Result<()> {
+        let running = &args.running;
+        let mut lines = self.ports.clone();
+        lines.push(session::describe(&self.context.arena, &running.memory));
+        lines.push(format!(
+            "burst {}, idle strategy {}, cores {}",
+            running.burst,
+            running.idle,
+            running.cores.as_deref().unwrap_or("not bound"),
+        ));
+        let object = json!({
+            "command": "forward",
+            "from": args.from.to_string(),
+            "to": args.to.to_string(),
+            "bidirectional": args.bidirectional,
+            "burst": running.burst,
+            "idle": running.idle.name(),
+            "pages": self.context.arena.pages().to_string(),
+            "buffers": self.context.arena.count(),
+            "cycles_per_second": linerate_memory::clock::cycles_per_second(),
+        });
+        Ok(live.start(&lines, object)?)
+    }
+
+    /// Forwards until the end. Returns the error when a port has gone and may
+    /// come back.
+    fn drive(
+        self,
+        args: &Forward,
+        stop: &Stop,
+        until: Option<Instant>,
+        started: Instant,
+        total: &mut Totals,
+        live: &mut Live,
+    ) -> Result<Option<PortError>> {
+        let Run { context, flows, paths, .. } = self;
+        let cores = session::cores(&args.running)?;
+        let mut shares: Vec<Vec<Path>> = cores.iter().map(|_| Vec::new()).collect();
+        for (index, path) in paths.into_iter().enumerate() {
+            shares[index % cores.len()].push(path);
+        }
+        let mut readers = Vec::new();
+        let mut jobs: Vec<(Option<usize>, Job<()>)> = Vec::new();
+        for (core, paths) in cores.into_iter().zip(shares).filter(|(_, paths)| !paths.is_empty()) {
+            let pool = context.arena.cache(CACHE);
+            let forwarder = Forwarder::new(paths, pool, args.running.idle);
+            readers.push(forwarder.usage());
+            jobs.push((core, Box::new(move |stop| Ok(forwarder.run(stop)?))));
+        }
+
+        let before = std::mem::take(total);
+        let mut last = (Duration::ZERO, before.now(&flows, &readers));
+        let offset = started.elapsed();
+        let outcomes = drive(jobs, args.running.interval, until, stop, |time| {
+            let now = before.now(&flows, &readers);
+            let span = time.saturating_sub(last.0);
+            // The rest of an interval at the end is too short to divide by.
+            if span >= args.running.interval / 2 {
+                live.row(offset + time, &now.cells(&last.1, span))?;
+            }
+            last = (time, now);
+            Ok(())
+        })?;
+        *total = before.now(&flows, &readers);
+        drop((flows, readers));
+        total.buffers = Some(context.arena.accounting());
+
+        let mut gone = None;
+        for outcome in outcomes {
+            match outcome.map_err(|error| error.downcast::<PortError>()) {
+                Ok(()) => {}
+                Err(Ok(error @ PortError::Gone { .. })) => gone = Some(error),
+                Err(Ok(error)) => return Err(error.into()),
+                Err(Err(error)) => return Err(error),
+            }
+        }
+        Ok(gone)
+    }
+}
+
+/// Whether a port that could not be opened again may be had later.
+fn may_come_back(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(OpenError::NoInterface { .. } | OpenError::Busy { .. } | OpenError::System { .. })
+    )
+}
+
+fn describe(port: &Port) -> String {
+    let queues = port.queues.len();
+    let plural = if queues == 1 { "" } else { "s" };
+    format!("{}: {queues} queue{plural}, {}", port.info.uri, port.info.mode)
+}
+
+/// The queues of a port, by side.
+type Sides = (Vec<Box<dyn Receive>>, Vec<Box<dyn Transmit>>);
+
+/// Takes a port apart into its receiving and transmitting sides.
+fn split(port: Port) -> Sides {
+    let (mut receives, mut transmits) = (Vec::new(), Vec::new());
+    for queue in port.queues {
+        receives.extend(queue.receive);
+        transmits.extend(queue.transmit);
+    }
+    (receives, transmits)
+}
+
+/// Receiving queues, and the one transmitting queue they share.
+type Joined = Vec<(Vec<Box<dyn Receive>>, Box<dyn Transmit>)>;
+
+/// Spreads receiving queues over transmitting queues, so that each
+/// transmitting queue has one worker.
+fn join(
+    name: &str,
+    receives: Vec<Box<dyn Receive>>,
+    transmits: Vec<Box<dyn Transmit>>,
+) -> Result<Joined> {
+    if receives.is_empty() {
+        bail!(UsageError(format!("{name}: the first port cannot receive")));
+    }
+    if transmits.is_empty() {
+        bail!(UsageError(format!("{name}: the second port cannot send")));
+    }
+    let used = receives.len().min(transmits.len());
+    let mut joined: Joined =
+        transmits.into_iter().take(used).map(|transmit| (Vec::new(), transmit)).collect();
+    for (index, receive) in receives.into_iter().enumerate() {
+        joined[index % used].0.push(receive);
+    }
+    Ok(joined)
+}
+
+impl Flow {
+    fn new(name: String, receives: &[Box<dyn Receive>], transmits: &[Box<dyn Transmit>]) -> Flow {
+        Flow {
+            name,
+            received: receives.iter().map(|side| Arc::clone(side.counters())).collect(),
+            sent: transmits.iter().map(|side| Arc::clone(side.counters())).collect(),
+        }
+    }
+}
+
+impl Totals {
+    /// These figures plus what the counters say now.
+    fn now(&self, flows: &[Flow], readers: &[UsageReader]) -> Totals {
+        let sum = |counters: &[Arc<Counters>]| counters.iter().map(|c| c.read()).sum::<Counts>();
+        let mut now = Totals {
+            names: flows.iter().map(|flow| flow.name.clone()).collect(),
+            flows: Vec::new(),
+            usage: self.usage,
+            buffers: None,
+        };
+        for (index, flow) in flows.iter().enumerate() {
+            let mut counts = self.flows.get(index).copied().unwrap_or_default();
+            // Sent first: it never gets ahead of what was received.
+            counts.sent += sum(&flow.sent);
+            counts.received += sum(&flow.received);
+            now.flows.push(counts);
+        }
+        readers.iter().for_each(|reader| now.usage += reader.read());
+        now
+    }
+
+    fn sum(&self) -> FlowCounts {
+        let mut sum = FlowCounts::default();
+        for flow in &self.flows {
+            sum.received += flow.received;
+            sum.sent += flow.sent;
+        }
+        sum
+    }
+
+    /// A row of the table: what came since `before`, over `span`.
+    fn cells(&self, before: &Totals, span: Duration) -> Vec<Cell> {
+        let rate = |count: u64| count as f64 / span.as_secs_f64();
+        let (now, then) = (self.sum(), before.sum());
+        let (received, sent) = (now.received - then.received, now.sent - then.sent);
+        let usage = self.usage - before.usage;
+        let drops = received.dropped() + sent.dropped();
+        let count = |key, title: &str, value: f64| Cell::new(key, title, short(value), value);
+        let cycles = |key, title: &str, value: Option<f64>| {
+            let text = value.map_or("-".into(), |value| format!("{value:.1}"));
+            Cell::new(key, title, text, value)
+        };
+        let mut cells = vec![count("received_pps", "in pps", rate(received.packets))];
+        if self.flows.len() > 1 {
+            for (flow, then) in self.flows.iter().zip(&before.flows) {
+                let name = if cells.len() == 1 { "A>B pps" } else { "B>A pps" };
+                let key = if cells.len() == 1 { "forward_pps" } else { "backward_pps" };
+                cells.push(count(key, name, rate(flow.sent.packets - then.sent.packets)));
+            }
+        }
+        cells.extend([
+            count("sent_pps", "out pps", rate(sent.packets)),
+            count("sent_bps", "bit/s", rate(sent.bytes) * 8.0),
+            count("dropped_pps", "drop/s", rate(drops)),
+            cycles("cycles_per_packet", "cyc/pkt", usage.cycles_per_packet()),
+            cycles("receive_cycles", "receive", usage.stage_cycles(Stage::Receive)),
+            cycles("task_cycles", "task", usage.stage_cycles(Stage::Task)),
+            cycles("transmit_cycles", "transmit", usage.stage_cycles(Stage::Transmit)),
+            count("mean_burst", "burst", usage.mean_burst()),
+            Cell::new("idle", "idle", format!("{:.0} %", usage.waiting() * 100.0), usage.waiting()),
+            Cell::hidden("drops", reasons(&received, &sent)),
+        ]);
+        cells
+    }
+
+    /// The summary of the run.
+    fn print(&self, elapsed: Duration, live: &mut Live) -> Result<()> {
+        let sum = self.sum();
+        let seconds = elapsed.as_secs_f64();
+        let (packets, bytes) = (sum.sent.packets, sum.sent.bytes);
+        let mut lines = vec![format!(
+            "forwarded {} packets in {seconds:.2} s: {}pps, {}bit/s{}",
+            grouped(packets),
+            short(packets as f64 / seconds),
+            short(bytes as f64 * 8.0 / seconds),
+            self.usage.cycles_per_packet().map_or(String::new(), |cycles| format!(
+                ", {cycles:.1} cycles per packet, idle {:.1} % of the time",
+                self.usage.waiting() * 100.0
+            )),
+        )];
+        let mut flows = Vec::new();
+        for (name, flow) in self.names.iter().zip(&self.flows) {
+            lines.push(format!(
+                "  {name}: received {}, sent {}, dropped {}",
+                grouped(flow.received.packets),
+                grouped(flow.sent.packets),
+                grouped(flow.received.dropped() + flow.sent.dropped()),
+            ));
+            for reason in DropReason::ALL {
+                let dropped = [("before receiving", flow.received), ("before sending", flow.sent)];
+                for (place, counts) in dropped {
+                    match counts.dropped_for(reason) {
+                        0 => {}
+                        n => lines.push(format!("    {} {}: {place}", grouped(n), reason.name())),
+                    }
+                }
+            }
+            flows.push(json!({
+                "name": name,
+                "received_packets": flow.received.packets,
+                "received_bytes": flow.received.bytes,
+                "sent_packets": flow.sent.packets,
+                "sent_bytes": flow.sent.bytes,
+                "drops": reasons(&flow.received, &flow.sent),
+            }));
+        }
+        let held = self.buffers.map_or(0, |buffers| buffers.held);
+        if held > 0 {
+            lines.push(format!("  {held} packet buffers were not given back"));
+        }
+        let object = json!({
+            "seconds": seconds,
+            "flows": flows,
+            "cycles_per_packet": self.usage.cycles_per_packet(),
+            "idle": self.usage.waiting(),
+            "mean_burst": self.usage.mean_burst(),
+            "buffers_held": held,
+        });
+        Ok(live.summary(&lines, object)?)
+    }
+}
+
+/// Drops by where and why, those that happened.
+fn reasons(received: &Counts, sent: &Counts) -> Value {
+    let side = |counts: &Counts| -> Value {
+        let happened = |reason: &DropReason| counts.dropped_for(*reason) > 0;
+        let entry =
+            |reason: DropReason| (reason.name().to_string(), json!(counts.dropped_for(reason)));
+        Value::Object(DropReason::ALL.into_iter().filter(happened).map(entry).collect())
+    };
+    json!({ "receive": side(received), "transmit": side(sent) })
 }
