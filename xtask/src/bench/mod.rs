@@ -1,8 +1,13 @@
 //! `cargo xtask bench`: measurements against other frameworks, interleaved with ours in one run.
 
-use anyhow::Result;
+#[allow(unsafe_code, reason = "bpf(2) has no safe interface")]
+mod live_frames;
+mod network;
+mod peers;
+mod priority;
+mod reference;
 
-use crate::peers;
+use anyhow::Result;
 
 /// Debian packages with the frameworks and tools measurements compare with.
 const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
@@ -10,7 +15,8 @@ const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
 /// Arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask bench peers      install the frameworks measurements compare with")]
+  cargo xtask bench peers      install the frameworks measurements compare with
+  cargo xtask bench reference  what DPDK and libpcap reach on this machine")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -20,10 +26,13 @@ pub(crate) struct Args {
 enum Command {
     /// Install the frameworks measurements compare with: DPDK, libpcap, valgrind.
     Peers,
+    /// Measure the peers alone: what DPDK and libpcap reach on this machine.
+    Reference(reference::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match args.command {
-        Command::Peers => peers::install(&PACKAGES),
+    match &args.command {
+        Command::Peers => crate::peers::install(&PACKAGES),
+        Command::Reference(args) => reference::run(args),
     }
 }

@@ -1,0 +1,235 @@
+//! The C programs in `bench/peers`: compiled on this machine, for this machine, then run for short
+//! times in turn with ours.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::memory::{Memory, file_prefix};
+use super::packages::Peer;
+use super::process::{Process, command_in};
+use super::testpmd::Mode;
+use super::{Cycles, FORWARDING_CORE, MAIN_CORE, Sample};
+use crate::shell;
+
+/// An operation of DPDK's libraries that `rte_ops` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpCase {
+    /// Single-producer single-consumer ring on one core.
+    RingSpsc,
+    /// Multi-producer multi-consumer ring on one core.
+    RingMpmc,
+    /// Single-producer single-consumer ring between two cores.
+    RingSpscTwoCores,
+    /// Multi-producer multi-consumer ring between two cores, one thread on each.
+    RingMpmcTwoCores,
+    /// Buffers taken from a pool and put back, with a cache per core.
+    Pool,
+    /// Packet buffers allocated and freed, their fields reset.
+    Mbuf,
+}
+
+impl OpCase {
+    fn name(self) -> &'static str {
+        match self {
+            OpCase::RingSpsc => "ring-spsc",
+            OpCase::RingMpmc => "ring-mpmc",
+            OpCase::RingSpscTwoCores => "ring-spsc-2",
+            OpCase::RingMpmcTwoCores => "ring-mpmc-2",
+            OpCase::Pool => "pool",
+            OpCase::Mbuf => "mbuf",
+        }
+    }
+
+    fn cores(self) -> &'static [usize] {
+        match self {
+            OpCase::RingSpscTwoCores | OpCase::RingMpmcTwoCores => &[FORWARDING_CORE, MAIN_CORE],
+            _ => &[FORWARDING_CORE],
+        }
+    }
+}
+
+/// The compiled programs.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    folder: PathBuf,
+}
+
+impl Programs {
+    /// Compiles the programs of a peer whose packages are installed.
+    pub(crate) fn build(peer: Peer) -> Result<Self> {
+        let root = shell::root();
+        let sources = root.join("bench/peers");
+        let folder = root.join("target/peers");
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        let (names, compiling, linking): (&[&str], _, _) = match peer {
+            Peer::Dpdk => {
+                (&["rte_ops", "rte_loop"], pkg_config("--cflags")?, pkg_config("--libs")?)
+            }
+            Peer::Libpcap => (&["pcap_forward"], Vec::new(), vec!["-lpcap".to_owned()]),
+        };
+        for name in names {
+            let output = Command::new("gcc")
+                .args(["-std=gnu11", "-Wall", "-Wextra"])
+                .args(&compiling)
+                // After the packaged flags, which choose a processor of 2008.
+                .args(["-O3", "-march=native"])
+                .arg(sources.join(name).with_extension("c"))
+                .arg("-o")
+                .arg(folder.join(name))
+                .args(&linking)
+                .output()
+                .context("cannot start gcc")?;
+            if !output.status.success() {
+                bail!("cannot compile {name}.c:\n{}", String::from_utf8_lossy(&output.stderr));
+            }
+        }
+        Ok(Programs { folder })
+    }
+
+    /// Runs a minimal forwarding loop on DPDK's rings for about `time`.
+    pub(crate) fn rte_loop(
+        &self,
+        memory: &Memory,
+        mode: Mode,
+        burst: u32,
+        time: Duration,
+    ) -> Result<Cycles> {
+        let case = match mode {
+            Mode::Io => "io",
+            Mode::Mac => "mac",
+        };
+        self.cycles("rte_loop", memory, &[FORWARDING_CORE], case, burst, time)
+    }
+
+    /// Repeats an operation of DPDK's libraries for about `time`.
+    pub(crate) fn rte_ops(
+        &self,
+        memory: &Memory,
+        case: OpCase,
+        burst: u32,
+        time: Duration,
+    ) -> Result<Cycles> {
+        self.cycles("rte_ops", memory, case.cores(), case.name(), burst, time)
+    }
+
+    fn cycles(
+        &self,
+        program: &str,
+        memory: &Memory,
+        cores: &[usize],
+        case: &str,
+        burst: u32,
+        time: Duration,
+    ) -> Result<Cycles> {
+        let prefix = file_prefix();
+        let mut command = Command::new(self.folder.join(program));
+        command
+            .args(memory.eal_arguments(&prefix, cores))
+            .arg("--log-level=error")
+            .args(["--", "--case", case])
+            .args(["--burst", &burst.to_string(), "--ms", &time.as_millis().to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut process = Process::spawn(&mut command, Some(&prefix))?;
+        let output = process.child.stdout.take().context("no standard output")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).context("cannot read its result")?;
+        let status = process.child.wait()?;
+        if !status.success() {
+            bail!("{program} --case {case} --burst {burst} failed ({status})");
+        }
+        serde_json::from_str(&line).with_context(|| format!("{program} printed `{line}`"))
+    }
+
+    /// Starts a forwarder on libpcap from one interface to another.
+    pub(crate) fn pcap_forward(&self, options: &PcapOptions) -> Result<PcapForward> {
+        let program = self.folder.join("pcap_forward");
+        let mut command = command_in(options.namespace.as_deref(), program);
+        command
+            .args(["--a", &options.interfaces[0], "--b", &options.interfaces[1]])
+            .args(["--ms", &options.limit.as_millis().to_string()])
+            .args(["--burst", &options.burst.to_string()])
+            .args(["--immediate", if options.immediate { "1" } else { "0" }])
+            .args(["--core", &FORWARDING_CORE.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut process = Process::spawn(&mut command, None)?;
+        let output = process.child.stdout.take().context("no standard output")?;
+        let mut forwarder = PcapForward { process, output: BufReader::new(output) };
+        forwarder.report()?;
+        Ok(forwarder)
+    }
+}
+
+/// Compiler or linker flags for DPDK.
+fn pkg_config(kind: &str) -> Result<Vec<String>> {
+    let flags = shell::output(Command::new("pkg-config").args([kind, "libdpdk"]))?;
+    Ok(flags.split_whitespace().map(str::to_owned).collect())
+}
+
+/// How libpcap forwards.
+#[derive(Debug, Clone)]
+pub(crate) struct PcapOptions {
+    /// Namespace of the interfaces, or the caller's.
+    pub(crate) namespace: Option<String>,
+    /// Where packets come from and where they go.
+    pub(crate) interfaces: [String; 2],
+    /// Packets handled per call at most.
+    pub(crate) burst: u32,
+    /// Deliver every packet at once rather than by the block.
+    pub(crate) immediate: bool,
+    /// It ends by itself after this time.
+    pub(crate) limit: Duration,
+}
+
+/// A running forwarder on libpcap.
+#[derive(Debug)]
+pub(crate) struct PcapForward {
+    process: Process,
+    output: BufReader<ChildStdout>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct PcapReport {
+    seconds: f64,
+    cpu_seconds: f64,
+    packets: u64,
+}
+
+impl PcapForward {
+    /// What it forwards in about `window`.
+    pub(crate) fn measure(&mut self, window: Duration) -> Result<Sample> {
+        let first = self.ask()?;
+        sleep(window);
+        let last = self.ask()?;
+        Ok(Sample {
+            packets: last.packets - first.packets,
+            seconds: last.seconds - first.seconds,
+            cpu_seconds: last.cpu_seconds - first.cpu_seconds,
+            busy_cycles: None,
+        })
+    }
+
+    fn ask(&mut self) -> Result<PcapReport> {
+        let id = i32::try_from(self.process.id())?;
+        let id = Pid::from_raw(id).context("no process id")?;
+        kill_process(id, Signal::USR1).context("cannot ask pcap_forward")?;
+        self.report()
+    }
+
+    fn report(&mut self) -> Result<PcapReport> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).context("cannot read pcap_forward's report")?;
+        if line.is_empty() {
+            bail!("pcap_forward has ended");
+        }
+        serde_json::from_str(&line).with_context(|| format!("pcap_forward printed `{line}`"))
+    }
+}

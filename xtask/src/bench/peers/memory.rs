@@ -1,0 +1,115 @@
+//! Memory for DPDK: huge pages reserved for the time of a measurement, else small ones.
+//!
+//! DPDK runs with `--in-memory`, which takes huge pages without a mounted file system and leaves
+//! nothing behind when the process is killed. Without huge pages it must keep its bookkeeping in
+//! files, which [`super::process`] removes.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const NR_HUGEPAGES: &str = "/proc/sys/vm/nr_hugepages";
+const MEMINFO: &str = "/proc/meminfo";
+
+/// Huge pages DPDK's programs need here: 16,384 packet buffers and what its libraries set aside.
+const PAGES: u64 = 128;
+
+/// What DPDK's programs are given. Huge pages are returned to the kernel on drop.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// The number of reserved pages to restore, when this changed it.
+    restore: Option<u64>,
+    huge: bool,
+}
+
+impl Memory {
+    /// Reserves huge pages; where the kernel refuses, small pages it is.
+    pub(crate) fn reserve() -> Self {
+        let free = meminfo("HugePages_Free:");
+        if free >= Some(PAGES) {
+            return Memory { restore: None, huge: true };
+        }
+        let Some(before) = fs::read_to_string(NR_HUGEPAGES).ok().and_then(|text| number(&text))
+        else {
+            return Memory::small();
+        };
+        let wanted = before + PAGES - free.unwrap_or(0).min(PAGES);
+        // The kernel takes the number and reserves as many as it finds, so only the count of free
+        // pages says what was got.
+        let written = fs::write(NR_HUGEPAGES, wanted.to_string()).is_ok();
+        Memory {
+            restore: written.then_some(before),
+            huge: meminfo("HugePages_Free:") >= Some(PAGES),
+        }
+    }
+
+    /// Pages of 4 KiB only.
+    pub(crate) fn small() -> Self {
+        Memory { restore: None, huge: false }
+    }
+
+    /// Whether DPDK runs on huge pages.
+    pub(crate) fn is_huge(&self) -> bool {
+        self.huge
+    }
+
+    /// Arguments for DPDK's environment layer on these cores, the first being the main one.
+    pub(super) fn eal_arguments(&self, prefix: &str, cores: &[usize]) -> Vec<String> {
+        let cores: Vec<_> = cores.iter().map(usize::to_string).collect();
+        let cores = cores.join(",");
+        let mut arguments = vec![
+            "-l".to_owned(),
+            cores,
+            "--no-pci".to_owned(),
+            "--no-telemetry".to_owned(),
+            format!("--file-prefix={prefix}"),
+        ];
+        let memory: &[&str] =
+            if self.huge { &["--in-memory"] } else { &["--no-huge", "-m", "256"] };
+        arguments.extend(memory.iter().map(ToString::to_string));
+        arguments
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(before) = self.restore
+            && let Err(error) = fs::write(NR_HUGEPAGES, before.to_string())
+        {
+            eprintln!("cannot restore {NR_HUGEPAGES} to {before}: {error}");
+        }
+    }
+}
+
+/// A name for DPDK's files that no other run uses.
+pub(super) fn file_prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("linerate-bench-{}-{number}", std::process::id())
+}
+
+fn meminfo(field: &str) -> Option<u64> {
+    let text = fs::read_to_string(MEMINFO).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(field)).and_then(number)
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pages_need_no_files_of_the_huge_kind() {
+        let arguments = Memory::small().eal_arguments("name", &[0, 1]);
+        assert_eq!(arguments[..2], ["-l", "0,1"]);
+        assert!(arguments.contains(&"--no-huge".to_owned()));
+        assert!(!arguments.contains(&"--in-memory".to_owned()));
+    }
+
+    #[test]
+    fn file_prefixes_differ() {
+        assert_ne!(file_prefix(), file_prefix());
+    }
+}

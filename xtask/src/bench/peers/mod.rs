@@ -1,0 +1,87 @@
+//! The frameworks measurements compare with: DPDK's testpmd, plain C loops on DPDK's libraries,
+//! and a forwarder on libpcap.
+//!
+//! This module installs, compiles, starts, reads and stops them, so that a measurement can
+//! alternate between them and ours. It does not measure anything of ours and prints no tables.
+//!
+//! Peers get what makes them fast: huge pages where the machine grants them, a core of their own,
+//! processor-specific code, and no telemetry.
+
+mod c_programs;
+mod memory;
+mod packages;
+mod process;
+mod terminal;
+mod testpmd;
+
+pub(crate) use c_programs::{OpCase, PcapOptions, Programs};
+pub(crate) use memory::Memory;
+pub(crate) use packages::{Peer, ensure};
+pub(crate) use testpmd::{Mode, Ports, Testpmd, start_time};
+
+/// The core the peer's main thread, and ours, may use.
+pub(crate) const MAIN_CORE: usize = 0;
+/// The core packets are forwarded on.
+pub(crate) const FORWARDING_CORE: usize = 1;
+
+/// What a forwarder did between two readings of its counters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sample {
+    /// Packets it sent.
+    pub(crate) packets: u64,
+    /// Time between the readings.
+    pub(crate) seconds: f64,
+    /// Processor time its forwarding thread used in that time. Less than `seconds` for a polling
+    /// forwarder means that the machine gave its core to somebody else.
+    pub(crate) cpu_seconds: f64,
+    /// TSC cycles it spent in rounds that found packets, where it counts them.
+    pub(crate) busy_cycles: Option<u64>,
+}
+
+impl Sample {
+    /// Packets per second, in millions.
+    pub(crate) fn mpps(&self) -> f64 {
+        self.packets as f64 / self.seconds / 1e6
+    }
+
+    /// Cycles per packet of processor time at `rate` cycles per second.
+    pub(crate) fn cpu_cycles(&self, rate: f64) -> f64 {
+        self.cpu_seconds * rate / self.packets as f64
+    }
+
+    /// Cycles per packet in rounds that found packets, where the forwarder counts them.
+    pub(crate) fn busy_cycles(&self) -> Option<f64> {
+        self.busy_cycles.map(|cycles| cycles as f64 / self.packets as f64)
+    }
+}
+
+/// What a C program measured: TSC cycles per packet or object.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub(crate) struct Cycles {
+    /// Lowest of its samples.
+    #[serde(rename = "cycles_best")]
+    pub(crate) best: f64,
+    /// Median of its samples.
+    #[serde(rename = "cycles_median")]
+    pub(crate) median: f64,
+    /// Rate of the time-stamp counter, cycles per second.
+    pub(crate) tsc_hz: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sample_converts_to_rates_and_cycles() {
+        let sample = Sample {
+            packets: 2_000_000,
+            seconds: 0.5,
+            cpu_seconds: 0.25,
+            busy_cycles: Some(3_000_000),
+        };
+        assert_eq!(sample.mpps(), 4.0);
+        assert_eq!(sample.cpu_cycles(2e9), 250.0);
+        assert_eq!(sample.busy_cycles(), Some(1.5));
+    }
+}
