@@ -6,6 +6,7 @@ mod network;
 mod peers;
 mod priority;
 mod reference;
+mod undo;
 
 use anyhow::Result;
 

@@ -5,35 +5,32 @@
 
 use std::fs;
 
+use super::undo::Undo;
+
 const AUTOGROUP: &str = "/proc/self/autogroup";
 
 /// The highest priority for this session, until dropped.
 #[derive(Debug)]
 pub(crate) struct Priority {
-    restore: Option<i32>,
+    _undo: Option<Undo>,
 }
 
 impl Priority {
     /// Raises it where that is allowed; says so where it is not.
     pub(crate) fn raise() -> Self {
         let before = fs::read_to_string(AUTOGROUP).ok().and_then(|text| nice(&text));
-        if before.is_none() || fs::write(AUTOGROUP, "-20").is_err() {
+        let Some(before) = before.filter(|_| fs::write(AUTOGROUP, "-20").is_ok()) else {
             eprintln!(
                 "no precedence over other programs ({AUTOGROUP} cannot be written): keep the \
                  machine quiet"
             );
-            return Priority { restore: None };
-        }
-        Priority { restore: before }
-    }
-}
-
-impl Drop for Priority {
-    fn drop(&mut self) {
-        if let Some(before) = self.restore {
+            return Priority { _undo: None };
+        };
+        let undo = Undo::by(move || {
             // Lowering one's own priority is always allowed.
             let _ = fs::write(AUTOGROUP, before.to_string());
-        }
+        });
+        Priority { _undo: Some(undo) }
     }
 }
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::memory::{Memory, file_prefix};
+use super::memory::Memory;
 use super::packages::Peer;
 use super::process::{Process, command_in};
 use super::testpmd::Mode;
 use super::{Cycles, FORWARDING_CORE, MAIN_CORE, Sample};
+use crate::bench::undo::unique_name;
 use crate::shell;
 
 /// An operation of DPDK's libraries that `rte_ops` measures.
@@ -128,7 +129,7 @@ impl Programs {
         burst: u32,
         time: Duration,
     ) -> Result<Cycles> {
-        let prefix = file_prefix();
+        let prefix = unique_name();
         let mut command = Command::new(self.folder.join(program));
         command
             .args(memory.eal_arguments(&prefix, cores))
@@ -137,11 +138,11 @@ impl Programs {
             .args(["--burst", &burst.to_string(), "--ms", &time.as_millis().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
-        let mut process = Process::spawn(&mut command, Some(&prefix))?;
-        let output = process.child.stdout.take().context("no standard output")?;
+        let process = Process::spawn(&mut command, Some(&prefix))?;
+        let output = process.output()?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("cannot read its result")?;
-        let status = process.child.wait()?;
+        let status = process.wait()?;
         if !status.success() {
             bail!("{program} --case {case} --burst {burst} failed ({status})");
         }
@@ -160,8 +161,8 @@ impl Programs {
             .args(["--core", &FORWARDING_CORE.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
-        let mut process = Process::spawn(&mut command, None)?;
-        let output = process.child.stdout.take().context("no standard output")?;
+        let process = Process::spawn(&mut command, None)?;
+        let output = process.output()?;
         let mut forwarder = PcapForward { process, output: BufReader::new(output) };
         forwarder.report()?;
         Ok(forwarder)

@@ -5,7 +5,8 @@
 //! files, which [`super::process`] removes.
 
 use std::fs;
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::bench::undo::Undo;
 
 const NR_HUGEPAGES: &str = "/proc/sys/vm/nr_hugepages";
 const MEMINFO: &str = "/proc/meminfo";
@@ -16,8 +17,8 @@ const PAGES: u64 = 128;
 /// What DPDK's programs are given. Huge pages are returned to the kernel on drop.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// The number of reserved pages to restore, when this changed it.
-    restore: Option<u64>,
+    /// Restores the number of reserved pages, when this changed it.
+    _undo: Option<Undo>,
     huge: bool,
 }
 
@@ -26,7 +27,7 @@ impl Memory {
     pub(crate) fn reserve() -> Self {
         let free = meminfo("HugePages_Free:");
         if free >= Some(PAGES) {
-            return Memory { restore: None, huge: true };
+            return Memory { _undo: None, huge: true };
         }
         let Some(before) = fs::read_to_string(NR_HUGEPAGES).ok().and_then(|text| number(&text))
         else {
@@ -37,14 +38,14 @@ impl Memory {
         // pages says what was got.
         let written = fs::write(NR_HUGEPAGES, wanted.to_string()).is_ok();
         Memory {
-            restore: written.then_some(before),
+            _undo: written.then(|| Undo::by(move || restore(before))),
             huge: meminfo("HugePages_Free:") >= Some(PAGES),
         }
     }
 
     /// Pages of 4 KiB only.
     pub(crate) fn small() -> Self {
-        Memory { restore: None, huge: false }
+        Memory { _undo: None, huge: false }
     }
 
     /// Whether DPDK runs on huge pages.
@@ -70,21 +71,10 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if let Some(before) = self.restore
-            && let Err(error) = fs::write(NR_HUGEPAGES, before.to_string())
-        {
-            eprintln!("cannot restore {NR_HUGEPAGES} to {before}: {error}");
-        }
+fn restore(before: u64) {
+    if let Err(error) = fs::write(NR_HUGEPAGES, before.to_string()) {
+        eprintln!("cannot restore {NR_HUGEPAGES} to {before}: {error}");
     }
-}
-
-/// A name for DPDK's files that no other run uses.
-pub(super) fn file_prefix() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("linerate-bench-{}-{number}", std::process::id())
 }
 
 fn meminfo(field: &str) -> Option<u64> {
@@ -106,10 +96,5 @@ mod tests {
         assert_eq!(arguments[..2], ["-l", "0,1"]);
         assert!(arguments.contains(&"--no-huge".to_owned()));
         assert!(!arguments.contains(&"--in-memory".to_owned()));
-    }
-
-    #[test]
-    fn file_prefixes_differ() {
-        assert_ne!(file_prefix(), file_prefix());
     }
 }

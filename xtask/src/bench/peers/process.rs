@@ -1,11 +1,14 @@
 //! A peer's process: started where it belongs, gone and swept up after when dropped.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+
+use crate::bench::undo::{Undo, leftovers};
 
 /// Where DPDK keeps a process's files, for root.
 const RUNTIME: &str = "/var/run/dpdk";
@@ -13,8 +16,9 @@ const RUNTIME: &str = "/var/run/dpdk";
 /// A running peer. Dropping it kills it and removes the files it would leave.
 #[derive(Debug)]
 pub(super) struct Process {
-    pub(super) child: Child,
-    files: Option<PathBuf>,
+    id: u32,
+    child: Arc<Mutex<Child>>,
+    _undo: Undo,
 }
 
 impl Process {
@@ -22,11 +26,28 @@ impl Process {
     pub(super) fn spawn(command: &mut Command, prefix: Option<&str>) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-        Ok(Process { child, files: prefix.map(|prefix| Path::new(RUNTIME).join(prefix)) })
+        let id = child.id();
+        let child = Arc::new(Mutex::new(child));
+        let files = prefix.map(|prefix| Path::new(RUNTIME).join(prefix));
+        let undo = {
+            let child = child.clone();
+            Undo::by(move || end(&mut lock(&child), files.as_deref()))
+        };
+        Ok(Process { id, child, _undo: undo })
     }
 
     pub(super) fn id(&self) -> u32 {
-        self.child.id()
+        self.id
+    }
+
+    /// Its standard output, once.
+    pub(super) fn output(&self) -> Result<ChildStdout> {
+        lock(&self.child).stdout.take().context("a program without standard output")
+    }
+
+    /// Waits for its end.
+    pub(super) fn wait(&self) -> Result<ExitStatus> {
+        lock(&self.child).wait().context("cannot wait for a program")
     }
 
     /// Processor time of one of its threads, or of the whole process, as the scheduler counts it.
@@ -82,16 +103,22 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both fail only when the process has already ended, which is what they are for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if let Some(files) = &self.files {
+fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn end(child: &mut Child, files: Option<&Path>) {
+    // Both fail only when the process has already ended, which is what they are for.
+    let _ = child.kill();
+    let _ = child.wait();
+    if let Some(files) = files {
+        // Nothing there when it kept all its bookkeeping in memory.
+        let _ = fs::remove_dir_all(files);
+        for files in leftovers(Path::new(RUNTIME)) {
             let _ = fs::remove_dir_all(files);
-            // Shared with other DPDK processes, so only when nobody else has files there.
-            let _ = fs::remove_dir(RUNTIME);
         }
+        // Shared with other DPDK processes: this succeeds only when none has files there.
+        let _ = fs::remove_dir(RUNTIME);
     }
 }
 

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::memory::{Memory, file_prefix};
+use super::memory::Memory;
 use super::process::{Process, command_in};
 use super::terminal::Terminal;
 use super::{FORWARDING_CORE, MAIN_CORE, Sample};
+use crate::bench::undo::unique_name;
 
 const PROGRAM: &str = "dpdk-testpmd";
 const PROMPT: &str = "testpmd> ";
@@ -175,7 +176,7 @@ pub(crate) fn start_time(memory: &Memory) -> Result<Startup> {
 }
 
 fn spawn(memory: &Memory, ports: &Ports, options: &[&str]) -> Result<(Terminal, Process)> {
-    let prefix = file_prefix();
+    let prefix = unique_name();
     let (terminal, theirs) = Terminal::open(PROMPT)?;
     let [input, output, errors] = Terminal::streams(theirs)?;
     let mut command: Command = command_in(ports.namespace(), PROGRAM);
