@@ -9,6 +9,7 @@ mod error;
 pub mod interface;
 mod null;
 mod open;
+pub mod pcap;
 mod port;
 pub mod ring;
 mod suggest;

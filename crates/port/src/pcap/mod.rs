@@ -1,0 +1,61 @@
+//! Capture files: reading and writing pcap and pcapng.
+//!
+//! [`Reader`] delivers the records of either format one by one from a file or a pipe, in bounded
+//! memory. [`Writer`] writes either format; [`Rotating`] splits what is written over several files.
+//!
+//! Only Ethernet is read and written: a file of another link type is refused with an error that says
+//! so. Compressed files are recognised and refused. Name resolution, secrets and statistics blocks are
+//! passed over.
+//!
+//! Written here rather than taken from a library: pcap-file has had no release since 2023, and
+//! pcap-parser leaves to its caller what matters most for replay and for error texts (byte offsets of
+//! what is corrupt, a cut-off tail told apart from the end, per-section byte order and clocks). The
+//! tests read the same files with pcap-parser, tshark and tcpdump and compare.
+
+mod classic;
+mod error;
+mod ng;
+mod order;
+mod reader;
+mod rotate;
+mod time;
+mod window;
+mod writer;
+
+use std::path::Path;
+
+pub use error::{Corruption, Error, Fault};
+pub use reader::{Interface, Reader, Record, Tail};
+pub use rotate::{Limits, Rotating};
+pub use writer::{Counts, Options, Precision, Writer};
+
+/// The registered link type of Ethernet.
+pub const ETHERNET: u32 = 1;
+/// The longest packet read or written: what libpcap captures at most.
+pub const MAX_PACKET: u32 = 262_144;
+/// The most interfaces a file may describe.
+pub const MAX_INTERFACES: usize = 65_536;
+
+/// A capture file format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The classic format, which every program reads.
+    Pcap,
+    /// The newer format, which also records interface names and drop counts.
+    Pcapng,
+}
+
+impl Format {
+    /// The format that a file name's extension asks for: `.pcapng` or `.ntar`, else pcap.
+    pub fn of(path: &Path) -> Self {
+        match path.extension() {
+            Some(extension)
+                if extension.eq_ignore_ascii_case("pcapng")
+                    || extension.eq_ignore_ascii_case("ntar") =>
+            {
+                Self::Pcapng
+            }
+            _ => Self::Pcap,
+        }
+    }
+}

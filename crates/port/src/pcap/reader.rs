@@ -1,0 +1,260 @@
+//! The reader: one record after another from a file of either format.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::classic::{self, Classic};
+use super::error::{Error, Fault};
+use super::ng::{self, Ng};
+use super::window::Window;
+use super::Format;
+
+/// One captured packet. The bytes are the reader's and last until the next call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Nanoseconds since 1970. A pcapng Simple Packet has no time of its own and gets that of the
+    /// record before it (zero if it is the first).
+    pub ts_ns: u64,
+    /// Length the packet had on the wire; more than `data.len()` if the capture cut it.
+    pub orig_len: u32,
+    /// The bytes captured.
+    pub data: &'a [u8],
+    /// Index into [`Reader::interfaces`].
+    pub interface: u32,
+}
+
+/// An interface the file describes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, where the format records one.
+    pub name: Option<String>,
+    /// Its registered link type: always 1, Ethernet, for an interface that delivers records.
+    pub link: u32,
+    /// The most bytes that were captured of a packet; zero for no limit.
+    pub snaplen: u32,
+    /// Bytes of frame check sequence at the end of each packet, where the file says so.
+    pub fcs_length: u8,
+}
+
+/// A record that the end of the file cuts off. Everything before it was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tail {
+    /// Where the incomplete record starts.
+    pub offset: u64,
+    /// Bytes there are of it.
+    pub have: u64,
+    /// Bytes it needs, as far as can be told.
+    pub need: u64,
+}
+
+impl std::fmt::Display for Tail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { offset, have, need } = self;
+        write!(f, "the last record, at byte {offset}, is cut off ({have} of {need} bytes)")
+    }
+}
+
+/// What a format found at the current position.
+pub(super) enum Step {
+    /// A packet, now wholly in the window.
+    Record(Head),
+    /// Something that is not a packet, already consumed.
+    Other,
+    /// The stream ended; `need` bytes would have been needed to go on.
+    End { need: u64 },
+    /// The stream ended while passing over a block that started at `offset`.
+    Cut { offset: u64, have: u64, need: u64 },
+}
+
+/// A packet in the window.
+pub(super) struct Head {
+    pub(super) ts_ns: u64,
+    pub(super) original: u32,
+    pub(super) interface: u32,
+    /// Where its bytes are, from the start of the window.
+    pub(super) data: Range<usize>,
+    /// Bytes of the whole record, to be consumed once the caller is done with it.
+    pub(super) size: usize,
+}
+
+#[derive(Debug)]
+enum Layout {
+    Classic(Classic),
+    Ng(Ng),
+}
+
+/// Reads a capture file from its start to its end, in bounded memory.
+#[derive(Debug)]
+pub struct Reader {
+    file: PathBuf,
+    window: Window,
+    layout: Layout,
+    interfaces: Vec<Interface>,
+    /// Size of the record the caller holds, consumed at the next call.
+    held: usize,
+    records: u64,
+    tail: Option<Tail>,
+    finished: bool,
+}
+
+impl Reader {
+    /// Opens a capture file; `-` is standard input.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened, is empty, is not a capture or not one of Ethernet.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        if path == Path::new("-") {
+            return Self::new(io::stdin(), path);
+        }
+        let file = File::open(path).map_err(|source| Error::new(path, Fault::Open(source)))?;
+        Self::new(file, path)
+    }
+
+    /// Reads a capture from any source of bytes; `file` is its name in errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::open`].
+    pub fn new(
+        source: impl Read + Send + 'static,
+        file: impl Into<PathBuf>,
+    ) -> Result<Self, Error> {
+        let file = file.into();
+        let mut window = Window::new(Box::new(source));
+        match Self::recognise(&mut window) {
+            Ok((layout, interfaces)) => Ok(Self {
+                file,
+                window,
+                layout,
+                interfaces,
+                held: 0,
+                records: 0,
+                tail: None,
+                finished: false,
+            }),
+            Err(fault) => Err(Error { file, fault }),
+        }
+    }
+
+    fn recognise(window: &mut Window) -> Result<(Layout, Vec<Interface>), Fault> {
+        let whole = window.need(4).map_err(|source| Fault::Read { offset: 0, source })?;
+        let bytes = window.bytes();
+        if bytes.is_empty() {
+            return Err(Fault::Empty);
+        }
+        let start: Vec<u8> = bytes.iter().take(4).copied().collect();
+        let compressed = [
+            (&b"\x1f\x8b"[..], "gzip"),
+            (b"\x28\xb5\x2f\xfd", "zstd"),
+            (b"\xfd7zX", "xz"),
+            (b"\x04\x22\x4d\x18", "lz4"),
+        ];
+        if let Some((_, program)) = compressed.iter().find(|(magic, _)| start.starts_with(magic)) {
+            return Err(Fault::Compressed { program });
+        }
+        let Ok(magic) = <[u8; 4]>::try_from(&start[..]) else {
+            debug_assert!(!whole);
+            return Err(Fault::NotACapture { start });
+        };
+        if classic::is_classic(magic) {
+            let (layout, interface) = Classic::open(window)?;
+            Ok((Layout::Classic(layout), vec![interface]))
+        } else if ng::is_ng(magic) {
+            Ok((Layout::Ng(Ng::open(window)?), Vec::new()))
+        } else {
+            Err(Fault::NotACapture { start })
+        }
+    }
+
+    /// The next record; `None` at the end of the file and after an error.
+    ///
+    /// A file that ends inside a record, as when its writer was killed, ends like any other: ask
+    /// [`Reader::tail`] afterwards.
+    ///
+    /// # Errors
+    ///
+    /// The file is corrupt, recorded a link other than Ethernet, or cannot be read.
+    // Not an iterator: the record borrows the reader's buffer.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
+        if self.finished {
+            return Ok(None);
+        }
+        self.window.consume(std::mem::take(&mut self.held));
+        loop {
+            let step = match &mut self.layout {
+                Layout::Classic(classic) => classic.step(&mut self.window),
+                Layout::Ng(ng) => ng.step(&mut self.window, &mut self.interfaces),
+            };
+            match step {
+                Ok(Step::Record(head)) => {
+                    self.held = head.size;
+                    self.records += 1;
+                    return Ok(Some(Record {
+                        ts_ns: head.ts_ns,
+                        orig_len: head.original,
+                        data: &self.window.bytes()[head.data],
+                        interface: head.interface,
+                    }));
+                }
+                Ok(Step::Other) => {}
+                Ok(Step::End { need }) => {
+                    let have = self.window.bytes().len() as u64;
+                    let offset = self.window.offset();
+                    self.tail = (have > 0).then_some(Tail { offset, have, need });
+                    self.finished = true;
+                    return Ok(None);
+                }
+                Ok(Step::Cut { offset, have, need }) => {
+                    self.tail = Some(Tail { offset, have, need });
+                    self.finished = true;
+                    return Ok(None);
+                }
+                Err(fault) => {
+                    self.finished = true;
+                    return Err(Error::new(&self.file, fault));
+                }
+            }
+        }
+    }
+
+    /// After the end: the record that the end of the file cuts off, if it does.
+    pub fn tail(&self) -> Option<Tail> {
+        self.tail
+    }
+
+    /// The interfaces described so far. A pcapng file may add some between records.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// Records delivered so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Blocks of kinds that carry no packets or are not known, passed over so far.
+    pub fn skipped_blocks(&self) -> u64 {
+        match &self.layout {
+            Layout::Classic(_) => 0,
+            Layout::Ng(ng) => ng.skipped(),
+        }
+    }
+
+    /// The format of the file.
+    pub fn format(&self) -> Format {
+        match &self.layout {
+            Layout::Classic(_) => Format::Pcap,
+            Layout::Ng(_) => Format::Pcapng,
+        }
+    }
+
+    /// The file's name as given.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+}

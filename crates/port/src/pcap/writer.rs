@@ -1,0 +1,387 @@
+//! The writer: records to a file of either format.
+//!
+//! Numbers are written in little-endian order on every machine, so the same packets give the same
+//! bytes. pcapng timestamps are always nanoseconds. One interface per file.
+//!
+//! Records are collected in a buffer and written when it is full, on [`Writer::flush`], at
+//! [`Writer::finish`] and when the writer is dropped. A process that is killed loses what is in the
+//! buffer and may leave a cut-off record, which readers recognise.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, Fault};
+use super::{ETHERNET, Format, MAX_PACKET, ng};
+
+/// Bytes collected before they are written.
+const BUFFER: usize = 256 << 10;
+const STATISTICS: u32 = 5;
+
+/// Resolution of pcap timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// Microseconds, which programs from before 2012 need.
+    Micro,
+    /// Nanoseconds.
+    #[default]
+    Nano,
+}
+
+/// How a capture file is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The format.
+    pub format: Format,
+    /// Resolution of timestamps in pcap; pcapng always has nanoseconds.
+    pub precision: Precision,
+    /// Longer packets are cut to this many bytes; at most [`MAX_PACKET`].
+    pub snaplen: u32,
+    /// Name of the interface, for pcapng.
+    pub interface: Option<String>,
+}
+
+impl Options {
+    /// Nanoseconds, whole packets, no interface name.
+    pub fn new(format: Format) -> Self {
+        Self { format, precision: Precision::Nano, snaplen: MAX_PACKET, interface: None }
+    }
+}
+
+/// What the recorded port counted, for the statistics at the end of a pcapng file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Packets the port received, recorded or not.
+    pub received: u64,
+    /// Packets dropped for lack of buffers or time before they could be recorded.
+    pub dropped: u64,
+}
+
+/// Writes one capture file.
+pub struct Writer {
+    file: PathBuf,
+    sink: Box<dyn Write + Send>,
+    buffer: Vec<u8>,
+    format: Format,
+    precision: Precision,
+    snaplen: u32,
+    /// Bytes handed to the sink.
+    written: u64,
+    records: u64,
+    /// Times of the first and the last record.
+    span: Option<(u64, u64)>,
+    counts: Option<Counts>,
+    /// Nothing more is written: finished, or a write failed.
+    closed: bool,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer")
+            .field("file", &self.file)
+            .field("format", &self.format)
+            .field("records", &self.records)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// Creates a capture file, replacing one of the same name; `-` is standard output.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be created or written.
+    pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
+        let path = path.as_ref();
+        if path == Path::new("-") {
+            return Self::new(io::stdout(), path, options);
+        }
+        let file = File::create(path).map_err(|source| Error::new(path, Fault::Open(source)))?;
+        Self::new(file, path, options)
+    }
+
+    /// Writes a capture to any sink of bytes; `file` is its name in errors.
+    ///
+    /// The header is written at once, so that what reads a pipe sees it before the first record.
+    ///
+    /// # Errors
+    ///
+    /// The header cannot be written.
+    pub fn new(
+        sink: impl Write + Send + 'static,
+        file: impl Into<PathBuf>,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut writer = Self {
+            file: file.into(),
+            sink: Box::new(sink),
+            buffer: Vec::with_capacity(BUFFER),
+            format: options.format,
+            precision: options.precision,
+            snaplen: options.snaplen.clamp(1, MAX_PACKET),
+            written: 0,
+            records: 0,
+            span: None,
+            counts: None,
+            closed: false,
+        };
+        match writer.format {
+            Format::Pcap => writer.pcap_header(),
+            Format::Pcapng => {
+                writer.section();
+                writer.interface(options.interface.as_deref());
+            }
+        }
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Writes one packet of which `data` was captured and which had `orig_len` bytes on the wire.
+    ///
+    /// `data` beyond the snap length is cut. `orig_len` below `data.len()` is taken as the latter.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written, or the timestamp does not fit into the format (the record is then
+    /// left out and the writer stays usable).
+    pub fn write(&mut self, ts_ns: u64, orig_len: u32, data: &[u8]) -> Result<(), Error> {
+        self.record(ts_ns, orig_len, data, None)
+    }
+
+    /// As [`Writer::write`], with the packet's flags word (direction, reception type, link errors) in
+    /// pcapng. pcap has no place for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::write`].
+    pub fn write_flagged(
+        &mut self,
+        ts_ns: u64,
+        orig_len: u32,
+        data: &[u8],
+        flags: u32,
+    ) -> Result<(), Error> {
+        self.record(ts_ns, orig_len, data, Some(flags))
+    }
+
+    fn record(
+        &mut self,
+        ts_ns: u64,
+        orig_len: u32,
+        data: &[u8],
+        flags: Option<u32>,
+    ) -> Result<(), Error> {
+        if self.closed {
+            return Err(Error::new(&self.file, Fault::Stopped));
+        }
+        // A packet longer than the formats allow is cut like any beyond the snap length.
+        let original = orig_len.max(u32::try_from(data.len()).unwrap_or(u32::MAX));
+        let data = &data[..data.len().min(self.snaplen as usize)];
+        match self.format {
+            Format::Pcap => self.pcap_record(ts_ns, original, data)?,
+            Format::Pcapng => self.packet(ts_ns, original, data, flags),
+        }
+        self.records += 1;
+        self.span = Some((self.span.map_or(ts_ns, |(first, _)| first), ts_ns));
+        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    /// Sets the port's counts, which a pcapng file carries at its end.
+    pub fn set_counts(&mut self, counts: Counts) {
+        self.counts = Some(counts);
+    }
+
+    /// Hands everything collected to the operating system.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written. Records not yet written are lost and no more are taken.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        let result = self.sink.write_all(&self.buffer).and_then(|()| self.sink.flush());
+        let length = self.buffer.len() as u64;
+        self.buffer.clear();
+        if let Err(source) = result {
+            self.closed = true;
+            return Err(Error::new(&self.file, Fault::Write { offset: self.written, source }));
+        }
+        self.written += length;
+        Ok(())
+    }
+
+    /// Completes the file, with the counts in pcapng, and closes it. Returns its size in bytes.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn finish(mut self) -> Result<u64, Error> {
+        self.close()?;
+        Ok(self.written)
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        if self.closed {
+            return Ok(());
+        }
+        if let (Format::Pcapng, Some(counts)) = (self.format, self.counts) {
+            self.statistics(counts);
+        }
+        let result = self.flush();
+        self.closed = true;
+        result
+    }
+
+    /// Records written.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Size of the file with everything written so far, collected or not.
+    pub fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// The file's name as given.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    fn put16(&mut self, value: u16) {
+        self.buffer.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn put32(&mut self, value: u32) {
+        self.buffer.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A pcapng timestamp: the upper half first, whatever the byte order.
+    fn put_time(&mut self, ts_ns: u64) {
+        self.put32((ts_ns >> 32) as u32);
+        self.put32(ts_ns as u32);
+    }
+
+    fn pcap_header(&mut self) {
+        self.put32(match self.precision {
+            Precision::Micro => 0xa1b2_c3d4,
+            Precision::Nano => 0xa1b2_3c4d,
+        });
+        self.put16(2);
+        self.put16(4);
+        // Two words that are zero in all files: time zone and accuracy.
+        self.put32(0);
+        self.put32(0);
+        self.put32(self.snaplen);
+        self.put32(ETHERNET);
+    }
+
+    fn pcap_record(&mut self, ts_ns: u64, original: u32, data: &[u8]) -> Result<(), Error> {
+        let Ok(seconds) = u32::try_from(ts_ns / 1_000_000_000) else {
+            return Err(Error::new(&self.file, Fault::Timestamp { ts_ns }));
+        };
+        let fraction = (ts_ns % 1_000_000_000) as u32;
+        self.put32(seconds);
+        self.put32(match self.precision {
+            Precision::Micro => fraction / 1000,
+            Precision::Nano => fraction,
+        });
+        self.put32(data.len() as u32);
+        self.put32(original);
+        self.buffer.extend_from_slice(data);
+        Ok(())
+    }
+
+    /// Writes a block: its type, its length, what `body` adds (padded), its length again.
+    fn block(&mut self, kind: u32, body: impl FnOnce(&mut Self)) {
+        let start = self.buffer.len();
+        self.put32(kind);
+        self.put32(0);
+        body(self);
+        self.pad(start);
+        // At most MAX_PACKET and an interface name of 64 KiB.
+        let length = (self.buffer.len() - start + 4) as u32;
+        self.put32(length);
+        self.buffer[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Pads what was written since `start` to a multiple of four bytes.
+    fn pad(&mut self, start: usize) {
+        let length = (self.buffer.len() - start).next_multiple_of(4);
+        self.buffer.resize(start + length, 0);
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        let value = &value[..value.len().min(usize::from(u16::MAX))];
+        let start = self.buffer.len();
+        self.put16(code);
+        self.put16(value.len() as u16);
+        self.buffer.extend_from_slice(value);
+        self.pad(start);
+    }
+
+    fn end_of_options(&mut self) {
+        self.put32(0);
+    }
+
+    fn section(&mut self) {
+        self.block(ng::SECTION, |w| {
+            w.put32(ng::BYTE_ORDER);
+            w.put16(1);
+            w.put16(0);
+            // The section's length is not known in advance.
+            w.put32(u32::MAX);
+            w.put32(u32::MAX);
+            w.option(4, concat!("linerate ", env!("CARGO_PKG_VERSION")).as_bytes());
+            w.end_of_options();
+        });
+    }
+
+    fn interface(&mut self, name: Option<&str>) {
+        self.block(ng::INTERFACE, |w| {
+            w.put16(ETHERNET as u16);
+            w.put16(0);
+            w.put32(w.snaplen);
+            if let Some(name) = name {
+                w.option(2, name.as_bytes());
+            }
+            // Time in units of ten to the minus ninth.
+            w.option(9, &[9]);
+            w.end_of_options();
+        });
+    }
+
+    fn packet(&mut self, ts_ns: u64, original: u32, data: &[u8], flags: Option<u32>) {
+        self.block(ng::ENHANCED, |w| {
+            w.put32(0);
+            w.put_time(ts_ns);
+            w.put32(data.len() as u32);
+            w.put32(original);
+            let start = w.buffer.len();
+            w.buffer.extend_from_slice(data);
+            w.pad(start);
+            if let Some(flags) = flags {
+                w.option(2, &flags.to_le_bytes());
+                w.end_of_options();
+            }
+        });
+    }
+
+    fn statistics(&mut self, counts: Counts) {
+        let (first, last) = self.span.unwrap_or_default();
+        let time = |ts_ns: u64| ((ts_ns >> 32) | (ts_ns << 32)).to_le_bytes();
+        self.block(STATISTICS, |w| {
+            w.put32(0);
+            w.put_time(last);
+            w.option(2, &time(first));
+            w.option(3, &time(last));
+            w.option(4, &counts.received.to_le_bytes());
+            w.option(5, &counts.dropped.to_le_bytes());
+            w.end_of_options();
+        });
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Nobody is left to be told of an error; `finish` tells.
+        let _ = self.close();
+    }
+}
