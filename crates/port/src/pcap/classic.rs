@@ -114,7 +114,8 @@ impl Classic {
         if captured > original {
             return corrupt(Corruption::LongerThanOriginal { captured, original });
         }
-        if fraction >= self.fraction_limit {
+        // Equal is a whole second: scapy writes that where it rounds up.
+        if fraction > self.fraction_limit {
             return corrupt(Corruption::Fraction { value: fraction, limit: self.fraction_limit });
         }
         let size = self.record_header + captured as usize;

@@ -135,12 +135,12 @@ pub enum Corruption {
         /// The original length found.
         original: u32,
     },
-    /// The fraction of a timestamp is a second or more.
+    /// The fraction of a timestamp is more than a second.
     #[error("a timestamp fraction of {value} where {limit} make a second")]
     Fraction {
         /// The fraction found.
         value: u32,
-        /// The first impossible value.
+        /// The largest value met in sound files.
         limit: u32,
     },
     /// A timestamp is before 1970 or after 2554.

@@ -223,8 +223,8 @@ impl Ng {
             (14, value) if value.len() == 8 => offset = order.u64(value, 0) as i64,
             _ => {}
         })?;
-        let clock = Clock::new(resolution, offset)
-            .ok_or(Corruption::Resolution { value: resolution })?;
+        let clock =
+            Clock::new(resolution, offset).ok_or(Corruption::Resolution { value: resolution })?;
         Ok((interface, clock))
     }
 
@@ -295,7 +295,11 @@ fn walk_options(
         let (code, length) = (order.u16(options, 0), usize::from(order.u16(options, 2)));
         if code == 0 {
             // The end mark. It has no value, and nothing may follow.
-            return if length == 0 && options.len() == 4 { Ok(()) } else { Err(Corruption::Options) };
+            return if length == 0 && options.len() == 4 {
+                Ok(())
+            } else {
+                Err(Corruption::Options)
+            };
         }
         let padded = 4 + length.next_multiple_of(4);
         if padded > options.len() {

@@ -5,11 +5,11 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use super::Format;
 use super::classic::{self, Classic};
 use super::error::{Error, Fault};
 use super::ng::{self, Ng};
 use super::window::Window;
-use super::Format;
 
 /// One captured packet. The bytes are the reader's and last until the next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
