@@ -366,7 +366,7 @@ impl Writer {
 
     fn statistics(&mut self, counts: Counts) {
         let (first, last) = self.span.unwrap_or_default();
-        let time = |ts_ns: u64| ((ts_ns >> 32) | (ts_ns << 32)).to_le_bytes();
+        let time = |ts_ns: u64| ts_ns.rotate_left(32).to_le_bytes();
         self.block(STATISTICS, |w| {
             w.put32(0);
             w.put_time(last);

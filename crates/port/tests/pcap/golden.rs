@@ -126,7 +126,7 @@ fn every_pcap_magic_in_both_orders() {
             }
             file.extend(order.record(&words, &data));
             let expected = packet(1_700_000_000_000_000_000 + ns, 64, &data);
-            assert_eq!(read_whole(&file), [expected.clone()], "{magic:#x}");
+            assert_eq!(read_whole(&file), std::slice::from_ref(&expected), "{magic:#x}");
         }
     }
 }
