@@ -7,6 +7,7 @@
 pub mod counters;
 mod error;
 pub mod interface;
+pub mod machine;
 mod null;
 mod open;
 pub mod pcap;

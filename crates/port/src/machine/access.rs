@@ -1,0 +1,194 @@
+//! Whether the kernel lets this process use what ports are made of, found out
+//! by trying: sockets are opened and closed again, a two-instruction program is
+//! loaded and not attached to anything.
+
+use std::{
+    fs::OpenOptions,
+    io,
+    os::fd::{FromRawFd, OwnedFd},
+};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use serde::Serialize;
+
+use super::finding::Finding;
+
+/// What came of trying something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// It works.
+    Available,
+    /// This process may not.
+    NotPermitted,
+    /// The kernel does not have it.
+    Unsupported,
+    /// Something else went wrong.
+    Failed(String),
+}
+
+/// What ports are made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Accesses {
+    /// Sockets of `xdp:` ports.
+    pub xdp_socket: Access,
+    /// Programs of `xdp:` ports.
+    pub xdp_program: Access,
+    /// Sockets of `packet:` ports.
+    pub packet_socket: Access,
+    /// The device behind `tap:` ports.
+    pub tun_device: Access,
+}
+
+impl Accesses {
+    /// Tries everything.
+    pub(super) fn probe() -> Accesses {
+        Accesses {
+            xdp_socket: socket(AddressFamily::XDP).into(),
+            xdp_program: load_program().map(drop).into(),
+            packet_socket: socket(AddressFamily::PACKET).into(),
+            tun_device: OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open("/dev/net/tun")
+                .map(drop)
+                .into(),
+        }
+    }
+
+    pub(super) fn findings(&self, in_container: bool, findings: &mut Vec<Finding>) {
+        let capable =
+            |capabilities: &str| format!("sudo setcap {capabilities}+ep $(command -v linerate)");
+        let no_xdp = "no xdp: ports; packet: ports do the same, slower";
+        findings.push(self.xdp_socket.finding(
+            "af_xdp sockets",
+            no_xdp,
+            capable("cap_net_raw"),
+            "boot a kernel with CONFIG_XDP_SOCKETS=y",
+        ));
+        findings.push(self.xdp_program.finding(
+            "xdp programs",
+            no_xdp,
+            capable("cap_net_admin,cap_bpf"),
+            "boot a kernel with CONFIG_BPF_SYSCALL=y",
+        ));
+        findings.push(self.packet_socket.finding(
+            "af_packet sockets",
+            "no packet: ports",
+            capable("cap_net_raw"),
+            "sudo modprobe af_packet",
+        ));
+        findings.push(self.tun_device.finding(
+            "tun device",
+            "no tap: ports",
+            "sudo chmod a+rw /dev/net/tun".into(),
+            if in_container {
+                "start the container with --device /dev/net/tun --cap-add NET_ADMIN"
+            } else {
+                "sudo modprobe tun"
+            },
+        ));
+    }
+}
+
+impl Access {
+    fn finding(
+        &self,
+        name: &'static str,
+        consequence: &str,
+        permit: String,
+        provide: &str,
+    ) -> Finding {
+        match self {
+            Access::Available => Finding::ok(name, "available"),
+            Access::NotPermitted => {
+                Finding::missing(name, "not permitted").so(consequence).fix(permit)
+            }
+            Access::Unsupported => {
+                Finding::missing(name, "not in this system").so(consequence).fix(provide)
+            }
+            Access::Failed(reason) => Finding::missing(name, reason).so(consequence),
+        }
+    }
+}
+
+impl From<io::Result<()>> for Access {
+    fn from(result: io::Result<()>) -> Access {
+        let Err(error) = result else { return Access::Available };
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Access::NotPermitted,
+            Some(
+                libc::EAFNOSUPPORT
+                | libc::EPROTONOSUPPORT
+                | libc::ESOCKTNOSUPPORT
+                | libc::ENOSYS
+                | libc::ENOENT
+                | libc::ENODEV
+                | libc::ENXIO
+                | libc::EINVAL,
+            ) => Access::Unsupported,
+            _ => Access::Failed(error.to_string()),
+        }
+    }
+}
+
+fn socket(family: AddressFamily) -> io::Result<()> {
+    socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    Ok(())
+}
+
+/// The start of `union bpf_attr` for `BPF_PROG_LOAD`.
+#[repr(C)]
+#[derive(Default)]
+struct ProgramLoad {
+    program_type: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buffer: u64,
+    kernel_version: u32,
+    flags: u32,
+}
+
+/// `struct bpf_insn`.
+#[repr(C)]
+struct Instruction {
+    operation: u8,
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// `r0 = XDP_PASS; exit`.
+static PASS: [Instruction; 2] = [
+    Instruction { operation: 0xb7, registers: 0, offset: 0, immediate: 2 },
+    Instruction { operation: 0x95, registers: 0, offset: 0, immediate: 0 },
+];
+
+/// Loads an XDP program that passes everything.
+fn load_program() -> io::Result<OwnedFd> {
+    const BPF_PROG_LOAD: libc::c_long = 5;
+    const BPF_PROG_TYPE_XDP: u32 = 6;
+
+    let attributes = ProgramLoad {
+        program_type: BPF_PROG_TYPE_XDP,
+        instruction_count: PASS.len() as u32,
+        instructions: PASS.as_ptr() as u64,
+        license: c"GPL".as_ptr() as u64,
+        ..ProgramLoad::default()
+    };
+    // SAFETY: the kernel reads `attributes`, whose size is given, and through
+    // its addresses two instructions and a terminated string, both static.
+    // Nothing is written.
+    let result = unsafe {
+        libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const attributes, size_of_val(&attributes))
+    };
+    let fd = i32::try_from(result).map_err(|_| io::Error::other("no descriptor"))?;
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
