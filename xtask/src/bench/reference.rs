@@ -17,6 +17,7 @@ use super::peers::{
     ensure, start_time,
 };
 use super::priority::Priority;
+use crate::shell;
 
 const BURSTS: [u32; 5] = [1, 8, 32, 64, 256];
 const OPERATIONS: [(OpCase, &str); 6] = [
@@ -94,16 +95,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     let window = Duration::from_millis(args.ms);
     let mut reference = Reference { args, window, memory, table: Table::default() };
-    if reference.wants("generator") {
+    let networks = shell::is_root();
+    if !networks {
+        println!("net_af_xdp and libpcap are not available: network namespaces need root");
+    }
+    if networks && reference.wants("generator") {
         reference.generator()?;
     }
     match ensure(Peer::Dpdk) {
-        Ok(()) => reference.dpdk()?,
+        Ok(()) => {
+            reference.in_memory()?;
+            if networks {
+                reference.af_xdp()?;
+            }
+        }
         Err(refusal) => println!("{refusal}"),
     }
-    match ensure(Peer::Libpcap) {
-        Ok(()) => reference.libpcap()?,
-        Err(refusal) => println!("{refusal}"),
+    if networks {
+        match ensure(Peer::Libpcap) {
+            Ok(()) => reference.libpcap()?,
+            Err(refusal) => println!("{refusal}"),
+        }
     }
     reference.table.print();
     Ok(())
@@ -132,11 +144,11 @@ impl Reference<'_> {
         Ok(())
     }
 
-    fn dpdk(&mut self) -> Result<()> {
+    fn in_memory(&mut self) -> Result<()> {
         let programs = Programs::build(Peer::Dpdk)?;
         for (ports, name) in [(Ports::Null, "net_null"), (Ports::Ring, "net_ring")] {
             if self.wants(&format!("testpmd {name}")) {
-                self.in_memory(ports, name)?;
+                self.testpmd(ports, name)?;
             }
         }
         for _ in 0..self.args.repetitions {
@@ -151,16 +163,10 @@ impl Reference<'_> {
                 self.table.add("testpmd libraries", 32, start.libraries as f64);
             }
         }
-        for (busy_budget, name) in [(None, "default"), (Some(0), "busy_budget=0")] {
-            let case = format!("testpmd net_af_xdp {name}");
-            if self.wants(&case) {
-                self.af_xdp(busy_budget, &case)?;
-            }
-        }
         Ok(())
     }
 
-    fn in_memory(&mut self, ports: Ports, name: &str) -> Result<()> {
+    fn testpmd(&mut self, ports: Ports, name: &str) -> Result<()> {
         let mut testpmd = Testpmd::start(&self.memory, ports)?;
         for _ in 0..self.args.repetitions {
             for (mode, mode_name) in MODES {
@@ -196,17 +202,23 @@ impl Reference<'_> {
         self.table.add(case, burst, cycles.median);
     }
 
-    fn af_xdp(&mut self, busy_budget: Option<u32>, case: &str) -> Result<()> {
-        let network = Network::new()?;
-        let ports = Ports::AfXdp {
-            namespace: Some(network.namespace().to_owned()),
-            interfaces: FORWARDER.map(str::to_owned),
-            busy_budget,
-        };
-        let mut testpmd = Testpmd::start(&self.memory, ports)?;
-        for _ in 0..self.args.repetitions {
-            let window = self.window;
-            self.over_network(&network, case, 32, || testpmd.measure(Mode::Mac, 32, window))?;
+    fn af_xdp(&mut self) -> Result<()> {
+        for (busy_budget, name) in [(None, "default"), (Some(0), "busy_budget=0")] {
+            let case = format!("testpmd net_af_xdp {name}");
+            if !self.wants(&case) {
+                continue;
+            }
+            let network = Network::new()?;
+            let ports = Ports::AfXdp {
+                namespace: Some(network.namespace().to_owned()),
+                interfaces: FORWARDER.map(str::to_owned),
+                busy_budget,
+            };
+            let mut testpmd = Testpmd::start(&self.memory, ports)?;
+            for _ in 0..self.args.repetitions {
+                let window = self.window;
+                self.over_network(&network, &case, 32, || testpmd.measure(Mode::Mac, 32, window))?;
+            }
         }
         Ok(())
     }

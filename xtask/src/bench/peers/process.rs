@@ -1,17 +1,23 @@
 //! A peer's process: started where it belongs, gone and swept up after when dropped.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 
 use crate::bench::undo::{Undo, leftovers};
+use crate::shell;
 
-/// Where DPDK keeps a process's files, for root.
-const RUNTIME: &str = "/var/run/dpdk";
+/// Where DPDK keeps the files of its processes: its own rule, `eal_create_runtime_dir`.
+fn runtime_folder() -> PathBuf {
+    if shell::is_root() {
+        return PathBuf::from("/var/run/dpdk");
+    }
+    env::var_os("XDG_RUNTIME_DIR").map_or_else(|| "/tmp".into(), PathBuf::from).join("dpdk")
+}
 
 /// A running peer. Dropping it kills it and removes the files it would leave.
 #[derive(Debug)]
@@ -28,7 +34,7 @@ impl Process {
         let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
         let id = child.id();
         let child = Arc::new(Mutex::new(child));
-        let files = prefix.map(|prefix| Path::new(RUNTIME).join(prefix));
+        let files = prefix.map(|prefix| runtime_folder().join(prefix));
         let undo = {
             let child = child.clone();
             Undo::by(move || end(&mut lock(&child), files.as_deref()))
@@ -114,11 +120,12 @@ fn end(child: &mut Child, files: Option<&Path>) {
     if let Some(files) = files {
         // Nothing there when it kept all its bookkeeping in memory.
         let _ = fs::remove_dir_all(files);
-        for files in leftovers(Path::new(RUNTIME)) {
+        let folder = runtime_folder();
+        for files in leftovers(&folder) {
             let _ = fs::remove_dir_all(files);
         }
         // Shared with other DPDK processes: this succeeds only when none has files there.
-        let _ = fs::remove_dir(RUNTIME);
+        let _ = fs::remove_dir(folder);
     }
 }
 
