@@ -1,4 +1,4 @@
-//! Golden frames, made and checksummed by scapy 2.5, and what the tests do with them.
+//! Golden frames, made and checksummed by scapy 2.5, and the seed corpus.
 
 #![allow(dead_code, reason = "each test binary uses some of them")]
 
@@ -8,23 +8,22 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// The golden frames by name.
-pub(crate) const FRAMES: [(&str, &str); 14] = [
-    ("udp_v4_vlan", UDP_V4_VLAN),
-    ("udp_v6_qinq", UDP_V6_QINQ),
-    ("tcp_v4_options", TCP_V4),
-    ("tcp_v6_syn", TCP_V6),
-    ("icmp_echo", ECHO_V4),
-    ("icmpv6_echo_reply", ECHO_V6),
-    ("vxlan_v4", VXLAN_V4),
-    ("vxlan_v6", VXLAN_V6),
-    ("arp_request", ARP_REQUEST),
-    ("neighbour_solicitation", NEIGHBOUR_SOLICITATION),
-    ("icmp_time_exceeded", TIME_EXCEEDED),
-    ("ipv6_extensions", EXTENSIONS_V6),
-    ("ipv4_fragment", FRAGMENT_V4),
-    ("ipv6_fragment", FRAGMENT_V6),
-];
+/// The frames the fuzz target `headers` starts from, by name: the golden ones and others by scapy,
+/// and those named `linux_` as captured between two Linux hosts.
+pub(crate) fn seeds() -> Vec<(String, Vec<u8>)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/headers");
+    let mut seeds: Vec<_> = std::fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{folder}: {error}"))
+        .map(|entry| {
+            let path = entry.expect("a readable folder").path();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            (name, std::fs::read(&path).expect("a readable seed"))
+        })
+        .collect();
+    seeds.sort();
+    assert!(seeds.len() >= 30, "{folder} has lost its seeds");
+    seeds
+}
 
 pub(crate) const UDP_V4_VLAN: &str = "\
     02000000 00020200 00000001 81006064 08004500 00230000 40004011 6f1f0a00 0001c0a8 010203e8 \
@@ -50,13 +49,6 @@ pub(crate) const VXLAN_V4: &str = "\
 pub(crate) const VXLAN_V6: &str = "\
     02000000 00020200 00000001 86dd6000 00000017 11402001 0db80000 00000000 00000000 00012001 \
      0db80000 00000000 00000000 0002c350 12b50017 52080800 00001234 56000001 02030405 06";
-pub(crate) const NEIGHBOUR_SOLICITATION: &str = "\
-    3333ff00 00020200 00000001 86dd6000 00000020 3afffe80 00000000 00000000 00000000 0001ff02 \
-     00000000 00000000 0001ff00 00028700 7a970000 0000fe80 00000000 00000000 00000000 00020101 \
-     02000000 0001";
-pub(crate) const TIME_EXCEEDED: &str = "\
-    02000000 00020200 00000001 08004500 00380000 40004001 6f1a0a00 0001c0a8 01020b00 c9d50000 \
-     00004500 001c0007 00000111 e50ec0a8 01020a09 09090001 00020008 2b1f";
 pub(crate) const EXTENSIONS_V6: &str = "\
     02000000 00020200 00000001 86dd6000 0000001f 00402001 0db80000 00000000 00000000 00012001 \
      0db80000 00000000 00000000 00023c00 05020000 01001100 01040000 00000005 0006000f 98470001 \
