@@ -16,8 +16,9 @@
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::vlan::{self, Tags};
-use crate::{EtherType, Fault, Header, IpProtocol, Ipv4, Ipv6, Malformed, ipv6};
+use crate::{
+    EtherType, Ethernet, Fault, Header, IpProtocol, Ipv4, Ipv6, Malformed, ethernet, ipv6, vlan,
+};
 
 /// A flow of IPv4 packets. Sixteen bytes, so comparing and hashing are two words each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -225,48 +226,62 @@ pub enum NoFlow {
 /// The frame carries no IP packet or one with malformed headers.
 #[inline]
 pub fn extract(frame: &[u8], rule: VlanRule) -> Result<Flow, NoFlow> {
-    let tags = vlan::walk(frame)?;
-    let packet = frame.get(tags.payload..).unwrap_or(&[]);
-    match tags.ether_type {
-        EtherType::IPV4 => Ok(extract_v4(packet, &tags, rule)?),
-        EtherType::IPV6 => Ok(extract_v6(packet, &tags, rule)?),
-        other => Err(NoFlow::NotIp(other)),
+    let ethernet = Ethernet::new_checked(frame)?;
+    let ether_type = ethernet.ether_type();
+    if ether_type.is_vlan() {
+        return extract_tagged(frame, rule);
     }
+    extract_ip(frame, ethernet::HEADER_LEN, ether_type, 0)
 }
 
-#[inline]
-fn vlan_id(tags: &Tags, rule: VlanRule) -> u16 {
+/// Out of line, so that untagged frames do not pay for it with registers.
+#[inline(never)]
+fn extract_tagged(frame: &[u8], rule: VlanRule) -> Result<Flow, NoFlow> {
+    let tags = vlan::walk(frame)?;
     let tag = match rule {
         VlanRule::Outer => tags.outer,
         VlanRule::Inner => tags.inner,
         VlanRule::Ignore => None,
     };
-    tag.map_or(0, vlan::Tci::id)
+    extract_ip(frame, tags.payload, tags.ether_type, tag.map_or(0, vlan::Tci::id))
 }
 
-#[inline]
-fn extract_v4(packet: &[u8], tags: &Tags, rule: VlanRule) -> Result<Flow, Malformed> {
+#[inline(always)]
+fn extract_ip(
+    frame: &[u8],
+    network: usize,
+    ether_type: EtherType,
+    vlan: u16,
+) -> Result<Flow, NoFlow> {
+    let packet = frame.get(network..).unwrap_or(&[]);
+    match ether_type {
+        EtherType::IPV4 => Ok(extract_v4(packet, network, vlan)?),
+        EtherType::IPV6 => Ok(extract_v6(packet, network, vlan)?),
+        other => Err(NoFlow::NotIp(other)),
+    }
+}
+
+#[inline(always)]
+fn extract_v4(packet: &[u8], network: usize, vlan: u16) -> Result<Flow, Malformed> {
     let ip = Ipv4::new_checked(packet)?;
     let (protocol, fragment) = (ip.protocol(), ip.is_fragment());
     let (src_port, dst_port) = ports(protocol, fragment, ip.payload())?;
-    let vlan = vlan_id(tags, rule);
     let key = FlowV4 { src: ip.src(), dst: ip.dst(), src_port, dst_port, vlan, protocol };
-    let transport = (tags.payload + ip.header_len()) as u16;
-    Ok(Flow { key: FlowKey::V4(key), network: tags.payload as u16, transport, fragment })
+    let transport = (network + ip.header_len()) as u16;
+    Ok(Flow { key: FlowKey::V4(key), network: network as u16, transport, fragment })
 }
 
-#[inline]
-fn extract_v6(packet: &[u8], tags: &Tags, rule: VlanRule) -> Result<Flow, Malformed> {
+#[inline(always)]
+fn extract_v6(packet: &[u8], network: usize, vlan: u16) -> Result<Flow, Malformed> {
     let ip = Ipv6::new_checked(packet)?;
     let upper = ip.upper_layer()?;
     let (protocol, fragment) = (upper.protocol, upper.is_fragment());
     let rest = ip.payload().get(upper.offset..).unwrap_or(&[]);
     let (src_port, dst_port) = ports(protocol, fragment, rest)?;
-    let vlan = vlan_id(tags, rule);
     let key = FlowV6 { src: ip.src(), dst: ip.dst(), src_port, dst_port, vlan, protocol };
     // At most 4 tags and 8 extensions of 2048 bytes: far below 65536.
-    let transport = (tags.payload + ipv6::HEADER_LEN + upper.offset) as u16;
-    Ok(Flow { key: FlowKey::V6(key), network: tags.payload as u16, transport, fragment })
+    let transport = (network + ipv6::HEADER_LEN + upper.offset) as u16;
+    Ok(Flow { key: FlowKey::V6(key), network: network as u16, transport, fragment })
 }
 
 #[inline]

@@ -85,6 +85,12 @@ pub fn upper_layer(next: IpProtocol, payload: &[u8]) -> Result<UpperLayer, Malfo
     if !is_extension(next) {
         return Ok(UpperLayer { protocol: next, offset: 0, fragment: None });
     }
+    walk(next, payload)
+}
+
+/// The part of [`upper_layer`] that packets without extensions skip.
+#[inline(never)]
+fn walk(next: IpProtocol, payload: &[u8]) -> Result<UpperLayer, Malformed> {
     let mut walk = Extensions::new(next, payload);
     let mut fragment = None;
     for extension in walk.by_ref() {
