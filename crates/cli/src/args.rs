@@ -1,15 +1,17 @@
 //! The command line: the one source of the help, the man pages and the shell
 //! completions.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
+use linerate_lab::{Order, Pattern, Protocol, Rate, Sizes, Values};
 use linerate_packet::MacAddr;
 use linerate_port::PortUri;
 use linerate_worker::Idle;
 
 use crate::{
     exit,
+    ranges::{Addresses, parse_macs, parse_numbers},
     units::{parse_count, parse_duration, parse_size},
 };
 
@@ -25,6 +27,8 @@ pub(crate) struct Cli {
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum Command {
     Forward(Forward),
+    Generate(Generate),
+    Sink(SinkArgs),
     Completions(Completions),
     Man(Man),
 }
@@ -139,6 +143,173 @@ pub(crate) struct Forward {
     /// End when an interface goes away, instead of waiting for it to come back
     #[arg(long)]
     pub(crate) exit_on_loss: bool,
+
+    #[command(flatten)]
+    pub(crate) running: Running,
+}
+
+/// Send generated traffic to a port
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate generate xdp:eth1
+      64-byte UDP frames as fast as possible
+  linerate generate packet:eth1 --rate 100kpps --pattern poisson --duration 60s
+  linerate generate xdp:eth1 --size imix --rate 40% --sport 1000-1999 --dst 198.19.0.0/24
+  linerate generate packet:eth1 --size 64-1518/64 --protocol tcp --vlan 10-19
+  linerate generate packet:eth1 --pcap trace.pcap --rate 10kpps
+
+Frames carry a sequence number and the time of sending in their payload, from which
+`linerate sink` finds loss, duplication, reordering and latency. Sizes count the four bytes
+of FCS. The default addresses are those set aside for tests (RFC 2544, RFC 5180).")]
+pub(crate) struct Generate {
+    /// Port to send to
+    #[arg(value_name = "PORT")]
+    pub(crate) port: PortUri,
+
+    /// Frame sizes: 64, a list 64,128,1518, a sweep 64-1518/64, or imix
+    #[arg(long, short = 's', value_name = "SIZES", default_value = "64")]
+    pub(crate) size: Sizes,
+
+    /// How fast: max, 1.5Mpps, 100Mbit/s (on the wire), or 25% of the link
+    #[arg(long, short = 'r', value_name = "RATE", default_value = "max")]
+    pub(crate) rate: Rate,
+
+    /// Rhythm: cbr (equal gaps), poisson, or bursts:N (N back to back)
+    #[arg(long, value_name = "PATTERN", default_value = "cbr")]
+    pub(crate) pattern: Pattern,
+
+    /// Payload protocol: udp, tcp, icmp, or an ethertype such as 0x88b5
+    #[arg(long, value_name = "PROTOCOL", default_value = "udp")]
+    pub(crate) protocol: ProtocolArg,
+
+    /// IPv6 with the default test addresses
+    #[arg(long, short = '6')]
+    pub(crate) ipv6: bool,
+
+    /// Source addresses: one, A-B, or a prefix [default: 198.18.0.1]
+    #[arg(long, value_name = "ADDRESSES")]
+    pub(crate) src: Option<Addresses>,
+
+    /// Destination addresses: one, A-B, or a prefix [default: 198.19.0.1]
+    #[arg(long, value_name = "ADDRESSES")]
+    pub(crate) dst: Option<Addresses>,
+
+    /// Source ports: one or A-B
+    #[arg(long, value_name = "PORTS", default_value = "1024", value_parser = parse_numbers)]
+    pub(crate) sport: Values,
+
+    /// Destination ports: one or A-B
+    #[arg(long, value_name = "PORTS", default_value = "9", value_parser = parse_numbers)]
+    pub(crate) dport: Values,
+
+    /// VLANs of an 802.1Q tag: one or A-B
+    #[arg(long, value_name = "VLANS", value_parser = parse_numbers)]
+    pub(crate) vlan: Option<Values>,
+
+    /// VLAN of an 802.1ad tag around the 802.1Q tag
+    #[arg(long, value_name = "VLAN", requires = "vlan")]
+    pub(crate) outer_vlan: Option<u16>,
+
+    /// Priority of the tags, 0 to 7
+    #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
+    pub(crate) priority: u8,
+
+    /// Source Ethernet addresses: one or A-B [default: the port's]
+    #[arg(long, value_name = "MACS", value_parser = parse_macs)]
+    pub(crate) src_mac: Option<Values>,
+
+    /// Destination Ethernet addresses: one or A-B [default: 02:00:00:00:00:02]
+    #[arg(long, value_name = "MACS", value_parser = parse_macs)]
+    pub(crate) dst_mac: Option<Values>,
+
+    /// Time to live or hop limit
+    #[arg(long, value_name = "HOPS", default_value_t = 64)]
+    pub(crate) ttl: u8,
+
+    /// Type of service or traffic class: DSCP and ECN in one byte
+    #[arg(long, value_name = "BYTE", default_value_t = 0)]
+    pub(crate) tos: u8,
+
+    /// How ranges are gone through: sequential (all combinations) or random
+    #[arg(long, value_name = "ORDER", default_value = "sequential")]
+    pub(crate) order: OrderArg,
+
+    /// Send frames without sequence number and time
+    #[arg(long)]
+    pub(crate) unsigned: bool,
+
+    /// Send the frames of this capture, over and over, instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "protocol", "ipv6", "src",
+          "dst", "sport", "dport", "vlan", "outer_vlan", "src_mac", "dst_mac", "order"])]
+    pub(crate) pcap: Option<PathBuf>,
+
+    /// Seed of everything random: equal seeds make equal traffic
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) running: Running,
+}
+
+/// A protocol as people type it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProtocolArg(pub(crate) Protocol);
+
+impl FromStr for ProtocolArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ProtocolArg, String> {
+        let protocol = match text {
+            "udp" => Protocol::Udp,
+            "tcp" => Protocol::Tcp,
+            "icmp" => Protocol::Icmp,
+            _ => {
+                let digits = text.strip_prefix("0x");
+                let number = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+                // Below are lengths, not types (IEEE Std 802.3, 3.2.6).
+                Protocol::Raw(number.filter(|&number| number >= 0x600).ok_or_else(|| {
+                    format!("{text:?} is not a protocol: write udp, tcp, icmp or 0x88b5")
+                })?)
+            }
+        };
+        Ok(ProtocolArg(protocol))
+    }
+}
+
+/// An order as people type it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OrderArg(pub(crate) Order);
+
+impl FromStr for OrderArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OrderArg, String> {
+        match text {
+            "sequential" => Ok(OrderArg(Order::Sequential)),
+            "random" => Ok(OrderArg(Order::Random)),
+            _ => Err(format!("{text:?} is not an order: write sequential or random")),
+        }
+    }
+}
+
+/// Receive, and report rate, loss, reordering and latency
+#[derive(Debug, Args)]
+#[command(
+    name = "sink",
+    after_help = "\
+Examples:
+  linerate sink xdp:eth2
+  linerate sink packet:eth2 --duration 60s --json | tail -n 1
+      only the summary, for a script
+
+Loss, duplication, reordering and latency are found in frames that `linerate generate`
+signed. Latency means something only when both run on the same machine."
+)]
+pub(crate) struct SinkArgs {
+    /// Port to receive from
+    #[arg(value_name = "PORT")]
+    pub(crate) port: PortUri,
 
     #[command(flatten)]
     pub(crate) running: Running,

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
+use linerate_port::{Counts, DropReason};
 use serde_json::{Map, Value, json};
+
+use crate::units::{grouped, short};
 
 /// Rows between two printings of the column titles.
 const TITLES_EVERY: usize = 20;
@@ -30,6 +33,22 @@ impl Cell {
         value: impl Into<Value>,
     ) -> Cell {
         Cell { key, title: title.into(), text: text.into(), value: value.into() }
+    }
+
+    /// A count or a rate, with a prefix where it is long.
+    pub(crate) fn count(key: &'static str, title: &str, value: f64) -> Cell {
+        Cell::new(key, title, short(value), value)
+    }
+
+    /// Cycles, when there are any.
+    pub(crate) fn cycles(key: &'static str, title: &str, value: Option<f64>) -> Cell {
+        let text = value.map_or("-".into(), |value| format!("{value:.1}"));
+        Cell::new(key, title, text, value)
+    }
+
+    /// A part of the whole, 0 to 1.
+    pub(crate) fn percent(key: &'static str, title: &str, value: f64) -> Cell {
+        Cell::new(key, title, format!("{:.0} %", value * 100.0), value)
     }
 
     /// A figure for machines only.
@@ -119,4 +138,23 @@ fn print(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
+}
+
+/// Drops by reason, those that happened.
+pub(crate) fn drops(counts: &Counts) -> Value {
+    let happened = |reason: &DropReason| counts.dropped_for(*reason) > 0;
+    let entry = |reason: DropReason| (reason.name().into(), counts.dropped_for(reason).into());
+    Value::Object(DropReason::ALL.into_iter().filter(happened).map(entry).collect())
+}
+
+/// Drops by reason, a line for each that happened.
+pub(crate) fn drop_lines(counts: &Counts, place: &str) -> Vec<String> {
+    DropReason::ALL
+        .into_iter()
+        .filter(|reason| counts.dropped_for(*reason) > 0)
+        .map(|reason| {
+            let dropped = grouped(counts.dropped_for(reason));
+            format!("    {dropped} dropped {place}: {}", reason.meaning())
+        })
+        .collect()
 }

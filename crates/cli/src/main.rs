@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod exit;
 mod live;
+mod ranges;
 mod session;
 mod units;
 

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use linerate_memory::{Arena, ArenaOptions, PageKind};
+use linerate_port::{Port, Receive, Transmit};
 use linerate_worker::{Stop, pin_to};
 
 use crate::{
@@ -35,7 +36,7 @@ pub(crate) fn arena(args: &Memory) -> Result<Arena> {
 }
 
 /// What kind of memory it became, with what to do when that is not the best.
-pub(crate) fn describe(arena: &Arena, args: &Memory) -> String {
+pub(crate) fn describe_arena(arena: &Arena, args: &Memory) -> String {
     let advice = match arena.pages() {
         PageKind::Huge => "",
         _ if args.no_huge => "",
@@ -48,6 +49,26 @@ pub(crate) fn describe(arena: &Arena, args: &Memory) -> String {
         arena.count(),
         arena.buffer_size()
     )
+}
+
+/// What was opened, in a line.
+pub(crate) fn describe_port(port: &Port) -> String {
+    let queues = port.queues.len();
+    let plural = if queues == 1 { "" } else { "s" };
+    format!("{}: {queues} queue{plural}, {}", port.info.uri, port.info.mode)
+}
+
+/// The queues of a port, by side.
+pub(crate) type Sides = (Vec<Box<dyn Receive>>, Vec<Box<dyn Transmit>>);
+
+/// Takes a port apart into its receiving and transmitting sides.
+pub(crate) fn split(port: Port) -> Sides {
+    let (mut receives, mut transmits) = (Vec::new(), Vec::new());
+    for queue in port.queues {
+        receives.extend(queue.receive);
+        transmits.extend(queue.transmit);
+    }
+    (receives, transmits)
 }
 
 /// Raises the flag on SIGINT, SIGTERM and SIGHUP; a second signal ends the

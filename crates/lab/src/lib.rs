@@ -1,2 +1,28 @@
-//! Measurement: traffic generator and analysing sink.
+//! Measurement: a traffic generator and a sink that analyses what arrives.
+//!
+//! The [`Generator`] makes frames after a [`Traffic`] description at a
+//! [`Schedule`], marks each with a [`Signature`] (a sequence number and a time),
+//! and says what it was meant to send, what it offered and what was taken. The
+//! [`Sink`] finds loss, duplication, reordering and latency from the
+//! signatures.
 #![forbid(unsafe_code)]
+
+mod clock;
+mod generate;
+mod rate;
+mod sequence;
+mod signature;
+mod sink;
+mod sizes;
+mod traffic;
+mod values;
+
+pub use clock::now;
+pub use generate::{Generator, Progress, ProgressReader};
+pub use rate::{LINE_OVERHEAD, Pattern, Rate, Schedule};
+pub use sequence::{Sequence, SequenceCounts};
+pub use signature::{SIGNATURE_LEN, Signature};
+pub use sink::{Arrivals, Latency, Sink, SinkReader};
+pub use sizes::{FCS, IMIX, Sizes};
+pub use traffic::{FrameMaker, Order, Protocol, Traffic, TrafficError, Variation};
+pub use values::Values;

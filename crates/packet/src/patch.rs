@@ -106,6 +106,20 @@ impl Patch {
         self.is_icmp() && self.set_transport(frame, icmp::field::SEQ, seq).is_some()
     }
 
+    /// Overwrites an even number of bytes of the payload, `at` an even number of bytes behind the
+    /// start of the transport header.
+    #[inline]
+    #[must_use = "a frame that is too short was not changed"]
+    pub fn set_payload<const N: usize>(&self, frame: &mut [u8], at: usize, new: &[u8; N]) -> bool {
+        let mut set = || {
+            self.check_fits(frame)?;
+            let field = frame.get_mut(self.transport + at..)?.first_chunk_mut()?;
+            let old = core::mem::replace(field, *new);
+            self.update_check(frame, &old, new)
+        };
+        set().is_some()
+    }
+
     #[inline]
     const fn has_ports(&self) -> bool {
         matches!(self.protocol, IpProtocol::TCP | IpProtocol::UDP)

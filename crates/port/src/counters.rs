@@ -51,6 +51,21 @@ impl DropReason {
     }
 }
 
+impl DropReason {
+    /// What it means, for people.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            DropReason::NoBuffer => "no free packet buffer",
+            DropReason::TooLong => "longer than a buffer or the MTU",
+            DropReason::Malformed => "malformed descriptor or record",
+            DropReason::Overrun => "the kernel's receive ring was full",
+            DropReason::QueueFull => "the transmit queue was full",
+            DropReason::LinkDown => "the link was down",
+            DropReason::Refused => "the kernel refused to send it",
+        }
+    }
+}
+
 /// Counters of one direction of one queue.
 ///
 /// One worker writes (a load and a store, no locked instruction), so each

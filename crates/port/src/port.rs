@@ -8,6 +8,7 @@ use std::{
 };
 
 use linerate_memory::{Arena, Frame, PoolCache};
+use linerate_packet::MacAddr;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::{counters::Counters, error::PortError, uri::PortUri};
@@ -236,7 +237,7 @@ pub struct PortInfo {
     /// The kernel interface behind it.
     pub interface: Option<String>,
     /// Its Ethernet address.
-    pub mac: Option<[u8; 6]>,
+    pub mac: Option<MacAddr>,
     /// Longest frame it can carry, in bytes, Ethernet header included, FCS
     /// not; `None` when only the buffers limit it.
     pub frame_limit: Option<usize>,

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     args::Forward,
     exit::UsageError,
-    live::{Cell, Live},
+    live::{self, Cell, Live},
     session::{self, CACHE, Job, drive},
     units::{grouped, short},
 };
@@ -120,15 +120,15 @@ impl Run {
         let a = open(&args.from, &toward(Direction::Receive))?;
         // An interface named twice is one port; memory ports are made anew.
         let same = args.from == args.to && a.info.interface.is_some();
-        let mut ports = vec![describe(&a)];
-        let (from_a, to_a) = split(a);
+        let mut ports = vec![session::describe_port(&a)];
+        let (from_a, to_a) = session::split(a);
         let mut joins = Vec::new();
         if same {
             joins.push((format!("{} > {}", args.from, args.to), from_a, to_a));
         } else {
             let b = open(&args.to, &toward(Direction::Transmit))?;
-            ports.push(describe(&b));
-            let (from_b, to_b) = split(b);
+            ports.push(session::describe_port(&b));
+            let (from_b, to_b) = session::split(b);
             joins.push((format!("{} > {}", args.from, args.to), from_a, to_b));
             if args.bidirectional {
                 joins.push((format!("{} > {}", args.to, args.from), from_b, to_a));
@@ -164,7 +164,7 @@ impl Run {
     fn announce(&self, args: &Forward, live: &mut Live) -> Result<()> {
         let running = &args.running;
         let mut lines = self.ports.clone();
-        lines.push(session::describe(&self.context.arena, &running.memory));
+        lines.push(session::describe_arena(&self.context.arena, &running.memory));
         lines.push(format!(
             "burst {}, idle strategy {}, cores {}",
             running.burst,
@@ -249,25 +249,6 @@ fn may_come_back(error: &anyhow::Error) -> bool {
     )
 }
 
-fn describe(port: &Port) -> String {
-    let queues = port.queues.len();
-    let plural = if queues == 1 { "" } else { "s" };
-    format!("{}: {queues} queue{plural}, {}", port.info.uri, port.info.mode)
-}
-
-/// The queues of a port, by side.
-type Sides = (Vec<Box<dyn Receive>>, Vec<Box<dyn Transmit>>);
-
-/// Takes a port apart into its receiving and transmitting sides.
-fn split(port: Port) -> Sides {
-    let (mut receives, mut transmits) = (Vec::new(), Vec::new());
-    for queue in port.queues {
-        receives.extend(queue.receive);
-        transmits.extend(queue.transmit);
-    }
-    (receives, transmits)
-}
-
 /// Receiving queues, and the one transmitting queue they share.
 type Joined = Vec<(Vec<Box<dyn Receive>>, Box<dyn Transmit>)>;
 
@@ -340,30 +321,26 @@ impl Totals {
         let (received, sent) = (now.received - then.received, now.sent - then.sent);
         let usage = self.usage - before.usage;
         let drops = received.dropped() + sent.dropped();
-        let count = |key, title: &str, value: f64| Cell::new(key, title, short(value), value);
-        let cycles = |key, title: &str, value: Option<f64>| {
-            let text = value.map_or("-".into(), |value| format!("{value:.1}"));
-            Cell::new(key, title, text, value)
-        };
-        let mut cells = vec![count("received_pps", "in pps", rate(received.packets))];
+        let mut cells = vec![Cell::count("received_pps", "in pps", rate(received.packets))];
         if self.flows.len() > 1 {
             for (flow, then) in self.flows.iter().zip(&before.flows) {
                 let name = if cells.len() == 1 { "A>B pps" } else { "B>A pps" };
                 let key = if cells.len() == 1 { "forward_pps" } else { "backward_pps" };
-                cells.push(count(key, name, rate(flow.sent.packets - then.sent.packets)));
+                cells.push(Cell::count(key, name, rate(flow.sent.packets - then.sent.packets)));
             }
         }
         cells.extend([
-            count("sent_pps", "out pps", rate(sent.packets)),
-            count("sent_bps", "bit/s", rate(sent.bytes) * 8.0),
-            count("dropped_pps", "drop/s", rate(drops)),
-            cycles("cycles_per_packet", "cyc/pkt", usage.cycles_per_packet()),
-            cycles("receive_cycles", "receive", usage.stage_cycles(Stage::Receive)),
-            cycles("task_cycles", "task", usage.stage_cycles(Stage::Task)),
-            cycles("transmit_cycles", "transmit", usage.stage_cycles(Stage::Transmit)),
-            count("mean_burst", "burst", usage.mean_burst()),
+            Cell::count("sent_pps", "out pps", rate(sent.packets)),
+            Cell::count("sent_bps", "bit/s", rate(sent.bytes) * 8.0),
+            Cell::count("dropped_pps", "drop/s", rate(drops)),
+            Cell::cycles("cycles_per_packet", "cyc/pkt", usage.cycles_per_packet()),
+            Cell::cycles("receive_cycles", "receive", usage.stage_cycles(Stage::Receive)),
+            Cell::cycles("task_cycles", "task", usage.stage_cycles(Stage::Task)),
+            Cell::cycles("transmit_cycles", "transmit", usage.stage_cycles(Stage::Transmit)),
+            Cell::count("mean_burst", "burst", usage.mean_burst()),
             Cell::new("idle", "idle", format!("{:.0} %", usage.waiting() * 100.0), usage.waiting()),
-            Cell::hidden("drops", reasons(&received, &sent)),
+            Cell::hidden("receive_drops", live::drops(&received)),
+            Cell::hidden("transmit_drops", live::drops(&sent)),
         ]);
         cells
     }
@@ -391,22 +368,16 @@ impl Totals {
                 grouped(flow.sent.packets),
                 grouped(flow.received.dropped() + flow.sent.dropped()),
             ));
-            for reason in DropReason::ALL {
-                let dropped = [("before receiving", flow.received), ("before sending", flow.sent)];
-                for (place, counts) in dropped {
-                    match counts.dropped_for(reason) {
-                        0 => {}
-                        n => lines.push(format!("    {} {}: {place}", grouped(n), reason.name())),
-                    }
-                }
-            }
+            lines.extend(live::drop_lines(&flow.received, "on reception"));
+            lines.extend(live::drop_lines(&flow.sent, "on transmission"));
             flows.push(json!({
                 "name": name,
                 "received_packets": flow.received.packets,
                 "received_bytes": flow.received.bytes,
                 "sent_packets": flow.sent.packets,
                 "sent_bytes": flow.sent.bytes,
-                "drops": reasons(&flow.received, &flow.sent),
+                "receive_drops": live::drops(&flow.received),
+                "transmit_drops": live::drops(&flow.sent),
             }));
         }
         let held = self.buffers.map_or(0, |buffers| buffers.held);
@@ -423,15 +394,4 @@ impl Totals {
         });
         Ok(live.summary(&lines, object)?)
     }
-}
-
-/// Drops by where and why, those that happened.
-fn reasons(received: &Counts, sent: &Counts) -> Value {
-    let side = |counts: &Counts| -> Value {
-        let happened = |reason: &DropReason| counts.dropped_for(*reason) > 0;
-        let entry =
-            |reason: DropReason| (reason.name().to_string(), json!(counts.dropped_for(reason)));
-        Value::Object(DropReason::ALL.into_iter().filter(happened).map(entry).collect())
-    };
-    json!({ "receive": side(received), "transmit": side(sent) })
 }

@@ -2,6 +2,8 @@
 
 mod documents;
 mod forward;
+mod generate;
+mod sink;
 
 use anyhow::Result;
 
@@ -11,6 +13,8 @@ use crate::args::Command;
 pub(crate) fn run(command: Command) -> Result<()> {
     match command {
         Command::Forward(args) => forward::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Sink(args) => sink::run(&args),
         Command::Completions(args) => documents::completions(&args),
         Command::Man(args) => documents::man(&args),
     }

@@ -103,6 +103,24 @@ impl Link {
             }
     }
 
+    /// Writes the Ethernet header and its tags alone; returns its length.
+    ///
+    /// # Errors
+    ///
+    /// The buffer is shorter than the header.
+    pub fn emit_header(
+        &self,
+        buffer: &mut [u8],
+        ether_type: EtherType,
+    ) -> Result<usize, BuildError> {
+        let need = self.header_len();
+        let frame = room(buffer, need)?;
+        match self.emit(frame, ether_type) {
+            Ok(()) => Ok(need),
+            Err(_) => Err(BuildError::Buffer { need, have: need }),
+        }
+    }
+
     fn emit(&self, frame: &mut [u8], ether_type: EtherType) -> Result<(), Malformed> {
         let mut ethernet = Ethernet::init(frame)?;
         ethernet.set_src(self.src);

@@ -1,0 +1,430 @@
+//! The sink: a worker that takes frames, analyses their signatures and gives
+//! the buffers back.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hdrhistogram::Histogram;
+use linerate_memory::{Frame, PoolCache};
+use linerate_packet::{EtherType, IpProtocol, Tcp, flow, vlan};
+use linerate_port::{PortError, Receive};
+use linerate_worker::{Idle, Meter, Sleeper, Stage, Stop, UsageReader};
+
+use crate::{
+    clock::now,
+    sequence::{Sequence, SequenceCounts},
+    signature::Signature,
+};
+
+/// Longest latency the histogram tells apart.
+const LATENCY_MAX: Duration = Duration::from_secs(60);
+/// How often what was found is published.
+const PUBLISH: u64 = 100_000_000;
+/// Streams told apart; frames of more are counted as unsigned.
+const STREAMS_MAX: usize = 1024;
+
+/// Latencies, to three significant digits, in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+}
+
+impl Default for Latency {
+    fn default() -> Latency {
+        let bounds = Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos() as u64, 3);
+        Latency { histogram: bounds.expect("the bounds are those of a histogram") }
+    }
+}
+
+impl Latency {
+    /// Takes note of a latency.
+    #[inline]
+    pub fn record(&mut self, nanoseconds: u64) {
+        self.histogram.saturating_record(nanoseconds.max(1));
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The smallest.
+    pub fn min(&self) -> u64 {
+        self.histogram.min()
+    }
+
+    /// The largest.
+    pub fn max(&self) -> u64 {
+        self.histogram.max()
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        self.histogram.mean()
+    }
+
+    /// The latency that `percent` of the frames do not exceed.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        self.histogram.value_at_percentile(percent)
+    }
+
+    /// What was recorded after `earlier`, which is an earlier state of this.
+    pub fn since(&self, earlier: &Latency) -> Latency {
+        let mut histogram = self.histogram.clone();
+        // Fails only when `earlier` is not what it is said to be.
+        let _ = histogram.subtract(&earlier.histogram);
+        Latency { histogram }
+    }
+}
+
+/// What has arrived.
+#[derive(Debug, Clone, Default)]
+pub struct Arrivals {
+    /// All frames.
+    pub frames: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// Frames without a signature.
+    pub unsigned: u64,
+    /// What became of each stream.
+    pub streams: BTreeMap<u16, SequenceCounts>,
+    /// Latency of the signed frames.
+    pub latency: Latency,
+}
+
+impl Arrivals {
+    /// The streams together.
+    pub fn total(&self) -> SequenceCounts {
+        let mut total = SequenceCounts::default();
+        for counts in self.streams.values() {
+            total.received += counts.received;
+            total.lost += counts.lost;
+            total.duplicates += counts.duplicates;
+            total.reordered += counts.reordered;
+            total.stale += counts.stale;
+            total.reorder_extent = total.reorder_extent.max(counts.reorder_extent);
+        }
+        total
+    }
+}
+
+/// Reads what a sink has found from another thread.
+#[derive(Debug, Clone)]
+pub struct SinkReader {
+    published: Arc<Mutex<Arrivals>>,
+}
+
+impl SinkReader {
+    /// What had arrived a tenth of a second ago at most; everything once the
+    /// sink has ended.
+    pub fn read(&self) -> Arrivals {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A worker that receives and analyses. All queues of a port go to one sink,
+/// since a stream may be spread over them.
+pub struct Sink {
+    receives: Vec<Box<dyn Receive>>,
+    pool: PoolCache,
+    frame: Frame,
+    sleeper: Sleeper,
+    meter: Meter,
+    left: Option<u64>,
+    arrivals: Arrivals,
+    sequences: BTreeMap<u16, Sequence>,
+    published: Arc<Mutex<Arrivals>>,
+    /// When to publish next.
+    due: u64,
+}
+
+impl Sink {
+    /// A sink that ends after `count` frames.
+    ///
+    /// # Panics
+    ///
+    /// When `burst` is not in 1..=[`FRAME_LIMIT`](linerate_memory::FRAME_LIMIT).
+    pub fn new(
+        receives: Vec<Box<dyn Receive>>,
+        pool: PoolCache,
+        burst: usize,
+        idle: Idle,
+        count: Option<u64>,
+    ) -> Sink {
+        Sink {
+            receives,
+            pool,
+            frame: Frame::new(burst),
+            sleeper: Sleeper::new(idle),
+            meter: Meter::new(),
+            left: count,
+            arrivals: Arrivals::default(),
+            sequences: BTreeMap::new(),
+            published: Arc::default(),
+            due: 0,
+        }
+    }
+
+    /// A handle to what is found, for other threads.
+    pub fn reader(&self) -> SinkReader {
+        SinkReader { published: Arc::clone(&self.published) }
+    }
+
+    /// The worker's cycles, for other threads.
+    pub fn usage(&self) -> UsageReader {
+        self.meter.reader()
+    }
+
+    /// Receives until told to stop, until the count is reached or until the
+    /// port ends.
+    ///
+    /// # Errors
+    ///
+    /// When the port fails.
+    pub fn run(mut self, stop: &Stop) -> Result<(), PortError> {
+        let outcome = self.receive_all(stop);
+        for receive in &mut self.receives {
+            receive.refresh();
+            receive.close(&mut self.pool);
+        }
+        self.publish(now(), true);
+        self.meter.finish();
+        outcome
+    }
+
+    fn receive_all(&mut self, stop: &Stop) -> Result<(), PortError> {
+        while !stop.is_raised() && self.left != Some(0) {
+            let measured = self.meter.round();
+            let (mut bursts, mut packets) = (0, 0);
+            for queue in 0..self.receives.len() {
+                let received = self.receives[queue].receive(&mut self.pool, &mut self.frame)?;
+                if measured {
+                    self.meter.stage(Stage::Receive);
+                }
+                if received == 0 {
+                    continue;
+                }
+                let time = now();
+                self.analyse(time);
+                self.pool.give(&mut self.frame);
+                if measured {
+                    self.meter.stage(Stage::Task);
+                }
+                bursts += 1;
+                packets += received;
+                if time >= self.due {
+                    self.publish(time, false);
+                }
+            }
+            self.meter.done(bursts, packets, measured);
+            if let Some(left) = &mut self.left {
+                *left = left.saturating_sub(packets as u64);
+            }
+            if packets > 0 {
+                self.sleeper.busy();
+            } else if self.receives.iter().all(|receive| receive.ended()) {
+                break;
+            } else if self.sleeper.should_sleep() {
+                let wakes: Vec<_> =
+                    self.receives.iter_mut().map(|receive| receive.wake()).collect();
+                self.sleeper.sleep(&wakes);
+                drop(wakes);
+                let time = now();
+                if time >= self.due {
+                    self.publish(time, false);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at every frame of the burst.
+    #[inline]
+    fn analyse(&mut self, time: u64) {
+        self.arrivals.frames += self.frame.len() as u64;
+        self.arrivals.bytes += self.frame.bytes();
+        for packet in self.pool.arena().packets(&self.frame) {
+            let Some(signature) = find(packet) else {
+                self.arrivals.unsigned += 1;
+                continue;
+            };
+            let streams = self.sequences.len();
+            match self.sequences.get_mut(&signature.stream) {
+                Some(sequence) => sequence.arrived(signature.sequence),
+                None if streams < STREAMS_MAX => {
+                    self.sequences.entry(signature.stream).or_default().arrived(signature.sequence);
+                }
+                None => {
+                    self.arrivals.unsigned += 1;
+                    continue;
+                }
+            }
+            self.arrivals.latency.record(signature.age(time));
+        }
+    }
+
+    /// Lets readers see what was found. Skipped when one is just reading,
+    /// unless it must be.
+    #[cold]
+    fn publish(&mut self, time: u64, must: bool) {
+        self.due = time + PUBLISH;
+        self.receives.iter_mut().for_each(|receive| receive.refresh());
+        let counts = self.sequences.iter().map(|(&stream, sequence)| (stream, sequence.counts()));
+        self.arrivals.streams = counts.collect();
+        let guard = if must {
+            Some(self.published.lock().unwrap_or_else(PoisonError::into_inner))
+        } else {
+            self.published.try_lock().ok()
+        };
+        if let Some(mut published) = guard {
+            published.clone_from(&self.arrivals);
+        }
+    }
+}
+
+/// The signature of a frame: where the payload of its UDP, TCP or ICMP echo
+/// begins, or right behind the Ethernet header and its tags.
+#[inline]
+fn find(frame: &[u8]) -> Option<Signature> {
+    let payload = match flow::extract(frame, flow::VlanRule::Outer) {
+        Ok(flow) => {
+            let transport = usize::from(flow.transport);
+            transport
+                + match flow.key.protocol() {
+                    IpProtocol::TCP => Tcp::new_checked(frame.get(transport..)?).ok()?.header_len(),
+                    // UDP and ICMP echo.
+                    _ => 8,
+                }
+        }
+        Err(_) => {
+            let tags = vlan::walk(frame).ok()?;
+            let ip = matches!(tags.ether_type, EtherType::IPV4 | EtherType::IPV6);
+            if ip {
+                return None;
+            }
+            tags.payload
+        }
+    };
+    Signature::from_bytes(frame.get(payload..)?)
+}
+
+impl std::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sink").field("queues", &self.receives.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ArenaOptions;
+    use linerate_port::{Context, open};
+
+    use super::*;
+    use crate::{Generator, Order, Pattern, Protocol, Rate, Schedule, Traffic, Values, Variation};
+
+    fn traffic(protocol: Protocol, vlan: bool, ipv6: bool) -> Traffic {
+        let one = Values::one;
+        Traffic {
+            sizes: "128,256".parse().unwrap(),
+            protocol,
+            ipv6,
+            traffic_class: 0,
+            ttl: 64,
+            outer_vlan: None,
+            priority: 0,
+            variation: Variation {
+                source_ports: one(1),
+                destination_ports: one(9),
+                sources: one(1),
+                destinations: one(2),
+                vlans: vlan.then(|| one(5)),
+                source_macs: one(2),
+                destination_macs: one(4),
+            },
+            order: Order::Sequential,
+            signed: true,
+            seed: 1,
+        }
+    }
+
+    /// Sends `count` frames through a ring and returns what the sink says.
+    fn through_a_ring(traffic: &Traffic, rate: Rate, count: u64) -> Arrivals {
+        let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
+        let context = Context::new(arena.create().unwrap());
+        let uri = "ring:x".parse().unwrap();
+        let (mut a, mut b) = (open(&uri, &context).unwrap(), open(&uri, &context).unwrap());
+        let rate = rate.packets_per_second(200.0, None).unwrap();
+        let generator = Generator::new(
+            traffic.maker(1).unwrap(),
+            Schedule::new(rate, Pattern::Constant, 1),
+            a.queues[0].transmit.take().unwrap(),
+            context.arena.cache(64),
+            32,
+            Idle::Adaptive,
+            Some(count),
+        );
+        let receive = b.queues[0].receive.take().unwrap();
+        let pool = context.arena.cache(64);
+        let sink = Sink::new(vec![receive], pool, 32, Idle::Adaptive, Some(count));
+        let (progress, reader, stop) = (generator.progress(), sink.reader(), Stop::new());
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| sink.run(&stop));
+            generator.run(&stop).unwrap();
+            worker.join().unwrap().unwrap();
+        });
+        let progress = progress.read();
+        assert_eq!((progress.offered, progress.accepted), (count, count));
+        drop((a, b));
+        assert_eq!(context.arena.accounting().held, 0);
+        reader.read()
+    }
+
+    #[test]
+    fn every_kind_of_frame_is_recognised_and_in_order() {
+        for protocol in [Protocol::Udp, Protocol::Tcp, Protocol::Icmp, Protocol::Raw(0x88b5)] {
+            for (vlan, ipv6) in [(false, false), (true, false), (false, true), (true, true)] {
+                let arrivals = through_a_ring(&traffic(protocol, vlan, ipv6), Rate::Max, 500);
+                assert_eq!((arrivals.frames, arrivals.unsigned), (500, 0), "{protocol:?}");
+                let expected = SequenceCounts { received: 500, ..Default::default() };
+                assert_eq!(arrivals.total(), expected, "{protocol:?}");
+                assert_eq!(arrivals.latency.count(), 500);
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept_and_nothing_is_lost() {
+        let traffic = traffic(Protocol::Udp, false, false);
+        let start = std::time::Instant::now();
+        let arrivals = through_a_ring(&traffic, Rate::Packets(10_000.0), 500);
+        // It cannot be faster than the schedule; slower is the machine's fault.
+        assert!(start.elapsed() >= Duration::from_millis(45));
+        assert_eq!(arrivals.total().received, 500);
+    }
+
+    #[test]
+    fn foreign_frames_are_counted_as_unsigned() {
+        let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        let context = Context::new(arena.create().unwrap());
+        let mut port = open(&"null:?copy&count=77".parse().unwrap(), &context).unwrap();
+        let receive = port.queues[0].receive.take().unwrap();
+        let sink = Sink::new(vec![receive], context.arena.cache(64), 32, Idle::Poll, None);
+        let reader = sink.reader();
+        sink.run(&Stop::new()).unwrap();
+        assert_eq!((reader.read().frames, reader.read().unsigned), (77, 77));
+    }
+
+    #[test]
+    fn percentiles() {
+        let mut latency = Latency::default();
+        (1..=1000).for_each(|n| latency.record(n * 1000));
+        assert_eq!((latency.count(), latency.min()), (1000, 1000));
+        let within = |value: u64, expected: u64| value.abs_diff(expected) <= expected / 500;
+        assert!(within(latency.percentile(50.0), 500_000), "{}", latency.percentile(50.0));
+        assert!(within(latency.percentile(99.0), 990_000));
+        assert!(within(latency.max(), 1_000_000));
+    }
+}
