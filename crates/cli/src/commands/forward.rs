@@ -9,11 +9,10 @@ use std::{
 use anyhow::{Result, bail};
 use linerate_memory::Accounting;
 use linerate_port::{
-    Context, Counters, Counts, Direction, DropReason, OpenError, Port, PortError, Receive,
-    Transmit, open,
+    Context, Counters, Counts, Direction, OpenError, PortError, Receive, Transmit, open,
 };
 use linerate_worker::{Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     args::Forward,

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use linerate_lab::{
-    FCS, FrameMaker, Generator, LINE_OVERHEAD, Progress, ProgressReader, Protocol, Rate, Schedule,
+    FCS, FrameMaker, Generator, LINE_OVERHEAD, Progress, ProgressReader, Protocol, Schedule,
     Traffic, Values, Variation,
 };
 use linerate_packet::MacAddr;
