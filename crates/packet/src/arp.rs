@@ -1,7 +1,7 @@
 //! ARP requests and replies for IPv4 over Ethernet.
 //!
 //! `new_checked` asks for 28 bytes and for exactly this pair of address families; ARP for others is
-//! [`Fault::Unsupported`](crate::Fault::Unsupported). Source: RFC 826.
+//! [`Fault::Unsupported`]. Source: RFC 826.
 
 use core::fmt;
 use core::net::Ipv4Addr;
