@@ -115,6 +115,33 @@ impl Frame {
         count
     }
 
+    /// Moves the first `count` packets out, oldest first, and passes them to
+    /// `each`; the rest moves to the front.
+    ///
+    /// # Panics
+    ///
+    /// When `count` exceeds the frame's length.
+    #[inline]
+    pub fn drain_front(&mut self, count: usize, mut each: impl FnMut(Slot)) {
+        /// Forgets what was moved out, also when `each` panics.
+        struct Moved<'a>(&'a mut Frame, usize);
+        impl Drop for Moved<'_> {
+            fn drop(&mut self) {
+                // SAFETY: the first `self.1` packets were read out below, and
+                // `self.1 <= count <= len`.
+                unsafe { self.0.forget_front(self.1) };
+            }
+        }
+        assert!(count <= self.len, "{count} packets wanted of {}", self.len);
+        let mut moved = Moved(self, 0);
+        for index in 0..count {
+            moved.1 = index + 1;
+            // SAFETY: in `..len`, so initialised, and read out once: `Moved`
+            // forgets it.
+            each(unsafe { moved.0.slots[index].assume_init_read() });
+        }
+    }
+
     /// Pointer to the first packet, for copies out by rings and pools.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *const Slot {
@@ -198,6 +225,21 @@ mod tests {
         assert_eq!(a.append(&mut b, 99), 3);
         assert_eq!((names(&a), names(&b)), (vec![0, 1, 2, 3], vec![4, 5]));
         assert_eq!(a.append(&mut b, 1), 0);
+    }
+
+    #[test]
+    fn drain_front_moves_in_order_and_keeps_the_rest() {
+        let mut f = Frame::new(4);
+        for n in 0..4 {
+            f.push(slot(n)).unwrap();
+        }
+        let mut seen = Vec::new();
+        f.drain_front(3, |slot| seen.push(slot.buffer));
+        assert_eq!((seen, names(&f)), (vec![0, 1, 2], vec![3]));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            f.drain_front(1, |_| panic!("stop"));
+        }));
+        assert!(panicked.is_err() && f.is_empty());
     }
 
     #[test]

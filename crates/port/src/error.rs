@@ -143,6 +143,15 @@ pub enum PortError {
         /// The port.
         port: String,
     },
+    /// The interface was changed so that the port no longer fits it: it has to
+    /// be opened again.
+    #[error("{port}: {reason}; open the port again")]
+    Changed {
+        /// The port.
+        port: String,
+        /// What changed.
+        reason: String,
+    },
     /// The file being read or written failed.
     #[error("{port}: {reason}")]
     File {

@@ -15,6 +15,7 @@ mod port;
 pub mod ring;
 mod suggest;
 mod uri;
+mod xdp;
 
 pub use counters::{Counters, Counts, DropReason};
 pub use error::{OpenError, PortError, UriError};

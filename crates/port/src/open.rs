@@ -6,6 +6,7 @@ use crate::{
     port::{Context, Port},
     ring,
     uri::PortUri,
+    xdp,
 };
 
 /// A kind of port.
@@ -33,6 +34,12 @@ pub const DRIVERS: &[Driver] = &[
         usage: "ring:NAME[?slots=1024&loop&seed=N]",
         summary: "joins two parts of one process, without a copy",
         open: ring::open,
+    },
+    Driver {
+        name: "xdp",
+        usage: "xdp:IF[?queues=N&mode=auto&zerocopy&kernel=none&match=TERMS&busy-poll=USEC]",
+        summary: "a network interface through AF_XDP, past the kernel's network stack",
+        open: xdp::open,
     },
 ];
 

@@ -373,6 +373,17 @@ impl Arena {
         self.index(slot) as usize * self.buffer_size() + slot.headroom()
     }
 
+    /// Which of the arena's buffers a packet is in, from 0 to
+    /// [`Arena::count`], for tables with an entry per buffer.
+    ///
+    /// # Panics
+    ///
+    /// When the packet belongs to another arena.
+    #[inline]
+    pub fn index_of(&self, slot: &Slot) -> usize {
+        self.index(slot) as usize
+    }
+
     /// The number of the buffer that covers `position` of [`Arena::region`],
     /// and the offset inside it; `None` when no buffer does.
     #[inline]

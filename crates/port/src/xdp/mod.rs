@@ -1,0 +1,457 @@
+//! `xdp:IF` moves packets through `AF_XDP` sockets.
+//!
+//! A small program of our own, run by the kernel for every packet the
+//! interface receives, hands packets to our sockets before the kernel's
+//! network stack sees them; what it leaves to the kernel is an option. The
+//! buffers of the arena are the memory the kernel puts packets in and sends
+//! them from, so a packet forwarded between two such ports stays where it is.
+//! Program and sockets go when the process ends, however it ends.
+//!
+//! Options:
+//! - `queues=N|all`: queues to use (all, unless the caller has a wish);
+//! - `mode=native|generic|auto`: where the program runs (native if possible);
+//! - `zerocopy`, `copy`: whether the device uses our buffers itself (if it can
+//!   and the arena has huge pages);
+//! - `kernel=none|control|unmatched`: what goes to the kernel's network stack
+//!   instead (none); `match=udp:4789,ethertype:0x88b5,...`: what does not,
+//!   with `unmatched`;
+//! - `busy-poll=USEC`: the device's receive work is done by the thread that
+//!   receives. It also wants `napi_defer_hard_irqs` and `gro_flush_timeout`
+//!   set on the interface (`Documentation/networking/napi.rst`);
+//! - `need-wakeup=on|off`: the kernel says when it wants to be called (on);
+//! - `ring=N`: entries of each ring (2048);
+//! - `promisc=on|off`: packets for other hosts are received too (on).
+//!
+//! Packets in several pieces are not received: the MTU must fit a buffer.
+
+mod assembler;
+mod bpf;
+mod device;
+mod lent;
+mod options;
+mod program;
+mod receive;
+mod rings;
+mod socket;
+mod transmit;
+
+use std::{
+    fmt, io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use linerate_memory::{Arena, PageKind};
+
+use self::{
+    bpf::Hook,
+    device::Device,
+    options::{Queues, Settings, Wish},
+    receive::XdpReceive,
+    socket::{CHUNK_MAX, CHUNK_MIN, HEADROOM, Recipe, Rings, Socket},
+    transmit::XdpTransmit,
+};
+use crate::{
+    error::{OpenError, PortError},
+    interface::{self, Inspector, Interface, InterfaceError, Promiscuous},
+    port::{Context, Copies, Port, PortInfo, Queue},
+    uri::PortUri,
+};
+
+/// Ethernet header.
+const ETHERNET: usize = 14;
+/// One VLAN tag, which Linux interfaces carry beyond their MTU.
+const VLAN_TAG: usize = 4;
+/// Part of the arena that waits for packets in all fill rings of a port.
+const ARENA_SHARE: usize = 4;
+/// Buffers a queue waits with at least.
+const FILL_MIN: usize = 64;
+
+/// What the queues of a port have in common. Dropped with the last of them,
+/// which detaches the program.
+struct Shared {
+    port: String,
+    device: Device,
+    inspector: Mutex<Inspector>,
+    link: interface::Link,
+    /// Queues the port uses, when that was to be all.
+    all_queues: Option<usize>,
+    /// Longest frame the interface takes.
+    length_limit: AtomicUsize,
+    gone: AtomicBool,
+    /// Queues there are now, when not all of them are ours any more; else 0.
+    queues_now: AtomicUsize,
+    _program: Option<Attached>,
+    _promiscuous: Option<Promiscuous>,
+}
+
+/// The program on an interface, there for as long as this is.
+#[derive(Debug)]
+struct Attached {
+    sockets: OwnedFd,
+    hook: Hook,
+    _link: OwnedFd,
+}
+
+impl Shared {
+    /// Looks what has become of the interface. A few system calls.
+    fn look(&self) {
+        if !self.device.exists() {
+            self.gone.store(true, Ordering::Relaxed);
+            return;
+        }
+        if let Ok(mtu) = self.device.mtu() {
+            self.length_limit.store(mtu + ETHERNET + VLAN_TAG, Ordering::Relaxed);
+        }
+        // Whoever finds it locked leaves it to the one who has it.
+        if let (Some(ours), Ok(mut inspector)) = (self.all_queues, self.inspector.try_lock()) {
+            let now = inspector.inspect(self.link.clone()).receive_queues() as usize;
+            self.queues_now.store(if now > ours { now } else { 0 }, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the port still works, as far as was noticed.
+    fn check(&self) -> Result<(), PortError> {
+        if self.gone.load(Ordering::Relaxed) {
+            return Err(PortError::Gone { port: self.port.clone() });
+        }
+        match self.queues_now.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            now => Err(PortError::Changed {
+                port: self.port.clone(),
+                reason: format!(
+                    "its interface has {now} queues now, and packets of the new ones pass us by",
+                ),
+            }),
+        }
+    }
+}
+
+pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let settings = Settings::parse(uri)?;
+    let failing = Failing { uri };
+    let mut inspector = Inspector::open().map_err(|error| failing.interface(error))?;
+    let link = interface::find(uri.name()).map_err(|error| failing.interface(error))?;
+    let interface = inspector.inspect(link);
+    let available = interface.receive_queues() as usize;
+    let queues = match (settings.queues, context.queues) {
+        (Some(Queues::Exactly(count)), _) if count > available => {
+            return Err(failing.unsupported(format!(
+                "{count} queues wanted, {} has {available}; choose fewer, or add some with \
+                 `ethtool -L {0} combined {count}` where the driver allows",
+                uri.name(),
+            )));
+        }
+        (Some(Queues::Exactly(count)), _) => count,
+        (Some(Queues::All), _) | (None, None) => available,
+        (None, Some(count)) => count.min(available),
+    };
+    let mtu = interface.link.mtu as usize;
+    check_buffers(&failing, &context.arena, uri.name(), mtu)?;
+
+    let device = Device::open(&interface.link)
+        .map_err(|source| failing.system("open a socket to watch the interface", source))?;
+    let attached = match context.direction.receives() {
+        true => Some(attach(&failing, &settings, &interface, queues)?),
+        false => None,
+    };
+    let sockets = sockets(&failing, context, &settings, &interface, &attached, queues)?;
+    let promiscuous = match settings.promiscuous && context.direction.receives() {
+        true => {
+            Some(Promiscuous::enable(&interface.link).map_err(|error| failing.interface(error))?)
+        }
+        false => None,
+    };
+    let zero_copy = sockets[0].0.zero_copy();
+    let info = PortInfo {
+        uri: uri.clone(),
+        interface: Some(interface.link.name.clone()),
+        mac: interface.link.mac.map(Into::into),
+        frame_limit: Some(mtu + ETHERNET),
+        speed: interface.speed,
+        copies: if zero_copy { Copies::None } else { Copies::Kernel },
+        mode: describe(&settings, &attached, zero_copy, queues, available),
+    };
+    let shared = Arc::new(Shared {
+        port: uri.to_string(),
+        device,
+        inspector: Mutex::new(inspector),
+        all_queues: (context.direction.receives() && queues == available).then_some(available),
+        link: interface.link,
+        length_limit: AtomicUsize::new(mtu + ETHERNET + VLAN_TAG),
+        gone: AtomicBool::new(false),
+        queues_now: AtomicUsize::new(0),
+        _program: attached,
+        _promiscuous: promiscuous,
+    });
+    let queues = start(&failing, context, &settings, &shared, sockets)?;
+    Ok(Port { info, queues })
+}
+
+/// Refuses buffers the kernel does not take and interfaces whose frames do not
+/// fit them.
+fn check_buffers(
+    failing: &Failing<'_>,
+    arena: &Arena,
+    interface: &str,
+    mtu: usize,
+) -> Result<(), OpenError> {
+    let size = arena.buffer_size();
+    if !(CHUNK_MIN..=CHUNK_MAX).contains(&size) {
+        return Err(failing.unsupported(format!(
+            "buffers of {size} bytes; AF_XDP wants {CHUNK_MIN} to {CHUNK_MAX}: choose another \
+             --buffer-size, or use packet:{interface}",
+        )));
+    }
+    let room = size - HEADROOM - ETHERNET - VLAN_TAG;
+    if mtu <= room {
+        return Ok(());
+    }
+    let needed = mtu + HEADROOM + ETHERNET + VLAN_TAG;
+    let larger = match linerate_memory::stride_for(needed) <= CHUNK_MAX {
+        true => format!("use --buffer-size {needed}, "),
+        false => String::new(),
+    };
+    Err(failing.unsupported(format!(
+        "the MTU of {interface} is {mtu} and a buffer of {size} bytes takes {room}: lower it \
+         with `ip link set {interface} mtu {room}`, {larger}or use packet:{interface}",
+    )))
+}
+
+/// Puts the program on the interface.
+fn attach(
+    failing: &Failing<'_>,
+    settings: &Settings,
+    interface: &Interface,
+    queues: usize,
+) -> Result<Attached, OpenError> {
+    let refused = |step| move |source| failing.refused(step, source);
+    let sockets = bpf::socket_map(queues as u32).map_err(refused("make an XDP socket map"))?;
+    let program = program::build(&settings.share, sockets.as_fd(), program::PASS);
+    let plain = bpf::load(&program, false).map_err(refused("load an XDP program"))?;
+    let index = interface.link.index;
+    let mut refusal = None;
+    for hook in [Hook::Native, Hook::Generic] {
+        if settings.hook.is_some_and(|wanted| wanted != hook) {
+            continue;
+        }
+        // Some drivers take a large MTU only from a program that says it copes
+        // with fragments. We need not: a frame fits a buffer.
+        let fragments = || bpf::load(&program, true);
+        let done =
+            bpf::attach(plain.as_fd(), index, hook).or_else(|first| match first.raw_os_error() {
+                Some(libc::EPERM | libc::EBUSY | libc::EEXIST | libc::ENODEV) => Err(first),
+                _ => match fragments() {
+                    Ok(program) => bpf::attach(program.as_fd(), index, hook).map_err(|_| first),
+                    Err(_) => Err(first),
+                },
+            });
+        match done {
+            Ok(link) => return Ok(Attached { sockets, hook, _link: link }),
+            Err(error) => {
+                let busy = matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST));
+                refusal = Some(error);
+                if busy {
+                    break;
+                }
+            }
+        }
+    }
+    let source = refusal.unwrap_or_else(|| io::Error::from(io::ErrorKind::Unsupported));
+    Err(match source.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => OpenError::Busy {
+            port: failing.uri.to_string(),
+            reason: format!(
+                "{0} has an XDP program already, of another program or port; end that, or take \
+                 the program off with `ip link set dev {0} xdp off`",
+                interface.link.name,
+            ),
+        },
+        Some(libc::EOPNOTSUPP | libc::ERANGE | libc::EINVAL) if settings.hook.is_some() => failing
+            .unsupported(format!(
+                "the driver of {} takes no program in this mode ({source}); use mode=auto",
+                interface.link.name,
+            )),
+        _ => failing.refused("attach an XDP program", source),
+    })
+}
+
+/// Makes a socket per queue.
+fn sockets(
+    failing: &Failing<'_>,
+    context: &Context,
+    settings: &Settings,
+    interface: &Interface,
+    attached: &Option<Attached>,
+    queues: usize,
+) -> Result<Vec<(Arc<Socket>, Rings)>, OpenError> {
+    // Without huge pages a chunk may lie on two pages that are not neighbours,
+    // which a device cannot take.
+    let huge = context.arena.pages() == PageKind::Huge;
+    let generic = attached.as_ref().is_some_and(|attached| attached.hook == Hook::Generic);
+    let able = interface.xdp.is_none_or(|xdp| xdp.zero_copy);
+    if settings.wish == Wish::ZeroCopy && (!huge || generic || !able) {
+        let reason = match (able, generic) {
+            (false, _) => "the driver of this interface cannot; use copy",
+            (_, true) => "generic mode cannot; use mode=native",
+            _ => "the arena needs huge pages for it: set vm.nr_hugepages, or use copy",
+        };
+        return Err(failing.unsupported(format!("no zero-copy: {reason}")));
+    }
+    let mut zero_copy = settings.wish != Wish::Copy && huge && !generic && able;
+    let mut sockets = Vec::with_capacity(queues);
+    while sockets.len() < queues {
+        let recipe = Recipe {
+            interface: interface.link.index,
+            queue: sockets.len() as u32,
+            zero_copy,
+            need_wakeup: settings.need_wakeup,
+            ring: settings.ring,
+            busy_poll: settings.busy_poll,
+            receives: context.direction.receives(),
+            transmits: context.direction.transmits(),
+        };
+        match Socket::open(&context.arena, &recipe) {
+            Ok(made) => sockets.push(made),
+            // What the driver can do was only guessed.
+            Err(_) if zero_copy && settings.wish == Wish::Auto && sockets.is_empty() => {
+                zero_copy = false;
+            }
+            Err(failure) => return Err(failing.socket(failure)),
+        }
+    }
+    Ok(sockets)
+}
+
+/// Gives the kernel buffers and lets packets in.
+fn start(
+    failing: &Failing<'_>,
+    context: &Context,
+    settings: &Settings,
+    shared: &Arc<Shared>,
+    sockets: Vec<(Arc<Socket>, Rings)>,
+) -> Result<Vec<Queue>, OpenError> {
+    let share = context.arena.count() / ARENA_SHARE / sockets.len();
+    let target = share.max(FILL_MIN).min(settings.ring as usize);
+    let mut pool = context.arena.cache(256);
+    let mut queues = Vec::with_capacity(sockets.len());
+    for (index, (socket, Rings { receive, transmit })) in sockets.into_iter().enumerate() {
+        let receive = receive.map(|rings| {
+            let (socket, shared) = (Arc::clone(&socket), Arc::clone(shared));
+            let busy_poll = settings.busy_poll.is_some();
+            let mut receive = XdpReceive::new(rings, target, busy_poll, socket, shared);
+            receive.refill(&mut pool);
+            receive
+        });
+        if let (Some(attached), Some(_)) = (&shared._program, &receive) {
+            bpf::map_socket(attached.sockets.as_fd(), index as u32, socket.fd())
+                .map_err(|source| failing.refused("enter a socket in the map", source))?;
+        }
+        let transmit = transmit.map(|rings| XdpTransmit::new(rings, socket, Arc::clone(shared)));
+        queues.push(Queue {
+            receive: receive.map(|side| Box::new(side) as _),
+            transmit: transmit.map(|side| Box::new(side) as _),
+        });
+    }
+    Ok(queues)
+}
+
+/// `native XDP, copy, need-wakeup, 2 queues`.
+fn describe(
+    settings: &Settings,
+    attached: &Option<Attached>,
+    zero_copy: bool,
+    queues: usize,
+    available: usize,
+) -> String {
+    let mut parts = vec![match attached.as_ref().map(|attached| attached.hook) {
+        Some(Hook::Native) => "native XDP".to_owned(),
+        Some(Hook::Generic) => "generic XDP".to_owned(),
+        None => "no program".to_owned(),
+    }];
+    parts.push(if zero_copy { "zero-copy" } else { "copy" }.to_owned());
+    if settings.need_wakeup {
+        parts.push("need-wakeup".to_owned());
+    }
+    if let Some(time) = settings.busy_poll {
+        parts.push(format!("busy poll {time} us"));
+    }
+    let of = if queues < available { format!(" of {available}") } else { String::new() };
+    parts.push(format!("{queues}{of} queue{}", if queues == 1 { "" } else { "s" }));
+    parts.join(", ")
+}
+
+/// Makes errors of what failed.
+struct Failing<'a> {
+    uri: &'a PortUri,
+}
+
+impl Failing<'_> {
+    fn unsupported(&self, reason: String) -> OpenError {
+        OpenError::Unsupported { port: self.uri.to_string(), reason }
+    }
+
+    fn system(&self, step: &'static str, source: io::Error) -> OpenError {
+        OpenError::System { port: self.uri.to_string(), step, source }
+    }
+
+    /// A step that takes privileges.
+    fn refused(&self, step: &'static str, source: io::Error) -> OpenError {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => OpenError::Permission {
+                port: self.uri.to_string(),
+                action: step,
+                remedy: format!(
+                    "run as root, or grant `setcap cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM`, \
+                     or use packet:{}",
+                    self.uri.name(),
+                ),
+            },
+            _ => self.system(step, source),
+        }
+    }
+
+    fn interface(&self, error: InterfaceError) -> OpenError {
+        let port = self.uri.to_string();
+        match error {
+            InterfaceError::Unknown { name, hint } => {
+                OpenError::NoInterface { port, interface: name, hint }
+            }
+            InterfaceError::Gone { interface } => {
+                OpenError::NoInterface { port, interface, hint: String::new() }
+            }
+            InterfaceError::NotPermitted { action, .. } => {
+                self.refused(action, io::Error::from_raw_os_error(libc::EPERM))
+            }
+            InterfaceError::System { step, source } => self.system(step, source),
+        }
+    }
+
+    fn socket(&self, failure: socket::Failure) -> OpenError {
+        let socket::Failure { step, source } = failure;
+        match source.raw_os_error() {
+            Some(libc::EAFNOSUPPORT) => self.unsupported(format!(
+                "this kernel has no AF_XDP sockets (CONFIG_XDP_SOCKETS); use packet:{}",
+                self.uri.name(),
+            )),
+            Some(libc::EBUSY) => OpenError::Busy {
+                port: self.uri.to_string(),
+                reason: "another AF_XDP socket uses this queue; end the program that has it".into(),
+            },
+            Some(libc::ENOBUFS | libc::ENOMEM) => self.unsupported(format!(
+                "cannot {step}: {source}; raise the limit of locked memory (`ulimit -l`), or use \
+                 a smaller arena",
+            )),
+            _ => self.refused(step, source),
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("port", &self.port).finish_non_exhaustive()
+    }
+}

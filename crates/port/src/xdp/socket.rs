@@ -1,0 +1,307 @@
+//! `AF_XDP` sockets over the arena.
+//!
+//! The buffers of the arena are the kernel's packet memory (UMEM) as they are:
+//! in the mode for unaligned chunks a chunk may be as long as the arena's
+//! stride, which is no power of two, and a packet received through one socket
+//! can be transmitted through any other of the process where it lies.
+//!
+//! The kernel pins the memory and keeps a page table of it per registration,
+//! so it is registered once and shared by all sockets that move packets the
+//! same way (`XDP_SHARED_UMEM`); a device that cannot share gets its own.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, Weak},
+    thread,
+    time::{Duration, Instant},
+};
+
+use linerate_memory::Arena;
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, SocketFlags, SocketType, bind, sockopt,
+        xdp::{
+            SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XdpUmemReg,
+            XdpUmemRegFlags,
+        },
+    },
+};
+
+use super::{
+    lent::Lent,
+    rings::{Consumer, Descriptor, Producer, Which},
+};
+
+/// The kernel keeps this much in front of a received packet
+/// (`XDP_PACKET_HEADROOM`).
+pub(super) const HEADROOM: usize = 256;
+/// Smallest and largest chunk the kernel takes: 2 KiB and a page.
+pub(super) const CHUNK_MIN: usize = 2048;
+pub(super) const CHUNK_MAX: usize = 4096;
+/// How long a queue may stay busy that its last user has already closed: the
+/// kernel lets go of it some time after that.
+const BUSY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Packets a transmit call may send in copy mode, from Linux 6.17;
+/// `XDP_MAX_TX_SKB_BUDGET`.
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+const SO_PREFER_BUSY_POLL: libc::c_int = 69;
+const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
+/// Packets a busy poll takes at most.
+const BUSY_POLL_BUDGET: libc::c_int = 64;
+
+/// How a socket is to be made.
+#[derive(Debug, Clone)]
+pub(super) struct Recipe {
+    pub(super) interface: u32,
+    pub(super) queue: u32,
+    pub(super) zero_copy: bool,
+    pub(super) need_wakeup: bool,
+    pub(super) ring: u32,
+    pub(super) busy_poll: Option<u32>,
+    pub(super) receives: bool,
+    pub(super) transmits: bool,
+}
+
+/// A bound socket. When it is dropped the kernel gives up the buffers it has,
+/// and they go back to the arena.
+#[derive(Debug)]
+pub(super) struct Socket {
+    /// Always there until `drop`.
+    fd: Option<OwnedFd>,
+    arena: Arena,
+    zero_copy: bool,
+    need_wakeup: bool,
+    /// What the directions still had lent out when they were dropped.
+    left: Mutex<Vec<Lent>>,
+}
+
+/// The rings of a new socket, by direction.
+pub(super) struct Rings {
+    pub(super) receive: Option<(Consumer<Descriptor>, Producer<u64>)>,
+    pub(super) transmit: Option<(Producer<Descriptor>, Consumer<u64>)>,
+}
+
+/// What did not work.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) step: &'static str,
+    pub(super) source: io::Error,
+}
+
+/// The sockets of this process, whose memory others can share.
+static SOCKETS: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
+
+impl Socket {
+    /// Makes and binds a socket.
+    pub(super) fn open(arena: &Arena, recipe: &Recipe) -> Result<(Arc<Socket>, Rings), Failure> {
+        let mut sockets = SOCKETS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        sockets.retain(|socket| socket.strong_count() > 0);
+        let other = sockets.iter().filter_map(Weak::upgrade).find(|other| {
+            other.arena.region() == arena.region()
+                && other.zero_copy == recipe.zero_copy
+                && other.need_wakeup == recipe.need_wakeup
+        });
+        let made = match &other {
+            Some(other) => Socket::bound(arena, recipe, Some(other)).or_else(|failure| {
+                // Its interface may have gone, or this device cannot share.
+                match failure.source.raw_os_error() {
+                    Some(libc::EBADF | libc::EINVAL | libc::EOPNOTSUPP | libc::ENXIO) => {
+                        Socket::bound(arena, recipe, None)
+                    }
+                    _ => Err(failure),
+                }
+            }),
+            None => Socket::bound(arena, recipe, None),
+        };
+        let (socket, rings) = made?;
+        let socket = Arc::new(socket);
+        sockets.push(Arc::downgrade(&socket));
+        Ok((socket, rings))
+    }
+
+    fn bound(
+        arena: &Arena,
+        recipe: &Recipe,
+        other: Option<&Socket>,
+    ) -> Result<(Socket, Rings), Failure> {
+        let flags = SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
+            .map_err(failed("open an AF_XDP socket"))?;
+        let (start, len) = arena.region();
+        if other.is_none() {
+            let memory = XdpUmemReg {
+                addr: start.as_ptr() as u64,
+                len: len as u64,
+                chunk_size: arena.buffer_size() as u32,
+                headroom: 0,
+                flags: XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
+                tx_metadata_len: 0,
+            };
+            sockopt::set_xdp_umem_reg(&fd, memory).map_err(failed("register packet memory"))?;
+        }
+        let step = "set up its rings";
+        let size = recipe.ring;
+        sockopt::set_xdp_umem_fill_ring_size(&fd, size).map_err(failed(step))?;
+        sockopt::set_xdp_umem_completion_ring_size(&fd, size).map_err(failed(step))?;
+        if recipe.receives {
+            sockopt::set_xdp_rx_ring_size(&fd, size).map_err(failed(step))?;
+        }
+        if recipe.transmits {
+            sockopt::set_xdp_tx_ring_size(&fd, size).map_err(failed(step))?;
+        }
+        let rings = Rings::map(fd.as_fd(), recipe)
+            .map_err(|source| Failure { step: "map its rings", source })?;
+        set_limits(fd.as_fd(), recipe)?;
+
+        let mut flags = SocketAddrXdpFlags::empty();
+        if other.is_none() {
+            flags |= match recipe.zero_copy {
+                true => SocketAddrXdpFlags::XDP_ZEROCOPY,
+                false => SocketAddrXdpFlags::XDP_COPY,
+            };
+            if recipe.need_wakeup {
+                flags |= SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+            }
+        } else {
+            // The mode comes from the other socket.
+            flags |= SocketAddrXdpFlags::XDP_SHARED_UMEM;
+        }
+        let address = SocketAddrXdp::new(flags, recipe.interface, recipe.queue);
+        let patience = Instant::now() + BUSY_PATIENCE;
+        loop {
+            let done = match other {
+                Some(other) => {
+                    let shared_umem_fd = other.fd();
+                    let addr = address.clone();
+                    bind(&fd, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd })
+                }
+                None => bind(&fd, &address),
+            };
+            match done {
+                Ok(()) => break,
+                Err(Errno::BUSY) if Instant::now() < patience => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(errno) => return Err(failed("bind to its queue")(errno)),
+            }
+        }
+        let socket = Socket {
+            fd: Some(fd),
+            arena: arena.clone(),
+            zero_copy: recipe.zero_copy,
+            need_wakeup: recipe.need_wakeup,
+            left: Mutex::default(),
+        };
+        Ok((socket, rings))
+    }
+
+    #[inline]
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_ref().expect("open until dropped").as_fd()
+    }
+
+    #[inline]
+    pub(super) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    pub(super) fn zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
+    /// Whether the kernel says when it wants to be called.
+    #[inline]
+    pub(super) fn need_wakeup(&self) -> bool {
+        self.need_wakeup
+    }
+
+    /// Keeps what a direction had lent out until the socket is closed.
+    pub(super) fn leave(&self, lent: Lent) {
+        self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(lent);
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // The directions have unmapped the rings, so this closes the socket
+        // for good, and with it every use the kernel makes of the buffers.
+        drop(self.fd.take());
+        if self.zero_copy {
+            // Except that a device is stopped only some time later. What it
+            // may still write to is left to the kernel.
+            return;
+        }
+        let mut pool = self.arena.cache(64);
+        let left = self.left.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for lent in left {
+            // SAFETY: the socket is closed: in copy mode the kernel has
+            // waited for everything that was using the buffers.
+            unsafe { lent.reclaim(|slot| pool.give_one(slot)) };
+        }
+    }
+}
+
+impl Rings {
+    fn map(fd: BorrowedFd<'_>, recipe: &Recipe) -> io::Result<Rings> {
+        let offsets = sockopt::xdp_mmap_offsets(fd)?;
+        let size = recipe.ring;
+        let receive = match recipe.receives {
+            true => Some((
+                Consumer::map(fd, Which::Receive, size, &offsets.rx)?,
+                Producer::map(fd, Which::Fill, size, &offsets.fr)?,
+            )),
+            false => None,
+        };
+        let transmit = match recipe.transmits {
+            true => Some((
+                Producer::map(fd, Which::Transmit, size, &offsets.tx)?,
+                Consumer::map(fd, Which::Completion, size, &offsets.cr)?,
+            )),
+            false => None,
+        };
+        Ok(Rings { receive, transmit })
+    }
+}
+
+fn set_limits(fd: BorrowedFd<'_>, recipe: &Recipe) -> Result<(), Failure> {
+    // One transmit call sends all of the ring. Older kernels send 32 packets
+    // per call, which the sender copes with.
+    let _ = set_option(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, recipe.ring as libc::c_int);
+    if let Some(time) = recipe.busy_poll {
+        let step = "set up busy polling";
+        let set = |option, value| {
+            set_option(fd, libc::SOL_SOCKET, option, value)
+                .map_err(|source| Failure { step, source })
+        };
+        set(SO_PREFER_BUSY_POLL, 1)?;
+        set(libc::SO_BUSY_POLL, time as libc::c_int)?;
+        set(SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET)?;
+    }
+    Ok(())
+}
+
+fn set_option(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `value`.
+    let done = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn failed(step: &'static str) -> impl Fn(Errno) -> Failure {
+    move |errno| Failure { step, source: errno.into() }
+}
