@@ -60,10 +60,8 @@ struct Target {
 }
 
 /// The workspaces of the repository: the main one, and that of the fuzz targets.
-pub(crate) fn workspaces() -> Vec<PathBuf> {
-    let mut manifests = vec![shell::root().join("Cargo.toml"), manifest()];
-    manifests.retain(|manifest| manifest.exists());
-    manifests
+pub(crate) fn workspaces() -> [PathBuf; 2] {
+    [shell::root().join("Cargo.toml"), manifest()]
 }
 
 /// The manifest of the fuzz workspace.

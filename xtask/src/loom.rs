@@ -1,4 +1,4 @@
-//! `cargo xtask loom`: every interleaving of the lock-free structures, within a bound.
+//! `cargo xtask loom`: every interleaving of the lock-free structures, within bounds.
 //!
 //! Built with `--cfg loom` into `target/loom`, so that the ordinary build stays as it is. Only the
 //! memory crate has such models: files `tests/loom*.rs`, each of which is empty without that flag.
@@ -14,24 +14,16 @@ use crate::shell;
 const PACKAGE: &str = "linerate-memory";
 const TESTS: &str = "crates/memory/tests";
 
-/// Preemptions per execution in the bounded run. Loom's authors found two or three to uncover
-/// nearly all errors; the number of executions grows steeply with it.
-const BOUND: u32 = 2;
-
 /// Arguments of `cargo xtask loom`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask loom                   the bounded run that `cargo xtask test` does
-  cargo xtask loom --preemptions 4   deeper
-  cargo xtask loom --exhaustive      without a bound: may take hours
+  cargo xtask loom                   each model within its own bound, as `cargo xtask test` does
+  cargo xtask loom --preemptions 6   all models deeper: may take long
   cargo xtask loom -- spsc           only models with `spsc` in their name")]
 pub(crate) struct Args {
-    /// Preemptions explored per execution.
-    #[arg(long, default_value_t = BOUND, value_name = "N")]
-    preemptions: u32,
-    /// Explore without a bound on preemptions.
-    #[arg(long, conflicts_with = "preemptions")]
-    exhaustive: bool,
+    /// Preemptions explored per execution, in place of each model's own bound.
+    #[arg(long, value_name = "N")]
+    preemptions: Option<u32>,
     /// Arguments for the test programs.
     #[arg(last = true)]
     arguments: Vec<OsString>,
@@ -41,13 +33,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !has_models()? {
         bail!("{TESTS} holds no loom*.rs: there is no model to run");
     }
-    let bound = (!args.exhaustive).then_some(args.preemptions);
-    shell::run(command(bound).arg("--").args(&args.arguments))
-}
-
-/// The bounded run, as part of the whole test.
-pub(crate) fn bounded() -> Command {
-    command(Some(BOUND))
+    let mut command = command();
+    if let Some(bound) = args.preemptions {
+        command.env("LOOM_MAX_PREEMPTIONS", bound.to_string());
+    }
+    shell::run(command.arg("--").args(&args.arguments))
 }
 
 /// Whether the memory crate has loom models at all.
@@ -65,13 +55,10 @@ pub(crate) fn has_models() -> Result<bool> {
     Ok(false)
 }
 
-fn command(bound: Option<u32>) -> Command {
+/// The run within each model's own bound.
+pub(crate) fn command() -> Command {
     let mut command = shell::cargo(&["test", "--package", PACKAGE, "--test", "loom*"]);
     command.args(["--no-fail-fast", "--target-dir", "target/loom"]);
-    command.env("RUSTFLAGS", "--cfg loom");
-    match bound {
-        Some(bound) => command.env("LOOM_MAX_PREEMPTIONS", bound.to_string()),
-        None => command.env_remove("LOOM_MAX_PREEMPTIONS"),
-    };
+    command.env("RUSTFLAGS", "--cfg loom").env_remove("LOOM_MAX_PREEMPTIONS");
     command
 }

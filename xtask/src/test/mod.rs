@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         return finish(args, &summary);
     }
     match loom::has_models() {
-        Ok(true) => cargo_test(&mut summary, LOOM, loom::bounded()),
+        Ok(true) => cargo_test(&mut summary, LOOM, loom::command()),
         Ok(false) => summary.not_run(LOOM, "the memory crate has none"),
         Err(error) => summary.step(LOOM, Outcome::Broken(format!("{error:#}")), Tally::default()),
     }

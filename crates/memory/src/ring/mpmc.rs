@@ -227,7 +227,7 @@ fn publish(side: &Side, start: u32, count: u32) {
     let mut spins = 0;
     // Acquire: chains the earlier ranges' writes to our Release below.
     while side.done.load(Ordering::Acquire) != start {
-        if spins < SPINS {
+        if spins != SPINS {
             spins += 1;
             spin_loop();
         } else {
