@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Forward(Forward),
     Generate(Generate),
     Sink(SinkArgs),
+    Ports(Ports),
+    Doctor(Doctor),
     Completions(Completions),
     Man(Man),
 }
@@ -313,6 +315,39 @@ pub(crate) struct SinkArgs {
 
     #[command(flatten)]
     pub(crate) running: Running,
+}
+
+/// List the interfaces there are and what ports can do with them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate ports
+      all interfaces of this network namespace
+  linerate ports eth1 --json
+      everything known about one")]
+pub(crate) struct Ports {
+    /// Interfaces to show [default: all]
+    #[arg(value_name = "INTERFACE")]
+    pub(crate) interfaces: Vec<String>,
+
+    /// Print JSON, one object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Say what this machine offers, what it lacks, and what to do about it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate doctor
+  sudo linerate doctor
+      what it looks like with all privileges
+  linerate doctor --json
+      the findings, and the facts behind them")]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Print the completion script for a shell

@@ -3,7 +3,7 @@
 use std::{io, process::ExitCode};
 
 use linerate_memory::MemoryError;
-use linerate_port::{OpenError, PortError};
+use linerate_port::{OpenError, PortError, interface::InterfaceError};
 
 /// Text for the help pages; the codes are those of [`Code`].
 pub(crate) const HELP: &str = "\
@@ -77,6 +77,13 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
         return Some(match error {
             PortError::Gone { .. } => Code::NoInterface,
             PortError::File { .. } => Code::File,
+            _ => Code::Failure,
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<InterfaceError>() {
+        return Some(match error {
+            InterfaceError::Unknown { .. } | InterfaceError::Gone { .. } => Code::NoInterface,
+            InterfaceError::NotPermitted { .. } => Code::Permission,
             _ => Code::Failure,
         });
     }

@@ -5,6 +5,7 @@ use crate::{
     null,
     port::{Context, Port},
     ring,
+    suggest::closest,
     uri::PortUri,
     xdp,
 };
@@ -55,7 +56,9 @@ pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
             uri: uri.to_string(),
             driver: uri.driver().into(),
             known: names.join(", "),
-            suggestion: String::new(),
+            suggestion: closest(uri.driver(), names.iter().copied())
+                .map(|meant| format!("; did you mean {meant}?"))
+                .unwrap_or_default(),
         }
         .into());
     };
@@ -74,5 +77,6 @@ mod tests {
         let context = Context::new(arena.create().unwrap());
         let error = open(&"nul:".parse().unwrap(), &context).unwrap_err().to_string();
         assert!(error.contains("\"nul\"") && error.contains("null, ring"), "{error}");
+        assert!(error.ends_with("; did you mean null?"), "{error}");
     }
 }

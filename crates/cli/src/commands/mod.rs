@@ -1,8 +1,10 @@
 //! One module per command.
 
+mod doctor;
 mod documents;
 mod forward;
 mod generate;
+mod ports;
 mod sink;
 
 use anyhow::Result;
@@ -15,6 +17,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Forward(args) => forward::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Sink(args) => sink::run(&args),
+        Command::Ports(args) => ports::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => documents::completions(&args),
         Command::Man(args) => documents::man(&args),
     }

@@ -30,7 +30,7 @@ pub fn set_up(name: &str, up: bool) -> Result<(), InterfaceError> {
     Netlink::route()
         .and_then(|mut netlink| netlink.request(libc::RTM_SETLINK, &body))
         .map(|_| ())
-        .map_err(|source| InterfaceError::change(action, &link.name, "cap_net_admin", source))
+        .map_err(|source| InterfaceError::change(action, &link.name, "CAP_NET_ADMIN", source))
 }
 
 /// Keeps an interface promiscuous for as long as it lives.
@@ -51,7 +51,7 @@ impl Promiscuous {
     /// Without `CAP_NET_RAW`, or when the interface has gone.
     pub fn enable(link: &Link) -> Result<Promiscuous, InterfaceError> {
         let failed =
-            |source| InterfaceError::change("make promiscuous", &link.name, "cap_net_raw", source);
+            |source| InterfaceError::change("make promiscuous", &link.name, "CAP_NET_RAW", source);
         // Of no protocol, so no packet is queued on it.
         let socket =
             socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)

@@ -25,15 +25,15 @@ pub enum InterfaceError {
     },
     /// The process lacks a capability.
     #[error(
-        "not permitted to {action} interface {interface}: run as root, or grant the capability \
-         with `setcap {capability}+ep PROGRAM`"
+        "not permitted to {action} interface {interface}: needs {capability}; run as root, or \
+         grant it as `linerate doctor` says"
     )]
     NotPermitted {
         /// What was refused, as a verb.
         action: &'static str,
         /// The interface.
         interface: String,
-        /// The capability that would allow it, as `setcap` spells it.
+        /// The capability that would allow it.
         capability: &'static str,
     },
     /// The kernel refused a step for another reason.
@@ -112,14 +112,14 @@ mod tests {
             InterfaceError::change(
                 "set up",
                 "eth0",
-                "cap_net_admin",
+                "CAP_NET_ADMIN",
                 io::Error::from_raw_os_error(number),
             )
         };
         assert_eq!(
             refused(libc::EPERM).to_string(),
-            "not permitted to set up interface eth0: run as root, or grant the capability with \
-             `setcap cap_net_admin+ep PROGRAM`"
+            "not permitted to set up interface eth0: needs CAP_NET_ADMIN; run as root, or grant it \
+             as `linerate doctor` says"
         );
         assert_eq!(refused(libc::ENODEV).to_string(), "interface eth0 has gone");
         assert!(matches!(refused(libc::EBUSY), InterfaceError::System { .. }));

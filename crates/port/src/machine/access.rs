@@ -11,7 +11,11 @@ use std::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Serialize;
 
-use super::finding::Finding;
+use super::{
+    finding::Finding,
+    host::Host,
+    privilege::{GRANT, LEAVE, Privilege},
+};
 
 /// What came of trying something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,33 +60,31 @@ impl Accesses {
         }
     }
 
-    pub(super) fn findings(&self, in_container: bool, findings: &mut Vec<Finding>) {
-        let capable =
-            |capabilities: &str| format!("sudo setcap {capabilities}+ep $(command -v linerate)");
+    pub(super) fn findings(&self, host: &Host, privilege: &Privilege, findings: &mut Vec<Finding>) {
         let no_xdp = "no xdp: ports; packet: ports do the same, slower";
         findings.push(self.xdp_socket.finding(
             "af_xdp sockets",
             no_xdp,
-            capable("cap_net_raw"),
+            GRANT,
             "boot a kernel with CONFIG_XDP_SOCKETS=y",
         ));
         findings.push(self.xdp_program.finding(
             "xdp programs",
             no_xdp,
-            capable("cap_net_admin,cap_bpf"),
+            if privilege.machine_wide { GRANT } else { LEAVE },
             "boot a kernel with CONFIG_BPF_SYSCALL=y",
         ));
         findings.push(self.packet_socket.finding(
             "af_packet sockets",
             "no packet: ports",
-            capable("cap_net_raw"),
+            GRANT,
             "sudo modprobe af_packet",
         ));
         findings.push(self.tun_device.finding(
             "tun device",
             "no tap: ports",
-            "sudo chmod a+rw /dev/net/tun".into(),
-            if in_container {
+            "sudo chmod a+rw /dev/net/tun",
+            if host.container.is_some() {
                 "start the container with --device /dev/net/tun --cap-add NET_ADMIN"
             } else {
                 "sudo modprobe tun"
@@ -96,7 +98,7 @@ impl Access {
         &self,
         name: &'static str,
         consequence: &str,
-        permit: String,
+        permit: &str,
         provide: &str,
     ) -> Finding {
         match self {

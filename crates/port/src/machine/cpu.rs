@@ -150,7 +150,7 @@ impl Cpu {
         match self.allowed.len() {
             0 | 1 => Finding::degraded("cores", value)
                 .so("a polling worker shares its core with everything else: expect loss and delay")
-                .fix("give this process a second core, or use --idle adaptive"),
+                .fix("give this process a second core, and do not use --idle poll"),
             _ => Finding::ok("cores", value),
         }
     }

@@ -11,8 +11,8 @@ use super::{
 
 const HUGE: &str = "/sys/kernel/mm/hugepages";
 const TRANSPARENT: &str = "/sys/kernel/mm/transparent_hugepage";
-/// An arena of the default size.
-const ARENA: u64 = 64 << 20;
+/// An arena of the size that is taken when none is asked for.
+const ARENA: u64 = 16 << 20;
 
 /// The memory of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -134,7 +134,7 @@ impl Memory {
         }
         // Of the smallest size, which can be made while the machine runs.
         let smallest = self.huge_pages[0];
-        let wanted = smallest.total.saturating_add((4 * ARENA).div_ceil(smallest.size.max(1)));
+        let wanted = smallest.total.saturating_add((16 * ARENA).div_ceil(smallest.size.max(1)));
         Finding::degraded(name, value)
             .so("arenas use transparent huge pages or 4 KiB pages: more time goes to address translation")
             .fix(format!(

@@ -59,7 +59,7 @@ impl Machine {
         let may_lock = self.privilege.machine_wide && self.privilege.has(Capability::IpcLock);
         self.memory.findings(may_lock, &mut findings);
         self.privilege.findings(&mut findings);
-        self.access.findings(self.host.container.is_some(), &mut findings);
+        self.access.findings(&self.host, &self.privilege, &mut findings);
         findings
     }
 

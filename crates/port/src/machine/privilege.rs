@@ -11,6 +11,14 @@ use super::{
     source::{Source, field},
 };
 
+/// The command that gives the program what ports need. It names everything,
+/// since each use replaces what was given before.
+pub(super) const GRANT: &str = "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_nice+ep \
+     $(command -v linerate)";
+
+/// What to do where a user namespace is the obstacle.
+pub(super) const LEAVE: &str = "run linerate as root outside of the user namespace";
+
 /// A capability that some port or setting needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
@@ -169,17 +177,12 @@ impl Privilege {
             } else {
                 Finding::degraded(name, value)
                     .so("programs cannot be loaded into the kernel from a user namespace: no xdp: ports")
-                    .fix("run linerate as root outside of the user namespace")
+                    .fix(LEAVE)
             };
         }
         let uses: Vec<String> = needed
             .iter()
             .map(|capability| format!("{} ({capability})", capability.purpose()))
-            .collect();
-        let set: Vec<String> = Capability::ALL
-            .into_iter()
-            .filter(|capability| *capability != Capability::SysAdmin)
-            .map(|capability| capability.to_string().to_lowercase())
             .collect();
         let ports = [Capability::NetRaw, Capability::NetAdmin];
         let finding = if ports.iter().any(|capability| needed.contains(capability)) {
@@ -187,9 +190,7 @@ impl Privilege {
         } else {
             Finding::degraded(name, value)
         };
-        finding
-            .so(format!("not possible: {}", uses.join(", ")))
-            .fix(format!("sudo setcap {}+ep $(command -v linerate)", set.join(",")))
+        finding.so(format!("not possible: {}", uses.join(", "))).fix(GRANT)
     }
 
     fn user_namespaces(&self) -> Finding {
