@@ -10,8 +10,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use linerate_memory::{Arena, ArenaOptions, PageKind};
-use linerate_port::{Port, Receive, Transmit};
-use linerate_worker::{Stop, pin_to};
+use linerate_port::{
+    Port, Receive, Transmit,
+    machine::{parse_cores, pin_current_thread},
+};
+use linerate_worker::Stop;
 
 use crate::{
     args::{Memory, Running},
@@ -85,27 +88,13 @@ pub(crate) fn stop_on_signals() -> Result<Stop> {
     Ok(stop)
 }
 
-/// The cores asked for; one worker that is not bound when none were.
-pub(crate) fn cores(running: &Running) -> Result<Vec<Option<usize>>> {
+/// The cores asked for; one worker that is not bound when none were: bound by
+/// default, several commands on one machine would all get the same core.
+pub(crate) fn cores(running: &Running) -> Result<Vec<Option<u32>>> {
     let Some(text) = &running.cores else { return Ok(vec![None]) };
-    let cores = parse_cores(text)?;
+    let cores =
+        parse_cores(text).map_err(|error| UsageError(format!("--cores {text}: {error}")))?;
     Ok(cores.into_iter().map(Some).collect())
-}
-
-/// `0,2-5` as a list.
-fn parse_cores(text: &str) -> Result<Vec<usize>, UsageError> {
-    let wrong = || UsageError(format!("--cores {text}: write core numbers as in 1 or 0,2-5"));
-    let mut cores = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: usize = first.trim().parse().map_err(|_| wrong())?;
-        let last: usize = last.trim().parse().map_err(|_| wrong())?;
-        if first > last || last >= 4096 {
-            return Err(wrong());
-        }
-        cores.extend(first..=last);
-    }
-    Ok(cores)
 }
 
 /// A worker's work: told when to stop, it returns what came of it.
@@ -116,7 +105,7 @@ pub(crate) type Job<T> = Box<dyn FnOnce(&Stop) -> Result<T> + Send>;
 /// end. Workers are told to stop when the user says so, when the time is over,
 /// or when one of them has failed.
 pub(crate) fn drive<T: Send + 'static>(
-    jobs: Vec<(Option<usize>, Job<T>)>,
+    jobs: Vec<(Option<u32>, Job<T>)>,
     interval: Duration,
     until: Option<Instant>,
     user: &Stop,
@@ -131,7 +120,7 @@ pub(crate) fn drive<T: Send + 'static>(
         .map(|(index, (core, job))| {
             let (report, halt) = (report.clone(), halt.clone());
             let run = move || {
-                let outcome = core.map_or(Ok(()), pin_to).map_err(Into::into);
+                let outcome = core.map_or(Ok(()), pin_current_thread).map_err(Into::into);
                 let outcome = outcome.and_then(|()| job(&halt));
                 // Nobody listens any more only after a failure.
                 let _ = report.send(outcome.is_err());
@@ -178,15 +167,6 @@ pub(crate) fn drive<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn core_lists() {
-        assert_eq!(parse_cores("1").unwrap(), [1]);
-        assert_eq!(parse_cores("0,2-4").unwrap(), [0, 2, 3, 4]);
-        for text in ["", "a", "3-1", "1,", "-1", "0-99999"] {
-            assert!(parse_cores(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_failing_worker_stops_the_others() {

@@ -8,11 +8,9 @@
 mod forward;
 mod idle;
 mod meter;
-mod pin;
 mod stop;
 
 pub use forward::{Forwarder, OnFull, Path, Rewrite};
 pub use idle::{Idle, Sleeper};
 pub use meter::{Meter, Reader as UsageReader, Stage, Usage};
-pub use pin::{PinError, pin_to};
 pub use stop::Stop;

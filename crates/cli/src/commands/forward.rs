@@ -202,7 +202,7 @@ impl Run {
             shares[index % cores.len()].push(path);
         }
         let mut readers = Vec::new();
-        let mut jobs: Vec<(Option<usize>, Job<()>)> = Vec::new();
+        let mut jobs: Vec<(Option<u32>, Job<()>)> = Vec::new();
         for (core, paths) in cores.into_iter().zip(shares).filter(|(_, paths)| !paths.is_empty()) {
             let pool = context.arena.cache(CACHE);
             let forwarder = Forwarder::new(paths, pool, args.running.idle);

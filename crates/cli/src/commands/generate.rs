@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     // two runs apart.
     let run = (linerate_lab::now() / 1000 % 256) as u16;
     let mut readers = Readers::default();
-    let mut jobs: Vec<(Option<usize>, Job<()>)> = Vec::new();
+    let mut jobs: Vec<(Option<u32>, Job<()>)> = Vec::new();
     for (index, (core, transmit)) in cores.into_iter().zip(transmits).enumerate() {
         readers.counters.push(Arc::clone(transmit.counters()));
         let share = |n: u64| n / workers as u64 + if index == 0 { n % workers as u64 } else { 0 };
