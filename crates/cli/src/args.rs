@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Sink(SinkArgs),
     Ports(Ports),
     Doctor(Doctor),
+    Capture(Capture),
+    Replay(Replay),
     Completions(Completions),
     Man(Man),
 }
@@ -348,6 +350,91 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Record what arrives at a port
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate capture xdp:eth1 trace.pcapng
+  linerate capture packet:eth1 trace.pcap --snaplen 128 --duration 60s
+  linerate capture packet:eth1 trace.pcapng --rotate-size 100M --keep 10
+      the last gigabyte
+  linerate capture packet:eth1 - | tcpdump -r -
+
+The format is pcapng when the name ends in .pcapng, else pcap with nanoseconds. What was
+dropped before it could be recorded is in the table and the summary.")]
+pub(crate) struct Capture {
+    /// Port to receive from
+    #[arg(value_name = "PORT")]
+    pub(crate) port: PortUri,
+
+    /// File to write; - is standard output
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Keep at most this many bytes of each packet
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) snaplen: Option<usize>,
+
+    /// File format: pcap or pcapng [default: by the file's name]
+    #[arg(long, value_name = "FORMAT", value_parser = ["pcap", "pcapng"])]
+    pub(crate) format: Option<String>,
+
+    /// Begin a new file when one has this size
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) rotate_size: Option<usize>,
+
+    /// Begin a new file after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) rotate_time: Option<Duration>,
+
+    /// Begin a new file after this many packets
+    #[arg(long, value_name = "PACKETS", value_parser = parse_count)]
+    pub(crate) rotate_packets: Option<u64>,
+
+    /// Keep only the last files
+    #[arg(long, value_name = "FILES")]
+    pub(crate) keep: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) running: Running,
+}
+
+/// Send a capture file to a port
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate replay trace.pcap xdp:eth1
+      with the gaps that were recorded
+  linerate replay trace.pcap xdp:eth1 --rate max --loop 0
+      as fast as possible, until Ctrl-C
+  linerate replay trace.pcapng packet:eth1 --speed 10 --loop 3
+
+Every packet of the file is sent, in order: when the port is full, replay waits.")]
+pub(crate) struct Replay {
+    /// File to read, pcap or pcapng; - is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Port to send to
+    #[arg(value_name = "PORT")]
+    pub(crate) port: PortUri,
+
+    /// When to send: recorded (the gaps of the file), max, or packets per second as in 10kpps
+    #[arg(long, short = 'r', value_name = "RATE", default_value = "recorded")]
+    pub(crate) rate: String,
+
+    /// Divide the recorded gaps by this
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(crate) speed: f64,
+
+    /// Send the file this many times; 0 for ever
+    #[arg(long = "loop", value_name = "TIMES", default_value_t = 1)]
+    pub(crate) times: u64,
+
+    #[command(flatten)]
+    pub(crate) running: Running,
 }
 
 /// Print the completion script for a shell

@@ -23,6 +23,18 @@ pub struct PortUri {
 }
 
 impl PortUri {
+    /// A name made of its parts, whatever characters they hold.
+    pub fn new(driver: &str, name: &str) -> PortUri {
+        PortUri { driver: driver.into(), name: name.into(), options: Vec::new() }
+    }
+
+    /// The same with an option.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl fmt::Display) -> PortUri {
+        self.options.push((key.into(), Some(value.to_string())));
+        self
+    }
+
     /// The part before the colon: which driver.
     pub fn driver(&self) -> &str {
         &self.driver
@@ -252,6 +264,12 @@ mod tests {
         assert_eq!(options.switch("slow").unwrap(), None);
         options.finish().unwrap();
         assert_eq!(uri.to_string(), "pcap:/tmp/a%3Fb.pcap?loop=3&rate=1M&fast");
+    }
+
+    #[test]
+    fn parts_survive_printing_and_parsing() {
+        let uri = PortUri::new("pcap", "a?b%c&d=e").with("out", "x&y=z%").with("n", 5);
+        assert_eq!(uri.to_string().parse(), Ok(uri));
     }
 
     #[test]

@@ -9,13 +9,13 @@ use std::{
 use anyhow::{Result, bail};
 use linerate_memory::Accounting;
 use linerate_port::{
-    Context, Counters, Counts, Direction, OpenError, PortError, Receive, Transmit, open,
+    Context, Counters, Counts, Direction, OpenError, PortError, PortUri, Receive, Transmit, open,
 };
 use linerate_worker::{Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader};
 use serde_json::json;
 
 use crate::{
-    args::Forward,
+    args::{Forward, Running},
     exit::UsageError,
     live::{self, Cell, Live},
     session::{self, CACHE, Job, drive},
@@ -25,12 +25,48 @@ use crate::{
 /// How often a port that has gone is looked for.
 const RETRY: Duration = Duration::from_millis(250);
 
+/// What is to be forwarded and how: `forward` itself, and `capture` and
+/// `replay`, which forward to and from a file.
+pub(crate) struct Plan<'a> {
+    pub(crate) command: &'static str,
+    /// What was done to the packets, for the summary: `forwarded`.
+    pub(crate) verb: &'static str,
+    pub(crate) from: PortUri,
+    pub(crate) to: PortUri,
+    pub(crate) bidirectional: bool,
+    pub(crate) rewrite: Rewrite,
+    pub(crate) on_full: OnFull,
+    /// Whether a port that goes away ends the run.
+    pub(crate) exit_on_loss: bool,
+    pub(crate) running: &'a Running,
+}
+
 pub(crate) fn run(args: &Forward) -> Result<()> {
-    let started = Instant::now();
     if args.bidirectional && args.from == args.to {
         let reason = format!("--bidirectional needs two ports, and both are {}", args.from);
         return Err(UsageError(reason).into());
     }
+    let rewrite = match (args.swap_mac, args.set_dst, args.set_src) {
+        (true, ..) => Rewrite::Swap,
+        (false, None, None) => Rewrite::None,
+        (false, destination, source) => Rewrite::Set { destination, source },
+    };
+    carry_out(&Plan {
+        command: "forward",
+        verb: "forwarded",
+        from: args.from.clone(),
+        to: args.to.clone(),
+        bidirectional: args.bidirectional,
+        rewrite,
+        on_full: if args.wait { OnFull::Wait } else { OnFull::Drop },
+        exit_on_loss: args.exit_on_loss,
+        running: &args.running,
+    })
+}
+
+/// Forwards after a plan until its end.
+pub(crate) fn carry_out(args: &Plan<'_>) -> Result<()> {
+    let started = Instant::now();
     let stop = session::stop_on_signals()?;
     let mut live = Live::new(args.running.json, args.running.quiet);
     let until = args.running.duration.map(|duration| started + duration);
@@ -48,7 +84,7 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
             Some(gone) => live.note(&format!("{gone}; waiting for it to come back")),
         }
     }
-    total.print(started.elapsed(), &mut live)?;
+    total.print(args.verb, started.elapsed(), &mut live)?;
     Ok(())
 }
 
@@ -87,7 +123,7 @@ impl Run {
     /// Opens the ports; `None` when told to stop while waiting for one that
     /// has gone to come back.
     fn open(
-        args: &Forward,
+        args: &Plan<'_>,
         total: &Totals,
         first: bool,
         stop: &Stop,
@@ -110,7 +146,7 @@ impl Run {
         }
     }
 
-    fn try_open(args: &Forward, total: &Totals) -> Result<Run> {
+    fn try_open(args: &Plan<'_>, total: &Totals) -> Result<Run> {
         let context = Context::new(session::arena(&args.running.memory)?);
         let toward = |direction| match args.bidirectional || args.from == args.to {
             true => context.toward(Direction::Both),
@@ -134,12 +170,6 @@ impl Run {
             }
         }
 
-        let rewrite = match (args.swap_mac, args.set_dst, args.set_src) {
-            (true, ..) => Rewrite::Swap,
-            (false, None, None) => Rewrite::None,
-            (false, destination, source) => Rewrite::Set { destination, source },
-        };
-        let on_full = if args.wait { OnFull::Wait } else { OnFull::Drop };
         let mut flows = Vec::new();
         let mut paths = Vec::new();
         for (index, (name, receives, transmits)) in joins.into_iter().enumerate() {
@@ -153,15 +183,15 @@ impl Run {
                 let share = |n: u64| n / workers + if queue == 0 { n % workers } else { 0 };
                 let path =
                     Path::new(receives, transmit, args.running.burst.into(), left.map(share));
-                paths.push(path.rewriting(rewrite).on_full(on_full));
+                paths.push(path.rewriting(args.rewrite).on_full(args.on_full));
             }
             flows.push(flow);
         }
         Ok(Run { context, ports, flows, paths })
     }
 
-    fn announce(&self, args: &Forward, live: &mut Live) -> Result<()> {
-        let running = &args.running;
+    fn announce(&self, args: &Plan<'_>, live: &mut Live) -> Result<()> {
+        let running = args.running;
         let mut lines = self.ports.clone();
         lines.push(session::describe_arena(&self.context.arena, &running.memory));
         lines.push(format!(
@@ -171,7 +201,7 @@ impl Run {
             running.cores.as_deref().unwrap_or("not bound"),
         ));
         let object = json!({
-            "command": "forward",
+            "command": args.command,
             "from": args.from.to_string(),
             "to": args.to.to_string(),
             "bidirectional": args.bidirectional,
@@ -188,7 +218,7 @@ impl Run {
     /// come back.
     fn drive(
         self,
-        args: &Forward,
+        args: &Plan<'_>,
         stop: &Stop,
         until: Option<Instant>,
         started: Instant,
@@ -196,7 +226,7 @@ impl Run {
         live: &mut Live,
     ) -> Result<Option<PortError>> {
         let Run { context, flows, paths, .. } = self;
-        let cores = session::cores(&args.running)?;
+        let cores = session::cores(args.running)?;
         let mut shares: Vec<Vec<Path>> = cores.iter().map(|_| Vec::new()).collect();
         for (index, path) in paths.into_iter().enumerate() {
             shares[index % cores.len()].push(path);
@@ -345,12 +375,12 @@ impl Totals {
     }
 
     /// The summary of the run.
-    fn print(&self, elapsed: Duration, live: &mut Live) -> Result<()> {
+    fn print(&self, verb: &str, elapsed: Duration, live: &mut Live) -> Result<()> {
         let sum = self.sum();
         let seconds = elapsed.as_secs_f64();
         let (packets, bytes) = (sum.sent.packets, sum.sent.bytes);
         let mut lines = vec![format!(
-            "forwarded {} packets in {seconds:.2} s: {}pps, {}bit/s{}",
+            "{verb} {} packets in {seconds:.2} s: {}pps, {}bit/s{}",
             grouped(packets),
             short(packets as f64 / seconds),
             short(bytes as f64 * 8.0 / seconds),

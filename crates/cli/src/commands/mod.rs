@@ -1,10 +1,12 @@
 //! One module per command.
 
+mod capture;
 mod doctor;
 mod documents;
 mod forward;
 mod generate;
 mod ports;
+mod replay;
 mod sink;
 
 use anyhow::Result;
@@ -19,6 +21,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Sink(args) => sink::run(&args),
         Command::Ports(args) => ports::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Capture(args) => capture::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Completions(args) => documents::completions(&args),
         Command::Man(args) => documents::man(&args),
     }
