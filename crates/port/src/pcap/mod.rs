@@ -3,6 +3,8 @@
 //! [`Reader`] delivers the records of either format one by one from a file or a pipe, in bounded
 //! memory. [`Writer`] writes either format; [`Rotating`] splits what is written over several files.
 //!
+//! The port `pcap:FILE` replays and records such files.
+//!
 //! Only Ethernet is read and written: a file of another link type is refused with an error that says
 //! so. Compressed files are recognised and refused. Name resolution, secrets and statistics blocks are
 //! passed over.
@@ -13,17 +15,23 @@
 //! tests read the same files with pcap-parser, tshark and tcpdump and compare.
 
 mod classic;
+mod driver;
 mod error;
 mod ng;
 mod order;
+mod pace;
 mod reader;
+mod record;
+mod replay;
 mod rotate;
+mod source;
 mod time;
 mod window;
 mod writer;
 
 use std::path::Path;
 
+pub(crate) use driver::open;
 pub use error::{Corruption, Error, Fault};
 pub use reader::{Interface, Reader, Record, Tail};
 pub use rotate::{Limits, Rotating};
@@ -58,4 +66,44 @@ impl Format {
             _ => Self::Pcap,
         }
     }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Pcap => "pcap",
+            Self::Pcapng => "pcapng",
+        })
+    }
+}
+
+impl std::str::FromStr for Format {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        match text {
+            "pcap" => Ok(Self::Pcap),
+            "pcapng" => Ok(Self::Pcapng),
+            _ => Err(UnknownName { known: "pcap or pcapng" }),
+        }
+    }
+}
+
+impl std::str::FromStr for Precision {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        match text {
+            "nano" => Ok(Self::Nano),
+            "micro" => Ok(Self::Micro),
+            _ => Err(UnknownName { known: "nano or micro" }),
+        }
+    }
+}
+
+/// A format or precision that there is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected {known}")]
+pub struct UnknownName {
+    known: &'static str,
 }

@@ -69,6 +69,7 @@ pub(super) enum Step {
 }
 
 /// A packet in the window.
+#[derive(Debug)]
 pub(super) struct Head {
     pub(super) ts_ns: u64,
     pub(super) original: u32,
@@ -92,8 +93,8 @@ pub struct Reader {
     window: Window,
     layout: Layout,
     interfaces: Vec<Interface>,
-    /// Size of the record the caller holds, consumed at the next call.
-    held: usize,
+    /// The record the caller holds, consumed at the next call.
+    held: Option<Head>,
     records: u64,
     tail: Option<Tail>,
     finished: bool,
@@ -131,7 +132,7 @@ impl Reader {
                 window,
                 layout,
                 interfaces,
-                held: 0,
+                held: None,
                 records: 0,
                 tail: None,
                 finished: false,
@@ -184,7 +185,9 @@ impl Reader {
         if self.finished {
             return Ok(None);
         }
-        self.window.consume(std::mem::take(&mut self.held));
+        if let Some(head) = self.held.take() {
+            self.window.consume(head.size);
+        }
         loop {
             let step = match &mut self.layout {
                 Layout::Classic(classic) => classic.step(&mut self.window),
@@ -192,14 +195,9 @@ impl Reader {
             };
             match step {
                 Ok(Step::Record(head)) => {
-                    self.held = head.size;
+                    self.held = Some(head);
                     self.records += 1;
-                    return Ok(Some(Record {
-                        ts_ns: head.ts_ns,
-                        orig_len: head.original,
-                        data: &self.window.bytes()[head.data],
-                        interface: head.interface,
-                    }));
+                    return Ok(self.current());
                 }
                 Ok(Step::Other) => {}
                 Ok(Step::End { need }) => {
@@ -220,6 +218,17 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// The record that [`Reader::next`] delivered last, again; `None` at the end.
+    pub fn current(&self) -> Option<Record<'_>> {
+        let head = self.held.as_ref()?;
+        Some(Record {
+            ts_ns: head.ts_ns,
+            orig_len: head.original,
+            data: &self.window.bytes()[head.data.clone()],
+            interface: head.interface,
+        })
     }
 
     /// After the end: the record that the end of the file cuts off, if it does.

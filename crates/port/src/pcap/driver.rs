@@ -1,0 +1,349 @@
+//! `pcap:FILE` receives what a capture file holds, or writes what it is sent to one.
+//!
+//! Which of the two is decided by the direction it is opened in; in both directions it receives, and
+//! writes only to a file named by `out`, so that a file is never overwritten by mistake. `-` is
+//! standard input or output.
+//!
+//! Options to receive: `rate=max` (as fast as frames are taken, the default), `rate=recorded` (with the
+//! recorded gaps; `speed=2` halves them) or `rate=1Mpps`; `loop=N` passes through the file, `loop` or
+//! `loop=0` endlessly. A file to be looped is first read into memory if it is not larger than 1 GiB.
+//!
+//! Options to transmit: `format=pcap|pcapng` (else by the file's extension), `precision=nano|micro`,
+//! `snaplen=N`, `interface=NAME` (recorded in pcapng), `times=now|packet`; `out=FILE`.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::error::Error;
+use super::pace::{Pace, Rate};
+use super::record::{Recorder, wall_clock};
+use super::replay::Replay;
+use super::source::Source;
+use super::writer::{Options as WriteOptions, Precision, Writer};
+use super::{Format, MAX_PACKET};
+use crate::error::{OpenError, UriError};
+use crate::port::{Context, Copies, Direction, Port, PortInfo, Queue, Receive, Transmit};
+use crate::uri::{Options, PortUri};
+
+pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let file = |reason: String| OpenError::File { port: uri.to_string(), reason };
+    if uri.name().is_empty() {
+        return Err(file("no file is named; write pcap:FILE, or pcap:- for a pipe".into()));
+    }
+    let mut options = uri.options();
+    let replay =
+        context.direction.receives().then(|| ReplayOptions::take(&mut options)).transpose()?;
+    let record = match context.direction {
+        Direction::Receive => None,
+        Direction::Transmit => Some(PathBuf::from(uri.name())),
+        Direction::Both => options.text("out").map(PathBuf::from),
+    };
+    let record = record.map(|path| RecordOptions::take(path, &mut options)).transpose()?;
+    options.finish()?;
+
+    let mut mode = Vec::new();
+    let mut queue = Queue { receive: None, transmit: None };
+    if let Some(replay) = replay {
+        let (receive, text) = replay.open(uri)?;
+        queue.receive = Some(receive);
+        mode.push(text);
+    }
+    if let Some(RecordOptions { path, options, packet_times }) = record {
+        let writer = Writer::create(&path, &options).map_err(|error| open_error(uri, &error))?;
+        mode.push(format!("writes {}", options.format));
+        let recorder = Recorder::new(uri.to_string(), writer, packet_times, wall_clock);
+        queue.transmit = Some(Box::new(recorder) as Box<dyn Transmit>);
+    }
+    Ok(Port {
+        info: PortInfo {
+            uri: uri.clone(),
+            interface: None,
+            mac: None,
+            frame_limit: None,
+            speed: None,
+            copies: Copies::Driver,
+            mode: mode.join("; "),
+        },
+        queues: vec![queue],
+    })
+}
+
+fn open_error(uri: &PortUri, error: &Error) -> OpenError {
+    let Error { file, fault } = error;
+    let reason = match file == Path::new(uri.name()) {
+        true => fault.to_string(),
+        false => error.to_string(),
+    };
+    OpenError::File { port: uri.to_string(), reason }
+}
+
+struct ReplayOptions {
+    rate: Rate,
+    speed: f64,
+    /// Passes through the file; the largest number for endless.
+    passes: u64,
+}
+
+impl ReplayOptions {
+    fn take(options: &mut Options<'_>) -> Result<Self, UriError> {
+        let expected = "max, recorded, or packets per second up to 1G, as in 1Mpps";
+        let rate = options.value("rate", expected)?.unwrap_or(Rate::Max);
+        let speed = options.value::<Speed>("speed", "a factor above 0, as in 2 or 0.5")?;
+        let passes = options.value::<Passes>("loop", "a number of passes, 0 for endless")?;
+        Ok(Self {
+            rate,
+            speed: speed.map_or(1.0, |Speed(speed)| speed),
+            passes: passes.map_or(1, |Passes(passes)| passes),
+        })
+    }
+
+    fn open(self, uri: &PortUri) -> Result<(Box<dyn Receive>, String), OpenError> {
+        let Self { rate, speed, passes } = self;
+        let refuse = |reason: &str| {
+            Err(OpenError::Unsupported { port: uri.to_string(), reason: reason.into() })
+        };
+        if speed != 1.0 && rate != Rate::Recorded {
+            return refuse("speed scales recorded gaps; add rate=recorded");
+        }
+        if passes > 1 && uri.name() == "-" {
+            return refuse("standard input can be read only once; name a file to loop");
+        }
+        let source = Source::open(Path::new(uri.name()), passes > 1)
+            .map_err(|error| open_error(uri, &error))?;
+        let rate_text = match rate {
+            Rate::Max => "as fast as possible".into(),
+            Rate::Recorded => format!("as recorded, speed {speed}"),
+            Rate::PerSecond(rate) => format!("{rate} packets/s"),
+        };
+        let passes_text = match passes {
+            u64::MAX => "endlessly".into(),
+            1 => "once".into(),
+            passes => format!("{passes} times"),
+        };
+        let mode = format!("{}, {rate_text}, {passes_text}", source.describe());
+        let pace = Pace::new(rate, speed);
+        let replay = Replay::new(uri.to_string(), source, pace, passes, Instant::now);
+        Ok((Box::new(replay), mode))
+    }
+}
+
+struct Speed(f64);
+
+impl std::str::FromStr for Speed {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let speed: f64 = text.parse().map_err(|_| ())?;
+        if speed > 0.0 && speed.is_finite() { Ok(Self(speed)) } else { Err(()) }
+    }
+}
+
+struct Passes(u64);
+
+impl std::str::FromStr for Passes {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "" | "0" => Ok(Self(u64::MAX)),
+            number => number.parse().map(Self).map_err(|_| ()),
+        }
+    }
+}
+
+struct RecordOptions {
+    path: PathBuf,
+    options: WriteOptions,
+    packet_times: bool,
+}
+
+impl RecordOptions {
+    fn take(path: PathBuf, options: &mut Options<'_>) -> Result<Self, UriError> {
+        let format = options.value::<Format>("format", "pcap or pcapng")?;
+        let mut write = WriteOptions::new(format.unwrap_or(Format::of(&path)));
+        if let Some(precision) = options.value::<Precision>("precision", "nano or micro")? {
+            write.precision = precision;
+        }
+        if let Some(snaplen) = options.number("snaplen", 1..=MAX_PACKET.into())? {
+            // In range, so it fits.
+            write.snaplen = snaplen as u32;
+        }
+        write.interface = options.text("interface").map(str::to_owned);
+        let times = options.value::<Times>("times", "now or packet")?;
+        Ok(Self { path, options: write, packet_times: matches!(times, Some(Times::Packet)) })
+    }
+}
+
+enum Times {
+    Now,
+    Packet,
+}
+
+impl std::str::FromStr for Times {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "now" => Ok(Self::Now),
+            "packet" => Ok(Self::Packet),
+            _ => Err(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use linerate_memory::{ArenaOptions, Frame, PoolCache};
+
+    use super::*;
+    use crate::pcap::Reader;
+
+    /// A directory of one test, removed at its end.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(test: &str) -> Self {
+            let name = format!("linerate-pcap-{test}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn uri(&self, rest: &str) -> String {
+            format!("pcap:{}/{rest}", self.0.display())
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn sample() -> String {
+        format!("pcap:{}/tests/data/scapy-nano-little.pcap", env!("CARGO_MANIFEST_DIR"))
+    }
+
+    fn pool() -> PoolCache {
+        ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }.create().unwrap().cache(64)
+    }
+
+    fn open_port(uri: &str, pool: &PoolCache, direction: Direction) -> Result<Port, OpenError> {
+        crate::open(&uri.parse().unwrap(), &Context::new(pool.arena().clone()).toward(direction))
+    }
+
+    #[test]
+    fn a_replayed_file_recorded_again_is_the_same() {
+        let directory = Directory::new("same");
+        for name in ["a.pcap", "b.pcapng"] {
+            let mut pool = pool();
+            let input = sample();
+            let mut input = open_port(&input, &pool, Direction::Receive).unwrap();
+            let output = directory.uri(&format!("{name}?times=packet&interface=x"));
+            let mut output = open_port(&output, &pool, Direction::Transmit).unwrap();
+            assert!(input.queues[0].transmit.is_none() && output.queues[0].receive.is_none());
+            let mut frame = Frame::new(3);
+            let receive = input.queues[0].receive.as_mut().unwrap();
+            let transmit = output.queues[0].transmit.as_mut().unwrap();
+            while !receive.ended() {
+                receive.receive(&mut pool, &mut frame).unwrap();
+                transmit.transmit(&mut pool, &mut frame).unwrap();
+                assert!(frame.is_empty());
+            }
+            assert_eq!(transmit.counters().read(), receive.counters().read());
+            assert_eq!(transmit.counters().read().packets, 4);
+            assert_eq!(pool.arena().accounting().held, 0);
+            drop(output);
+
+            let mut expected = Reader::open(&sample()["pcap:".len()..]).unwrap();
+            let mut written = Reader::open(directory.0.join(name)).unwrap();
+            assert_eq!(written.format(), Format::of(Path::new(name)));
+            while let Some(record) = expected.next().unwrap() {
+                assert_eq!(written.next().unwrap(), Some(record));
+            }
+            assert_eq!(written.next().unwrap(), None);
+            assert!(written.tail().is_none());
+        }
+    }
+
+    #[test]
+    fn options_shape_what_is_written() {
+        let directory = Directory::new("options");
+        let mut pool = pool();
+        let uri = directory.uri("x.bin?format=pcap&precision=micro&snaplen=20");
+        let mut port = open_port(&uri, &pool, Direction::Transmit).unwrap();
+        let mut frame = Frame::new(1);
+        let mut slot = pool.take_one(30).unwrap();
+        pool.arena().packet_mut(&mut slot).unwrap().fill(9);
+        frame.push(slot).unwrap();
+        let before = wall_clock();
+        port.queues[0].transmit.as_mut().unwrap().transmit(&mut pool, &mut frame).unwrap();
+        let after = wall_clock();
+        let transmit = port.queues[0].transmit.as_mut().unwrap();
+        assert_eq!(transmit.flush(&mut pool).unwrap(), 0);
+        let bytes = fs::read(directory.0.join("x.bin")).unwrap();
+        assert_eq!(bytes[..4], [0xd4, 0xc3, 0xb2, 0xa1]);
+        let mut reader = Reader::open(directory.0.join("x.bin")).unwrap();
+        let record = reader.next().unwrap().unwrap();
+        assert_eq!((record.orig_len, record.data), (30, &[9; 20][..]));
+        assert!((before / 1000 * 1000..=after).contains(&record.ts_ns));
+    }
+
+    #[test]
+    fn a_file_opened_both_ways_is_read_and_never_overwritten() {
+        let directory = Directory::new("both");
+        let pool = pool();
+        let before = fs::read(&sample()["pcap:".len()..]).unwrap();
+        let port = open_port(&sample(), &pool, Direction::Both).unwrap();
+        assert!(port.queues[0].receive.is_some() && port.queues[0].transmit.is_none());
+        drop(port);
+        assert_eq!(fs::read(&sample()["pcap:".len()..]).unwrap(), before);
+
+        let out = directory.0.join("out.pcapng");
+        let uri = format!("{}?out={}", sample(), out.display());
+        let port = open_port(&uri, &pool, Direction::Both).unwrap();
+        assert!(port.queues[0].receive.is_some() && port.queues[0].transmit.is_some());
+        drop(port);
+        assert_eq!(Reader::open(out).unwrap().next().unwrap(), None);
+    }
+
+    #[test]
+    fn a_looped_file_is_held_in_memory() {
+        let pool = pool();
+        let port = open_port(&(sample() + "?loop=2"), &pool, Direction::Receive).unwrap();
+        assert!(port.info.mode.contains("4 packets, 240 bytes in memory"), "{}", port.info.mode);
+        let port = open_port(&(sample() + "?rate=recorded"), &pool, Direction::Receive).unwrap();
+        assert!(port.info.mode.contains("read as it is replayed"), "{}", port.info.mode);
+    }
+
+    #[test]
+    fn what_cannot_be_opened_says_why() {
+        let directory = Directory::new("refused");
+        fs::write(directory.0.join("empty.pcap"), b"").unwrap();
+        fs::write(directory.0.join("text.pcap"), b"hello").unwrap();
+        let (receive, transmit) = (Direction::Receive, Direction::Transmit);
+        let cases = [
+            ("pcap:".into(), receive, "no file is named"),
+            (directory.uri("none.pcap"), receive, "cannot open"),
+            (directory.uri("empty.pcap"), receive, "the file is empty"),
+            (directory.uri("text.pcap"), receive, "neither pcap nor pcapng"),
+            (directory.uri("no/such/directory.pcap"), transmit, "cannot open"),
+            (sample() + "?rate=fast", receive, "as in 1Mpps"),
+            (sample() + "?speed=2", receive, "add rate=recorded"),
+            (sample() + "?speed=0&rate=recorded", receive, "a factor above 0"),
+            (sample() + "?loop=x", receive, "0 for endless"),
+            (sample() + "?snaplen=64", receive, "no option \"snaplen\""),
+            ("pcap:-?loop".into(), receive, "only once"),
+            (directory.uri("x.pcap?rate=max"), transmit, "no option \"rate\""),
+            (directory.uri("x.pcap?format=erf"), transmit, "pcap or pcapng"),
+            (directory.uri("x.pcap?snaplen=0"), transmit, "from 1 to 262144"),
+        ];
+        let pool = pool();
+        for (uri, direction, expected) in cases {
+            let error = open_port(&uri, &pool, direction).unwrap_err().to_string();
+            assert!(error.contains(expected), "{uri}: {error}");
+        }
+    }
+}

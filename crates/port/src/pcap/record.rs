@@ -1,0 +1,89 @@
+//! The transmitting side of `pcap:FILE`: frames go to a file instead of a wire.
+//!
+//! The time written is that of the burst, or with `times=packet` the one a packet was received at.
+//! Nothing is dropped: a write that fails is an error, with what was not written left in the frame.
+//! Writing may wait for the disk.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use linerate_memory::{Frame, PoolCache};
+
+use super::error::Error;
+use super::writer::{Counts, Writer};
+use crate::counters::Counters;
+use crate::error::PortError;
+use crate::port::Transmit;
+
+/// Nanoseconds since 1970.
+pub(super) fn wall_clock() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Records to a file. `Now` tells the time in nanoseconds since 1970.
+pub(super) struct Recorder<Now> {
+    port: String,
+    writer: Writer,
+    /// Whether a packet's own time goes before that of the burst.
+    packet_times: bool,
+    now: Now,
+    counters: Arc<Counters>,
+}
+
+impl<Now: FnMut() -> u64 + Send> Recorder<Now> {
+    pub(super) fn new(port: String, writer: Writer, packet_times: bool, now: Now) -> Self {
+        Self { port, writer, packet_times, now, counters: Counters::shared() }
+    }
+
+    fn error(&self, error: &Error) -> PortError {
+        PortError::File { port: self.port.clone(), reason: error.fault.to_string() }
+    }
+}
+
+impl<Now: FnMut() -> u64 + Send> Transmit for Recorder<Now> {
+    fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        if frame.is_empty() {
+            return Ok(0);
+        }
+        let now = (self.now)();
+        let arena = pool.arena();
+        let (mut sent, mut bytes) = (0, 0);
+        let mut failed = None;
+        for slot in frame.slots() {
+            let ts_ns = match arena.meta(slot).timestamp {
+                ts_ns if self.packet_times && ts_ns != 0 => ts_ns,
+                _ => now,
+            };
+            let packet = arena.packet(slot);
+            if let Err(error) = self.writer.write(ts_ns, packet.len() as u32, packet) {
+                failed = Some(self.error(&error));
+                break;
+            }
+            sent += 1;
+            bytes += packet.len() as u64;
+        }
+        pool.give_front(frame, sent);
+        self.counters.passed(sent, bytes);
+        failed.map_or(Ok(sent), Err)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn flush(&mut self, _pool: &mut PoolCache) -> Result<usize, PortError> {
+        self.writer.flush().map(|()| 0).map_err(|error| self.error(&error))
+    }
+}
+
+impl<Now> Drop for Recorder<Now> {
+    fn drop(&mut self) {
+        // The writer completes the file as it is dropped, after us.
+        let counts = self.counters.read();
+        self.writer.set_counts(Counts { received: counts.packets, dropped: counts.dropped() });
+    }
+}

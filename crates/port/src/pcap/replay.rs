@@ -1,0 +1,349 @@
+//! The receiving side of `pcap:FILE`: a recorded file comes in as if from a wire.
+//!
+//! Each frame is copied once, from the file's bytes to its buffer, and carries the recorded time in
+//! its metadata. A record longer than a buffer is dropped as too long; one shorter than an Ethernet
+//! header, and one that the end of the file cuts off, as malformed. A record for which no buffer is
+//! free is not dropped but waits.
+//!
+//! Reading a file may wait for the disk, and reading a pipe for its writer.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use linerate_memory::{Frame, PoolCache};
+
+use super::error::{Error, Fault};
+use super::pace::Pace;
+use super::source::Source;
+use crate::counters::{Counters, DropReason};
+use crate::error::PortError;
+use crate::port::{Receive, Wake};
+
+/// Bytes of an Ethernet header, without which nothing can be done with a frame.
+const ETHERNET_HEADER: usize = 14;
+
+/// Replays a file. `Now` tells the time.
+pub(super) struct Replay<Now> {
+    port: String,
+    source: Source,
+    pace: Pace,
+    now: Now,
+    /// When the first packet was asked for.
+    start: Option<Instant>,
+    /// When the next packet is due, if that was later than the last look at the clock.
+    due: Option<Instant>,
+    /// Passes through the file still to come after this one.
+    passes: u64,
+    /// Whether this pass delivered anything.
+    delivered: bool,
+    ended: bool,
+    counters: Arc<Counters>,
+}
+
+impl<Now: FnMut() -> Instant + Send> Replay<Now> {
+    /// Replays `source` `passes` times, at least once.
+    pub(super) fn new(port: String, source: Source, pace: Pace, passes: u64, now: Now) -> Self {
+        Self {
+            port,
+            source,
+            pace,
+            now,
+            start: None,
+            due: None,
+            passes: passes.saturating_sub(1),
+            delivered: false,
+            ended: false,
+            counters: Counters::shared(),
+        }
+    }
+
+    /// At the end of the file: begins again or ends.
+    fn end_of_pass(&mut self) -> Result<(), Error> {
+        if self.source.is_cut() {
+            self.counters.dropped(DropReason::Malformed, 1);
+        }
+        // A file with nothing to deliver would be read forever.
+        if self.passes == 0 || !self.delivered {
+            self.ended = true;
+            return Ok(());
+        }
+        if self.passes != u64::MAX {
+            self.passes -= 1;
+        }
+        self.delivered = false;
+        self.pace.again();
+        self.source.rewind()
+    }
+
+    /// Fills `frame` with what is due. Returns the bytes of what was added.
+    fn fill(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> (u64, Result<(), Error>) {
+        let mut bytes = 0;
+        let mut now = None;
+        let room = pool.arena().room();
+        while frame.room() > 0 && !self.ended {
+            let Some(record) = self.source.current() else {
+                match self.end_of_pass() {
+                    Ok(()) => continue,
+                    Err(error) => return (bytes, Err(error)),
+                }
+            };
+            let length = record.frame.len();
+            if length < ETHERNET_HEADER || length > room {
+                let short = length < ETHERNET_HEADER;
+                let reason = if short { DropReason::Malformed } else { DropReason::TooLong };
+                self.counters.dropped(reason, 1);
+            } else {
+                if let Some(due) = self.pace.due(record.ts_ns) {
+                    let now = *now.get_or_insert_with(&mut self.now);
+                    let start = *self.start.get_or_insert(now);
+                    let due = start.checked_add(Duration::from_nanos(due)).unwrap_or(now);
+                    if due > now {
+                        self.due = Some(due);
+                        break;
+                    }
+                }
+                let Some(mut slot) = pool.take_one(length) else { break };
+                if let Some(to) = pool.arena().packet_mut(&mut slot) {
+                    to.copy_from_slice(record.frame);
+                }
+                if let Some(meta) = pool.arena().meta_mut(&mut slot) {
+                    meta.reset();
+                    meta.timestamp = record.ts_ns;
+                }
+                if let Err(slot) = frame.push(slot) {
+                    pool.give_one(slot);
+                    break;
+                }
+                bytes += length as u64;
+                self.delivered = true;
+                self.pace.sent();
+            }
+            if let Err(error) = self.source.advance() {
+                return (bytes, Err(error));
+            }
+        }
+        // Known at once, not only when the next burst is asked for.
+        if !self.ended && self.passes == 0 && self.source.current().is_none() {
+            return (bytes, self.end_of_pass());
+        }
+        (bytes, Ok(()))
+    }
+}
+
+impl<Now: FnMut() -> Instant + Send> Receive for Replay<Now> {
+    fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        self.due = None;
+        let before = frame.len();
+        let (bytes, result) = self.fill(pool, frame);
+        let received = frame.len() - before;
+        self.counters.passed(received, bytes);
+        match result {
+            Ok(()) => Ok(received),
+            Err(error) => {
+                self.ended = true;
+                let corrupt = matches!(error.fault, Fault::Corrupt { .. });
+                self.counters.dropped(DropReason::Malformed, usize::from(corrupt));
+                Err(PortError::File { port: self.port.clone(), reason: error.fault.to_string() })
+            }
+        }
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        match self.due {
+            _ if self.ended => Wake::Never,
+            Some(due) => Wake::At(due),
+            None => Wake::Now,
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::Cursor;
+
+    use linerate_memory::{Arena, ArenaOptions};
+
+    use super::*;
+    use crate::pcap::pace::Rate;
+    use crate::pcap::reader::Reader;
+
+    thread_local! {
+        /// What the clock of this test shows.
+        static CLOCK: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+
+    fn clock() -> Instant {
+        CLOCK.get().expect("set at the start of the test")
+    }
+
+    fn arena() -> Arena {
+        ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }.create().unwrap()
+    }
+
+    /// A pcap file with frames at these nanoseconds, each filled with its number.
+    fn pcap(frames: &[(u64, usize)]) -> Vec<u8> {
+        let mut file = b"\x4d\x3c\xb2\xa1\x02\0\x04\0".to_vec();
+        file.extend([0_u32, 0, 65_535, 1].map(u32::to_le_bytes).concat());
+        for (index, &(ts, length)) in frames.iter().enumerate() {
+            let (seconds, rest) = (ts / 1_000_000_000, ts % 1_000_000_000);
+            let words = [seconds as u32, rest as u32, length as u32, length as u32];
+            file.extend(words.map(u32::to_le_bytes).concat());
+            file.resize(file.len() + length, index as u8);
+        }
+        file
+    }
+
+    /// Replays from memory or from a stream.
+    fn replay(file: &[u8], preload: bool, pace: Pace, passes: u64) -> Replay<fn() -> Instant> {
+        let mut reader = Reader::new(Cursor::new(file.to_vec()), "test").unwrap();
+        let source = if preload {
+            Source::preload(reader).unwrap()
+        } else {
+            reader.next().unwrap();
+            Source::Stream { path: "test".into(), reader }
+        };
+        Replay::new("pcap:test".into(), source, pace, passes, clock)
+    }
+
+    fn numbers(pool: &PoolCache, frame: &Frame) -> Vec<u8> {
+        pool.arena().packets(frame).map(|bytes| bytes[0]).collect()
+    }
+
+    #[test]
+    fn frames_come_whole_with_their_times_and_the_end_is_told_with_the_last() {
+        let file = pcap(&[(1_000, 60), (2_000, 61), (3_000, 1514)]);
+        for preload in [false, true] {
+            let mut pool = arena().cache(64);
+            let mut frame = Frame::new(2);
+            let mut port = replay(&file, preload, Pace::new(Rate::Max, 1.0), 1);
+            assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 2);
+            let slot = &frame.slots()[1];
+            assert_eq!(pool.arena().packet(slot), [1; 61]);
+            assert_eq!(pool.arena().meta(slot).timestamp, 2_000);
+            assert!(!port.ended() && matches!(port.wake(), Wake::Now));
+            assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 0, "the frame is full");
+            pool.give(&mut frame);
+            assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 1);
+            assert!(port.ended() && matches!(port.wake(), Wake::Never));
+            assert_eq!(port.counters().read().bytes, 60 + 61 + 1514);
+            pool.give(&mut frame);
+            assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 0);
+            assert_eq!(pool.arena().accounting().held, 0);
+        }
+    }
+
+    #[test]
+    fn recorded_gaps_are_waited_for_to_the_nanosecond() {
+        // A microsecond, then over a minute.
+        let file = pcap(&[(5_000_000_000, 60), (5_000_001_000, 60), (70_000_001_001, 60)]);
+        for preload in [false, true] {
+            let mut pool = arena().cache(64);
+            let mut frame = Frame::new(8);
+            let start = Instant::now();
+            let at = |ns| CLOCK.set(Some(start + Duration::from_nanos(ns)));
+            let mut port = replay(&file, preload, Pace::new(Rate::Recorded, 1.0), 1);
+            // The replay starts when the first packet is asked for, not when it is opened.
+            let mut steps = vec![(0, 1, 1_000), (999, 0, 1_000), (1_000, 1, 65_000_001_001)];
+            steps.extend([(65_000_001_000, 0, 65_000_001_001), (65_000_001_001, 1, 0)]);
+            for (now, expected, due) in steps {
+                at(now);
+                assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), expected, "at {now}");
+                match port.wake() {
+                    Wake::At(time) => assert_eq!(time, start + Duration::from_nanos(due)),
+                    Wake::Never => assert_eq!(due, 0),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(numbers(&pool, &frame), [0, 1, 2]);
+            pool.give(&mut frame);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept_over_passes_and_caught_up_with() {
+        let file = pcap(&[(0, 60), (0, 60)]);
+        let mut pool = arena().cache(64);
+        let mut frame = Frame::new(64);
+        let start = Instant::now();
+        let mut port = replay(&file, true, Pace::new(Rate::PerSecond(1_000), 1.0), u64::MAX);
+        for (micros, expected) in [(0, 1), (999, 0), (1_000, 1), (1_500, 0), (10_000, 9)] {
+            CLOCK.set(Some(start + Duration::from_micros(micros)));
+            assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), expected, "at {micros}");
+        }
+        assert_eq!(numbers(&pool, &frame), [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
+        assert!(!port.ended());
+        pool.give(&mut frame);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_every_pass() {
+        let arena = arena();
+        let mut pool = arena.cache(64);
+        let file = pcap(&[(0, 60), (0, arena.room() + 1), (0, 13), (0, arena.room()), (0, 14)]);
+        let mut port = replay(&file[..file.len() - 1], true, Pace::new(Rate::Max, 1.0), 3);
+        let mut frame = Frame::new(64);
+        assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 6);
+        assert_eq!(numbers(&pool, &frame), [0, 3, 0, 3, 0, 3]);
+        let counts = port.counters().read();
+        assert_eq!(counts.dropped_for(DropReason::TooLong), 3);
+        // The short one and the one the end of the file cuts off.
+        assert_eq!(counts.dropped_for(DropReason::Malformed), 6);
+        assert!(port.ended());
+        pool.give(&mut frame);
+    }
+
+    #[test]
+    fn a_file_with_nothing_to_deliver_ends_though_looped() {
+        for frames in [&[][..], &[(0, 13), (0, 4000)]] {
+            let mut pool = arena().cache(64);
+            let mut port = replay(&pcap(frames), true, Pace::new(Rate::Max, 1.0), u64::MAX);
+            assert_eq!(port.receive(&mut pool, &mut Frame::new(8)).unwrap(), 0);
+            assert!(port.ended());
+            assert_eq!(port.counters().read().dropped(), frames.len() as u64);
+        }
+    }
+
+    #[test]
+    fn without_buffers_packets_wait() {
+        let arena = arena();
+        let total = arena.count();
+        let mut pool = arena.cache(64);
+        let mut frame = Frame::new(2048);
+        let file = pcap(&vec![(0, 60); total + 5]);
+        let mut port = replay(&file, false, Pace::new(Rate::Max, 1.0), 1);
+        assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), total);
+        assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 0);
+        pool.give(&mut frame);
+        assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 5);
+        assert_eq!(port.counters().read().dropped(), 0);
+        pool.give(&mut frame);
+    }
+
+    #[test]
+    fn corruption_ends_the_replay_after_what_came_before() {
+        let mut file = pcap(&[(0, 60), (0, 60), (0, 60)]);
+        // The third record's captured length.
+        file[24 + 2 * 76 + 11] = 0xff;
+        let mut pool = arena().cache(64);
+        let mut frame = Frame::new(8);
+        let mut port = replay(&file, false, Pace::new(Rate::Max, 1.0), 1);
+        let error = port.receive(&mut pool, &mut frame).unwrap_err().to_string();
+        assert!(error.starts_with("pcap:test: corrupt at byte 176: "), "{error}");
+        assert_eq!(frame.len(), 2);
+        assert!(port.ended());
+        let counts = port.counters().read();
+        assert_eq!((counts.packets, counts.dropped_for(DropReason::Malformed)), (2, 1));
+        pool.give(&mut frame);
+    }
+}

@@ -1,0 +1,117 @@
+//! Where a replay takes its records from: the file as it is read, or a copy of it in memory.
+
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use super::reader::{Interface, Reader, Record};
+
+/// Files up to this size are held in memory when they are replayed more than once.
+const PRELOAD_LIMIT: u64 = 1 << 30;
+
+/// A record's frame, without a recorded frame check sequence.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recorded<'a> {
+    pub(super) ts_ns: u64,
+    pub(super) frame: &'a [u8],
+}
+
+impl<'a> Recorded<'a> {
+    fn new(record: Record<'a>, interfaces: &[Interface]) -> Self {
+        let Record { ts_ns, orig_len, data, interface } = record;
+        // A cut packet has lost its check sequence already.
+        let whole = data.len() == orig_len as usize;
+        let fcs = interfaces.get(interface as usize).map_or(0, |interface| interface.fcs_length);
+        let length = if whole { data.len().saturating_sub(fcs.into()) } else { data.len() };
+        Self { ts_ns, frame: &data[..length] }
+    }
+}
+
+/// A file's records, one after the other, as often as wanted.
+#[derive(Debug)]
+pub(super) enum Source {
+    Stream { path: PathBuf, reader: Reader },
+    Memory { records: Vec<(u64, usize)>, bytes: Vec<u8>, next: usize, cut: bool },
+}
+
+impl Source {
+    /// Opens a file that will be replayed once, or repeatedly.
+    pub(super) fn open(path: &Path, repeat: bool) -> Result<Self, Error> {
+        let mut reader = Reader::open(path)?;
+        let small = |data: std::fs::Metadata| data.is_file() && data.len() <= PRELOAD_LIMIT;
+        if repeat && std::fs::metadata(path).is_ok_and(small) {
+            return Self::preload(reader);
+        }
+        reader.next()?;
+        Ok(Self::Stream { path: path.to_owned(), reader })
+    }
+
+    pub(super) fn preload(mut reader: Reader) -> Result<Self, Error> {
+        let (mut records, mut bytes) = (Vec::new(), Vec::new());
+        while reader.next()?.is_some() {
+            if let Some(record) = reader.current() {
+                let Recorded { ts_ns, frame } = Recorded::new(record, reader.interfaces());
+                bytes.extend_from_slice(frame);
+                records.push((ts_ns, bytes.len()));
+            }
+        }
+        let cut = reader.tail().is_some();
+        Ok(Self::Memory { records, bytes, next: 0, cut })
+    }
+
+    /// The next record; `None` at the end of the file.
+    pub(super) fn current(&self) -> Option<Recorded<'_>> {
+        match self {
+            Self::Stream { reader, .. } => {
+                Some(Recorded::new(reader.current()?, reader.interfaces()))
+            }
+            Self::Memory { records, bytes, next, .. } => {
+                let &(ts_ns, end) = records.get(*next)?;
+                let start = next.checked_sub(1).map_or(0, |before| records[before].1);
+                Some(Recorded { ts_ns, frame: &bytes[start..end] })
+            }
+        }
+    }
+
+    /// Goes on to the record after.
+    pub(super) fn advance(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Stream { reader, .. } => reader.next().map(|_| ()),
+            Self::Memory { next, .. } => {
+                *next += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the file ends inside a record.
+    pub(super) fn is_cut(&self) -> bool {
+        match self {
+            Self::Stream { reader, .. } => reader.tail().is_some(),
+            Self::Memory { cut, .. } => *cut,
+        }
+    }
+
+    /// Goes back to the first record.
+    pub(super) fn rewind(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Stream { path, reader } => {
+                *reader = Reader::open(path)?;
+                reader.next().map(|_| ())
+            }
+            Self::Memory { next, .. } => {
+                *next = 0;
+                Ok(())
+            }
+        }
+    }
+
+    /// Where the records come from, for people.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Stream { reader, .. } => format!("{} read as it is replayed", reader.format()),
+            Self::Memory { records, bytes, .. } => {
+                format!("{} packets, {} bytes in memory", records.len(), bytes.len())
+            }
+        }
+    }
+}
