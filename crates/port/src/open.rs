@@ -2,7 +2,7 @@
 
 use crate::{
     error::{OpenError, UriError},
-    null,
+    null, pcap,
     port::{Context, Port},
     ring,
     suggest::closest,
@@ -35,6 +35,12 @@ pub const DRIVERS: &[Driver] = &[
         usage: "ring:NAME[?slots=1024&loop&seed=N]",
         summary: "joins two parts of one process, without a copy",
         open: ring::open,
+    },
+    Driver {
+        name: "pcap",
+        usage: "pcap:FILE[?rate=recorded|max|1Mpps&loop=N&snaplen=N]",
+        summary: "replays a capture file, or writes one",
+        open: pcap::open,
     },
     Driver {
         name: "xdp",

@@ -227,7 +227,10 @@ mod tests {
     }
 
     fn pool() -> PoolCache {
-        ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }.create().unwrap().cache(64)
+        ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }
+            .create()
+            .unwrap()
+            .cache(64)
     }
 
     fn open_port(uri: &str, pool: &PoolCache, direction: Direction) -> Result<Port, OpenError> {

@@ -146,12 +146,16 @@ mod tests {
     #[test]
     fn recorded_gaps_are_kept_scaled_and_chained() {
         let mut pace = Pace::new(Rate::Recorded, 1.0);
-        let times = [1_700_000_000_000_000_000, 1_700_000_000_000_001_000, 1_700_000_060_000_000_001];
+        let times =
+            [1_700_000_000_000_000_000, 1_700_000_000_000_001_000, 1_700_000_060_000_000_001];
         assert_eq!(times.map(|ts| pace.due(ts).unwrap()), [0, 1_000, 60_000_000_001]);
         // Out of order: not before its turn, not later either.
         assert_eq!(pace.due(times[0] - 5), Some(0));
         pace.again();
-        assert_eq!(times.map(|ts| pace.due(ts).unwrap() - 60_000_000_001), [0, 1_000, 60_000_000_001]);
+        assert_eq!(
+            times.map(|ts| pace.due(ts).unwrap() - 60_000_000_001),
+            [0, 1_000, 60_000_000_001]
+        );
         let mut pace = Pace::new(Rate::Recorded, 2.0);
         assert_eq!(times.map(|ts| pace.due(ts).unwrap()), [0, 500, 30_000_000_000]);
     }

@@ -211,7 +211,7 @@ mod tests {
             Source::preload(reader).unwrap()
         } else {
             reader.next().unwrap();
-            Source::Stream { path: "test".into(), reader }
+            Source::Stream { path: "test".into(), reader: Box::new(reader) }
         };
         Replay::new("pcap:test".into(), source, pace, passes, clock)
     }

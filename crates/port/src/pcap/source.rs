@@ -29,8 +29,18 @@ impl<'a> Recorded<'a> {
 /// A file's records, one after the other, as often as wanted.
 #[derive(Debug)]
 pub(super) enum Source {
-    Stream { path: PathBuf, reader: Reader },
-    Memory { records: Vec<(u64, usize)>, bytes: Vec<u8>, next: usize, cut: bool },
+    Stream {
+        path: PathBuf,
+        reader: Box<Reader>,
+    },
+    Memory {
+        /// Each record's time and where its bytes end; they begin where those of the one before end.
+        records: Vec<(u64, usize)>,
+        bytes: Vec<u8>,
+        next: usize,
+        /// The file ends inside a record.
+        cut: bool,
+    },
 }
 
 impl Source {
@@ -42,7 +52,7 @@ impl Source {
             return Self::preload(reader);
         }
         reader.next()?;
-        Ok(Self::Stream { path: path.to_owned(), reader })
+        Ok(Self::Stream { path: path.to_owned(), reader: Box::new(reader) })
     }
 
     pub(super) fn preload(mut reader: Reader) -> Result<Self, Error> {
@@ -95,7 +105,7 @@ impl Source {
     pub(super) fn rewind(&mut self) -> Result<(), Error> {
         match self {
             Self::Stream { path, reader } => {
-                *reader = Reader::open(path)?;
+                **reader = Reader::open(path)?;
                 reader.next().map(|_| ())
             }
             Self::Memory { next, .. } => {
