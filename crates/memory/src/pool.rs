@@ -213,6 +213,7 @@ impl PoolCache {
     /// length.
     #[inline]
     pub fn give_front(&mut self, frame: &mut Frame, count: usize) {
+        assert!(count <= frame.len(), "{count} packets of a frame of {}", frame.len());
         let mut done = 0;
         while done < count {
             let run = (count - done).min(self.free.stack.len() / 2);
@@ -230,18 +231,34 @@ impl PoolCache {
                 self.arena.track_given(to);
                 self.free.level += run;
             } else {
-                for index in done..done + run {
-                    let Slot { buffer, offset, length } = frame.slots()[index];
-                    // The original is forgotten below, with all the others.
-                    self.give_one(Slot { buffer, offset, length });
-                }
+                self.give_strange(frame, done, run);
             }
             done += run;
         }
-        // SAFETY: the slots have moved to the stack, and `count <= len` by the
-        // slicing above.
+        // SAFETY: the slots have moved to the stack, and `count <= len`.
         unsafe { frame.forget_front(count) };
         self.publish_level();
+    }
+
+    /// Gives back the `run` packets of `frame` behind the first `done`, which
+    /// have been given back, when some are shared or not ours.
+    #[cold]
+    #[inline(never)]
+    fn give_strange(&mut self, frame: &mut Frame, done: usize, run: usize) {
+        let slots = &frame.slots()[done..done + run];
+        if let Some(at) = slots.iter().position(|slot| !self.arena.owns(slot.buffer & !SHARED)) {
+            // Whoever catches the panic finds in the frame what was not given
+            // back, and nothing that was.
+            // SAFETY: the first `done` slots have moved to the stack.
+            unsafe { frame.forget_front(done) };
+            self.publish_level();
+            panic!("{:?} belongs to another arena", frame.slots()[at]);
+        }
+        for index in done..done + run {
+            let Slot { buffer, offset, length } = frame.slots()[index];
+            // The original is forgotten by the caller, with all the others.
+            self.give_one(Slot { buffer, offset, length });
+        }
     }
 
     /// Gives back one packet; a shared one only counts down until its last
@@ -269,10 +286,14 @@ impl PoolCache {
         self.arena.share(slot)
     }
 
-    /// Makes a packet writable: a shared one is copied to a buffer of its own
-    /// unless the other holders have gone. `false`, changing nothing, when no
-    /// buffer is free.
+    /// Makes a packet writable: a shared one is copied, with its metadata, to
+    /// a buffer of its own unless the other holders have gone. `false`,
+    /// changing nothing, when no buffer is free or the packet belongs to
+    /// another arena.
     pub fn unshare(&mut self, slot: &mut Slot) -> bool {
+        if !self.arena.owns(slot.buffer & !SHARED) {
+            return false;
+        }
         if !slot.is_shared() || self.arena.reclaim_share(slot) {
             return true;
         }

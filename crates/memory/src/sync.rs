@@ -7,7 +7,7 @@ pub(crate) use loom::{
     hint::spin_loop,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering, fence},
     },
     thread::yield_now,
 };
@@ -16,7 +16,7 @@ pub(crate) use std::{
     hint::spin_loop,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering, fence},
     },
     thread::yield_now,
 };

@@ -35,6 +35,9 @@ impl fmt::Display for PageKind {
 }
 
 const HUGE: usize = 2 << 20;
+/// Half of what a process can address: no arena can be larger, and sizes up to
+/// this one can be rounded and added without overflow.
+const SIZE_MAX: usize = 1 << 46;
 
 /// A mapped memfd, unmapped on drop.
 pub(crate) struct Mapping {
@@ -48,10 +51,13 @@ impl Mapping {
     /// Maps at least `size` bytes, all of them present, so that no later
     /// access can fault or fail.
     pub(crate) fn new(size: usize, huge: bool, node: Option<u32>) -> Result<Mapping, MemoryError> {
+        if size > SIZE_MAX {
+            check_available(size, SIZE_MAX as u64)?;
+        }
         if huge && let Ok(mapping) = Mapping::with(size, true, true, node) {
             return Ok(mapping);
         }
-        check_available(size)?;
+        check_available(size, u64::MAX)?;
         Mapping::with(size, false, huge, node)
     }
 
@@ -208,12 +214,12 @@ fn map_aligned(fd: &OwnedFd, len: usize) -> rustix::io::Result<NonNull<u8>> {
     }
 }
 
-/// Refuses what would drive the machine out of memory, before the kernel has
-/// to kill somebody.
-fn check_available(size: usize) -> Result<(), MemoryError> {
+/// Refuses what is above `limit` or would drive the machine out of memory,
+/// before the kernel has to kill somebody.
+fn check_available(size: usize, limit: u64) -> Result<(), MemoryError> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let Some(available) = available_bytes(&meminfo) else { return Ok(()) };
-    let limit = control_group_limit().map_or(available, |limit| limit.min(available));
+    let limits = [available_bytes(&meminfo), control_group_limit()];
+    let limit = limits.into_iter().flatten().fold(limit, u64::min);
     if size as u64 > limit {
         return Err(MemoryError::TooLarge { wanted: (size >> 20) as u64, available: limit >> 20 });
     }

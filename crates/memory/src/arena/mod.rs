@@ -6,6 +6,7 @@
 
 mod map;
 mod numbers;
+mod options;
 #[cfg(debug_assertions)]
 mod track;
 
@@ -17,10 +18,12 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-pub use self::map::PageKind;
 use self::{map::Mapping, numbers::Numbers};
+pub use self::{
+    map::PageKind,
+    options::{ArenaOptions, stride_for},
+};
 use crate::{
-    error::MemoryError,
     frame::Frame,
     meta::Meta,
     pool::PoolCache,
@@ -28,42 +31,6 @@ use crate::{
     slot::{SHARED, Slot},
     sync,
 };
-
-/// How an arena is to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArenaOptions {
-    /// Bytes of memory in all.
-    pub size: usize,
-    /// Bytes a buffer is to hold, headroom included. Rounded up to a stride
-    /// that spreads buffers over the cache's sets, see [`stride_for`].
-    pub buffer_size: usize,
-    /// Bytes kept free in front of a packet.
-    pub headroom: usize,
-    /// Whether to try for 2 MiB pages.
-    pub huge: bool,
-    /// NUMA node to take the memory from; the kernel's choice when `None`.
-    pub node: Option<u32>,
-}
-
-impl Default for ArenaOptions {
-    fn default() -> ArenaOptions {
-        ArenaOptions { size: 16 << 20, buffer_size: 2112, headroom: 128, huge: true, node: None }
-    }
-}
-
-/// Cache line size the layout is made for.
-const LINE: usize = 64;
-/// Smallest arena: a few buffers are always there.
-const SIZE_MIN: usize = 64 << 10;
-/// Largest buffer: offsets and lengths are 16 bits.
-const BUFFER_MAX: usize = 65_472;
-
-/// Distance between buffers that hold `buffer_size` bytes: an odd number of
-/// cache lines, so that the first lines of the packets, which every element
-/// touches, fall into all sets of the cache and not just a few of them.
-pub const fn stride_for(buffer_size: usize) -> usize {
-    (buffer_size.div_ceil(LINE) | 1) * LINE
-}
 
 /// One region of packet memory. Clones name the same region.
 #[derive(Clone)]
@@ -110,71 +77,6 @@ pub struct Accounting {
     pub free: usize,
     /// Held by slots: in frames, rings, the kernel, or leaked.
     pub held: usize,
-}
-
-impl ArenaOptions {
-    /// Makes the arena.
-    ///
-    /// # Errors
-    ///
-    /// When an option is out of range or the machine has not the memory.
-    pub fn create(&self) -> Result<Arena, MemoryError> {
-        let stride = stride_for(self.buffer_size);
-        let bad = |option, value: usize, reason: String| {
-            Err(MemoryError::Option { option, value: value as u64, reason })
-        };
-        if self.buffer_size < LINE || stride > BUFFER_MAX {
-            return bad("buffer_size", self.buffer_size, format!("choose {LINE} to {BUFFER_MAX}"));
-        }
-        if self.headroom >= self.buffer_size {
-            let reason = format!("must leave room in a buffer of {} bytes", self.buffer_size);
-            return bad("headroom", self.headroom, reason);
-        }
-        if self.size < SIZE_MIN {
-            return bad("size", self.size, format!("choose at least {} KiB", SIZE_MIN >> 10));
-        }
-        let mapping = Mapping::new(self.size, self.huge, self.node)?;
-
-        // [ metadata | share counts | to the next page | buffers ]: an upper
-        // estimate of the count first, then what really fits.
-        let per_buffer = stride + size_of::<Meta>() + size_of::<AtomicU32>();
-        let mut count = (mapping.len() / per_buffer).min(1 << 28);
-        let layout = |count: usize| {
-            let shares = count * size_of::<Meta>();
-            let buffers = (shares + count * size_of::<AtomicU32>()).next_multiple_of(4096);
-            (shares, buffers)
-        };
-        while layout(count).1 + count * stride > mapping.len() {
-            count -= 1;
-        }
-        let (shares, buffers) = layout(count);
-        let numbers = Numbers::reserve(count as u32)?;
-        let at = |offset: usize| {
-            // SAFETY: all three offsets lie inside the mapping.
-            unsafe { mapping.start().add(offset) }
-        };
-        let (tag, mask) = (numbers.tag(), numbers.mask());
-        let free = Mpmc::new(count);
-        let all: Vec<u32> = (0..count as u32).rev().map(|index| tag | index).collect();
-        free.push_slice(&all);
-        let inner = Inner {
-            meta: at(0).cast(),
-            shares: at(shares).cast(),
-            buffers: at(buffers),
-            tag,
-            mask,
-            stride: stride as u32,
-            headroom: self.headroom as u16,
-            count: count as u32,
-            free: sync::Arc::new(free),
-            caches: Mutex::default(),
-            numbers,
-            #[cfg(debug_assertions)]
-            tracker: track::Tracker::new(count),
-            mapping,
-        };
-        Ok(Arena { inner: Arc::new(inner) })
-    }
 }
 
 impl Arena {
@@ -242,13 +144,23 @@ impl Arena {
         Accounting { total, free, held: total - free }
     }
 
-    /// The bytes of a packet.
+    /// The bytes of a packet, borrowed from the arena and from the slot: while
+    /// they are looked at, the slot can neither be written through nor given
+    /// back. A multiplication and two tests.
+    ///
+    /// ```compile_fail,E0502
+    /// # fn f(arena: &linerate_memory::Arena, slot: &mut linerate_memory::Slot) {
+    /// let before = arena.packet(slot);
+    /// arena.packet_mut(slot).unwrap()[0] = 1;
+    /// assert_eq!(before[0], 0);
+    /// # }
+    /// ```
     ///
     /// # Panics
     ///
     /// When the packet belongs to another arena.
     #[inline]
-    pub fn packet(&self, slot: &Slot) -> &[u8] {
+    pub fn packet<'a>(&'a self, slot: &'a Slot) -> &'a [u8] {
         let index = self.index(slot);
         // SAFETY: the slot's bytes lie inside its buffer (its invariant) and
         // that inside the mapping. Nobody writes them while `slot` is
@@ -323,13 +235,23 @@ impl Arena {
         true
     }
 
-    /// What is known about a packet.
+    /// What is known about a packet, borrowed as by [`Arena::packet`]. Touches
+    /// the buffer's line of metadata, not the packet.
+    ///
+    /// ```compile_fail,E0505
+    /// # use linerate_memory::{Arena, PoolCache, Slot};
+    /// # fn f(arena: &Arena, pool: &mut PoolCache, slot: Slot) {
+    /// let meta = arena.meta(&slot);
+    /// pool.give_one(slot);
+    /// assert_eq!(meta.paint, 0);
+    /// # }
+    /// ```
     ///
     /// # Panics
     ///
     /// When the packet belongs to another arena.
     #[inline]
-    pub fn meta(&self, slot: &Slot) -> &Meta {
+    pub fn meta<'a>(&'a self, slot: &'a Slot) -> &'a Meta {
         let index = self.index(slot);
         // SAFETY: the index is inside the array; writers need `&mut` of the
         // only slot.

@@ -7,10 +7,11 @@ use loom::cell::UnsafeCell;
 use std::cell::UnsafeCell;
 use std::{mem::MaybeUninit, ptr};
 
-/// A power of two of cells, addressed by free-running positions.
+/// A power of two of cells, addressed by free-running positions, of which
+/// the lower bits count.
 pub(crate) struct Cells<T> {
     cells: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    mask: u32,
+    mask: usize,
 }
 
 // SAFETY: the cells are plain storage; the ring around them hands out ranges
@@ -19,14 +20,14 @@ pub(crate) struct Cells<T> {
 unsafe impl<T: Send> Sync for Cells<T> {}
 
 impl<T> Cells<T> {
-    pub(crate) fn new(capacity: u32) -> Cells<T> {
+    pub(crate) fn new(capacity: usize) -> Cells<T> {
         debug_assert!(capacity.is_power_of_two());
         let cells = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
         Cells { cells, mask: capacity - 1 }
     }
 
     #[inline]
-    pub(crate) fn capacity(&self) -> u32 {
+    pub(crate) fn capacity(&self) -> usize {
         self.mask + 1
     }
 
@@ -38,7 +39,7 @@ impl<T> Cells<T> {
     /// at most the capacity; `from` is valid for `count` reads and gives its
     /// elements away.
     #[inline]
-    pub(crate) unsafe fn write(&self, position: u32, from: *const T, count: u32) {
+    pub(crate) unsafe fn write(&self, position: usize, from: *const T, count: usize) {
         // SAFETY: `spans` stays inside the cells; ownership by the contract.
         self.spans(position, count, |cells, done, length| unsafe {
             copy_in(cells, from.add(done), length);
@@ -52,7 +53,7 @@ impl<T> Cells<T> {
     /// The caller alone owns those positions, which hold elements; `count` is
     /// at most the capacity; `to` is valid for `count` writes.
     #[inline]
-    pub(crate) unsafe fn read(&self, position: u32, to: *mut T, count: u32) {
+    pub(crate) unsafe fn read(&self, position: usize, to: *mut T, count: usize) {
         // SAFETY: as in `write`.
         self.spans(position, count, |cells, done, length| unsafe {
             copy_out(cells, to.add(done), length);
@@ -64,12 +65,11 @@ impl<T> Cells<T> {
     #[inline(always)]
     fn spans(
         &self,
-        position: u32,
-        count: u32,
+        position: usize,
+        count: usize,
         copy: impl Fn(&[UnsafeCell<MaybeUninit<T>>], usize, usize),
     ) {
-        let start = (position & self.mask) as usize;
-        let count = count as usize;
+        let start = position & self.mask;
         let first = count.min(self.cells.len() - start);
         // `first` and `count - first` are at most the length by construction,
         // which the compiler cannot see.

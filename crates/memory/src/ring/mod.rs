@@ -7,12 +7,14 @@
 mod cells;
 mod mpmc;
 mod spsc;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use mpmc::Mpmc;
 pub use spsc::{Consumer, Producer, spsc};
 
-/// Most elements a ring can hold: positions are 32 bits and must be able to
-/// tell a full ring from an empty one.
+/// Most elements a ring can hold: [`spsc`]'s positions are 32 bits and must be
+/// able to tell a full ring from an empty one.
 pub const RING_LIMIT: usize = 1 << 30;
 
 /// Capacity for a ring that is to hold `wanted` elements.
@@ -20,7 +22,23 @@ pub const RING_LIMIT: usize = 1 << 30;
 /// # Panics
 ///
 /// When `wanted` is zero or above [`RING_LIMIT`].
-fn capacity_for(wanted: usize) -> u32 {
+fn capacity_for(wanted: usize) -> usize {
     assert!((1..=RING_LIMIT).contains(&wanted), "ring of {wanted} elements not in 1..=2^30");
-    wanted.next_power_of_two() as u32
+    wanted.next_power_of_two()
+}
+
+/// Rings shortly before their positions wrap, for the models.
+#[cfg(loom)]
+pub mod wrapping {
+    use super::{Consumer, Mpmc, Producer};
+
+    /// As [`spsc`](super::spsc()), with `before` positions left.
+    pub fn spsc<T: Send>(capacity: usize, before: u32) -> (Producer<T>, Consumer<T>) {
+        super::spsc::starting_at(capacity, before.wrapping_neg())
+    }
+
+    /// As [`Mpmc::new`], with `before` positions left.
+    pub fn mpmc<T: Send>(capacity: usize, before: u64) -> Mpmc<T> {
+        Mpmc::starting_at(capacity, before.wrapping_neg())
+    }
 }

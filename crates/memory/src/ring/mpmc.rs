@@ -21,7 +21,7 @@ use super::{capacity_for, cells::Cells};
 use crate::{
     frame::Frame,
     slot::Slot,
-    sync::{AtomicU32, Ordering, spin_loop, yield_now},
+    sync::{AtomicU64, Ordering, spin_loop, yield_now},
 };
 
 /// Times to look again before yielding to a thread that has claimed and not
@@ -31,14 +31,16 @@ const SPINS: u32 = 256;
 #[cfg(loom)]
 const SPINS: u32 = 0;
 
-/// The two positions of one side.
+/// The two positions of one side. They run freely; 64 bits, so that a thread
+/// that sleeps between reading `claim` and moving it cannot wake to find the
+/// same value again after a lap.
 struct Side {
     /// End of what has been claimed. Moved by compare-and-swap.
-    claim: AtomicU32,
+    claim: AtomicU64,
     /// End of what is done. Stored with `Release` by the owner of the range
     /// that starts here; loaded with `Acquire` by the other side, whose cells
     /// those become.
-    done: AtomicU32,
+    done: AtomicU64,
 }
 
 /// A bounded queue that any number of threads may push to and pop from.
@@ -55,13 +57,19 @@ impl<T: Send> Mpmc<T> {
     ///
     /// When `capacity` is zero or above [`RING_LIMIT`](super::RING_LIMIT).
     pub fn new(capacity: usize) -> Mpmc<T> {
-        let side = || CachePadded::new(Side { claim: AtomicU32::new(0), done: AtomicU32::new(0) });
+        Mpmc::starting_at(capacity, 0)
+    }
+
+    /// A ring whose first position is `start`, to test where positions wrap.
+    pub(crate) fn starting_at(capacity: usize, start: u64) -> Mpmc<T> {
+        let position = || AtomicU64::new(start);
+        let side = || CachePadded::new(Side { claim: position(), done: position() });
         Mpmc { producers: side(), consumers: side(), cells: Cells::new(capacity_for(capacity)) }
     }
 
     /// Elements the ring can hold.
     pub fn capacity(&self) -> usize {
-        self.cells.capacity() as usize
+        self.cells.capacity()
     }
 
     /// Elements in the ring: exact when nobody else uses it, else a moment's
@@ -135,14 +143,15 @@ impl<T: Send> Mpmc<T> {
     #[inline]
     unsafe fn push_raw(&self, from: *const T, count: usize) -> usize {
         let capacity = self.cells.capacity();
-        let Some((start, count)) = claim(&self.producers, &self.consumers, capacity, count) else {
+        let (start, count) = claim(&self.producers, &self.consumers, capacity, count);
+        if count == 0 {
             return 0;
-        };
+        }
         // SAFETY: the claim made `start..start + count` ours, and the
         // consumers' `done` (Acquire in `claim`) has passed what they held.
-        unsafe { self.cells.write(start, from, count) };
+        unsafe { self.cells.write(start as usize, from, count) };
         publish(&self.producers, start, count);
-        count as usize
+        count
     }
 
     /// # Safety
@@ -151,14 +160,15 @@ impl<T: Send> Mpmc<T> {
     /// initialised there.
     #[inline]
     unsafe fn pop_raw(&self, to: *mut T, count: usize) -> usize {
-        let Some((start, count)) = claim(&self.consumers, &self.producers, 0, count) else {
+        let (start, count) = claim(&self.consumers, &self.producers, 0, count);
+        if count == 0 {
             return 0;
-        };
+        }
         // SAFETY: the claim made `start..start + count` ours, and the
         // producers' `done` (Acquire in `claim`) has published them.
-        unsafe { self.cells.read(start, to, count) };
+        unsafe { self.cells.read(start as usize, to, count) };
         publish(&self.consumers, start, count);
-        count as usize
+        count
     }
 }
 
@@ -195,26 +205,26 @@ impl Mpmc<Slot> {
 
 /// Reserves up to `count` positions of `side`, which may run `ahead` positions
 /// ahead of `other`'s `done`: the capacity for producers, 0 for consumers.
+/// Returns the first and how many, which may be none.
 #[inline(always)]
-fn claim(side: &Side, other: &Side, ahead: u32, count: usize) -> Option<(u32, u32)> {
-    let count = count.min(super::RING_LIMIT) as u32;
+fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) {
     // Acquire here and AcqRel below: the load of `other.done` must not be
     // older than the one that justified this position, or the difference
     // would wrap.
     let mut start = side.claim.load(Ordering::Acquire);
     loop {
-        let limit = other.done.load(Ordering::Acquire).wrapping_add(ahead);
-        let count = count.min(limit.wrapping_sub(start));
+        let limit = other.done.load(Ordering::Acquire).wrapping_add(ahead as u64);
+        let count = count.min(limit.wrapping_sub(start) as usize);
         if count == 0 {
-            return None;
+            return (start, 0);
         }
         match side.claim.compare_exchange_weak(
             start,
-            start.wrapping_add(count),
+            start.wrapping_add(count as u64),
             Ordering::AcqRel,
             Ordering::Acquire,
         ) {
-            Ok(_) => return Some((start, count)),
+            Ok(_) => return (start, count),
             Err(now) => start = now,
         }
     }
@@ -223,9 +233,9 @@ fn claim(side: &Side, other: &Side, ahead: u32, count: usize) -> Option<(u32, u3
 /// Makes a claimed range, now done, visible to the other side, after all
 /// earlier ranges.
 #[inline(always)]
-fn publish(side: &Side, start: u32, count: u32) {
+fn publish(side: &Side, start: u64, count: usize) {
     let mut spins = 0;
-    // Acquire: chains the earlier ranges' writes to our Release below.
+    // Acquire: chains the earlier ranges' accesses to our Release below.
     while side.done.load(Ordering::Acquire) != start {
         if spins != SPINS {
             spins += 1;
@@ -234,7 +244,7 @@ fn publish(side: &Side, start: u32, count: u32) {
             yield_now();
         }
     }
-    side.done.store(start.wrapping_add(count), Ordering::Release);
+    side.done.store(start.wrapping_add(count as u64), Ordering::Release);
 }
 
 impl<T> Drop for Mpmc<T> {
@@ -249,7 +259,7 @@ impl<T> Drop for Mpmc<T> {
             // SAFETY: `&mut self` means nobody holds a claim, so `head..tail`
             // hold elements; each is read once and dropped once.
             unsafe {
-                self.cells.read(head, element.as_mut_ptr(), 1);
+                self.cells.read(head as usize, element.as_mut_ptr(), 1);
                 element.assume_init_drop();
             }
             head = head.wrapping_add(1);

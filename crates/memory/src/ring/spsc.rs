@@ -2,8 +2,8 @@
 //!
 //! Lamport's ring with each side keeping a copy of the other's position, so
 //! that the shared cache line is read only when the copy says full or empty
-//! (Giacomoni et al., "FastForward", PPoPP 2008; the cached index as in
-//! Morrison's and rigtorp's queues).
+//! (Lee, Bu and Chandranmenon, "A Lock-Free, Cache-Efficient Multi-Core
+//! Synchronization Mechanism for Line-Rate Network Traffic Monitoring", 2010).
 
 use std::{fmt, mem::MaybeUninit, ptr};
 
@@ -13,7 +13,7 @@ use super::{capacity_for, cells::Cells};
 use crate::{
     frame::Frame,
     slot::Slot,
-    sync::{Arc, AtomicU32, Ordering},
+    sync::{Arc, AtomicU32, Ordering, fence},
 };
 
 /// What both ends share. Positions run freely and wrap at 2^32.
@@ -40,7 +40,7 @@ impl<T> Drop for Shared<T> {
             // SAFETY: both ends are gone, so `head..tail` are ours alone and
             // hold elements; each is read once and dropped once.
             unsafe {
-                self.cells.read(head, element.as_mut_ptr(), 1);
+                self.cells.read(head as usize, element.as_mut_ptr(), 1);
                 element.assume_init_drop();
             }
             head = head.wrapping_add(1);
@@ -60,15 +60,28 @@ impl<T> Drop for Shared<T> {
 ///
 /// When `capacity` is zero or above [`RING_LIMIT`](super::RING_LIMIT).
 pub fn spsc<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    starting_at(capacity, 0)
+}
+
+/// A ring whose first position is `start`, to test where positions wrap.
+pub(crate) fn starting_at<T: Send>(capacity: usize, start: u32) -> (Producer<T>, Consumer<T>) {
     let shared = Arc::new(Shared {
-        tail: CachePadded::new(AtomicU32::new(0)),
-        head: CachePadded::new(AtomicU32::new(0)),
+        tail: CachePadded::new(AtomicU32::new(start)),
+        head: CachePadded::new(AtomicU32::new(start)),
         cells: Cells::new(capacity_for(capacity)),
     });
     (
-        Producer { shared: Arc::clone(&shared), tail: 0, head: 0 },
-        Consumer { shared, head: 0, tail: 0 },
+        Producer { shared: Arc::clone(&shared), tail: start, head: start },
+        Consumer { shared, head: start, tail: start },
     )
+}
+
+fn abandoned<T>(shared: &Arc<Shared<T>>) -> bool {
+    let alone = Arc::strong_count(shared) == 1;
+    // Pairs with the Release of the other end's drop, so that its last store
+    // to its position is seen after this.
+    fence(Ordering::Acquire);
+    alone
 }
 
 /// The writing end.
@@ -93,7 +106,7 @@ impl<T: Send> Producer<T> {
     /// Elements the ring can hold.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.shared.cells.capacity() as usize
+        self.shared.cells.capacity()
     }
 
     /// Elements in the ring, as far as the consumer has told.
@@ -111,7 +124,7 @@ impl<T: Send> Producer<T> {
     /// Whether the other end is gone.
     #[inline]
     pub fn is_abandoned(&self) -> bool {
-        Arc::strong_count(&self.shared) == 1
+        abandoned(&self.shared)
     }
 
     /// Adds one element; a full ring gives it back.
@@ -145,19 +158,18 @@ impl<T: Send> Producer<T> {
     #[inline]
     unsafe fn push_raw(&mut self, from: *const T, count: usize) -> usize {
         let capacity = self.shared.cells.capacity();
-        let count = count.min(capacity as usize) as u32;
-        let mut free = capacity - self.tail.wrapping_sub(self.head);
+        let mut free = capacity - self.tail.wrapping_sub(self.head) as usize;
         if free < count {
             self.head = self.shared.head.load(Ordering::Acquire);
-            free = capacity - self.tail.wrapping_sub(self.head);
+            free = capacity - self.tail.wrapping_sub(self.head) as usize;
         }
         let count = count.min(free);
         // SAFETY: the positions `tail..tail + count` are behind the consumer
         // by the check above, and only we write.
-        unsafe { self.shared.cells.write(self.tail, from, count) };
-        self.tail = self.tail.wrapping_add(count);
+        unsafe { self.shared.cells.write(self.tail as usize, from, count) };
+        self.tail = self.tail.wrapping_add(count as u32);
         self.shared.tail.store(self.tail, Ordering::Release);
-        count as usize
+        count
     }
 }
 
@@ -180,7 +192,7 @@ impl<T: Send> Consumer<T> {
     /// Elements the ring can hold.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.shared.cells.capacity() as usize
+        self.shared.cells.capacity()
     }
 
     /// Elements ready to be taken.
@@ -195,10 +207,12 @@ impl<T: Send> Consumer<T> {
         self.len() == 0
     }
 
-    /// Whether the other end is gone. Elements may still be in the ring.
+    /// Whether the other end is gone. Elements may still be in the ring; once
+    /// this was true, [`Consumer::is_empty`] and [`Consumer::pop`] know of all
+    /// of them.
     #[inline]
     pub fn is_abandoned(&self) -> bool {
-        Arc::strong_count(&self.shared) == 1
+        abandoned(&self.shared)
     }
 
     /// Takes the oldest element.
@@ -233,19 +247,18 @@ impl<T: Send> Consumer<T> {
     /// initialised there.
     #[inline]
     unsafe fn pop_raw(&mut self, to: *mut T, count: usize) -> usize {
-        let count = count.min(self.shared.cells.capacity() as usize) as u32;
-        let mut ready = self.tail.wrapping_sub(self.head);
+        let mut ready = self.tail.wrapping_sub(self.head) as usize;
         if ready < count {
             self.tail = self.shared.tail.load(Ordering::Acquire);
-            ready = self.tail.wrapping_sub(self.head);
+            ready = self.tail.wrapping_sub(self.head) as usize;
         }
         let count = count.min(ready);
         // SAFETY: the positions `head..head + count` were published by the
         // producer (Acquire above, now or earlier), and only we read.
-        unsafe { self.shared.cells.read(self.head, to, count) };
-        self.head = self.head.wrapping_add(count);
+        unsafe { self.shared.cells.read(self.head as usize, to, count) };
+        self.head = self.head.wrapping_add(count as u32);
         self.shared.head.store(self.head, Ordering::Release);
-        count as usize
+        count
     }
 }
 

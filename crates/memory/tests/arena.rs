@@ -1,0 +1,261 @@
+//! Arenas of all sizes and kinds of pages, what they say they got, and that
+//! nothing of them is left behind.
+#![cfg(not(loom))]
+#![allow(missing_docs, reason = "a test program")]
+
+use std::{fs, os::fd::AsRawFd};
+
+use linerate_memory::{ArenaOptions, Frame, MemoryError, PageKind};
+use proptest::prelude::*;
+use rustix::{fs::SealFlags, io::Errno};
+
+fn small(size: usize) -> ArenaOptions {
+    ArenaOptions { size, huge: false, ..ArenaOptions::default() }
+}
+
+/// Which option is refused, and the text.
+fn refused(options: &ArenaOptions) -> (&'static str, String) {
+    match options.create() {
+        Err(error @ MemoryError::Option { option, .. }) => (option, error.to_string()),
+        other => panic!("{options:?} gave {other:?}"),
+    }
+}
+
+#[test]
+fn small_arenas_work() {
+    for size in [64 << 10, 4 << 20] {
+        let arena = small(size).create().unwrap();
+        assert_eq!((arena.size(), arena.pages()), (size, PageKind::Small));
+        // Metadata and share counts cost 68 bytes for each buffer of 2,112.
+        assert!(arena.count() * (arena.buffer_size() + 68) > size - 8192, "{}", arena.count());
+        let mut pool = arena.cache(256);
+        let mut frame = Frame::new(2048);
+        assert_eq!(pool.take(&mut frame, usize::MAX, 1500), arena.count());
+        for (n, bytes) in arena.packets_mut(&mut frame).enumerate() {
+            bytes.fill(n as u8);
+        }
+        for (n, bytes) in arena.packets(&frame).enumerate() {
+            assert!(bytes.iter().all(|byte| *byte == n as u8));
+        }
+        pool.give(&mut frame);
+        assert_eq!(arena.accounting().held, 0);
+    }
+}
+
+#[test]
+fn the_region_covers_all_buffers() {
+    let arena = small(64 << 10).create().unwrap();
+    let (start, length) = arena.region();
+    assert_eq!((start.as_ptr() as usize % 4096, length % 4096), (0, 0));
+    let mut pool = arena.cache(4);
+    let mut frame = Frame::new(64);
+    pool.take(&mut frame, 64, 10);
+    for slot in frame.slots() {
+        let position = arena.position(slot);
+        assert!(position - arena.headroom() + arena.buffer_size() <= length);
+        assert_eq!(arena.packet(slot).as_ptr() as usize, start.as_ptr() as usize + position);
+        let (buffer, offset) = arena.locate(position).unwrap();
+        assert_eq!(offset as usize, slot.headroom());
+        assert_eq!(arena.locate(position - offset as usize), Some((buffer, 0)));
+    }
+    assert_eq!(arena.locate(arena.count() * arena.buffer_size()), None);
+    assert_eq!(arena.locate(usize::MAX), None);
+    pool.give(&mut frame);
+}
+
+#[test]
+fn options_out_of_range_are_refused_with_the_option() {
+    let good = small(1 << 20);
+    for (options, option) in [
+        (ArenaOptions { size: 0, ..good.clone() }, "size"),
+        (ArenaOptions { size: (64 << 10) - 1, ..good.clone() }, "size"),
+        // No room for one buffer, though the size is in range.
+        (ArenaOptions { size: 64 << 10, buffer_size: 65_000, ..good.clone() }, "size"),
+        (ArenaOptions { buffer_size: 63, ..good.clone() }, "buffer_size"),
+        (ArenaOptions { buffer_size: 65_473, ..good.clone() }, "buffer_size"),
+        // The stride of this one would overflow.
+        (ArenaOptions { buffer_size: usize::MAX, headroom: 60_000, ..good.clone() }, "buffer_size"),
+        (ArenaOptions { headroom: 2112, ..good.clone() }, "headroom"),
+        (ArenaOptions { headroom: usize::MAX, ..good.clone() }, "headroom"),
+    ] {
+        assert_eq!(refused(&options).0, option);
+    }
+    let least = ArenaOptions { size: 64 << 10, buffer_size: 65_000, ..good };
+    let (_, text) = refused(&least);
+    assert!(text.contains("choose at least 68 KiB"), "{text}");
+    assert_eq!(ArenaOptions { size: 68 << 10, ..least }.create().unwrap().count(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever the options: an arena that keeps its promises, or an error.
+    #[test]
+    fn any_options_give_an_arena_or_an_error(
+        size in prop_oneof![0..(1usize << 20), (1usize << 47)..usize::MAX],
+        buffer_size in prop_oneof![60..70_000usize, any::<usize>()],
+        headroom in prop_oneof![0..300usize, any::<usize>()],
+    ) {
+        let options = ArenaOptions { size, buffer_size, headroom, huge: false, node: None };
+        match options.create() {
+            Ok(arena) => {
+                prop_assert!(arena.count() >= 1 && arena.size() >= size);
+                prop_assert!(arena.buffer_size() >= buffer_size);
+                prop_assert_eq!(arena.room() + arena.headroom(), arena.buffer_size());
+                prop_assert_eq!(arena.buffer_size() / 64 % 2, 1);
+                let mut pool = arena.cache(1);
+                let mut slot = pool.take_one(arena.room()).unwrap();
+                arena.packet_mut(&mut slot).unwrap().fill(1);
+                pool.give_one(slot);
+            }
+            Err(MemoryError::TooLarge { .. }) => prop_assert!(size >= 1 << 47),
+            Err(MemoryError::Option { .. }) => {}
+            Err(other) => prop_assert!(false, "{}", other),
+        }
+    }
+}
+
+#[test]
+fn more_than_the_machine_has_is_refused_with_both_figures() {
+    for (size, huge) in [(1 << 45, false), (1 << 45, true), (usize::MAX, true)] {
+        let error = ArenaOptions { huge, ..small(size) }.create().unwrap_err();
+        let MemoryError::TooLarge { wanted, available } = error else { panic!("{error}") };
+        assert_eq!(wanted, size as u64 >> 20);
+        assert!(available > 0 && available < wanted);
+    }
+}
+
+#[test]
+fn the_first_node_can_be_asked_for_and_a_missing_one_is_named() {
+    let arena = ArenaOptions { node: Some(0), ..small(1 << 20) }.create().unwrap();
+    assert_eq!(arena.size(), 1 << 20);
+    for node in [63, 64, u32::MAX] {
+        let (option, text) = refused(&ArenaOptions { node: Some(node), ..small(1 << 20) });
+        assert!(option == "node" && text.contains("lscpu"), "{text}");
+    }
+}
+
+#[test]
+fn the_memory_cannot_be_resized_by_whoever_gets_it() {
+    let arena = small(1 << 20).create().unwrap();
+    let seals = rustix::fs::fcntl_get_seals(arena.fd()).unwrap();
+    assert!(seals.contains(SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL));
+    for size in [0, 4096, 2 << 20] {
+        assert_eq!(rustix::fs::ftruncate(arena.fd(), size), Err(Errno::PERM));
+    }
+    assert_eq!(rustix::fs::fcntl_add_seals(arena.fd(), SealFlags::WRITE), Err(Errno::PERM));
+}
+
+/// Runs where the test process is alone: mappings and file descriptors of
+/// other tests would be counted too, so they are told apart by inode.
+#[test]
+fn nothing_is_left_of_a_dropped_arena() {
+    let arena = small(1 << 20).create().unwrap();
+    let inode = rustix::fs::fstat(arena.fd()).unwrap().st_ino;
+    let number = arena.fd().as_raw_fd();
+    let device = format!(" {inode} ");
+    let mapped = || {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().filter(|l| l.contains("/memfd:linerate-arena") && l.contains(&device)).count()
+    };
+    let open = || {
+        // The number may be another test's file by now: compare inodes.
+        let path = format!("/proc/self/fd/{number}");
+        rustix::fs::stat(path).is_ok_and(|stat| stat.st_ino == inode)
+    };
+    assert_eq!((mapped(), open()), (1, true));
+    let pool = arena.cache(8);
+    drop(arena);
+    assert_eq!((mapped(), open()), (1, true), "a cache keeps its arena");
+    drop(pool);
+    assert_eq!((mapped(), open()), (0, false));
+}
+
+#[test]
+fn buffer_numbers_in_use_outlive_the_arena() {
+    let make = || ArenaOptions { buffer_size: 320, ..small(96 << 10) }.create().unwrap();
+    let first = make();
+    let mut pool = first.cache(4);
+    let slot = pool.take_one(1).unwrap();
+    drop((pool, first));
+    // A hundred arenas of that size later, the slot is still nobody's.
+    for _ in 0..100 {
+        let later = make();
+        let mut slot = Some(&slot);
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            later.position(slot.take().unwrap())
+        }));
+        assert!(found.is_err(), "the slot names a buffer of another arena");
+    }
+    let _ = slot.into_raw();
+}
+
+#[test]
+fn huge_pages_or_what_could_be_had() {
+    let arena = ArenaOptions { size: 4 << 20, ..ArenaOptions::default() }.create().unwrap();
+    assert_eq!(arena.size(), 4 << 20);
+    let said = arena.pages();
+    assert_eq!(said == PageKind::Huge, page_size(&arena) == 2048, "{said}");
+    let small = small(4 << 20).create().unwrap();
+    assert_eq!((small.pages(), page_size(&small)), (PageKind::Small, 4));
+}
+
+/// Page size of the arena's mapping in KiB, from the kernel.
+fn page_size(arena: &linerate_memory::Arena) -> usize {
+    let inode = rustix::fs::fstat(arena.fd()).unwrap().st_ino;
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let of_ours = format!(" {inode} ");
+    let mut lines = smaps
+        .lines()
+        .skip_while(|line| !(line.contains("linerate-arena") && line.contains(&of_ours)));
+    let line = lines.find_map(|line| line.strip_prefix("KernelPageSize:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse().unwrap()
+}
+
+/// Sets a file of the kernel's and puts its old value back on drop.
+struct Setting {
+    path: &'static str,
+    old: String,
+}
+
+impl Setting {
+    fn set(path: &'static str, value: &str) -> Setting {
+        let old = fs::read_to_string(path).unwrap();
+        fs::write(path, value).unwrap();
+        Setting { path, old }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(self.path, self.old.trim());
+    }
+}
+
+/// One test, since both halves change the same setting.
+#[test]
+#[ignore = "needs root"]
+fn reserved_huge_pages_are_used_and_given_back() {
+    const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
+    let before: usize = fs::read_to_string(RESERVED).unwrap().trim().parse().unwrap();
+    let _setting = Setting::set(RESERVED, &(before + 8).to_string());
+    let free = || -> usize {
+        let text = fs::read_to_string("/proc/meminfo").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("HugePages_Free:")).unwrap();
+        line.trim().parse().unwrap()
+    };
+    let at_first = free();
+    assert!(at_first >= 8, "the kernel could not reserve huge pages");
+    let options = ArenaOptions { size: 5 << 20, ..ArenaOptions::default() };
+    let arena = options.create().unwrap();
+    assert_eq!((arena.pages(), arena.size()), (PageKind::Huge, 6 << 20));
+    assert_eq!(page_size(&arena), 2048);
+    drop(arena);
+    assert_eq!(free(), at_first);
+
+    // Too few of them: the next best pages, and all of the memory.
+    let options = ArenaOptions { size: (at_first + 1) << 21, ..options };
+    let arena = options.create().unwrap();
+    assert_ne!(arena.pages(), PageKind::Huge);
+    assert_eq!(arena.size(), (at_first + 1) << 21);
+    assert_eq!(free(), at_first);
+}

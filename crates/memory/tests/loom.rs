@@ -1,0 +1,260 @@
+//! Models of the rings and the pool: loom runs each body under every
+//! interleaving, and every result the memory model allows a load, within the
+//! bound on preemptions.
+//!
+//! Small models are explored without a bound unless `LOOM_MAX_PREEMPTIONS` sets
+//! one; those of three threads that all move bursts have a bound of their own.
+//! Run by `cargo xtask loom`, or
+//! `RUSTFLAGS="--cfg loom" cargo test -p linerate-memory --release --target-dir target/loom`.
+#![cfg(loom)]
+#![allow(missing_docs, reason = "a test program")]
+
+use linerate_memory::{
+    ArenaOptions, Frame,
+    ring::{Consumer, Mpmc, Producer, spsc, wrapping},
+};
+use loom::{alloc::Track, sync::Arc, thread};
+
+/// Runs a model, bounded by `preemptions` unless the environment says how.
+fn model(preemptions: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(preemptions);
+    builder.check(body);
+}
+
+/// Pushes 1, 2, 3... in the given bursts; returns how many were taken. Nobody
+/// spins: whatever was not taken when is among the outcomes explored.
+fn push_bursts(producer: &mut Producer<u32>, bursts: &[u32]) -> u32 {
+    let mut sent = 0;
+    for &burst in bursts {
+        let elements: Vec<u32> = (sent + 1..=sent + burst).collect();
+        sent += producer.push_slice(&elements) as u32;
+    }
+    sent
+}
+
+fn pop_bursts(consumer: &mut Consumer<u32>, bursts: &[usize]) -> Vec<u32> {
+    let mut got = Vec::new();
+    for &burst in bursts {
+        let mut burst = vec![0; burst];
+        let taken = consumer.pop_slice(&mut burst);
+        got.extend_from_slice(&burst[..taken]);
+    }
+    got
+}
+
+fn spsc_model(capacity: usize, before: u32, sends: &'static [u32], takes: &'static [usize]) {
+    model(None, move || {
+        let (mut producer, mut consumer) = wrapping::spsc(capacity, before);
+        let sender = thread::spawn(move || push_bursts(&mut producer, sends));
+        let mut got = pop_bursts(&mut consumer, takes);
+        let sent = sender.join().unwrap();
+        got.extend(pop_bursts(&mut consumer, &[capacity]));
+        assert_eq!(got, (1..=sent).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn spsc_keeps_order_over_bursts_and_the_wrap_of_positions() {
+    spsc_model(2, 3, &[2, 1, 2], &[1, 2, 2]);
+}
+
+#[test]
+fn spsc_of_four_with_bursts_across_the_end() {
+    spsc_model(4, 2, &[3, 3, 2], &[2, 3, 3]);
+}
+
+#[test]
+fn spsc_of_one_element() {
+    spsc_model(1, 1, &[1, 1, 1], &[1, 1, 1]);
+}
+
+/// `Track` makes loom report elements that are never dropped or dropped twice.
+#[test]
+fn spsc_drops_what_is_left_once() {
+    model(None, || {
+        let (mut producer, mut consumer) = spsc(2);
+        let sender = thread::spawn(move || {
+            let _ = producer.push(Track::new(1));
+            let _ = producer.push(Track::new(2));
+            producer.push(Track::new(3)).err().map(Track::into_inner)
+        });
+        let first = consumer.pop().map(Track::into_inner);
+        drop(consumer);
+        assert!(matches!(first, None | Some(1)));
+        assert!(matches!(sender.join().unwrap(), None | Some(3)));
+    });
+}
+
+#[test]
+fn spsc_abandoned_and_empty_is_the_end() {
+    model(None, || {
+        let (mut producer, mut consumer) = spsc(4);
+        let sender = thread::spawn(move || {
+            producer.push(1).unwrap();
+            producer.push(2).unwrap();
+        });
+        let mut got = 0;
+        while !(consumer.is_abandoned() && consumer.is_empty()) {
+            match consumer.pop() {
+                Some(_) => got += 1,
+                None => thread::yield_now(),
+            }
+        }
+        assert_eq!(got, 2);
+        sender.join().unwrap();
+    });
+}
+
+/// Pushes bursts until all is taken.
+fn produce(ring: &Mpmc<u32>, mut elements: &[u32]) {
+    while !elements.is_empty() {
+        match ring.push_slice(elements) {
+            0 => thread::yield_now(),
+            taken => elements = &elements[taken..],
+        }
+    }
+}
+
+/// Takes bursts of two, `tries` times at most.
+fn consume(ring: &Mpmc<u32>, tries: usize) -> Vec<u32> {
+    let mut got = Vec::new();
+    for _ in 0..tries {
+        let mut burst = [0; 2];
+        let taken = ring.pop_slice(&mut burst);
+        got.extend_from_slice(&burst[..taken]);
+    }
+    got
+}
+
+/// Each producer's elements come in its order; all come once.
+fn check(seen: &[&[u32]], mut all: Vec<u32>) {
+    for got in seen {
+        for producer in 0..2 {
+            let of_one: Vec<_> = got.iter().filter(|n| **n / 10 == producer).collect();
+            assert!(of_one.is_sorted(), "{got:?}");
+        }
+    }
+    let mut sum = seen.concat();
+    sum.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(sum, all);
+}
+
+#[test]
+fn mpmc_with_two_producers_and_one_consumer() {
+    model(Some(3), || {
+        let ring = Arc::new(wrapping::mpmc(4, 3));
+        let other = Arc::clone(&ring);
+        let sender = thread::spawn(move || produce(&other, &[1, 2]));
+        let other = Arc::clone(&ring);
+        let second = thread::spawn(move || produce(&other, &[11, 12]));
+        let mut got = consume(&ring, 2);
+        sender.join().unwrap();
+        second.join().unwrap();
+        got.extend(consume(&ring, 2));
+        check(&[&got], vec![1, 2, 11, 12]);
+    });
+}
+
+#[test]
+fn mpmc_with_one_producer_and_two_consumers() {
+    model(Some(3), || {
+        let ring = Arc::new(wrapping::mpmc(2, 1));
+        let consumers = [1, 2].map(|tries| {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || consume(&ring, tries))
+        });
+        // Four elements may not fit: the consumers may have finished early.
+        let taken = ring.push_slice(&[1, 2, 3]);
+        let more = ring.push_slice(&[4]);
+        let [first, second] = consumers.map(|consumer| consumer.join().unwrap());
+        let rest = consume(&ring, 2);
+        let mut all: Vec<u32> = (1..=taken as u32).collect();
+        all.extend([4].iter().take(more));
+        check(&[&first, &second, &rest], all);
+    });
+}
+
+#[test]
+fn mpmc_with_two_producers_and_two_consumers() {
+    model(Some(3), || {
+        let ring = Arc::new(wrapping::mpmc(2, 1));
+        let other = Arc::clone(&ring);
+        let sender = thread::spawn(move || other.push_slice(&[1, 2]));
+        let other = Arc::clone(&ring);
+        let receiver = thread::spawn(move || consume(&other, 1));
+        let mine = ring.push_slice(&[11, 12]);
+        let got = consume(&ring, 1);
+        let theirs = sender.join().unwrap();
+        let other = receiver.join().unwrap();
+        let rest = consume(&ring, 2);
+        let mut all = vec![1, 2][..theirs].to_vec();
+        all.extend_from_slice(&[11, 12][..mine]);
+        check(&[&got, &other, &rest], all);
+    });
+}
+
+#[test]
+fn mpmc_drops_what_is_left_once() {
+    model(Some(3), || {
+        let ring = Arc::new(Mpmc::new(2));
+        let other = Arc::clone(&ring);
+        let sender = thread::spawn(move || {
+            let _ = other.push(Track::new(1));
+            let _ = other.push(Track::new(2));
+        });
+        drop(ring.pop());
+        drop(ring);
+        sender.join().unwrap();
+    });
+}
+
+/// Two workers' caches of two buffers in front of the shared ring of three:
+/// every path of taking, spilling and refilling, nothing lost or doubled. The
+/// debug tracker, where built in, watches too.
+#[test]
+fn pool_hands_every_buffer_to_one_worker() {
+    model(Some(3), || {
+        let options = ArenaOptions {
+            size: 64 << 10,
+            buffer_size: 20_000,
+            huge: false,
+            ..ArenaOptions::default()
+        };
+        let arena = options.create().unwrap();
+        let total = arena.count();
+        assert_eq!(total, 3);
+        let work = {
+            let arena = arena.clone();
+            move |mark: u8| {
+                let mut pool = arena.cache(2);
+                let mut frame = Frame::new(4);
+                for wanted in [2, 1] {
+                    let taken = pool.take(&mut frame, wanted, 1);
+                    assert!(taken <= wanted);
+                    for bytes in arena.packets_mut(&mut frame) {
+                        bytes[0] = mark;
+                    }
+                    assert!(arena.packets(&frame).all(|bytes| bytes == [mark]));
+                    pool.give(&mut frame);
+                }
+            }
+        };
+        let other = thread::spawn({
+            let work = work.clone();
+            move || work(1)
+        });
+        work(2);
+        other.join().unwrap();
+        assert_eq!(arena.accounting().free, total);
+        let mut pool = arena.cache(2);
+        let mut frame = Frame::new(4);
+        assert_eq!(pool.take(&mut frame, 4, 1), total);
+        let mut buffers: Vec<_> = frame.slots().iter().map(|slot| arena.position(slot)).collect();
+        buffers.sort_unstable();
+        buffers.dedup();
+        assert_eq!(buffers.len(), total);
+        pool.give(&mut frame);
+    });
+}
