@@ -2,8 +2,8 @@
 //! interleaving, and every result the memory model allows a load, within the
 //! bound on preemptions.
 //!
-//! Small models are explored without a bound unless `LOOM_MAX_PREEMPTIONS` sets
-//! one; those of three threads that all move bursts have a bound of their own.
+//! `LOOM_MAX_PREEMPTIONS` sets the bound. Without it the models of two threads
+//! on one ring have none; the others, of three threads or many steps, have 3.
 //! Run by `cargo xtask loom`, or
 //! `RUSTFLAGS="--cfg loom" cargo test -p linerate-memory --release --target-dir target/loom`.
 #![cfg(loom)]
