@@ -9,15 +9,17 @@
 //! `loop=0` endlessly. A file to be looped is first read into memory if it is not larger than 1 GiB.
 //!
 //! Options to transmit: `format=pcap|pcapng` (else by the file's extension), `precision=nano|micro`,
-//! `snaplen=N`, `interface=NAME` (recorded in pcapng), `times=now|packet`; `out=FILE`.
+//! `snaplen=N`, `interface=NAME` (recorded in pcapng), `times=now|packet`; `out=FILE`. `rotate-bytes=N`,
+//! `rotate-seconds=N` and `rotate-packets=N` begin new files, of which `keep=N` keeps the newest.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::error::Error;
 use super::pace::{Pace, Rate};
-use super::record::{Recorder, wall_clock};
+use super::record::{Output, Recorder, wall_clock};
 use super::replay::Replay;
+use super::rotate::{Limits, Rotating};
 use super::source::Source;
 use super::writer::{Options as WriteOptions, Precision, Writer};
 use super::{Format, MAX_PACKET};
@@ -48,11 +50,9 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         queue.receive = Some(receive);
         mode.push(text);
     }
-    if let Some(RecordOptions { path, options, packet_times }) = record {
-        let writer = Writer::create(&path, &options).map_err(|error| open_error(uri, &error))?;
-        mode.push(format!("writes {}", options.format));
-        let recorder = Recorder::new(uri.to_string(), writer, packet_times, wall_clock);
-        queue.transmit = Some(Box::new(recorder) as Box<dyn Transmit>);
+    if let Some(record) = record {
+        mode.push(format!("writes {}", record.options.format));
+        queue.transmit = Some(record.open(uri)?);
     }
     Ok(Port {
         info: PortInfo {
@@ -154,6 +154,8 @@ impl std::str::FromStr for Passes {
 struct RecordOptions {
     path: PathBuf,
     options: WriteOptions,
+    /// Limits of each file, if there are to be several.
+    limits: Option<Limits>,
     packet_times: bool,
 }
 
@@ -170,7 +172,41 @@ impl RecordOptions {
         }
         write.interface = options.text("interface").map(str::to_owned);
         let times = options.value::<Times>("times", "now or packet")?;
-        Ok(Self { path, options: write, packet_times: matches!(times, Some(Times::Packet)) })
+        let duration = options.value::<Seconds>("rotate-seconds", "a number of seconds above 0")?;
+        let limits = Limits {
+            bytes: options.number("rotate-bytes", 1..=u64::MAX)?,
+            duration: duration.map(|Seconds(duration)| duration),
+            records: options.number("rotate-packets", 1..=u64::MAX)?,
+            files: options.value("keep", "a number of files, at least 1")?,
+        };
+        Ok(Self {
+            path,
+            options: write,
+            limits: (limits != Limits::default()).then_some(limits),
+            packet_times: matches!(times, Some(Times::Packet)),
+        })
+    }
+
+    fn open(self, uri: &PortUri) -> Result<Box<dyn Transmit>, OpenError> {
+        let Self { path, options, limits, packet_times } = self;
+        let output = match limits {
+            None => Writer::create(&path, &options).map(Output::File),
+            Some(limits) => Rotating::create(path, options, limits).map(Output::Files),
+        };
+        let output = output.map_err(|error| open_error(uri, &error))?;
+        Ok(Box::new(Recorder::new(uri.to_string(), output, packet_times, wall_clock)))
+    }
+}
+
+struct Seconds(Duration);
+
+impl std::str::FromStr for Seconds {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let seconds = text.parse().map_err(|_| ())?;
+        let duration = Duration::try_from_secs_f64(seconds).map_err(|_| ())?;
+        if duration.is_zero() { Err(()) } else { Ok(Self(duration)) }
     }
 }
 
@@ -295,6 +331,26 @@ mod tests {
     }
 
     #[test]
+    fn files_are_rotated_and_the_newest_kept() {
+        let directory = Directory::new("rotated");
+        let mut pool = pool();
+        let mut input = open_port(&sample(), &pool, Direction::Receive).unwrap();
+        let uri = directory.uri("r.pcap?times=packet&rotate-seconds=0.5&rotate-packets=2&keep=2");
+        let mut output = open_port(&uri, &pool, Direction::Transmit).unwrap();
+        let mut frame = Frame::new(8);
+        input.queues[0].receive.as_mut().unwrap().receive(&mut pool, &mut frame).unwrap();
+        output.queues[0].transmit.as_mut().unwrap().transmit(&mut pool, &mut frame).unwrap();
+        drop(output);
+        // Two frames within two microseconds, one a second and one twelve seconds later.
+        let mut names: Vec<_> = fs::read_dir(&directory.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["r_00002_20231114221321.pcap", "r_00003_20231114221332.pcap"]);
+    }
+
+    #[test]
     fn a_file_opened_both_ways_is_read_and_never_overwritten() {
         let directory = Directory::new("both");
         let pool = pool();
@@ -342,6 +398,11 @@ mod tests {
             (directory.uri("x.pcap?rate=max"), transmit, "no option \"rate\""),
             (directory.uri("x.pcap?format=erf"), transmit, "pcap or pcapng"),
             (directory.uri("x.pcap?snaplen=0"), transmit, "from 1 to 262144"),
+            (directory.uri("x.pcap?rotate-seconds=-1"), transmit, "seconds above 0"),
+            (directory.uri("x.pcap?keep=0"), transmit, "at least 1"),
+            (directory.uri("x.pcap?keep=2"), transmit, "a limit for each"),
+            ("pcap:-?rotate-packets=2".into(), transmit, "standard output"),
+            (directory.uri("no/x.pcap?rotate-packets=2"), transmit, "cannot open"),
         ];
         let pool = pool();
         for (uri, direction, expected) in cases {

@@ -109,6 +109,12 @@ pub enum Fault {
         /// The contradiction.
         what: Corruption,
     },
+    /// Files cannot be rotated as asked for.
+    #[error("{reason}")]
+    Rotation {
+        /// Why, and what to do.
+        reason: &'static str,
+    },
     /// A timestamp does not fit into the format being written.
     #[error("timestamp {ts_ns} ns is after the year 2106, the end of pcap; write pcapng instead")]
     Timestamp {

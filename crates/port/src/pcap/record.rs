@@ -2,7 +2,8 @@
 //!
 //! The time written is that of the burst, or with `times=packet` the one a packet was received at.
 //! Nothing is dropped: a write that fails is an error, with what was not written left in the frame.
-//! Writing may wait for the disk.
+//! Writing may wait for the disk. The file is completed when the port is closed. It carries no
+//! statistics: what was lost before a frame came here is known only to where it came from.
 
 use std::{
     sync::Arc,
@@ -12,7 +13,8 @@ use std::{
 use linerate_memory::{Frame, PoolCache};
 
 use super::error::Error;
-use super::writer::{Counts, Writer};
+use super::rotate::Rotating;
+use super::writer::Writer;
 use crate::counters::Counters;
 use crate::error::PortError;
 use crate::port::Transmit;
@@ -24,10 +26,35 @@ pub(super) fn wall_clock() -> u64 {
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// Where records go.
+#[derive(Debug)]
+pub(super) enum Output {
+    File(Writer),
+    Files(Rotating),
+}
+
+impl Output {
+    fn write(&mut self, ts_ns: u64, packet: &[u8]) -> Result<(), Error> {
+        // A slot's length is 16 bits.
+        let length = packet.len() as u32;
+        match self {
+            Self::File(writer) => writer.write(ts_ns, length, packet),
+            Self::Files(files) => files.write(ts_ns, length, packet),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        match self {
+            Self::File(writer) => writer.flush(),
+            Self::Files(files) => files.flush(),
+        }
+    }
+}
+
 /// Records to a file. `Now` tells the time in nanoseconds since 1970.
 pub(super) struct Recorder<Now> {
     port: String,
-    writer: Writer,
+    output: Output,
     /// Whether a packet's own time goes before that of the burst.
     packet_times: bool,
     now: Now,
@@ -35,8 +62,8 @@ pub(super) struct Recorder<Now> {
 }
 
 impl<Now: FnMut() -> u64 + Send> Recorder<Now> {
-    pub(super) fn new(port: String, writer: Writer, packet_times: bool, now: Now) -> Self {
-        Self { port, writer, packet_times, now, counters: Counters::shared() }
+    pub(super) fn new(port: String, output: Output, packet_times: bool, now: Now) -> Self {
+        Self { port, output, packet_times, now, counters: Counters::shared() }
     }
 
     fn error(&self, error: &Error) -> PortError {
@@ -59,7 +86,7 @@ impl<Now: FnMut() -> u64 + Send> Transmit for Recorder<Now> {
                 _ => now,
             };
             let packet = arena.packet(slot);
-            if let Err(error) = self.writer.write(ts_ns, packet.len() as u32, packet) {
+            if let Err(error) = self.output.write(ts_ns, packet) {
                 failed = Some(self.error(&error));
                 break;
             }
@@ -76,14 +103,6 @@ impl<Now: FnMut() -> u64 + Send> Transmit for Recorder<Now> {
     }
 
     fn flush(&mut self, _pool: &mut PoolCache) -> Result<usize, PortError> {
-        self.writer.flush().map(|()| 0).map_err(|error| self.error(&error))
-    }
-}
-
-impl<Now> Drop for Recorder<Now> {
-    fn drop(&mut self) {
-        // The writer completes the file as it is dropped, after us.
-        let counts = self.counters.read();
-        self.writer.set_counts(Counts { received: counts.packets, dropped: counts.dropped() });
+        self.output.flush().map(|()| 0).map_err(|error| self.error(&error))
     }
 }

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::Error;
+use super::error::{Error, Fault};
 use super::writer::{Counts, Options, Writer};
 
 /// What a record takes beside its bytes and what may follow the last one, in the larger of the two
@@ -52,9 +52,31 @@ struct Current {
 
 impl Rotating {
     /// Prepares to write files named after `path`. The first is created with the first record.
-    pub fn new(path: impl Into<PathBuf>, options: Options, limits: Limits) -> Self {
-        Self {
-            path: path.into(),
+    ///
+    /// # Errors
+    ///
+    /// The directory does not exist, `path` is standard output, or nothing limits a file.
+    pub fn create(
+        path: impl Into<PathBuf>,
+        options: Options,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        let path = path.into();
+        let refuse = |reason| Err(Error::new(&path, Fault::Rotation { reason }));
+        if path == Path::new("-") {
+            return refuse("standard output cannot be split; name a file");
+        }
+        if (Limits { files: None, ..limits }) == Limits::default() {
+            return refuse("to keep the newest files, set a limit for each: size, time or packets");
+        }
+        // Told now, not when the first packet has come.
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let found = std::fs::metadata(directory.unwrap_or(Path::new(".")));
+        if let Err(source) = found {
+            return Err(Error::new(&path, Fault::Open(source)));
+        }
+        Ok(Self {
+            path,
             options,
             limits,
             current: None,
@@ -62,7 +84,7 @@ impl Rotating {
             kept: VecDeque::new(),
             records: 0,
             counts: None,
-        }
+        })
     }
 
     /// Writes one packet, to a new file if a limit of the current one is reached.

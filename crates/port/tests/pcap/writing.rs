@@ -184,7 +184,7 @@ proptest! {
 fn rotated(name: &str, format: Format, limits: Limits, count: u64) -> Vec<(String, u64, u64)> {
     let directory = Directory::new(name);
     let path = directory.0.join("trace.pcapng");
-    let mut writer = Rotating::new(path, Options::new(format), limits);
+    let mut writer = Rotating::create(path, Options::new(format), limits).unwrap();
     for index in 0..count {
         writer.set_counts(Counts { received: index, dropped: 0 });
         writer.write(index * 1_000_000_000, 100, &[index as u8; 100]).unwrap();
