@@ -1,6 +1,6 @@
 //! Bounded queues between workers, with burst operations.
 //!
-//! [`spsc`] is the fast case: one producer, one consumer. [`Mpmc`] is for
+//! [`spsc`](spsc()) is the fast case: one producer, one consumer. [`Mpmc`] is for
 //! several of each. Both keep order, never allocate after they are made, and
 //! hold a power of two of elements.
 

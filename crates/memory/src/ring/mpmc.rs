@@ -11,7 +11,7 @@
 //! descheduled between the two delays the others' publication. They spin for a
 //! moment and then yield the processor to it. A thread that *dies* there would
 //! stop them for good: share this ring between the threads of one process, and
-//! give every other process rings of its own ([`spsc`](super::spsc)).
+//! give every other process rings of its own ([`spsc`](super::spsc())).
 
 use std::{fmt, mem::MaybeUninit, ptr};
 
