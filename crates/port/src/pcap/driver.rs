@@ -341,7 +341,7 @@ mod tests {
         input.queues[0].receive.as_mut().unwrap().receive(&mut pool, &mut frame).unwrap();
         output.queues[0].transmit.as_mut().unwrap().transmit(&mut pool, &mut frame).unwrap();
         drop(output);
-        // Two frames within two microseconds, one a second and one twelve seconds later.
+        // Two frames within two microseconds, one almost two and one twelve seconds later.
         let mut names: Vec<_> = fs::read_dir(&directory.0)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
