@@ -29,7 +29,7 @@ use crate::{
 /// burst has at most 2,048.
 const KICKS_MAX: usize = 64;
 /// Calls in a row that lost a packet after which the link is looked at.
-const REFUSALS: usize = 2;
+const REFUSALS: usize = 4;
 /// Shortest frame: an Ethernet header.
 const LENGTH_MIN: usize = 14;
 
@@ -43,6 +43,8 @@ pub(super) struct XdpTransmit {
     counters: Arc<Counters>,
     /// Written but not yet counted as sent.
     pending: Pending,
+    /// Calls in a row that lost a packet.
+    refusals: usize,
     /// The interface cannot send: packets are dropped until it can.
     down: bool,
     socket: Arc<Socket>,
@@ -69,6 +71,7 @@ impl XdpTransmit {
             scratch: Frame::new(linerate_memory::FRAME_DEFAULT),
             counters: Counters::shared(),
             pending: Pending::default(),
+            refusals: 0,
             down: false,
             socket,
             shared,
@@ -185,6 +188,7 @@ impl XdpTransmit {
         }
         match send(self.socket.fd(), &[], SendFlags::DONTWAIT) {
             Ok(_) => {
+                self.refusals = 0;
                 self.settle();
                 Ok(())
             }
@@ -195,16 +199,18 @@ impl XdpTransmit {
     #[cold]
     #[inline(never)]
     fn kick_again(&mut self, mut errno: Errno) -> Result<(), PortError> {
-        let mut refusals = 0;
         for _ in 1..KICKS_MAX {
             let before = self.pending.packets;
             match errno {
                 Errno::AGAIN | Errno::NOBUFS | Errno::INTR => self.settle(),
                 Errno::BUSY => {
                     self.refuse_last();
-                    refusals += 1;
-                    if refusals == REFUSALS && !self.can_send()? {
-                        return Ok(());
+                    self.refusals += 1;
+                    if self.refusals >= REFUSALS {
+                        self.refusals = 0;
+                        if !self.can_send()? {
+                            return Ok(());
+                        }
                     }
                 }
                 Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {

@@ -1,0 +1,78 @@
+//! Who gets a packet, the port or the kernel's stack.
+
+use std::net::UdpSocket;
+
+use crate::rig::{PATIENCE, Rig, Wire, arena, frames};
+
+/// A rig whose ends have addresses.
+fn addressed() -> Rig {
+    let rig = Rig::new(1);
+    rig.ours.add_address("x0", "198.18.0.1/24");
+    rig.theirs.add_address("p0", "198.18.0.2/24");
+    rig
+}
+
+fn ping(rig: &Rig) -> bool {
+    rig.theirs.run(["ping", "-c", "1", "-W", "1", "198.18.0.1"]).status.success()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn without_a_choice_nothing_reaches_the_kernel() {
+    let rig = addressed();
+    assert!(ping(&rig));
+    for mode in ["native", "generic"] {
+        let arena = arena();
+        let opened = rig.open(&format!("xdp:x0?mode={mode}"), &arena).unwrap();
+        assert!(!ping(&rig), "{mode}");
+        assert_eq!(opened.close(), 0);
+        assert!(ping(&rig), "{mode}: the kernel does not have its interface back");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn control_packets_can_stay_with_the_kernel() {
+    for mode in ["native", "generic"] {
+        let rig = addressed();
+        let arena = arena();
+        let mut opened = rig.open(&format!("xdp:x0?kernel=control&mode={mode}"), &arena).unwrap();
+        // Neighbour discovery and echo, over IPv4 and IPv6.
+        assert!(ping(&rig), "{mode}");
+        let inside = rig.ours.enter(|| UdpSocket::bind("198.18.0.1:7000").unwrap());
+        inside.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+        let outside = rig.theirs.enter(|| UdpSocket::bind("198.18.0.2:0").unwrap());
+        outside.send_to(b"data", "198.18.0.1:7000").unwrap();
+        let got = opened.receive(1);
+        assert_eq!(&got[0][42..46], b"data", "{mode}");
+        assert!(inside.recv(&mut [0; 16]).is_err(), "{mode}: the kernel got it too");
+        assert_eq!(opened.close(), 0);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_does_not_match_can_stay_with_the_kernel() {
+    for mode in ["native", "generic"] {
+        let rig = addressed();
+        let arena = arena();
+        let uri = format!("xdp:x0?match=udp:7001,ethertype:0x88b5&mode={mode}");
+        let mut opened = rig.open(&uri, &arena).unwrap();
+        assert!(ping(&rig), "{mode}");
+        let inside = rig.ours.enter(|| UdpSocket::bind("198.18.0.1:7000").unwrap());
+        inside.set_read_timeout(Some(PATIENCE)).unwrap();
+        let outside = rig.theirs.enter(|| UdpSocket::bind("198.18.0.2:0").unwrap());
+        outside.send_to(b"ours", "198.18.0.1:7001").unwrap();
+        outside.send_to(b"kernel's", "198.18.0.1:7000").unwrap();
+        let mut text = [0; 16];
+        let length = inside.recv(&mut text).unwrap();
+        assert_eq!(&text[..length], b"kernel's", "{mode}");
+        let wire = Wire::open(&rig.theirs, "p0");
+        let sent = frames(8);
+        sent.iter().for_each(|frame| wire.send(frame));
+        let got = opened.receive(9);
+        assert_eq!(&got[0][42..46], b"ours", "{mode}");
+        assert!(got[1..] == sent, "{mode}");
+        assert_eq!(opened.close(), 0);
+    }
+}
