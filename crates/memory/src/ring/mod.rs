@@ -13,7 +13,7 @@ mod tests;
 pub use mpmc::Mpmc;
 pub use spsc::{Consumer, Producer, spsc};
 
-/// Most elements a ring can hold: [`spsc`]'s positions are 32 bits and must be
+/// Most elements a ring can hold: [`spsc()`]'s positions are 32 bits and must be
 /// able to tell a full ring from an empty one.
 pub const RING_LIMIT: usize = 1 << 30;
 
