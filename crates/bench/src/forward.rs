@@ -1,0 +1,103 @@
+//! Forwarding as `linerate forward` does it, and the processor time it takes.
+
+use std::{thread, time::Duration};
+
+use anyhow::{Context as _, Result};
+use linerate_memory::ArenaOptions;
+use linerate_packet::MacAddr;
+use linerate_port::{Context, Direction, Port, PortUri, machine::pin_current_thread, open};
+use linerate_worker::{Forwarder, Idle, Path, Rewrite, Stop};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+/// Buffers in the worker's cache, as `linerate forward` has them.
+const CACHE: usize = 512;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Port to take packets from.
+    from: PortUri,
+    /// Port to give them to.
+    to: PortUri,
+    /// Forward back as well.
+    #[arg(long)]
+    bidirectional: bool,
+    /// Write both Ethernet addresses of every packet.
+    #[arg(long)]
+    rewrite: bool,
+    /// Most packets at once.
+    #[arg(long, default_value_t = 32)]
+    burst: usize,
+    /// How long to run.
+    #[arg(long, default_value_t = 300)]
+    ms: u64,
+    /// Packets to forward in each direction instead.
+    #[arg(long)]
+    count: Option<u64>,
+    /// Core to run on.
+    #[arg(long)]
+    core: Option<u32>,
+    /// Memory for packets in MiB.
+    #[arg(long, default_value_t = 16)]
+    arena: usize,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Value> {
+    let options = ArenaOptions { size: args.arena << 20, ..ArenaOptions::default() };
+    let context = Context::new(options.create()?);
+    let pages = context.arena.pages();
+    let mut from = open(&args.from, &context.toward(Direction::Both))?;
+    let mut to = open(&args.to, &context.toward(Direction::Both))?;
+    let mut paths = vec![path(args, &mut from, &mut to)?];
+    if args.bidirectional {
+        paths.push(path(args, &mut to, &mut from)?);
+    }
+    // The sides not used must not keep a ring's other end waiting.
+    drop((from, to));
+    let forwarder = Forwarder::new(paths, context.arena.cache(CACHE), Idle::Poll);
+    let usage = forwarder.usage();
+    let stop = Stop::new();
+    let (core, timer) = (args.core, stop.clone());
+    let worker = thread::spawn(move || -> Result<(f64, f64)> {
+        if let Some(core) = core {
+            pin_current_thread(core)?;
+        }
+        let before = (seconds(ClockId::Monotonic), seconds(ClockId::ThreadCPUTime));
+        forwarder.run(&stop)?;
+        let wall = seconds(ClockId::Monotonic) - before.0;
+        Ok((wall, seconds(ClockId::ThreadCPUTime) - before.1))
+    });
+    if args.count.is_none() {
+        thread::sleep(Duration::from_millis(args.ms));
+        timer.raise();
+    }
+    let (wall, processor) = worker.join().expect("the worker does not panic")?;
+    let packets = usage.read().packets;
+    let rate = linerate_memory::clock::cycles_per_second();
+    Ok(json!({
+        "packets": packets,
+        "seconds": wall,
+        "cpu_seconds": processor,
+        "cycles": processor * rate / packets as f64,
+        "tsc_hz": rate,
+        "pages": pages.to_string(),
+    }))
+}
+
+fn path(args: &Args, from: &mut Port, to: &mut Port) -> Result<Path> {
+    let receive = from.queues[0].receive.take().context("the port cannot receive")?;
+    let transmit = to.queues[0].transmit.take().context("the port cannot send")?;
+    let rewrite = match args.rewrite {
+        false => Rewrite::None,
+        true => Rewrite::Set {
+            destination: Some(MacAddr([2, 0, 0, 0, 0, 9])),
+            source: Some(MacAddr([2, 0, 0, 0, 0, 8])),
+        },
+    };
+    Ok(Path::new(vec![receive], transmit, args.burst, args.count).rewriting(rewrite))
+}
+
+fn seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}

@@ -1,0 +1,37 @@
+//! The measured side of `cargo xtask bench`: runs one case for a while, or for
+//! a fixed amount of work, and prints one JSON line.
+//!
+//! It runs as a process of its own so that it can take turns with a peer's, and
+//! so that an instruction counter can be put around it.
+#![forbid(unsafe_code)]
+
+mod forward;
+mod operations;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Runs one case and prints one JSON line.
+#[derive(Debug, Parser)]
+#[command(name = "linerate-bench")]
+struct Cli {
+    #[command(subcommand)]
+    case: Case,
+}
+
+#[derive(Debug, Subcommand)]
+enum Case {
+    /// Forwards between ports.
+    Forward(forward::Args),
+    /// Repeats operations of rings and pools.
+    Operations(operations::Args),
+}
+
+fn main() -> Result<()> {
+    let line = match Cli::parse().case {
+        Case::Forward(args) => forward::run(&args)?,
+        Case::Operations(args) => operations::run(&args)?,
+    };
+    println!("{line}");
+    Ok(())
+}
