@@ -118,7 +118,7 @@ fn pool_with_four_workers() {
             let mut frame = Frame::new(48);
             for step in 0..5_000 {
                 pool.take(&mut frame, burst(step, 40) as usize, 64);
-                arena.packets_mut(&mut frame).for_each(|bytes| bytes.fill(mark));
+                arena.for_each_mut(&mut frame, |bytes| bytes.fill(mark));
                 assert!(arena.packets(&frame).all(|bytes| bytes.iter().all(|b| *b == mark)));
                 if step % 3 == 0
                     && let Some(mut slot) = frame.pop()

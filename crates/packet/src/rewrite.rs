@@ -6,12 +6,23 @@
 use crate::vlan::Tci;
 use crate::{EtherType, MacAddr};
 
-/// Destination and source as they stand in a frame, for writing both at once.
+/// Destination and source as they stand in a frame, for writing both at once: kept as the two words
+/// that are stored, which the compiler would otherwise take apart into bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacPair {
+    head: u64,
+    tail: u32,
+}
+
+/// Joins destination and source.
 #[inline]
 #[must_use]
-pub const fn mac_pair(dst: MacAddr, src: MacAddr) -> [u8; 12] {
+pub const fn mac_pair(dst: MacAddr, src: MacAddr) -> MacPair {
     let ([a, b, c, d, e, f], [g, h, i, j, k, l]) = (dst.0, src.0);
-    [a, b, c, d, e, f, g, h, i, j, k, l]
+    MacPair {
+        head: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        tail: u32::from_le_bytes([i, j, k, l]),
+    }
 }
 
 /// Exchanges destination and source. False if the frame is too short to have them.
@@ -28,9 +39,10 @@ pub fn swap_macs(frame: &mut [u8]) -> bool {
         return false;
     };
     // The twelve bytes rotated by six, as an 8-byte and a 4-byte word.
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = *macs;
-    let head = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-    let tail = u32::from_le_bytes([i, j, k, l]);
+    let (Some(head), Some(tail)) = (macs.first_chunk(), macs.last_chunk()) else {
+        return false;
+    };
+    let (head, tail) = (u64::from_le_bytes(*head), u32::from_le_bytes(*tail));
     let new_head = head >> 48 | u64::from(tail) << 16 | head << 48;
     let new_tail = (head >> 16) as u32;
     macs[..8].copy_from_slice(&new_head.to_le_bytes());
@@ -41,10 +53,11 @@ pub fn swap_macs(frame: &mut [u8]) -> bool {
 /// Writes destination and source, as made by [`mac_pair`]. False if the frame is too short.
 #[inline]
 #[must_use = "a frame that is too short was not changed"]
-pub fn set_macs(frame: &mut [u8], pair: &[u8; 12]) -> bool {
-    match frame.first_chunk_mut() {
+pub fn set_macs(frame: &mut [u8], pair: MacPair) -> bool {
+    match frame.first_chunk_mut::<12>() {
         Some(macs) => {
-            *macs = *pair;
+            macs[..8].copy_from_slice(&pair.head.to_le_bytes());
+            macs[8..].copy_from_slice(&pair.tail.to_le_bytes());
             true
         }
         None => false,
@@ -117,7 +130,7 @@ mod tests {
         let mut frame = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xaa, 0xbb];
         assert!(swap_macs(&mut frame));
         assert_eq!(frame, [7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6, 0xaa, 0xbb]);
-        assert!(set_macs(&mut frame, &mac_pair(DST, SRC)));
+        assert!(set_macs(&mut frame, mac_pair(DST, SRC)));
         assert_eq!(frame, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xaa, 0xbb]);
         assert!(set_dst_mac(&mut frame, SRC));
         assert!(set_src_mac(&mut frame, DST));
@@ -128,7 +141,7 @@ mod tests {
     fn short_frames_are_left_alone() {
         let mut frame = [5; 11];
         assert!(!swap_macs(&mut frame));
-        assert!(!set_macs(&mut frame, &[0; 12]));
+        assert!(!set_macs(&mut frame, mac_pair(DST, SRC)));
         assert!(!set_src_mac(&mut frame, DST));
         assert!(!set_dst_mac(&mut frame[..5], DST));
         assert_eq!(frame, [5; 11]);

@@ -230,8 +230,7 @@ impl Receive for RingReceive {
         let before = frame.len();
         let taken = self.consumer.pop_frame(frame, usize::MAX);
         if taken > 0 {
-            let bytes = frame.slots()[before..].iter().map(|slot| slot.len() as u64).sum();
-            self.counters.passed(taken, bytes);
+            self.counters.passed(taken, Slot::total_len(&frame.slots()[before..]));
         }
         Ok(taken)
     }

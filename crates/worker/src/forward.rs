@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use linerate_memory::{Frame, PoolCache};
-use linerate_packet::{MacAddr, rewrite};
+use linerate_packet::{
+    MacAddr,
+    rewrite::{MacPair, mac_pair, set_dst_mac, set_macs, set_src_mac, swap_macs},
+};
 use linerate_port::{DropReason, PortError, Receive, Transmit, Wake};
 
 use crate::{
@@ -46,7 +49,7 @@ pub enum OnFull {
 pub struct Path {
     receives: Vec<Box<dyn Receive>>,
     transmit: Box<dyn Transmit>,
-    rewrite: Rewrite,
+    action: Action,
     on_full: OnFull,
     /// Packets on the way. Empty between rounds unless `on_full` is `Wait`.
     frame: Frame,
@@ -86,7 +89,7 @@ impl Path {
         Path {
             receives,
             transmit,
-            rewrite: Rewrite::None,
+            action: Action::None,
             on_full: OnFull::default(),
             frame: Frame::new(burst),
             left: count,
@@ -95,7 +98,7 @@ impl Path {
 
     /// The same path changing packets.
     pub fn rewriting(self, rewrite: Rewrite) -> Path {
-        Path { rewrite, ..self }
+        Path { action: Action::of(rewrite), ..self }
     }
 
     /// The same path with another way to treat a full port.
@@ -155,7 +158,7 @@ impl Path {
         if let Some(left) = &mut self.left {
             *left -= received as u64;
         }
-        self.rewrite.apply(pool, &mut self.frame);
+        self.action.apply(pool, &mut self.frame);
         if measured {
             meter.stage(Stage::Task);
         }
@@ -190,29 +193,53 @@ impl Path {
         let moved = self.frame.append(&mut part, left);
         self.left = Some((left - moved) as u64);
         received?;
-        self.rewrite.apply(pool, &mut self.frame);
+        self.action.apply(pool, &mut self.frame);
         self.send(pool)?;
         Ok(moved)
     }
 }
 
-impl Rewrite {
+/// A [`Rewrite`] as it is carried out.
+#[derive(Debug, Clone, Copy)]
+enum Action {
+    None,
+    Swap,
+    SetBoth(MacPair),
+    SetDestination(MacAddr),
+    SetSource(MacAddr),
+}
+
+impl Action {
+    fn of(rewrite: Rewrite) -> Action {
+        match rewrite {
+            Rewrite::None | Rewrite::Set { destination: None, source: None } => Action::None,
+            Rewrite::Swap => Action::Swap,
+            Rewrite::Set { destination: Some(destination), source: Some(source) } => {
+                Action::SetBoth(mac_pair(destination, source))
+            }
+            Rewrite::Set { destination: Some(mac), source: None } => Action::SetDestination(mac),
+            Rewrite::Set { destination: None, source: Some(mac) } => Action::SetSource(mac),
+        }
+    }
+
+    /// A loop of its own for each action. A frame too short for the addresses
+    /// goes on as it is.
     #[inline]
     fn apply(self, pool: &PoolCache, frame: &mut Frame) {
-        let packets = pool.arena().packets_mut(frame);
+        let arena = pool.arena();
         match self {
-            Rewrite::None => {}
-            Rewrite::Swap => packets.for_each(|bytes| {
-                // A frame without both addresses goes on as it is, here and below.
-                let _ = rewrite::swap_macs(bytes);
+            Action::None => {}
+            Action::Swap => arena.for_each_mut(frame, |bytes| {
+                let _ = swap_macs(bytes);
             }),
-            Rewrite::Set { destination, source } => packets.for_each(|bytes| {
-                if let Some(mac) = destination {
-                    let _ = rewrite::set_dst_mac(bytes, mac);
-                }
-                if let Some(mac) = source {
-                    let _ = rewrite::set_src_mac(bytes, mac);
-                }
+            Action::SetBoth(pair) => arena.for_each_mut(frame, |bytes| {
+                let _ = set_macs(bytes, pair);
+            }),
+            Action::SetDestination(mac) => arena.for_each_mut(frame, |bytes| {
+                let _ = set_dst_mac(bytes, mac);
+            }),
+            Action::SetSource(mac) => arena.for_each_mut(frame, |bytes| {
+                let _ = set_src_mac(bytes, mac);
             }),
         }
     }
@@ -355,7 +382,7 @@ impl Path {
 
 impl std::fmt::Debug for Path {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Path").field("rewrite", &self.rewrite).finish_non_exhaustive()
+        f.debug_struct("Path").field("action", &self.action).finish_non_exhaustive()
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<()> {
         match run.drive(args, &stop, until, started, &mut total, &mut live)? {
             None => break,
             Some(gone) if args.exit_on_loss => return Err(gone.into()),
-            Some(gone) => live.note(&format!("{gone}; waiting for it to come back")),
+            Some(gone) => live.note(&format!("{gone}; opening it again")),
         }
     }
     total.print(args.verb, started.elapsed(), &mut live)?;
@@ -261,7 +261,9 @@ impl Run {
         for outcome in outcomes {
             match outcome.map_err(|error| error.downcast::<PortError>()) {
                 Ok(()) => {}
-                Err(Ok(error @ PortError::Gone { .. })) => gone = Some(error),
+                Err(Ok(error @ (PortError::Gone { .. } | PortError::Changed { .. }))) => {
+                    gone = Some(error);
+                }
                 Err(Ok(error)) => return Err(error.into()),
                 Err(Err(error)) => return Err(error),
             }

@@ -441,7 +441,7 @@ fn rewrites(data: &[u8]) {
     assert_eq!(frame, data, "left alone, or swapped twice");
     let (dst, src) = (MacAddr([1, 2, 3, 4, 5, 6]), MacAddr([7, 8, 9, 10, 11, 12]));
     let mut both = data.to_vec();
-    let fits = rewrite::set_macs(&mut both, &rewrite::mac_pair(dst, src));
+    let fits = rewrite::set_macs(&mut both, rewrite::mac_pair(dst, src));
     assert_eq!(rewrite::set_src_mac(&mut frame, src), fits);
     assert_eq!(rewrite::set_dst_mac(&mut frame, dst), data.len() >= 6);
     assert!(!fits || frame == both);
