@@ -31,9 +31,10 @@ fn small_arenas_work() {
         let mut pool = arena.cache(256);
         let mut frame = Frame::new(2048);
         assert_eq!(pool.take(&mut frame, usize::MAX, 1500), arena.count());
-        for (n, bytes) in arena.packets_mut(&mut frame).enumerate() {
-            bytes.fill(n as u8);
-        }
+        let mut numbers = 0u32..;
+        arena.for_each_mut(&mut frame, |bytes| {
+            bytes.fill(numbers.next().unwrap_or(0) as u8);
+        });
         for (n, bytes) in arena.packets(&frame).enumerate() {
             assert!(bytes.iter().all(|byte| *byte == n as u8));
         }

@@ -233,9 +233,9 @@ fn pool_hands_every_buffer_to_one_worker() {
                 for wanted in [2, 1] {
                     let taken = pool.take(&mut frame, wanted, 1);
                     assert!(taken <= wanted);
-                    for bytes in arena.packets_mut(&mut frame) {
+                    arena.for_each_mut(&mut frame, |bytes| {
                         bytes[0] = mark;
-                    }
+                    });
                     assert!(arena.packets(&frame).all(|bytes| bytes == [mark]));
                     pool.give(&mut frame);
                 }
