@@ -1,11 +1,13 @@
 //! Forwarding as `linerate forward` does it, and the processor time it takes.
 
-use std::{thread, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
 use anyhow::{Context as _, Result};
 use linerate_memory::ArenaOptions;
 use linerate_packet::MacAddr;
-use linerate_port::{Context, Direction, Port, PortUri, machine::pin_current_thread, open};
+use linerate_port::{
+    Context, Counters, Direction, Port, PortUri, machine::pin_current_thread, open,
+};
 use linerate_worker::{Forwarder, Idle, Path, Rewrite, Stop};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -48,14 +50,14 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     let pages = context.arena.pages();
     let mut from = open(&args.from, &context.toward(Direction::Both))?;
     let mut to = open(&args.to, &context.toward(Direction::Both))?;
-    let mut paths = vec![path(args, &mut from, &mut to)?];
+    let mut sent = Vec::new();
+    let mut paths = vec![path(args, &mut from, &mut to, &mut sent)?];
     if args.bidirectional {
-        paths.push(path(args, &mut to, &mut from)?);
+        paths.push(path(args, &mut to, &mut from, &mut sent)?);
     }
     // The sides not used must not keep a ring's other end waiting.
     drop((from, to));
     let forwarder = Forwarder::new(paths, context.arena.cache(CACHE), Idle::Poll);
-    let usage = forwarder.usage();
     let stop = Stop::new();
     let (core, timer) = (args.core, stop.clone());
     let worker = thread::spawn(move || -> Result<(f64, f64)> {
@@ -72,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
         timer.raise();
     }
     let (wall, processor) = worker.join().expect("the worker does not panic")?;
-    let packets = usage.read().packets;
+    let packets = sent.iter().map(|counters| counters.read().packets).sum::<u64>();
     let rate = linerate_memory::clock::cycles_per_second();
     Ok(json!({
         "packets": packets,
@@ -84,9 +86,15 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     }))
 }
 
-fn path(args: &Args, from: &mut Port, to: &mut Port) -> Result<Path> {
+fn path(
+    args: &Args,
+    from: &mut Port,
+    to: &mut Port,
+    sent: &mut Vec<Arc<Counters>>,
+) -> Result<Path> {
     let receive = from.queues[0].receive.take().context("the port cannot receive")?;
     let transmit = to.queues[0].transmit.take().context("the port cannot send")?;
+    sent.push(Arc::clone(transmit.counters()));
     let rewrite = match args.rewrite {
         false => Rewrite::None,
         true => Rewrite::Set {

@@ -25,12 +25,15 @@ enum Case {
     Forward(forward::Args),
     /// Repeats operations of rings and pools.
     Operations(operations::Args),
+    /// Says what machine this is.
+    Machine,
 }
 
 fn main() -> Result<()> {
     let line = match Cli::parse().case {
         Case::Forward(args) => forward::run(&args)?,
         Case::Operations(args) => operations::run(&args)?,
+        Case::Machine => serde_json::to_value(linerate_port::machine::Machine::inspect())?,
     };
     println!("{line}");
     Ok(())

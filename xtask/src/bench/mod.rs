@@ -1,8 +1,11 @@
 //! `cargo xtask bench`: measurements against other frameworks, interleaved with ours in one run.
 
+mod forward;
+mod instructions;
 #[allow(unsafe_code, reason = "bpf(2) has no safe interface")]
 mod live_frames;
 mod network;
+mod ours;
 mod peers;
 mod priority;
 mod reference;
@@ -16,6 +19,10 @@ const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
 /// Arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  cargo xtask bench forward    ours beside DPDK and libpcap, in turns
+  cargo xtask bench forward --only mac --repetitions 11
+  cargo xtask bench forward --json
+  cargo xtask bench instructions   instructions per packet, against the recorded ones
   cargo xtask bench peers      install the frameworks measurements compare with
   cargo xtask bench reference  what DPDK and libpcap reach on this machine")]
 pub(crate) struct Args {
@@ -25,6 +32,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Measure ours beside testpmd, C loops on DPDK's libraries, and libpcap, in turns.
+    Forward(forward::Args),
+    /// Count instructions per packet under callgrind, and compare with the recorded counts.
+    Instructions(instructions::Args),
     /// Install the frameworks measurements compare with: DPDK, libpcap, valgrind.
     Peers,
     /// Measure the peers alone: what DPDK and libpcap reach on this machine.
@@ -33,6 +44,8 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
+        Command::Forward(args) => forward::run(args),
+        Command::Instructions(args) => instructions::run(args),
         Command::Peers => crate::peers::install(&PACKAGES),
         Command::Reference(args) => reference::run(args),
     }

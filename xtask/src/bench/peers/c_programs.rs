@@ -36,7 +36,7 @@ pub(crate) enum OpCase {
 }
 
 impl OpCase {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             OpCase::RingSpsc => "ring-spsc",
             OpCase::RingMpmc => "ring-mpmc",

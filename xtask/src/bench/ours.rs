@@ -1,0 +1,94 @@
+//! Our side of a measurement: the program `linerate-bench`, built and run.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::peers::{Cycles, FORWARDING_CORE, MAIN_CORE, OpCase, Sample};
+
+/// The built program.
+#[derive(Debug)]
+pub(crate) struct Ours {
+    program: PathBuf,
+}
+
+impl Ours {
+    /// Builds it, optimised.
+    pub(crate) fn build() -> Result<Ours> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo)
+            .args(["build", "--quiet", "--release", "--package", "linerate-bench"])
+            .status()
+            .context("cannot run cargo")?;
+        if !status.success() {
+            bail!("cannot build linerate-bench");
+        }
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        Ok(Ours { program: PathBuf::from(target).join("release/linerate-bench").canonicalize()? })
+    }
+
+    /// The program, to be run by something else.
+    pub(crate) fn program(&self) -> &PathBuf {
+        &self.program
+    }
+
+    /// Runs it in a network namespace and reads its line.
+    fn run(&self, namespace: Option<&str>, arguments: &[&str]) -> Result<Value> {
+        let mut command = match namespace {
+            None => Command::new(&self.program),
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace]).arg(&self.program);
+                command
+            }
+        };
+        let output = command.args(arguments).output().context("cannot run linerate-bench")?;
+        if !output.status.success() {
+            let error = String::from_utf8_lossy(&output.stderr);
+            bail!("linerate-bench {}: {}", arguments.join(" "), error.trim());
+        }
+        serde_json::from_slice(&output.stdout).context("linerate-bench printed no JSON")
+    }
+
+    /// What machine this is.
+    pub(crate) fn machine(&self) -> Result<Value> {
+        self.run(None, &["machine"])
+    }
+
+    /// Forwards for about `time`.
+    pub(crate) fn forward(
+        &self,
+        namespace: Option<&str>,
+        ports: [&str; 2],
+        flags: &[&str],
+        burst: u32,
+        time: Duration,
+    ) -> Result<Sample> {
+        let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
+        let core = FORWARDING_CORE.to_string();
+        let mut arguments = vec!["forward", ports[0], ports[1], "--burst", &burst, "--ms", &ms];
+        arguments.extend(["--core", &core]);
+        arguments.extend(flags);
+        let line = self.run(namespace, &arguments)?;
+        let number = |key: &str| line[key].as_f64().with_context(|| format!("no {key} in {line}"));
+        Ok(Sample {
+            packets: number("packets")? as u64,
+            seconds: number("seconds")?,
+            cpu_seconds: number("cpu_seconds")?,
+            busy_cycles: None,
+        })
+    }
+
+    /// Repeats a ring or pool operation for about `time`.
+    pub(crate) fn operation(&self, case: OpCase, burst: u32, time: Duration) -> Result<Cycles> {
+        let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
+        let (core, other) = (FORWARDING_CORE.to_string(), MAIN_CORE.to_string());
+        let arguments = ["operations", case.name(), "--burst", &burst, "--ms", &ms];
+        let cores = ["--core", &core, "--producer-core", &other];
+        let line = self.run(None, &[&arguments[..], &cores[..]].concat())?;
+        serde_json::from_value(line).context("linerate-bench printed something else")
+    }
+}
