@@ -10,6 +10,7 @@ use std::{
 use linerate_memory::{Arena, Frame, PoolCache};
 use linerate_packet::MacAddr;
 use rustix::event::{PollFd, PollFlags};
+use smallvec::SmallVec;
 
 use crate::{counters::Counters, error::PortError, uri::PortUri};
 
@@ -121,6 +122,9 @@ pub enum Interest {
     Write,
 }
 
+/// Descriptors [`wait_any`] waits for without allocating.
+const POLLED_INLINE: usize = 16;
+
 /// Sleeps until one of `wakes` comes, at most for `timeout`. Returns whether
 /// one came.
 ///
@@ -130,7 +134,8 @@ pub enum Interest {
 pub fn wait_any(wakes: &[Wake<'_>], timeout: Duration) -> io::Result<bool> {
     let mut timeout = timeout;
     let mut due = false;
-    let mut polled = Vec::with_capacity(wakes.len());
+    // In place, since this may be called for every packet.
+    let mut polled: SmallVec<[PollFd<'_>; POLLED_INLINE]> = SmallVec::new();
     for wake in wakes {
         match wake {
             Wake::Now => return Ok(true),

@@ -8,6 +8,7 @@ use linerate_packet::{
     rewrite::{MacPair, mac_pair, set_dst_mac, set_macs, set_src_mac, swap_macs},
 };
 use linerate_port::{DropReason, PortError, Receive, Transmit, Wake};
+use smallvec::SmallVec;
 
 use crate::{
     idle::{Idle, Sleeper},
@@ -66,6 +67,8 @@ pub struct Forwarder {
     refresh_at: Instant,
 }
 
+/// Queues a worker may watch without allocating to go to sleep.
+const WAKES_INLINE: usize = 16;
 /// How often outstanding transmissions are looked after while asleep.
 const OUTSTANDING: Duration = Duration::from_millis(1);
 /// How often the kernel's counters are read.
@@ -310,7 +313,9 @@ impl Forwarder {
         if !self.sleeper.should_sleep() {
             return Ok(());
         }
-        let mut wakes: Vec<Wake<'_>> = Vec::with_capacity(self.paths.len() + 1);
+        // In place: going to sleep may happen for every packet, and must
+        // not allocate each time.
+        let mut wakes: SmallVec<[Wake<'_>; WAKES_INLINE]> = SmallVec::new();
         if outstanding > 0 {
             wakes.push(Wake::At(Instant::now() + OUTSTANDING));
         }
