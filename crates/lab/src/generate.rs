@@ -176,6 +176,9 @@ impl Generator {
         let limit = self.left.unwrap_or(u64::MAX).min(self.frame.limit() as u64);
         let due = match self.schedule.due(elapsed) {
             Some(due) => {
+                // Of a counted run no more come due than it has left.
+                let left = self.left.unwrap_or(u64::MAX);
+                let due = due.min(left.saturating_sub(self.owed));
                 self.count_intended(due);
                 self.owed += due;
                 // Too late is given up, so that a hiccup does not become a

@@ -208,7 +208,7 @@ impl Traffic {
             next: 0,
             varying,
             order: self.order,
-            random: fastrand::Rng::with_seed(self.seed ^ u64::from(stream) << 32),
+            random: fastrand::Rng::with_seed(self.seed),
             traffic: Some(self.clone()),
             stream,
             sequence: 0,

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let mut live = Live::new(running.json, running.quiet);
 
     let source = Source::new(args, &port)?;
-    let probe = source.maker(0)?;
+    let probe = source.maker(0, 0)?;
     check_length(args, &port, &context, &probe)?;
     let mean = probe.mean_len() + FCS as f64;
     let rate = args
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
         readers.counters.push(Arc::clone(transmit.counters()));
         let share = |n: u64| n / workers as u64 + if index == 0 { n % workers as u64 } else { 0 };
         let generator = Generator::new(
-            source.maker(run << 8 | index as u16)?,
+            source.maker(run, index)?,
             Schedule::new(rate.map(|rate| rate / workers as f64), args.pattern, args.seed),
             transmit,
             context.arena.cache(CACHE),
@@ -107,10 +107,16 @@ impl Source {
         }
     }
 
-    fn maker(&self, stream: u16) -> Result<FrameMaker> {
+    /// The frames of one worker of one run. What is random differs between
+    /// workers, and not between runs.
+    fn maker(&self, run: u16, worker: usize) -> Result<FrameMaker> {
         match self {
             Source::Description(traffic) => {
-                traffic.maker(stream).map_err(|error| UsageError(error.to_string()).into())
+                let seed = traffic.seed ^ (worker as u64) << 32;
+                let traffic = Traffic { seed, ..traffic.clone() };
+                traffic
+                    .maker(run << 8 | worker as u16)
+                    .map_err(|error| UsageError(error.to_string()).into())
             }
             Source::Capture(maker) => Ok(maker.clone()),
         }
