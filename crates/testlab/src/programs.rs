@@ -25,6 +25,10 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "ping", package: "iputils-ping", purpose: "reachability" },
     Program { name: "tcpdump", package: "tcpdump", purpose: "independent capture" },
     Program { name: "tshark", package: "tshark", purpose: "independent dissection" },
+    Program { name: "capinfos", package: "wireshark-common", purpose: "capture file facts" },
+    Program { name: "bpftool", package: "bpftool", purpose: "programs left attached" },
+    Program { name: "setpriv", package: "util-linux", purpose: "running without privileges" },
+    Program { name: "strace", package: "strace", purpose: "system calls counted" },
     Program { name: "iperf3", package: "iperf3", purpose: "TCP and UDP through a forwarder" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
 ];

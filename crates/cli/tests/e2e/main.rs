@@ -1,0 +1,15 @@
+//! The `linerate` program from end to end: real processes, real interfaces in network namespaces
+//! of their own, and independent programs to say what is right.
+//!
+//! Tests that need root are ignored unless asked for; `cargo xtask test` runs them one at a time.
+//! Run some by hand with, for example,
+//! `cargo test -p linerate --test e2e -- --ignored --test-threads=1 forward`.
+#![forbid(unsafe_code)]
+
+mod capture;
+mod cost;
+mod faults;
+mod forward;
+mod generate;
+mod support;
+mod wire;
