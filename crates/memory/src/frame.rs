@@ -15,10 +15,21 @@ pub const FRAME_LIMIT: usize = 2048;
 /// Dropping a frame does not give its packets back: hand them to
 /// [`PoolCache::give`](crate::PoolCache::give) first.
 pub struct Frame {
-    /// `slots[..len]` are initialised.
-    slots: Box<[MaybeUninit<Slot>]>,
+    /// The first `len` slots are initialised, the first `limit` may be.
+    lines: Box<[MaybeUninit<Line>]>,
+    limit: usize,
     len: usize,
 }
+
+/// Slots are kept from the start of a cache line on: vectors of them then stay
+/// within one.
+#[repr(align(64))]
+struct Line {
+    _slots: [Slot; SLOTS_PER_LINE],
+}
+
+const SLOTS_PER_LINE: usize = 8;
+const _: () = assert!(size_of::<Line>() == SLOTS_PER_LINE * size_of::<Slot>());
 
 impl Frame {
     /// An empty frame for at most `limit` packets.
@@ -28,7 +39,7 @@ impl Frame {
     /// When `limit` is not in 1..=[`FRAME_LIMIT`].
     pub fn new(limit: usize) -> Frame {
         assert!((1..=FRAME_LIMIT).contains(&limit), "frame limit {limit} not in 1..={FRAME_LIMIT}");
-        Frame { slots: Box::new_uninit_slice(limit), len: 0 }
+        Frame { lines: Box::new_uninit_slice(limit.div_ceil(SLOTS_PER_LINE)), limit, len: 0 }
     }
 
     /// Packets in the frame.
@@ -46,13 +57,13 @@ impl Frame {
     /// Most packets the frame can hold.
     #[inline]
     pub fn limit(&self) -> usize {
-        self.slots.len()
+        self.limit
     }
 
     /// Packets that can still be added.
     #[inline]
     pub fn room(&self) -> usize {
-        self.slots.len() - self.len
+        self.limit - self.len
     }
 
     /// Sum of the packets' lengths in bytes.
@@ -66,20 +77,20 @@ impl Frame {
     pub fn slots(&self) -> &[Slot] {
         // SAFETY: the first `len` elements are initialised, by the invariant
         // of the field.
-        unsafe { std::slice::from_raw_parts(self.slots.as_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
     }
 
     /// The packets, oldest first, for change in place.
     #[inline]
     pub fn slots_mut(&mut self) -> &mut [Slot] {
         // SAFETY: as in `slots`, and `&mut self` makes the borrow unique.
-        unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
     }
 
     /// Adds a packet at the end; a full frame gives it back.
     #[inline]
     pub fn push(&mut self, slot: Slot) -> Result<(), Slot> {
-        match self.slots.get_mut(self.len) {
+        match self.spare().first_mut() {
             Some(free) => {
                 free.write(slot);
                 self.len += 1;
@@ -95,7 +106,7 @@ impl Frame {
         self.len = self.len.checked_sub(1)?;
         // SAFETY: the element was in `..len` and is now outside it, so it is
         // read out exactly once.
-        Some(unsafe { self.slots[self.len].assume_init_read() })
+        Some(unsafe { self.as_ptr().add(self.len).read() })
     }
 
     /// Moves packets from the front of `from` to the end of this frame, as
@@ -105,7 +116,7 @@ impl Frame {
         let count = count.min(from.len).min(self.room());
         // SAFETY: `count` elements of `from` are initialised and `count` free
         // ones exist behind our `len`; two frames never overlap. Ownership
-        // moves: `take_front` forgets them in `from`.
+        // moves: `forget_front` forgets them in `from`.
         unsafe {
             ptr::copy_nonoverlapping(from.as_ptr(), self.spare().as_mut_ptr().cast(), count);
             self.grow(count);
@@ -137,21 +148,22 @@ impl Frame {
             moved.1 = index + 1;
             // SAFETY: in `..len`, so initialised, and read out once: `Moved`
             // forgets it.
-            each(unsafe { moved.0.slots[index].assume_init_read() });
+            each(unsafe { moved.0.as_ptr().add(index).read() });
         }
     }
 
     /// Pointer to the first packet, for copies out by rings and pools.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *const Slot {
-        self.slots.as_ptr().cast()
+        self.lines.as_ptr().cast()
     }
 
     /// The free part behind the packets.
     #[inline]
     pub(crate) fn spare(&mut self) -> &mut [MaybeUninit<Slot>] {
-        // SAFETY: `len` never exceeds the length of the box.
-        unsafe { self.slots.get_unchecked_mut(self.len..) }
+        let start: *mut MaybeUninit<Slot> = self.lines.as_mut_ptr().cast();
+        // SAFETY: the box holds `limit` slots, and `len` never exceeds that.
+        unsafe { std::slice::from_raw_parts_mut(start.add(self.len), self.limit - self.len) }
     }
 
     /// Counts `count` packets in that were written to [`Frame::spare`].
@@ -176,7 +188,7 @@ impl Frame {
         debug_assert!(count <= self.len);
         let rest = self.len - count;
         if rest > 0 && count > 0 {
-            let base = self.slots.as_mut_ptr();
+            let base: *mut Slot = self.lines.as_mut_ptr().cast();
             // SAFETY: both ranges lie in `..len`; `copy` allows overlap.
             unsafe { ptr::copy(base.add(count), base, rest) };
         }

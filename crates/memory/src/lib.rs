@@ -24,6 +24,7 @@ mod arena;
 pub mod clock;
 mod error;
 mod frame;
+mod lanes;
 mod meta;
 mod pool;
 pub mod ring;

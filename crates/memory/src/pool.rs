@@ -5,11 +5,15 @@
 //! lines are still in the core's cache, is used next, and the ring is touched
 //! once per some hundred packets.
 
-use std::{fmt, sync::Arc as StdArc, sync::atomic::AtomicU32 as StdAtomicU32};
+use std::{
+    fmt,
+    sync::{Arc as StdArc, atomic::AtomicU32 as StdAtomicU32},
+};
 
 use crate::{
     arena::Arena,
     frame::Frame,
+    lanes::{narrow, widen},
     ring::Mpmc,
     slot::{SHARED, Slot},
     sync::{Arc, Ordering},
@@ -20,6 +24,7 @@ pub(crate) struct FreeStack {
     ring: Arc<Mpmc<u32>>,
     /// `stack[..level]` are free elements.
     stack: Box<[u32]>,
+    /// Never above the length of the stack.
     level: usize,
 }
 
@@ -33,68 +38,58 @@ impl FreeStack {
         self.level
     }
 
-    /// Takes up to `count` elements and passes them to `each` in runs;
-    /// returns how many there were.
-    #[inline]
-    pub(crate) fn take(&mut self, count: usize, mut each: impl FnMut(&[u32])) -> usize {
-        if count <= self.level {
-            self.level -= count;
-            each(&self.stack[self.level..][..count]);
-            return count;
+    /// Takes elements, at most `count`: fewer when the stack has fewer, none
+    /// when there is none in the ring either.
+    #[inline(always)]
+    fn take_run(&mut self, mut count: usize) -> &[u32] {
+        if count > self.level {
+            count = self.refill(count);
         }
-        self.take_slow(count, &mut each)
+        self.level -= count;
+        // SAFETY: `count` was at most the level, which is at most the length.
+        unsafe { self.stack.get_unchecked(self.level..self.level + count) }
     }
 
+    /// Fetches half a stack from the ring when there is nothing left here;
+    /// returns how many of `count` can be taken now.
     #[cold]
     #[inline(never)]
-    fn take_slow(&mut self, count: usize, each: &mut dyn FnMut(&[u32])) -> usize {
-        let mut taken = 0;
-        while taken < count {
-            if self.level == 0 {
-                let wanted = (count - taken).max(self.stack.len() / 2).min(self.stack.len());
-                self.level = self.ring.pop_slice(&mut self.stack[..wanted]);
-                if self.level == 0 {
-                    break;
-                }
-            }
-            let run = (count - taken).min(self.level);
-            self.level -= run;
-            each(&self.stack[self.level..][..run]);
-            taken += run;
+    fn refill(&mut self, count: usize) -> usize {
+        if self.level == 0 {
+            let wanted = count.max(self.stack.len() / 2).min(self.stack.len());
+            self.level = self.ring.pop_slice(&mut self.stack[..wanted]);
         }
-        taken
+        count.min(self.level)
     }
 
-    /// Makes room for `count` elements, at most half the stack, and returns
-    /// the free part, at least that long.
-    #[inline]
-    fn room(&mut self, count: usize) -> &mut [u32] {
-        debug_assert!(count <= self.stack.len() / 2);
+    /// Room for at least one and at most `count` elements, which count once
+    /// they are added to the level. `count` is not zero.
+    #[inline(always)]
+    fn room(&mut self, mut count: usize) -> &mut [u32] {
         if count > self.stack.len() - self.level {
-            self.spill();
+            count = self.spill(count);
         }
-        &mut self.stack[self.level..]
+        // SAFETY: there is room for `count`, found or made.
+        unsafe { self.stack.get_unchecked_mut(self.level..self.level + count) }
     }
 
-    /// Gives the older half of the stack to the ring.
+    /// Gives the older half of the stack to the ring; returns how many of
+    /// `count` can be given back now.
     #[cold]
     #[inline(never)]
-    fn spill(&mut self) {
+    fn spill(&mut self, count: usize) -> usize {
         let half = self.level.min(self.stack.len() / 2);
         give_all(&self.ring, &self.stack[..half]);
         self.stack.copy_within(half..self.level, 0);
         self.level -= half;
+        count.min(self.stack.len() - self.level)
     }
 
-    /// Gives elements back; `each(index)` names them.
-    #[inline]
-    pub(crate) fn give(&mut self, mut elements: &[u32]) {
-        while !elements.is_empty() {
-            let (run, rest) = elements.split_at(elements.len().min(self.stack.len() / 2));
-            self.room(run.len())[..run.len()].copy_from_slice(run);
-            self.level += run.len();
-            elements = rest;
-        }
+    /// Gives one element back.
+    #[inline(always)]
+    fn give(&mut self, element: u32) {
+        self.room(1)[0] = element;
+        self.level += 1;
     }
 
     /// Gives everything to the ring.
@@ -151,20 +146,17 @@ impl PoolCache {
     #[inline]
     pub fn take_one(&mut self, length: usize) -> Option<Slot> {
         let (offset, length) = self.placement(length);
-        let mut slot = None;
-        let arena = &self.arena;
-        self.free.take(1, |words| {
-            arena.track_taken(words);
-            slot = Some(Slot { buffer: words[0], offset, length });
-        });
+        let &[buffer] = self.free.take_run(1) else { return None };
+        self.arena.track_taken(&[buffer]);
         self.publish_level();
-        slot
+        Some(Slot::compose(buffer, offset, length))
     }
 
     /// Adds up to `count` packets of `length` bytes to `frame`, with the
     /// arena's headroom in front, and returns how many: fewer when the frame
     /// has less room or no buffer is free. Their bytes hold whatever was
-    /// there. About a cycle per packet.
+    /// there. With giving back, less than a TSC cycle per packet at bursts of 32
+    /// and two at bursts of 8.
     ///
     /// # Panics
     ///
@@ -173,16 +165,21 @@ impl PoolCache {
     pub fn take(&mut self, frame: &mut Frame, count: usize, length: usize) -> usize {
         let (offset, length) = self.placement(length);
         let count = count.min(frame.room());
-        let arena = &self.arena;
-        let taken = self.free.take(count, |words| {
-            arena.track_taken(words);
-            let spare = &mut frame.spare()[..words.len()];
-            for (to, &buffer) in spare.iter_mut().zip(words) {
-                to.write(Slot { buffer, offset, length });
+        let mut taken = 0;
+        while taken < count {
+            let run = self.free.take_run(count - taken);
+            if run.is_empty() {
+                break;
             }
-            // SAFETY: as many slots were written just above.
-            unsafe { frame.grow(words.len()) };
-        });
+            self.arena.track_taken(run);
+            // SAFETY: the frame has room for `count`, of which `taken` are
+            // used; as many slots are written as are counted in.
+            unsafe {
+                widen(run, frame.spare().get_unchecked_mut(..run.len()), offset, length);
+                frame.grow(run.len());
+            }
+            taken += run.len();
+        }
         self.publish_level();
         taken
     }
@@ -193,8 +190,9 @@ impl PoolCache {
         (self.arena.headroom() as u16, length as u16)
     }
 
-    /// Gives back every packet of `frame`, leaving it empty. About a cycle per
-    /// packet that is not shared.
+    /// Gives back every packet of `frame`, leaving it empty. Costs what
+    /// [`PoolCache::take`] does when none is shared, else a few cycles and, for
+    /// each that is, an atomic instruction.
     ///
     /// # Panics
     ///
@@ -216,17 +214,14 @@ impl PoolCache {
         assert!(count <= frame.len(), "{count} packets of a frame of {}", frame.len());
         let mut done = 0;
         while done < count {
-            let run = (count - done).min(self.free.stack.len() / 2);
-            let slots = &frame.slots()[done..done + run];
+            let to = self.free.room(count - done);
+            let run = to.len();
+            // SAFETY: `done + run <= count <= len`.
+            let slots = unsafe { frame.slots().get_unchecked(done..done + run) };
             // One test for the whole run: flags and foreign numbers alike
             // show as bits outside the arena's mask.
             let tag = self.arena.tag();
-            let to = &mut self.free.room(run)[..run];
-            let mut strange = 0;
-            for (to, slot) in to.iter_mut().zip(slots) {
-                strange |= slot.buffer ^ tag;
-                *to = slot.buffer;
-            }
+            let strange = narrow(slots, to, tag);
             if strange & !self.arena.mask() == 0 {
                 self.arena.track_given(to);
                 self.free.level += run;
@@ -275,7 +270,7 @@ impl PoolCache {
             return;
         }
         self.arena.track_given(&[buffer]);
-        self.free.give(&[buffer]);
+        self.free.give(buffer);
         self.publish_level();
     }
 

@@ -1,6 +1,6 @@
 //! The eight bytes that name a packet.
 
-use std::{fmt, ptr};
+use std::{fmt, mem::offset_of, ptr};
 
 /// Set in the buffer word when other slots name the same buffer.
 pub(crate) const SHARED: u32 = 1 << 31;
@@ -23,9 +23,22 @@ pub struct Slot {
 }
 
 const _: () = assert!(size_of::<Slot>() == 8 && align_of::<Slot>() == 8);
-const _: () = assert!(std::mem::offset_of!(Slot, length) == 6);
+const _: () = assert!(offset_of!(Slot, buffer) == 0);
+const _: () = assert!(offset_of!(Slot, offset) == 4 && offset_of!(Slot, length) == 6);
 
 impl Slot {
+    /// A slot made in one register: written field by field and read whole, it
+    /// would have to wait for the writes to reach the cache.
+    #[inline(always)]
+    pub(crate) fn compose(buffer: u32, offset: u16, length: u16) -> Slot {
+        #[cfg(target_endian = "little")]
+        let word = u64::from(buffer) | u64::from(offset) << 32 | u64::from(length) << 48;
+        #[cfg(target_endian = "big")]
+        let word = u64::from(buffer) << 32 | u64::from(offset) << 16 | u64::from(length);
+        // SAFETY: plain integers in the layout asserted above.
+        unsafe { std::mem::transmute(word) }
+    }
+
     /// Packet length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
@@ -174,5 +187,16 @@ mod tests {
         assert_eq!(s.len(), 20);
         s.truncate(5);
         assert_eq!(s.len(), 5);
+    }
+
+    #[test]
+    fn lengths_are_summed_up_to_the_largest_frame() {
+        for count in (0..20usize).chain([crate::FRAME_LIMIT - 1, crate::FRAME_LIMIT]) {
+            for length in [0, 1, 60, u16::MAX] {
+                let slots: Vec<Slot> =
+                    (0..count).map(|_| Slot::compose(u32::MAX, u16::MAX, length)).collect();
+                assert_eq!(Slot::total_len(&slots), count as u64 * u64::from(length));
+            }
+        }
     }
 }

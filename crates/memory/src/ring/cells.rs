@@ -11,6 +11,7 @@ use std::{mem::MaybeUninit, ptr};
 /// the lower bits count.
 pub(crate) struct Cells<T> {
     cells: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// One less than the number of cells.
     mask: usize,
 }
 
@@ -40,10 +41,34 @@ impl<T> Cells<T> {
     /// elements away.
     #[inline]
     pub(crate) unsafe fn write(&self, position: usize, from: *const T, count: usize) {
-        // SAFETY: `spans` stays inside the cells; ownership by the contract.
-        self.spans(position, count, |cells, done, length| unsafe {
-            copy_in(cells, from.add(done), length);
-        });
+        let start = position & self.mask;
+        let first = self.mask + 1 - start;
+        // SAFETY: `start <= mask` and `count <= len`, so both ranges lie in
+        // the cells; ownership by the contract.
+        unsafe {
+            if count <= first {
+                copy_in(self.cells.get_unchecked(start..start + count), from, count);
+            } else {
+                self.write_wrapped(start, from, count);
+            }
+        }
+    }
+
+    /// The rare burst that goes on at the first cell, apart to keep the other
+    /// one's code short.
+    ///
+    /// # Safety
+    ///
+    /// As `write`, from the cell `start` on.
+    #[cold]
+    #[inline(never)]
+    unsafe fn write_wrapped(&self, start: usize, from: *const T, count: usize) {
+        let first = self.mask + 1 - start;
+        // SAFETY: as in `write`.
+        unsafe {
+            copy_in(&self.cells[start..], from, first);
+            copy_in(&self.cells[..count - first], from.add(first), count - first);
+        }
     }
 
     /// Copies `count` elements out of the cells at `position` on to `to`.
@@ -54,30 +79,29 @@ impl<T> Cells<T> {
     /// at most the capacity; `to` is valid for `count` writes.
     #[inline]
     pub(crate) unsafe fn read(&self, position: usize, to: *mut T, count: usize) {
+        let start = position & self.mask;
+        let first = self.mask + 1 - start;
         // SAFETY: as in `write`.
-        self.spans(position, count, |cells, done, length| unsafe {
-            copy_out(cells, to.add(done), length);
-        });
+        unsafe {
+            if count <= first {
+                copy_out(self.cells.get_unchecked(start..start + count), to, count);
+            } else {
+                self.read_wrapped(start, to, count);
+            }
+        }
     }
 
-    /// Splits a range of positions where the ring wraps and calls `copy` with
-    /// the cells, the number of elements before them, and their number.
-    #[inline(always)]
-    fn spans(
-        &self,
-        position: usize,
-        count: usize,
-        copy: impl Fn(&[UnsafeCell<MaybeUninit<T>>], usize, usize),
-    ) {
-        let start = position & self.mask;
-        let first = count.min(self.cells.len() - start);
-        // `first` and `count - first` are at most the length by construction,
-        // which the compiler cannot see.
-        // SAFETY: `start <= mask` and `start + first <= len`.
-        copy(unsafe { self.cells.get_unchecked(start..start + first) }, 0, first);
-        if first < count {
-            // SAFETY: `count <= len`, by the contract of the callers.
-            copy(unsafe { self.cells.get_unchecked(..count - first) }, first, count - first);
+    /// # Safety
+    ///
+    /// As `read`, from the cell `start` on.
+    #[cold]
+    #[inline(never)]
+    unsafe fn read_wrapped(&self, start: usize, to: *mut T, count: usize) {
+        let first = self.mask + 1 - start;
+        // SAFETY: as in `read`.
+        unsafe {
+            copy_out(&self.cells[start..], to, first);
+            copy_out(&self.cells[..count - first], to.add(first), count - first);
         }
     }
 }
@@ -103,29 +127,41 @@ unsafe fn copy_out<T>(cells: &[UnsafeCell<MaybeUninit<T>>], to: *mut T, count: u
     unsafe { copy(cells.as_ptr().cast::<T>(), to, count) }
 }
 
-/// Copies without overlap; small bursts in line, since a call of `memcpy`
-/// costs more than moving eight elements.
+/// Copies without overlap. Small bursts in line and by the bits of their
+/// length: a call of `memcpy` costs more than moving sixteen elements, and the
+/// compiler turns every loop into such a call.
 ///
 /// # Safety
 ///
 /// As [`ptr::copy_nonoverlapping`].
 #[cfg(not(loom))]
 #[inline(always)]
-unsafe fn copy<T>(from: *const T, to: *mut T, count: usize) {
-    // SAFETY: by the contract of the caller; `rest` counts what is left.
+unsafe fn copy<T>(mut from: *const T, mut to: *mut T, count: usize) {
+    // SAFETY: by the contract of the caller; each step moves `N` elements when
+    // bit `N` of the count is set, which together are `count`.
     unsafe {
-        if count > 64 {
+        if count == 1 {
+            ptr::copy_nonoverlapping(from, to, 1);
+            return;
+        }
+        if count >= 16 {
             ptr::copy_nonoverlapping(from, to, count);
             return;
         }
-        let mut done = 0;
-        while count - done >= 8 {
-            ptr::copy_nonoverlapping(from.add(done), to.add(done), 8);
-            done += 8;
+        if count & 8 != 0 {
+            ptr::copy_nonoverlapping(from, to, 8);
+            (from, to) = (from.add(8), to.add(8));
         }
-        while done < count {
-            ptr::copy_nonoverlapping(from.add(done), to.add(done), 1);
-            done += 1;
+        if count & 4 != 0 {
+            ptr::copy_nonoverlapping(from, to, 4);
+            (from, to) = (from.add(4), to.add(4));
+        }
+        if count & 2 != 0 {
+            ptr::copy_nonoverlapping(from, to, 2);
+            (from, to) = (from.add(2), to.add(2));
+        }
+        if count & 1 != 0 {
+            ptr::copy_nonoverlapping(from, to, 1);
         }
     }
 }

@@ -5,7 +5,10 @@
 //! been written (or read), in the order of the claims. A burst costs one
 //! compare-and-swap whatever its length. The scheme is that of the BSD
 //! `buf_ring` and of DPDK's `rte_ring` (its programmer's guide, "Ring
-//! Library").
+//! Library"). What is added is that each side notes how far the other had come
+//! when it last looked, as the single-producer ring does, and looks again only
+//! when that is used up: otherwise every call would fetch a cache line the
+//! other side is writing to.
 //!
 //! Claiming is lock-free; publishing is ordered, so a thread that is
 //! descheduled between the two delays the others' publication. They spin for a
@@ -17,7 +20,7 @@ use std::{fmt, mem::MaybeUninit, ptr};
 
 use crossbeam_utils::CachePadded;
 
-use super::{capacity_for, cells::Cells};
+use super::{capacity_for, cells::Cells, cut};
 use crate::{
     frame::Frame,
     slot::Slot,
@@ -31,9 +34,9 @@ const SPINS: u32 = 256;
 #[cfg(loom)]
 const SPINS: u32 = 0;
 
-/// The two positions of one side. They run freely; 64 bits, so that a thread
-/// that sleeps between reading `claim` and moving it cannot wake to find the
-/// same value again after a lap.
+/// The positions of one side. They run freely; 64 bits, so that a thread that
+/// sleeps between reading `claim` and moving it cannot wake to find the same
+/// value again after a lap.
 struct Side {
     /// End of what has been claimed. Moved by compare-and-swap.
     claim: AtomicU64,
@@ -41,6 +44,11 @@ struct Side {
     /// that starts here; loaded with `Acquire` by the other side, whose cells
     /// those become.
     done: AtomicU64,
+    /// How far this side may claim, as seen when somebody of it last looked at
+    /// the other side's `done`. May be behind that and even behind `claim`,
+    /// never ahead. Stored with `Release` by whoever looked, loaded with
+    /// `Acquire`: who relies on it has seen what that one saw.
+    limit: AtomicU64,
 }
 
 /// A bounded queue that any number of threads may push to and pop from.
@@ -63,8 +71,12 @@ impl<T: Send> Mpmc<T> {
     /// A ring whose first position is `start`, to test where positions wrap.
     pub(crate) fn starting_at(capacity: usize, start: u64) -> Mpmc<T> {
         let position = || AtomicU64::new(start);
-        let side = || CachePadded::new(Side { claim: position(), done: position() });
-        Mpmc { producers: side(), consumers: side(), cells: Cells::new(capacity_for(capacity)) }
+        let side = || Side { claim: position(), done: position(), limit: position() };
+        Mpmc {
+            producers: CachePadded::new(side()),
+            consumers: CachePadded::new(side()),
+            cells: Cells::new(capacity_for(capacity)),
+        }
     }
 
     /// Elements the ring can hold.
@@ -208,15 +220,26 @@ impl Mpmc<Slot> {
 /// Returns the first and how many, which may be none.
 #[inline(always)]
 fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) {
-    // Acquire here and AcqRel below: the load of `other.done` must not be
-    // older than the one that justified this position, or the difference
+    // Acquire here and AcqRel below: what is read of `limit` and `other.done`
+    // must not be older than what justified this position, or the difference
     // would wrap.
     let mut start = side.claim.load(Ordering::Acquire);
     loop {
-        let limit = other.done.load(Ordering::Acquire).wrapping_add(ahead as u64);
-        let count = count.min(limit.wrapping_sub(start) as usize);
-        if count == 0 {
-            return (start, 0);
+        let mut limit = side.limit.load(Ordering::Acquire);
+        let mut count = count;
+        let mut left = 0;
+        // Behind `claim` the difference is negative.
+        if (limit.wrapping_sub(start) as i64) < count as i64 {
+            // The only time the other side's cache line is touched.
+            limit = other.done.load(Ordering::Acquire).wrapping_add(ahead as u64);
+            let free = limit.wrapping_sub(start) as usize;
+            if free < count {
+                count = cut(free);
+                if count == 0 {
+                    return (start, 0);
+                }
+            }
+            left = free - count;
         }
         match side.claim.compare_exchange_weak(
             start,
@@ -224,7 +247,13 @@ fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) 
             Ordering::AcqRel,
             Ordering::Acquire,
         ) {
-            Ok(_) => return (start, count),
+            Ok(_) => {
+                // Worth a store only if it spares the next caller the look.
+                if left > 0 {
+                    side.limit.store(limit, Ordering::Release);
+                }
+                return (start, count);
+            }
             Err(now) => start = now,
         }
     }

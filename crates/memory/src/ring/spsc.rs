@@ -9,7 +9,7 @@ use std::{fmt, mem::MaybeUninit, ptr};
 
 use crossbeam_utils::CachePadded;
 
-use super::{capacity_for, cells::Cells};
+use super::{capacity_for, cells::Cells, cut};
 use crate::{
     frame::Frame,
     slot::Slot,
@@ -76,6 +76,11 @@ pub(crate) fn starting_at<T: Send>(capacity: usize, start: u32) -> (Producer<T>,
     )
 }
 
+fn len<T>(shared: &Shared<T>) -> usize {
+    let head = shared.head.load(Ordering::Relaxed);
+    shared.tail.load(Ordering::Relaxed).wrapping_sub(head) as usize
+}
+
 fn abandoned<T>(shared: &Arc<Shared<T>>) -> bool {
     let alone = Arc::strong_count(shared) == 1;
     // Pairs with the Release of the other end's drop, so that its last store
@@ -112,7 +117,7 @@ impl<T: Send> Producer<T> {
     /// Elements in the ring, as far as the consumer has told.
     #[inline]
     pub fn len(&self) -> usize {
-        self.tail.wrapping_sub(self.shared.head.load(Ordering::Relaxed)) as usize
+        len(&self.shared)
     }
 
     /// Whether the consumer has taken everything.
@@ -156,19 +161,22 @@ impl<T: Send> Producer<T> {
     /// `from` is valid for `count` reads. The returned number of elements has
     /// been moved out of it.
     #[inline]
-    unsafe fn push_raw(&mut self, from: *const T, count: usize) -> usize {
-        let capacity = self.shared.cells.capacity();
-        let mut free = capacity - self.tail.wrapping_sub(self.head) as usize;
-        if free < count {
-            self.head = self.shared.head.load(Ordering::Acquire);
-            free = capacity - self.tail.wrapping_sub(self.head) as usize;
+    unsafe fn push_raw(&mut self, from: *const T, mut count: usize) -> usize {
+        let shared = &*self.shared;
+        let capacity = shared.cells.capacity();
+        let tail = self.tail;
+        if capacity - (tail.wrapping_sub(self.head) as usize) < count {
+            self.head = shared.head.load(Ordering::Acquire);
+            let free = capacity - tail.wrapping_sub(self.head) as usize;
+            if free < count {
+                count = cut(free);
+            }
         }
-        let count = count.min(free);
         // SAFETY: the positions `tail..tail + count` are behind the consumer
         // by the check above, and only we write.
-        unsafe { self.shared.cells.write(self.tail as usize, from, count) };
-        self.tail = self.tail.wrapping_add(count as u32);
-        self.shared.tail.store(self.tail, Ordering::Release);
+        unsafe { shared.cells.write(tail as usize, from, count) };
+        self.tail = tail.wrapping_add(count as u32);
+        shared.tail.store(self.tail, Ordering::Release);
         count
     }
 }
@@ -198,7 +206,7 @@ impl<T: Send> Consumer<T> {
     /// Elements ready to be taken.
     #[inline]
     pub fn len(&self) -> usize {
-        self.shared.tail.load(Ordering::Relaxed).wrapping_sub(self.head) as usize
+        len(&self.shared)
     }
 
     /// Whether nothing is ready.
@@ -246,18 +254,21 @@ impl<T: Send> Consumer<T> {
     /// `to` is valid for `count` writes. The returned number of elements is
     /// initialised there.
     #[inline]
-    unsafe fn pop_raw(&mut self, to: *mut T, count: usize) -> usize {
-        let mut ready = self.tail.wrapping_sub(self.head) as usize;
-        if ready < count {
-            self.tail = self.shared.tail.load(Ordering::Acquire);
-            ready = self.tail.wrapping_sub(self.head) as usize;
+    unsafe fn pop_raw(&mut self, to: *mut T, mut count: usize) -> usize {
+        let shared = &*self.shared;
+        let head = self.head;
+        if (self.tail.wrapping_sub(head) as usize) < count {
+            self.tail = shared.tail.load(Ordering::Acquire);
+            let ready = self.tail.wrapping_sub(head) as usize;
+            if ready < count {
+                count = cut(ready);
+            }
         }
-        let count = count.min(ready);
         // SAFETY: the positions `head..head + count` were published by the
         // producer (Acquire above, now or earlier), and only we read.
-        unsafe { self.shared.cells.read(self.head as usize, to, count) };
-        self.head = self.head.wrapping_add(count as u32);
-        self.shared.head.store(self.head, Ordering::Release);
+        unsafe { shared.cells.read(head as usize, to, count) };
+        self.head = head.wrapping_add(count as u32);
+        shared.head.store(self.head, Ordering::Release);
         count
     }
 }
@@ -280,14 +291,14 @@ impl Consumer<Slot> {
     }
 }
 
-impl<T> fmt::Debug for Producer<T> {
+impl<T: Send> fmt::Debug for Producer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Producer").field("tail", &self.tail).finish_non_exhaustive()
+        f.debug_struct("Producer").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Debug for Consumer<T> {
+impl<T: Send> fmt::Debug for Consumer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").field("head", &self.head).finish_non_exhaustive()
+        f.debug_struct("Consumer").field("len", &self.len()).finish_non_exhaustive()
     }
 }
