@@ -4,11 +4,14 @@
 //! that holds the arena all ports share. It comes as queues of a [`Receive`]
 //! and a [`Transmit`] side, which move frames of packets and never wait.
 
+mod af_packet;
 pub mod counters;
 mod error;
 pub mod interface;
+mod kernel;
 pub mod machine;
 mod null;
+mod offload;
 mod open;
 pub mod pcap;
 mod port;

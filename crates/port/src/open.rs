@@ -1,6 +1,7 @@
 //! From a port's name to an open port.
 
 use crate::{
+    af_packet,
     error::{OpenError, UriError},
     null, pcap,
     port::{Context, Port},
@@ -47,6 +48,12 @@ pub const DRIVERS: &[Driver] = &[
         usage: "xdp:IF[?queues=N&mode=auto&zerocopy&kernel=none&match=TERMS&busy-poll=USEC]",
         summary: "a network interface through AF_XDP, past the kernel's network stack",
         open: xdp::open,
+    },
+    Driver {
+        name: "packet",
+        usage: "packet:IF[?queues=N&slots=4096&promisc=off&qdisc=on&time=on]",
+        summary: "any network interface, through an AF_PACKET socket; one copy",
+        open: af_packet::open,
     },
 ];
 

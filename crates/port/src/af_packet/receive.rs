@@ -1,0 +1,325 @@
+//! The receiving side of a queue.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+};
+
+use linerate_memory::{Frame, PoolCache};
+use rustix::{
+    io::{Errno, IoSliceMut},
+    net::sockopt::socket_error,
+};
+
+use super::{
+    ring::Ring,
+    slot::{self, Received},
+    socket,
+};
+use crate::{
+    counters::{Counters, DropReason},
+    error::PortError,
+    interface::Promiscuous,
+    kernel::get_option,
+    offload::{Nonsense, Segments, Undone, VNET_HEADER},
+    port::{Interest, Receive, Wake},
+    uri::PortUri,
+};
+
+/// Longest merged frame the kernel makes unless told to make longer ones
+/// (`gso_max_size`), with the Ethernet header; a tag goes in front.
+const ASIDE_MAX: usize = (1 << 16) + 64;
+/// Bytes of a VLAN tag.
+const TAG: usize = 4;
+
+/// The receiving side of a queue.
+pub(super) struct PacketReceive {
+    uri: PortUri,
+    socket: OwnedFd,
+    ring: Ring,
+    aside: Aside,
+    counters: Arc<Counters>,
+    time: bool,
+    /// Someone is going to sleep on the socket, or did. An error at the socket
+    /// ends every sleep at once until it is asked for.
+    slept: bool,
+    /// The interface was set down and has not been heard of since.
+    down: bool,
+    gone: bool,
+    _promiscuous: Option<Arc<Promiscuous>>,
+}
+
+/// A frame longer than a slot, or to be cut into segments, put aside.
+struct Aside {
+    /// The frame, behind room for a tag.
+    bytes: Box<[u8]>,
+    /// Where the frame starts: with the tag or behind it.
+    start: usize,
+    length: usize,
+    rest: Rest,
+}
+
+/// What of a frame put aside is still to be received.
+enum Rest {
+    Nothing,
+    Whole,
+    Segments(Segments),
+}
+
+/// What became of a slot.
+enum Taken {
+    /// Its packet, of that length, is in the frame.
+    Passed(usize),
+    /// Its packet is now aside.
+    Aside,
+    /// Its packet is not wanted.
+    Ignored,
+    Dropped(DropReason),
+    /// No buffer was free; the packet stays in its slot.
+    NoBuffer,
+}
+
+impl PacketReceive {
+    pub(super) fn new(
+        uri: &PortUri,
+        socket: OwnedFd,
+        ring: Ring,
+        promiscuous: Option<Arc<Promiscuous>>,
+        time: bool,
+    ) -> PacketReceive {
+        PacketReceive {
+            uri: uri.clone(),
+            socket,
+            ring,
+            aside: Aside {
+                bytes: vec![0; TAG + ASIDE_MAX].into(),
+                start: TAG,
+                length: 0,
+                rest: Rest::Nothing,
+            },
+            counters: Counters::shared(),
+            time,
+            slept: false,
+            down: false,
+            gone: false,
+            _promiscuous: promiscuous,
+        }
+    }
+
+    /// Takes the next slot's packet; `None` when there is none.
+    #[inline]
+    fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Option<Taken> {
+        let Some(received) = slot::parse(self.ring.peek()?) else {
+            return Some(Taken::Dropped(DropReason::Malformed));
+        };
+        let whole = received.bytes.len() == received.length;
+        let Some(undone) = received.undone.filter(|undone| whole && undone.segments.is_none())
+        else {
+            return Some(self.aside.put(&self.socket, &received, pool.arena().room()));
+        };
+        if received.outgoing {
+            return Some(Taken::Ignored);
+        }
+        let tag = if received.tag.is_some() { TAG } else { 0 };
+        let length = received.length + tag;
+        if length > pool.arena().room() {
+            return Some(Taken::Dropped(DropReason::TooLong));
+        }
+        if length < 12 + tag {
+            return Some(Taken::Dropped(DropReason::Malformed));
+        }
+        let Some(mut slot) = pool.take_one(length) else { return Some(Taken::NoBuffer) };
+        let mut good = false;
+        if let Some(to) = pool.arena().packet_mut(&mut slot) {
+            slot::copy_tagged(to, received.bytes, received.tag);
+            let checksum = undone.shifted(tag).checksum;
+            good = checksum.is_none_or(|checksum| checksum.complete(to).is_ok());
+        }
+        if self.time
+            && let Some(meta) = pool.arena().meta_mut(&mut slot)
+        {
+            meta.reset();
+            meta.timestamp = received.time;
+        }
+        if !good {
+            pool.give_one(slot);
+            return Some(Taken::Dropped(DropReason::Malformed));
+        }
+        Some(match frame.push(slot) {
+            Ok(()) => Taken::Passed(length),
+            Err(slot) => {
+                pool.give_one(slot);
+                Taken::NoBuffer
+            }
+        })
+    }
+
+    /// Asks the socket what its packets do not tell.
+    #[cold]
+    fn look(&mut self) {
+        self.slept = false;
+        if let Ok(Err(Errno::NETDOWN)) = socket_error(&self.socket) {
+            self.down = true;
+        }
+        // An interface is set down before it is deleted.
+        if self.down {
+            self.gone = socket::gone(&self.socket);
+        }
+    }
+}
+
+impl Aside {
+    /// Puts a frame aside, from its slot or from the socket's queue.
+    #[cold]
+    fn put(&mut self, socket: &OwnedFd, received: &Received<'_>, room: usize) -> Taken {
+        let mut undone = received.undone;
+        self.length = received.length;
+        self.start = TAG;
+        if received.queued {
+            let mut header = [0; VNET_HEADER];
+            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut self.bytes[TAG..])];
+            let expected = VNET_HEADER + received.length;
+            match rustix::io::readv(socket, &mut parts) {
+                Ok(length) if length == expected => undone = Undone::parse(&header).ok(),
+                // Longer than any frame we know of.
+                _ => return Taken::Dropped(DropReason::TooLong),
+            }
+        } else if received.bytes.len() == received.length && received.length <= ASIDE_MAX {
+            self.bytes[TAG..][..received.length].copy_from_slice(received.bytes);
+        } else {
+            return Taken::Dropped(DropReason::TooLong);
+        }
+        if received.outgoing {
+            return Taken::Ignored;
+        }
+        let (Some(mut undone), true) = (undone, self.length >= 12) else {
+            return Taken::Dropped(DropReason::Malformed);
+        };
+        if let Some(tag) = received.tag {
+            self.bytes.copy_within(TAG..TAG + 12, 0);
+            self.bytes[12..12 + TAG].copy_from_slice(&tag);
+            self.start = 0;
+            self.length += TAG;
+            undone = undone.shifted(TAG);
+        }
+        let frame = &mut self.bytes[self.start..][..self.length];
+        let (rest, longest) = if undone.segments.is_some() {
+            match Segments::of(frame, &undone) {
+                Ok(segments) => {
+                    let longest = segments.longest();
+                    (Rest::Segments(segments), longest)
+                }
+                Err(Nonsense) => return Taken::Dropped(DropReason::Malformed),
+            }
+        } else {
+            if undone.checksum.is_some_and(|checksum| checksum.complete(frame).is_err()) {
+                return Taken::Dropped(DropReason::Malformed);
+            }
+            (Rest::Whole, self.length)
+        };
+        if longest > room {
+            return Taken::Dropped(DropReason::TooLong);
+        }
+        self.rest = rest;
+        Taken::Aside
+    }
+
+    /// Adds what is left to `frame`, as much as there is room and buffers for.
+    /// Returns the packets and bytes added.
+    fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> (usize, u64) {
+        let whole = &self.bytes[self.start..][..self.length];
+        let (mut packets, mut bytes) = (0, 0);
+        while frame.room() > 0 {
+            let length = match &self.rest {
+                Rest::Nothing => break,
+                Rest::Whole => self.length,
+                Rest::Segments(segments) => segments.next_length().unwrap_or(0),
+            };
+            if length == 0 {
+                self.rest = Rest::Nothing;
+                break;
+            }
+            let Some(mut slot) = pool.take_one(length) else { break };
+            if let Some(to) = pool.arena().packet_mut(&mut slot) {
+                match &mut self.rest {
+                    Rest::Segments(segments) => segments.cut(whole, to),
+                    _ => to.copy_from_slice(whole),
+                }
+            }
+            if matches!(self.rest, Rest::Whole) {
+                self.rest = Rest::Nothing;
+            }
+            if let Err(slot) = frame.push(slot) {
+                pool.give_one(slot);
+            }
+            packets += 1;
+            bytes += length as u64;
+        }
+        (packets, bytes)
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self.rest, Rest::Nothing)
+    }
+}
+
+impl Receive for PacketReceive {
+    fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        let (mut packets, mut bytes) = (0, 0);
+        while frame.room() > 0 {
+            if !self.aside.is_empty() {
+                let (more, length) = self.aside.take(pool, frame);
+                packets += more;
+                bytes += length;
+                if more == 0 && !self.aside.is_empty() {
+                    break;
+                }
+                continue;
+            }
+            match self.take(pool, frame) {
+                None | Some(Taken::NoBuffer) => break,
+                Some(Taken::Passed(length)) => {
+                    packets += 1;
+                    bytes += length as u64;
+                }
+                Some(Taken::Aside | Taken::Ignored) => {}
+                Some(Taken::Dropped(reason)) => self.counters.dropped(reason, 1),
+            }
+            self.ring.release();
+        }
+        if packets > 0 {
+            self.counters.passed(packets, bytes);
+            return Ok(packets);
+        }
+        if self.slept {
+            self.look();
+        }
+        if self.gone {
+            return Err(PortError::Gone { port: self.uri.to_string() });
+        }
+        Ok(0)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        self.slept = true;
+        if self.aside.is_empty() {
+            Wake::Fd(self.socket.as_fd(), Interest::Read)
+        } else {
+            Wake::Now
+        }
+    }
+
+    fn refresh(&mut self) {
+        self.look();
+        let none = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        // Reading them sets them to zero.
+        let option = libc::PACKET_STATISTICS;
+        if let Ok(since) = get_option(&self.socket, libc::SOL_PACKET, option, none) {
+            self.counters.dropped(DropReason::Overrun, since.tp_drops as usize);
+        }
+    }
+}

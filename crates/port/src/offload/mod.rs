@@ -1,0 +1,184 @@
+//! What a sender inside this host left undone: checksums and segmentation.
+//!
+//! The kernel's own traffic comes with its transport checksum not yet computed
+//! and many segments in one frame, because the last interface on the way is
+//! expected to do both. A port takes the place of that interface, so here is
+//! where it is done: nothing behind a port ever sees a frame that could not be
+//! on a wire.
+//!
+//! The virtio header in front of a frame says what is to be done. Source:
+//! Virtual I/O Device (VIRTIO) 1.3, section 5.1.6, and
+//! `linux/virtio_net.h`; fields are in the machine's byte order, as the kernel
+//! hands them to a socket of the same machine.
+
+mod segment;
+
+use linerate_packet::checksum::{checksum, udp_nonzero};
+
+pub(crate) use self::segment::Segments;
+
+/// Bytes of the header.
+pub(crate) const VNET_HEADER: usize = 10;
+
+const NEEDS_CHECKSUM: u8 = 1;
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP: u8 = 5;
+/// Set beside a TCP type: the congestion window reduced flag belongs to the
+/// first segment only, which is what we do in any case.
+const GSO_ECN: u8 = 0x80;
+
+/// A frame's virtio header made no sense for the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Nonsense;
+
+/// What is left to do to a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Undone {
+    /// The checksum.
+    pub(crate) checksum: Option<Checksum>,
+    /// The segmentation.
+    pub(crate) segments: Option<Merged>,
+}
+
+/// A checksum to compute: over everything from `start`, into the two bytes at
+/// `start + offset`, which hold the sum of the pseudo header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Checksum {
+    /// Start of the transport header.
+    pub(crate) start: usize,
+    /// Offset of its checksum field.
+    pub(crate) offset: usize,
+}
+
+/// Several segments in one frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Merged {
+    /// Which protocol's.
+    pub(crate) kind: Kind,
+    /// Payload bytes of each but the last.
+    pub(crate) size: usize,
+}
+
+/// What the segments are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Of a TCP stream.
+    Tcp,
+    /// Datagrams of equal size, to be sent alike.
+    Udp,
+}
+
+impl Undone {
+    /// Reads the header.
+    ///
+    /// # Errors
+    ///
+    /// For a segmentation nobody knows, or segments of no bytes.
+    pub(crate) fn parse(header: &[u8; VNET_HEADER]) -> Result<Undone, Nonsense> {
+        let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
+        let (flags, gso) = (header[0], header[1]);
+        let checksum =
+            (flags & NEEDS_CHECKSUM != 0).then(|| Checksum { start: field(6), offset: field(8) });
+        let kind = match gso & !GSO_ECN {
+            GSO_NONE => return Ok(Undone { checksum, segments: None }),
+            GSO_TCPV4 | GSO_TCPV6 => Kind::Tcp,
+            GSO_UDP => Kind::Udp,
+            _ => return Err(Nonsense),
+        };
+        match field(4) {
+            0 => Err(Nonsense),
+            size => Ok(Undone { checksum, segments: Some(Merged { kind, size }) }),
+        }
+    }
+
+    /// The same for a frame whose headers begin `count` bytes later.
+    #[inline]
+    pub(crate) fn shifted(mut self, count: usize) -> Undone {
+        if let Some(checksum) = &mut self.checksum {
+            checksum.start += count;
+        }
+        self
+    }
+}
+
+impl Checksum {
+    /// Computes the checksum.
+    ///
+    /// # Errors
+    ///
+    /// When the field is not inside the frame.
+    #[inline]
+    pub(crate) fn complete(self, frame: &mut [u8]) -> Result<(), Nonsense> {
+        let covered = frame.get_mut(self.start..).ok_or(Nonsense)?;
+        let sum = checksum(covered);
+        let field = covered.get_mut(self.offset..self.offset + 2).ok_or(Nonsense)?;
+        // TCP takes either form of zero, UDP only this one.
+        field.copy_from_slice(&udp_nonzero(sum).to_be_bytes());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A header with the fields in the machine's byte order.
+    pub(super) fn header(flags: u8, gso: u8, size: u16, start: u16, offset: u16) -> [u8; 10] {
+        let mut header = [flags, gso, 0, 0, 0, 0, 0, 0, 0, 0];
+        header[4..6].copy_from_slice(&size.to_ne_bytes());
+        header[6..8].copy_from_slice(&start.to_ne_bytes());
+        header[8..10].copy_from_slice(&offset.to_ne_bytes());
+        header
+    }
+
+    #[test]
+    fn says_what_is_undone() {
+        assert_eq!(Undone::parse(&[0; 10]), Ok(Undone::default()));
+        // Data that was checked needs nothing.
+        assert_eq!(Undone::parse(&header(2, 0, 0, 0, 0)), Ok(Undone::default()));
+        let undone = Undone::parse(&header(1, 0x81, 1448, 34, 16)).unwrap();
+        assert_eq!(undone.checksum, Some(Checksum { start: 34, offset: 16 }));
+        assert_eq!(undone.segments, Some(Merged { kind: Kind::Tcp, size: 1448 }));
+        assert_eq!(undone.shifted(4).checksum, Some(Checksum { start: 38, offset: 16 }));
+    }
+
+    #[test]
+    fn refuses_segmentations_nobody_knows() {
+        assert_eq!(Undone::parse(&header(1, 3, 1448, 34, 6)), Err(Nonsense));
+        assert_eq!(Undone::parse(&header(1, 1, 0, 34, 16)), Err(Nonsense));
+    }
+
+    #[test]
+    fn completes_a_checksum_from_its_pseudo_header() {
+        // UDP 10.0.0.1:1 to 10.0.0.2:2, "hi". The field holds the pseudo
+        // header's sum: 0a00+0001+0a00+0002+0011+000a = 141e.
+        let mut frame = vec![0, 1, 0, 2, 0, 10, 0x14, 0x1e, b'h', b'i'];
+        Checksum { start: 0, offset: 6 }.complete(&mut frame).unwrap();
+        // 141e + 0001+0002+000a + 6869 = 7c94, complemented 836b.
+        assert_eq!(frame[6..8], [0x83, 0x6b]);
+    }
+
+    #[test]
+    fn a_sum_of_zero_is_sent_as_its_other_form() {
+        let mut frame = [0xff, 0xff, 0, 0];
+        Checksum { start: 0, offset: 2 }.complete(&mut frame).unwrap();
+        assert_eq!(frame, [0xff; 4]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_on_any_frame_is_done_or_refused(
+            header in any::<[u8; 10]>(),
+            mut frame in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            if let Ok(Undone { checksum: Some(checksum), .. }) = Undone::parse(&header) {
+                let inside = checksum.start + checksum.offset + 2 <= frame.len();
+                prop_assert_eq!(checksum.complete(&mut frame).is_ok(), inside);
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Ports of kernel interfaces in network namespaces of their own.
+
+mod packet;
+mod support;
