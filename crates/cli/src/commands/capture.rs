@@ -37,6 +37,7 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
         exit_on_loss: true,
         running: &args.running,
     })
+    .map(drop)
 }
 
 /// A file's name as a part of a port's.

@@ -62,10 +62,11 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
         exit_on_loss: args.exit_on_loss,
         running: &args.running,
     })
+    .map(drop)
 }
 
-/// Forwards after a plan until its end.
-pub(crate) fn carry_out(args: &Plan<'_>) -> Result<()> {
+/// Forwards after a plan until its end; returns what was received.
+pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let started = Instant::now();
     let stop = session::stop_on_signals()?;
     let mut live = Live::new(args.running.json, args.running.quiet);
@@ -85,7 +86,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<()> {
         }
     }
     total.print(args.verb, started.elapsed(), &mut live)?;
-    Ok(())
+    Ok(total.sum().received)
 }
 
 /// One direction: its name and where its figures are read.

@@ -1,7 +1,7 @@
 //! `linerate replay`: forwarding from a file to a port.
 
 use anyhow::Result;
-use linerate_port::PortUri;
+use linerate_port::{DropReason, PortUri};
 use linerate_worker::{OnFull, Rewrite};
 
 use super::{
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     if args.times != 1 {
         from = from.with("loop", args.times);
     }
-    carry_out(&Plan {
+    let received = carry_out(&Plan {
         command: "replay",
         verb: "replayed",
         from,
@@ -28,5 +28,15 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         on_full: OnFull::Wait,
         exit_on_loss: true,
         running: &args.running,
-    })
+    })?;
+    let unusable = received.dropped_for(DropReason::Malformed);
+    if unusable > 0 {
+        eprintln!(
+            "linerate: {}: records cut off or too short to be frames: {unusable}, all others sent; \
+             a capture that was not closed in order ends like this: keep what is whole with \
+             `editcap FILE NEW`, or record it again",
+            args.file.display()
+        );
+    }
+    Ok(())
 }

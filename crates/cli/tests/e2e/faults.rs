@@ -325,6 +325,9 @@ fn a_truncated_capture_is_replayed_as_far_as_it_goes() {
         assert_eq!(drops(flow, "receive_drops"), 1, "{summary}");
         let said = linerate(&line);
         assert!(said.stdout.contains("1 dropped on reception"), "{said:#?}");
+        let advice =
+            said.stderr.contains("too short to be frames: 1,") && said.stderr.contains("editcap");
+        assert!(advice, "{said:#?}");
     }
 }
 
