@@ -231,6 +231,32 @@ fn an_mtu_larger_than_a_buffer_is_refused_with_advice() {
     line.set_mtu(9000);
     let refused = linerate_in(&line.b, "forward xdp:b0 xdp:b1");
     refused.failed(7, &["MTU of b0 is 9000", "ip link set b0 mtu", "packet:b0"]);
+    let refused = linerate_in(&line.b, "forward packet:b0 packet:b1");
+    refused.failed(7, &["packet:b0", "MTU of 9000", "--buffer-size 9146"]);
+    let forwarder = Program::ready(&line.b, "forward --buffer-size 9146 packet:b0 packet:b1");
+    let mut jumbo = frames().remove(0);
+    jumbo.resize(9014, 0x5a);
+    let listener = Listener::start(&line.c, "c0");
+    send(&line.a, "a0", std::slice::from_ref(&jumbo));
+    assert_same(&listener.frames(1), &[jumbo]);
+    assert_balanced(&forwarder.stop());
+}
+
+/// When it grows while we forward, what no longer fits is dropped and counted, and the rest goes on.
+#[test]
+#[ignore = "needs root"]
+fn an_mtu_may_outgrow_the_buffers() {
+    let line = Line::new();
+    let forwarder = Program::ready(&line.b, "forward packet:b0 packet:b1");
+    line.set_mtu(9000);
+    let mut jumbo = frames().remove(0);
+    jumbo.resize(8000, 0x5a);
+    send(&line.a, "a0", &[jumbo]);
+    line.assert_carries();
+    let summary = forwarder.stop();
+    let flow = &summary["flows"][0];
+    assert_eq!(number(flow, "sent_packets"), frames().len() as u64, "{summary}");
+    assert_eq!(drops(flow, "receive_drops") + drops(flow, "transmit_drops"), 1, "{summary}");
 }
 
 /// A receiver that stops reading must not stop the forwarder: what it does not take is dropped and

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What joins the two networks.
-const PAIRS: [(&str, &str); 1] = [("xdp", "xdp")];
+const PAIRS: [(&str, &str); 3] = [("packet", "packet"), ("xdp", "xdp"), ("packet", "xdp")];
 
 /// `left` and `right`, with interfaces `l0` and `r0`, and a forwarder between them in `middle`.
 pub(crate) struct Cable {
@@ -193,15 +193,51 @@ fn carries_everything(pair: (&str, &str)) {
 
 #[test]
 #[ignore = "needs root"]
+fn packet_ports_carry_everything() {
+    carries_everything(("packet", "packet"));
+}
+
+#[test]
+#[ignore = "needs root"]
 fn xdp_ports_carry_everything() {
     carries_everything(("xdp", "xdp"));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn packet_and_xdp_ports_carry_everything() {
+    carries_everything(("packet", "xdp"));
+}
+
+/// The kernel hands over segments of up to 64 KiB with checksums still to be filled in: what
+/// leaves the cable must nevertheless be what TCP accepts.
+#[test]
+#[ignore = "needs root"]
+fn packet_ports_carry_tcp_with_offloads_on() {
+    let cable = Cable::new(("packet", "packet"), "");
+    for (namespace, interface) in
+        [(&cable.left, "l0"), (&cable.middle, "a0"), (&cable.middle, "b0"), (&cable.right, "r0")]
+    {
+        for offload in ["rx", "tx", "sg", "tso", "gso", "gro"] {
+            // Not every kernel lets all of them be changed.
+            namespace.run(["ethtool", "-K", interface, offload, "on"]);
+        }
+        let features = namespace.expect(["ethtool", "-k", interface]);
+        assert!(features.contains("tcp-segmentation-offload: on"), "{features}");
+    }
+    cable.addresses();
+    ping(&cable.left);
+    iperf(&cable);
+    copy_file(&cable, 64);
+    let summary = cable.forwarder.stop();
+    assert_balanced(&summary);
 }
 
 /// A whole gigabyte; the other tests copy less, to end soon.
 #[test]
 #[ignore = "needs root"]
 fn a_gigabyte_crosses_unharmed() {
-    let cable = Cable::new(("xdp", "xdp"), "");
+    let cable = Cable::new(("xdp", "packet"), "");
     cable.addresses();
     copy_file(&cable, 1024);
     cable.settle(true);

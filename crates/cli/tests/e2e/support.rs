@@ -19,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
 
 /// Drivers of ports on interfaces: what is said of one is true of all.
-pub(crate) const DRIVERS: [&str; 1] = ["xdp"];
+pub(crate) const DRIVERS: [&str; 2] = ["packet", "xdp"];
 
 /// A directory of a test's own, removed when dropped.
 #[derive(Debug)]
