@@ -2,7 +2,7 @@
 //! loops, the same ring size, blocks of the same length.
 
 use std::{
-    hint::spin_loop,
+    hint::{black_box, spin_loop},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use linerate_memory::{
-    ArenaOptions, Frame, Slot,
+    ArenaOptions, Frame,
     clock::{cycles, cycles_per_second},
     ring::{Mpmc, spsc},
 };
@@ -24,7 +24,7 @@ const RING: usize = 1024;
 const BLOCK: usize = 1 << 17;
 const BLOCK_2: usize = 1 << 18;
 /// Buffers in the worker's cache.
-const CACHE: usize = 512;
+const CACHE: usize = 256;
 /// Samples taken at most.
 const SAMPLES: usize = 4096;
 
@@ -73,7 +73,17 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     let arena = ArenaOptions { size: 40 << 20, ..ArenaOptions::default() }.create()?;
     let mut pool = arena.cache(CACHE);
     let mut frame = Frame::new(args.burst);
+    let elements = &mut [0; 256][..args.burst];
     let samples = match args.operation {
+        // As there: the calls for one object where there is one.
+        Operation::Pool if args.burst == 1 => {
+            let round = || {
+                if let Some(slot) = pool.take_one(60) {
+                    pool.give_one(black_box(slot));
+                }
+            };
+            sample(args, BLOCK, round)
+        }
         Operation::Pool => {
             let round = || {
                 pool.take(&mut frame, args.burst, 60);
@@ -82,20 +92,18 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
             sample(args, BLOCK, round)
         }
         Operation::RingSpsc => {
-            let (mut producer, mut consumer) = spsc::<Slot>(RING);
-            pool.take(&mut frame, args.burst, 60);
-            let round = || {
-                producer.push_frame(&mut frame);
-                consumer.pop_frame(&mut frame, args.burst);
+            let (mut producer, mut consumer) = spsc::<u64>(RING);
+            let round = move || {
+                producer.push_slice(elements);
+                consumer.pop_slice(elements);
             };
             sample(args, BLOCK, round)
         }
         Operation::RingMpmc => {
-            let ring = Mpmc::<Slot>::new(RING);
-            pool.take(&mut frame, args.burst, 60);
-            let round = || {
-                ring.push_frame(&mut frame);
-                ring.pop_frame(&mut frame, args.burst);
+            let ring = Mpmc::<u64>::new(RING);
+            let round = move || {
+                ring.push_slice(elements);
+                ring.pop_slice(elements);
             };
             sample(args, BLOCK, round)
         }
@@ -109,7 +117,6 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
             two_cores(args, |elements| ring.push_slice(elements), |to| ring.pop_slice(to))?
         }
     };
-    pool.give(&mut frame);
     let (best, median) = (samples[0], samples[samples.len() / 2]);
     Ok(json!({
         "case": args.operation.to_possible_value().map(|value| value.get_name().to_string()),

@@ -118,9 +118,13 @@ fn produce(ring: &Mpmc<u32>, mut elements: &[u32]) {
 
 /// Takes bursts of two, `tries` times at most.
 fn consume(ring: &Mpmc<u32>, tries: usize) -> Vec<u32> {
+    consume_bursts(ring, tries, 2)
+}
+
+fn consume_bursts(ring: &Mpmc<u32>, tries: usize, burst: usize) -> Vec<u32> {
     let mut got = Vec::new();
     for _ in 0..tries {
-        let mut burst = [0; 2];
+        let mut burst = vec![0; burst];
         let taken = ring.pop_slice(&mut burst);
         got.extend_from_slice(&burst[..taken]);
     }
@@ -173,6 +177,42 @@ fn mpmc_with_one_producer_and_two_consumers() {
         let mut all: Vec<u32> = (1..=taken as u32).collect();
         all.extend([4].iter().take(more));
         check(&[&first, &second, &rest], all);
+    });
+}
+
+/// Whoever looks leaves a note of what is there for the other, who relies on it.
+#[test]
+fn mpmc_with_consumers_that_take_one_of_many() {
+    model(Some(3), || {
+        let ring = Arc::new(wrapping::mpmc(4, 1));
+        let consumers = [1, 2].map(|tries| {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || consume_bursts(&ring, tries, 1))
+        });
+        assert_eq!(ring.push_slice(&[1, 2, 3]), 3);
+        let [first, second] = consumers.map(|consumer| consumer.join().unwrap());
+        let rest = consume(&ring, 2);
+        check(&[&first, &second, &rest], vec![1, 2, 3]);
+    });
+}
+
+/// As above the other way round: the note is of the room there is.
+#[test]
+fn mpmc_with_producers_that_fill_what_was_emptied() {
+    model(Some(3), || {
+        let ring = Arc::new(wrapping::mpmc(2, 1));
+        assert_eq!(ring.push_slice(&[1, 2]), 2);
+        let producers = [11, 21].map(|element| {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || ring.push(element).is_ok())
+        });
+        let first = consume(&ring, 1);
+        let [eleven, twenty_one] = producers.map(|producer| producer.join().unwrap());
+        let rest = consume(&ring, 2);
+        let mut all = vec![1, 2];
+        all.extend([11].iter().take(eleven.into()));
+        all.extend([21].iter().take(twenty_one.into()));
+        check(&[&first, &rest], all);
     });
 }
 

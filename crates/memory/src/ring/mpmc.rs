@@ -38,12 +38,18 @@ const SPINS: u32 = 0;
 /// sleeps between reading `claim` and moving it cannot wake to find the same
 /// value again after a lap.
 struct Side {
-    /// End of what has been claimed. Moved by compare-and-swap.
-    claim: AtomicU64,
+    /// What only this side touches.
+    own: CachePadded<Own>,
     /// End of what is done. Stored with `Release` by the owner of the range
     /// that starts here; loaded with `Acquire` by the other side, whose cells
-    /// those become.
-    done: AtomicU64,
+    /// those become. On a line of its own: when the other side looks, the next
+    /// claim does not wait for the line to come back.
+    done: CachePadded<AtomicU64>,
+}
+
+struct Own {
+    /// End of what has been claimed. Moved by compare-and-swap.
+    claim: AtomicU64,
     /// How far this side may claim, as seen when somebody of it last looked at
     /// the other side's `done`. May be behind that and even behind `claim`,
     /// never ahead. Stored with `Release` by whoever looked, loaded with
@@ -53,8 +59,8 @@ struct Side {
 
 /// A bounded queue that any number of threads may push to and pop from.
 pub struct Mpmc<T> {
-    producers: CachePadded<Side>,
-    consumers: CachePadded<Side>,
+    producers: Side,
+    consumers: Side,
     cells: Cells<T>,
 }
 
@@ -71,12 +77,11 @@ impl<T: Send> Mpmc<T> {
     /// A ring whose first position is `start`, to test where positions wrap.
     pub(crate) fn starting_at(capacity: usize, start: u64) -> Mpmc<T> {
         let position = || AtomicU64::new(start);
-        let side = || Side { claim: position(), done: position(), limit: position() };
-        Mpmc {
-            producers: CachePadded::new(side()),
-            consumers: CachePadded::new(side()),
-            cells: Cells::new(capacity_for(capacity)),
-        }
+        let side = || Side {
+            own: CachePadded::new(Own { claim: position(), limit: position() }),
+            done: CachePadded::new(position()),
+        };
+        Mpmc { producers: side(), consumers: side(), cells: Cells::new(capacity_for(capacity)) }
     }
 
     /// Elements the ring can hold.
@@ -152,7 +157,7 @@ impl<T: Send> Mpmc<T> {
     ///
     /// `from` is valid for `count` reads. The returned number of elements has
     /// been moved out of it.
-    #[inline]
+    #[inline(always)]
     unsafe fn push_raw(&self, from: *const T, count: usize) -> usize {
         let capacity = self.cells.capacity();
         let (start, count) = claim(&self.producers, &self.consumers, capacity, count);
@@ -170,7 +175,7 @@ impl<T: Send> Mpmc<T> {
     ///
     /// `to` is valid for `count` writes. The returned number of elements is
     /// initialised there.
-    #[inline]
+    #[inline(always)]
     unsafe fn pop_raw(&self, to: *mut T, count: usize) -> usize {
         let (start, count) = claim(&self.consumers, &self.producers, 0, count);
         if count == 0 {
@@ -223,9 +228,9 @@ fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) 
     // Acquire here and AcqRel below: what is read of `limit` and `other.done`
     // must not be older than what justified this position, or the difference
     // would wrap.
-    let mut start = side.claim.load(Ordering::Acquire);
+    let mut start = side.own.claim.load(Ordering::Acquire);
     loop {
-        let mut limit = side.limit.load(Ordering::Acquire);
+        let mut limit = side.own.limit.load(Ordering::Acquire);
         let mut count = count;
         let mut left = 0;
         // Behind `claim` the difference is negative.
@@ -241,7 +246,7 @@ fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) 
             }
             left = free - count;
         }
-        match side.claim.compare_exchange_weak(
+        match side.own.claim.compare_exchange_weak(
             start,
             start.wrapping_add(count as u64),
             Ordering::AcqRel,
@@ -250,7 +255,7 @@ fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) 
             Ok(_) => {
                 // Worth a store only if it spares the next caller the look.
                 if left > 0 {
-                    side.limit.store(limit, Ordering::Release);
+                    side.own.limit.store(limit, Ordering::Release);
                 }
                 return (start, count);
             }
@@ -263,17 +268,28 @@ fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) 
 /// earlier ranges.
 #[inline(always)]
 fn publish(side: &Side, start: u64, count: usize) {
-    let mut spins = 0;
     // Acquire: chains the earlier ranges' accesses to our Release below.
+    if side.done.load(Ordering::Acquire) != start {
+        wait(side, start);
+    }
+    side.done.store(start.wrapping_add(count as u64), Ordering::Release);
+}
+
+/// Waits until all ranges before `start` are done. Apart, since it needs
+/// registers that would have to be saved in every call, and stores before a
+/// compare-and-swap delay it.
+#[cold]
+#[inline(never)]
+fn wait(side: &Side, start: u64) {
+    let mut spins = 0;
     while side.done.load(Ordering::Acquire) != start {
-        if spins != SPINS {
+        if spins < SPINS {
             spins += 1;
             spin_loop();
         } else {
             yield_now();
         }
     }
-    side.done.store(start.wrapping_add(count as u64), Ordering::Release);
 }
 
 impl<T> Drop for Mpmc<T> {
