@@ -11,11 +11,12 @@
 //! `linux/virtio_net.h`; fields are in the machine's byte order, as the kernel
 //! hands them to a socket of the same machine.
 
+mod partial;
 mod segment;
 
 use linerate_packet::checksum::{checksum, udp_nonzero};
 
-pub(crate) use self::segment::Segments;
+pub(crate) use self::{partial::complete_partial, segment::Segments};
 
 /// Bytes of the header.
 pub(crate) const VNET_HEADER: usize = 10;

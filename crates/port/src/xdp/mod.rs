@@ -20,6 +20,9 @@
 //!   set on the interface (`Documentation/networking/napi.rst`);
 //! - `need-wakeup=on|off`: the kernel says when it wants to be called (on);
 //! - `ring=N`: entries of each ring (2048);
+//! - `checksum=complete|leave|auto`: whether packets that this host sent to the
+//!   interface with an unfinished checksum are finished (`auto`: on virtual
+//!   links, where both ends are this host, at a few cycles per packet);
 //! - `promisc=on|off`: packets for other hosts are received too (on).
 //!
 //! Packets in several pieces are not received: the MTU must fit a buffer.
@@ -335,6 +338,7 @@ fn start(
     sockets: Vec<(Arc<Socket>, Rings)>,
 ) -> Result<Vec<Queue>, OpenError> {
     let share = context.arena.count() / ARENA_SHARE / sockets.len();
+    let complete = settings.complete.unwrap_or(shared.link.kind != "device");
     let target = share.max(FILL_MIN).min(settings.ring as usize);
     let mut pool = context.arena.cache(256);
     let mut queues = Vec::with_capacity(sockets.len());
@@ -342,7 +346,7 @@ fn start(
         let receive = receive.map(|rings| {
             let (socket, shared) = (Arc::clone(&socket), Arc::clone(shared));
             let busy_poll = settings.busy_poll.is_some();
-            let mut receive = XdpReceive::new(rings, target, busy_poll, socket, shared);
+            let mut receive = XdpReceive::new(rings, target, busy_poll, complete, socket, shared);
             receive.refill(&mut pool);
             receive
         });

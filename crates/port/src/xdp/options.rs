@@ -45,6 +45,8 @@ pub(super) struct Settings {
     pub(super) need_wakeup: bool,
     pub(super) ring: u32,
     pub(super) promiscuous: bool,
+    /// Whether unfinished checksums are finished; `None`: on virtual links.
+    pub(super) complete: Option<bool>,
 }
 
 impl Settings {
@@ -107,6 +109,12 @@ impl Settings {
         let need_wakeup = options.switch("need-wakeup")?.unwrap_or(true);
         let ring = options.number("ring", RING_MIN..=RING_MAX)?;
         let promiscuous = options.switch("promisc")?.unwrap_or(true);
+        let complete = match options.text("checksum") {
+            None | Some("auto") => None,
+            Some("complete") => Some(true),
+            Some("leave") => Some(false),
+            Some(text) => return Err(bad("checksum", text, "complete, leave or auto")),
+        };
         options.finish()?;
         Ok(Settings {
             queues,
@@ -117,6 +125,7 @@ impl Settings {
             need_wakeup,
             ring: ring.map_or(RING_DEFAULT, |size| (size as u32).next_power_of_two()),
             promiscuous,
+            complete,
         })
     }
 }

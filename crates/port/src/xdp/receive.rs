@@ -15,6 +15,7 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
+    offload::complete_partial,
     port::{Interest, Receive, Wake},
 };
 
@@ -37,6 +38,8 @@ pub(super) struct XdpReceive {
     counted: Counted,
     idle_rounds: u32,
     busy_poll: bool,
+    /// Whether packets may come with unfinished checksums, to be finished.
+    complete: bool,
     socket: Arc<Socket>,
     shared: Arc<Shared>,
 }
@@ -46,6 +49,7 @@ impl XdpReceive {
         (ring, fill): (Consumer<Descriptor>, Producer<u64>),
         target: usize,
         busy_poll: bool,
+        complete: bool,
         socket: Arc<Socket>,
         shared: Arc<Shared>,
     ) -> XdpReceive {
@@ -59,6 +63,7 @@ impl XdpReceive {
             counted: Counted::default(),
             idle_rounds: 0,
             busy_poll,
+            complete,
             socket,
             shared,
         }
@@ -147,6 +152,14 @@ impl Receive for XdpReceive {
             }
         }
         self.ring.release();
+        if self.complete {
+            let first = frame.len() - passed;
+            for slot in &mut frame.slots_mut()[first..] {
+                if let Some(bytes) = pool.arena().packet_mut(slot) {
+                    complete_partial(bytes);
+                }
+            }
+        }
         self.counters.passed(passed, bytes);
         self.refill(pool);
         Ok(passed)
