@@ -77,6 +77,7 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
         return Some(match error {
             PortError::Gone { .. } => Code::NoInterface,
             PortError::File { .. } => Code::File,
+            PortError::Changed { .. } => Code::Unavailable,
             _ => Code::Failure,
         });
     }

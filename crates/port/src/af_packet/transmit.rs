@@ -33,6 +33,8 @@ pub(super) struct PacketTransmit {
     messages: Messages,
     counters: Arc<Counters>,
     full: Full,
+    /// Whether the interface was found deleted.
+    gone: bool,
 }
 
 /// Whether the last packet offered found a place, and what was full.
@@ -99,6 +101,7 @@ impl PacketTransmit {
             messages: Messages::new(),
             counters: Counters::shared(),
             full: Full::No,
+            gone: false,
         }
     }
 
@@ -164,6 +167,19 @@ impl Transmit for PacketTransmit {
 
     fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Everything was sent when it was taken. A port that has nothing to send
+    /// learns here that it no longer can.
+    fn flush(&mut self, _: &mut PoolCache) -> Result<usize, PortError> {
+        match self.gone {
+            true => Err(PortError::Gone { port: self.uri.to_string() }),
+            false => Ok(0),
+        }
+    }
+
+    fn refresh(&mut self) {
+        self.gone = socket::gone(&self.socket);
     }
 
     fn wake(&mut self) -> Wake<'_> {

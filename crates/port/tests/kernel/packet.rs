@@ -325,6 +325,10 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
         let error = to.transmit(&mut pool, &mut burst).unwrap_err();
         assert!(matches!(error, PortError::Gone { .. }), "{error}");
         assert_eq!(to.counters().read().dropped_for(DropReason::LinkDown), 1);
+        // The other end went with it, and had nothing to send.
+        transmit.refresh();
+        let error = transmit.flush(&mut pool).unwrap_err();
+        assert!(matches!(error, PortError::Gone { .. }), "{error}");
         assert_eq!(arena.accounting().held, 0);
     }
 }
