@@ -17,6 +17,7 @@ pub mod pcap;
 mod port;
 pub mod ring;
 mod suggest;
+mod tap;
 mod uri;
 mod xdp;
 

@@ -7,6 +7,7 @@ use crate::{
     port::{Context, Port},
     ring,
     suggest::closest,
+    tap,
     uri::PortUri,
     xdp,
 };
@@ -54,6 +55,12 @@ pub const DRIVERS: &[Driver] = &[
         usage: "packet:IF[?queues=N&slots=4096&promisc=off&qdisc=on&time=on]",
         summary: "any network interface, through an AF_PACKET socket; one copy",
         open: af_packet::open,
+    },
+    Driver {
+        name: "tap",
+        usage: "tap:NAME[?addr=10.0.0.1/24&queues=N&vnet&mtu=N&mac=MAC&up=no]",
+        summary: "this machine's own network stack, through an interface made for it",
+        open: tap::open,
     },
 ];
 

@@ -1,14 +1,20 @@
-//! Changes to an interface: up, down, promiscuous. Nothing else is changed for
-//! the user; what else should be otherwise, the drivers' messages name.
+//! Changes to an interface: up, down, promiscuous; and, of an interface that is
+//! ours, its addresses and MTU. Nothing else is changed for the user; what else
+//! should be otherwise, the drivers' messages name.
 
 use std::{
     io,
+    net::IpAddr,
     os::fd::{AsRawFd, OwnedFd},
 };
 
 use netlink_packet_core::Emitable;
-use netlink_packet_route::link::{LinkFlags, LinkMessage};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use netlink_packet_route::{
+    AddressFamily,
+    address::{AddressAttribute, AddressHeaderFlags, AddressMessage},
+    link::{LinkAttribute, LinkFlags, LinkMessage},
+};
+use rustix::net::{SocketFlags, SocketType, socket_with};
 
 use super::{InterfaceError, Link, find, netlink::Netlink};
 
@@ -24,13 +30,50 @@ pub fn set_up(name: &str, up: bool) -> Result<(), InterfaceError> {
     message.header.index = link.index;
     message.header.change_mask = LinkFlags::Up;
     message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
+    let action = if up { "set up" } else { "set down" };
+    request(libc::RTM_SETLINK, &message)
+        .map_err(|source| InterfaceError::change(action, &link.name, "CAP_NET_ADMIN", source))
+}
+
+/// Sets the longest packet an interface takes.
+pub(crate) fn set_mtu(index: u32, mtu: u32) -> io::Result<()> {
+    set(index, LinkAttribute::Mtu(mtu))
+}
+
+/// Sets an interface's Ethernet address.
+pub(crate) fn set_mac(index: u32, mac: [u8; 6]) -> io::Result<()> {
+    set(index, LinkAttribute::Address(mac.to_vec()))
+}
+
+fn set(index: u32, attribute: LinkAttribute) -> io::Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes.push(attribute);
+    request(libc::RTM_SETLINK, &message)
+}
+
+/// Gives an interface an address, if it does not have it, to be used at once:
+/// nobody is asked whether another host has it.
+pub(crate) fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
+    let mut message = AddressMessage::default();
+    message.header.family = match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    };
+    message.header.prefix_len = prefix;
+    message.header.flags = AddressHeaderFlags::Nodad;
+    message.header.index = index;
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+    match request(libc::RTM_NEWADDR, &message) {
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+        result => result,
+    }
+}
+
+fn request(kind: u16, message: &impl Emitable) -> io::Result<()> {
     let mut body = vec![0; message.buffer_len()];
     message.emit(&mut body);
-    let action = if up { "set up" } else { "set down" };
-    Netlink::route()
-        .and_then(|mut netlink| netlink.request(libc::RTM_SETLINK, &body))
-        .map(|_| ())
-        .map_err(|source| InterfaceError::change(action, &link.name, "CAP_NET_ADMIN", source))
+    Netlink::route()?.request(kind, &body).map(|_| ())
 }
 
 /// Keeps an interface promiscuous for as long as it lives.
@@ -53,9 +96,13 @@ impl Promiscuous {
         let failed =
             |source| InterfaceError::change("make promiscuous", &link.name, "CAP_NET_RAW", source);
         // Of no protocol, so no packet is queued on it.
-        let socket =
-            socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
-                .map_err(|error| failed(error.into()))?;
+        let socket = socket_with(
+            rustix::net::AddressFamily::PACKET,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|error| failed(error.into()))?;
         let index = i32::try_from(link.index)
             .map_err(|_| failed(io::Error::from_raw_os_error(libc::ENODEV)))?;
         let request = libc::packet_mreq {

@@ -24,6 +24,7 @@ use netlink_packet_core::Emitable;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use serde::Serialize;
 
+pub(crate) use self::control::{add_address, set_mac, set_mtu};
 pub use self::{
     control::{Promiscuous, set_up},
     error::InterfaceError,
@@ -39,7 +40,7 @@ use self::{
 };
 
 /// The longest interface name, `IFNAMSIZ` less the terminating NUL.
-const NAME_LIMIT: usize = 15;
+pub(crate) const NAME_LIMIT: usize = 15;
 
 /// Everything known about an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

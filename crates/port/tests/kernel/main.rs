@@ -2,3 +2,4 @@
 
 mod packet;
 mod support;
+mod tap;

@@ -2,27 +2,12 @@
 //! through us with their offloads on, and interfaces that go away.
 
 use crate::support::{
-    Forwarder, PATIENCE, arena, assert_balanced, frame, open, put, receive, send, sides, try_open,
+    Forwarder, PATIENCE, arena, assert_balanced, assortment, frame, open, put, receive, refused,
+    send, sides,
 };
-use linerate_memory::{Arena, ArenaOptions, Frame};
+use linerate_memory::{ArenaOptions, Frame};
 use linerate_port::{DropReason, OpenError, PortError};
 use linerate_testlab::{Lab, Namespace, wait_until};
-
-/// Frames of all lengths, tagged once, twice, or not.
-fn assortment() -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
-    for length in (60..=1514).step_by(97).chain([61, 1513, 1514]) {
-        frames.push(frame(length, &[0x88, 0xb5], 1));
-    }
-    for length in [64, 600, 1514, 1518] {
-        frames.push(frame(length, &[0x81, 0x00, 0x60, 0x2a, 0x88, 0xb5], 2));
-    }
-    for length in [68, 600, 1514] {
-        frames.push(frame(length, &[0x88, 0xa8, 0x00, 0x07, 0x81, 0x00, 0xef, 0xff, 8, 0], 3));
-        frames.push(frame(length, &[0x81, 0x00, 0x00, 0x07, 0x81, 0x00, 0x0f, 0xfe, 8, 0], 4));
-    }
-    frames
-}
 
 #[test]
 #[ignore = "needs root"]
@@ -330,15 +315,6 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
         let error = transmit.flush(&mut pool).unwrap_err();
         assert!(matches!(error, PortError::Gone { .. }), "{error}");
         assert_eq!(arena.accounting().held, 0);
-    }
-}
-
-/// Opens a port that cannot be had.
-#[track_caller]
-fn refused(space: &Namespace, arena: &Arena, uri: &str) -> OpenError {
-    match try_open(space, arena, uri) {
-        Ok(port) => panic!("{port:?} was opened"),
-        Err(error) => error,
     }
 }
 

@@ -34,6 +34,15 @@ pub(crate) fn open(space: &Namespace, arena: &Arena, uri: &str) -> Port {
     try_open(space, arena, uri).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Opens a port that cannot be had.
+#[track_caller]
+pub(crate) fn refused(space: &Namespace, arena: &Arena, uri: &str) -> OpenError {
+    match try_open(space, arena, uri) {
+        Ok(port) => panic!("{port:?} was opened"),
+        Err(error) => error,
+    }
+}
+
 /// The only queue's sides.
 pub(crate) fn sides(mut port: Port) -> (Box<dyn Receive>, Box<dyn Transmit>) {
     let queue = port.queues.remove(0);
@@ -47,6 +56,22 @@ pub(crate) fn frame(length: usize, header: &[u8], seed: u8) -> Vec<u8> {
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 0xb, 2, 0, 0, 0, 0, 0xa]);
     bytes[12..12 + header.len()].copy_from_slice(header);
     bytes
+}
+
+/// Frames of all lengths, tagged once, twice, or not.
+pub(crate) fn assortment() -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for length in (60..=1514).step_by(97).chain([61, 1513, 1514]) {
+        frames.push(frame(length, &[0x88, 0xb5], 1));
+    }
+    for length in [64, 600, 1514, 1518] {
+        frames.push(frame(length, &[0x81, 0x00, 0x60, 0x2a, 0x88, 0xb5], 2));
+    }
+    for length in [68, 600, 1514] {
+        frames.push(frame(length, &[0x88, 0xa8, 0x00, 0x07, 0x81, 0x00, 0xef, 0xff, 8, 0], 3));
+        frames.push(frame(length, &[0x81, 0x00, 0x00, 0x07, 0x81, 0x00, 0x0f, 0xfe, 8, 0], 4));
+    }
+    frames
 }
 
 /// Puts frames of these bytes at the end of `to`.

@@ -1,0 +1,248 @@
+//! `tap:NAME` is the other end of a TAP interface: what this machine's network
+//! stack sends on the interface is received here, and what is sent here comes
+//! in there.
+//!
+//! The interface is made when there is none of that name, set up, and vanishes
+//! with the port; one that `ip tuntap add` made stays. It lives in the network
+//! namespace the port is opened in.
+//!
+//! Options: `queues=N` (1), among which the stack shares its packets by flow;
+//! `addr=10.0.0.1/24` gives the interface an address, `mac=` and `mtu=`
+//! another Ethernet address and MTU; `up=no` leaves it to others to set it up.
+//! `vnet` lets the stack leave checksums and segmentation to us: up to 64 KiB
+//! of a stream come in one system call and are cut here (see `offload`), with
+//! one more copy. Without it the stack does both and each frame is as on a wire.
+//!
+//! # System calls
+//!
+//! One for each packet, either way: the kernel has no way to pass several. It
+//! copies straight into and out of our buffers.
+
+mod device;
+mod receive;
+mod transmit;
+
+use std::{net::IpAddr, str::FromStr, sync::Arc};
+
+use linerate_packet::MacAddr;
+
+use self::{receive::TapReceive, transmit::TapTransmit};
+use crate::{
+    error::{OpenError, UriError},
+    interface::{self, Link},
+    kernel::{self, FRAMING},
+    port::{Context, Copies, Port, PortInfo, Queue},
+    uri::PortUri,
+};
+
+/// The MTU the kernel gives a new interface.
+const MTU_DEFAULT: usize = 1500;
+/// Least MTU an Ethernet interface can have, and most a TAP interface can.
+const MTU_RANGE: std::ops::RangeInclusive<u64> = 68..=65521;
+const CAPABILITY: &str = "cap_net_admin";
+
+/// What the interface is to be like.
+struct Settings {
+    mtu: Option<u32>,
+    mac: Option<Unicast>,
+    address: Option<Network>,
+    up: bool,
+}
+
+pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let mut options = uri.options();
+    let queues = options.number("queues", 1..=64)?.map(|n| n as usize);
+    let vnet = options.switch("vnet")?.unwrap_or(false);
+    let settings = Settings {
+        up: options.switch("up")?.unwrap_or(true),
+        address: options.value("addr", "an address with its prefix, as 10.0.0.1/24")?,
+        mtu: options.number("mtu", MTU_RANGE)?.map(|n| n as u32),
+        mac: options.value("mac", "an Ethernet address of one station, as 02:00:00:00:00:01")?,
+    };
+    options.finish()?;
+    let queues = queues.or(context.queues).unwrap_or(1);
+    let name = uri.to_string();
+    check_name(uri)?;
+
+    let before = interface::find(uri.name()).ok();
+    if let Some(link) = before.as_ref().filter(|link| link.kind != "tap") {
+        return Err(OpenError::Unsupported {
+            reason: format!(
+                "{} is a {} interface, not a tap; use packet:{} or a name that is not taken",
+                link.name, link.kind, link.name,
+            ),
+            port: name,
+        });
+    }
+    // Before anything is changed.
+    let mtu = settings.mtu.or(before.as_ref().map(|link| link.mtu));
+    kernel::check_room(&name, mtu.map_or(MTU_DEFAULT, |mtu| mtu as usize), &context.arena)?;
+
+    let mut opened = Vec::with_capacity(queues);
+    for device in device::open(&name, uri.name(), queues, vnet, before.is_some())? {
+        let device = Arc::new(device);
+        let receive = || TapReceive::new(uri, Arc::clone(&device), context.arena.room());
+        let transmit = || TapTransmit::new(uri, Arc::clone(&device));
+        opened.push(Queue {
+            receive: context.direction.receives().then(|| Box::new(receive()) as _),
+            transmit: context.direction.transmits().then(|| Box::new(transmit()) as _),
+        });
+    }
+    let link = settings.apply(&name, kernel::find(&name, uri.name())?)?;
+    let mtu = link.mtu as usize;
+    kernel::check_room(&name, mtu, &context.arena)?;
+    let mode = format!(
+        "{}{}{}",
+        if before.is_some() { "attached" } else { "made" },
+        if queues > 1 { format!(", {queues} queues by flow") } else { String::new() },
+        if vnet { ", checksums and segmentation done here" } else { "" },
+    );
+    Ok(Port {
+        info: PortInfo {
+            uri: uri.clone(),
+            interface: Some(link.name),
+            mac: link.mac.map(MacAddr),
+            frame_limit: Some(mtu + FRAMING),
+            speed: None,
+            copies: Copies::Kernel,
+            mode,
+        },
+        queues: opened,
+    })
+}
+
+/// Refuses a name no interface can have, which the kernel would call an
+/// invalid argument, or make another name of.
+fn check_name(uri: &PortUri) -> Result<(), UriError> {
+    let name = uri.name();
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"/:%".contains(&byte);
+    if (1..=interface::NAME_LIMIT).contains(&name.len())
+        && name.bytes().all(plain)
+        && !matches!(name, "." | "..")
+    {
+        return Ok(());
+    }
+    Err(UriError::Syntax {
+        uri: uri.to_string(),
+        reason: "an interface name is 1 to 15 letters, digits and signs other than / : and %",
+    })
+}
+
+impl Settings {
+    /// Makes the interface so; what it is already needs no permission.
+    fn apply(&self, port: &str, link: Link) -> Result<Link, OpenError> {
+        let refused = |step| kernel::refused(port, step, CAPABILITY);
+        if let Some(Unicast(MacAddr(mac))) = self.mac.filter(|mac| link.mac != Some(mac.0.0)) {
+            interface::set_mac(link.index, mac).map_err(refused("set the Ethernet address"))?;
+        }
+        if let Some(mtu) = self.mtu.filter(|&mtu| link.mtu != mtu) {
+            interface::set_mtu(link.index, mtu).map_err(refused("set the MTU"))?;
+        }
+        if self.up && !link.up {
+            interface::set_up(&link.name, true).map_err(|error| kernel::failed(port, error))?;
+        }
+        // Last, for a route by this address needs the interface up.
+        if let Some(Network { address, prefix }) = self.address {
+            interface::add_address(link.index, address, prefix).map_err(|error| {
+                match error.raw_os_error() {
+                    // Without the capability the kernel says EPERM.
+                    Some(libc::EACCES) => OpenError::Unsupported {
+                        port: port.into(),
+                        reason: format!(
+                            "IPv6 is off on {name}, so it cannot have {address}; turn it on: \
+                             sysctl net.ipv6.conf.{name}.disable_ipv6=0 (or \
+                             net.ipv6.conf.default.disable_ipv6=0 before it is made)",
+                            name = link.name,
+                        ),
+                    },
+                    _ => refused("add an address")(error),
+                }
+            })?;
+        }
+        kernel::find(port, &link.name)
+    }
+}
+
+/// The address of one station, as an interface can have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Unicast(MacAddr);
+
+impl FromStr for Unicast {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Unicast, ()> {
+        let mac: MacAddr = text.parse().map_err(|_| ())?;
+        if mac.is_unicast() { Ok(Unicast(mac)) } else { Err(()) }
+    }
+}
+
+/// An interface's address and how much of it the network shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl FromStr for Network {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Network, ()> {
+        let (address, prefix) = text.split_once('/').ok_or(())?;
+        let address: IpAddr = address.parse().map_err(|_| ())?;
+        let prefix = prefix.parse().map_err(|_| ())?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        if prefix <= bits { Ok(Network { address, prefix }) } else { Err(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ArenaOptions;
+
+    use super::*;
+
+    /// Opens a port that is refused before the kernel is asked.
+    #[track_caller]
+    fn refused(uri: &str) -> UriError {
+        let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        let context = Context::new(arena.create().unwrap());
+        match open(&uri.parse().unwrap(), &context) {
+            Err(OpenError::Uri(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn refuses_names_no_interface_can_have() {
+        for uri in ["tap:", "tap:a/b", "tap:a b", "tap:..", "tap:a:1", "tap:tap%25d", "tap:täp"] {
+            assert!(matches!(refused(uri), UriError::Syntax { .. }), "{uri}");
+        }
+        let error = refused("tap:sixteen-letters0").to_string();
+        assert!(error.contains("1 to 15"), "{error}");
+        assert!(check_name(&"tap:fifteen-letters".parse().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn refuses_options_by_name() {
+        let error = refused("tap:t0?adr=10.0.0.1/24").to_string();
+        assert!(error.contains("adr") && error.contains("queues, vnet, up, addr"), "{error}");
+        for option in [
+            "queues=0",
+            "queues=65",
+            "vnet=perhaps",
+            "mtu=67",
+            "mtu=65522",
+            "mac=01:00:00:00:00:01",
+            "mac=00:00:00:00:00:00",
+            "mac=2",
+            "addr=10.0.0.1",
+            "addr=10.0.0.1/33",
+            "addr=2001:db8::1/129",
+            "addr=2001:db8::1/",
+            "addr=host/24",
+        ] {
+            let error = refused(&format!("tap:t0?{option}"));
+            assert!(matches!(error, UriError::Value { .. }), "{option}: {error}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The receiving side of a queue.
+
+use std::{os::fd::AsFd, sync::Arc};
+
+use linerate_memory::{Frame, PoolCache, Slot};
+use rustix::io::Errno;
+
+use super::device::Device;
+use crate::{
+    counters::{Counters, DropReason},
+    error::PortError,
+    offload::{Nonsense, Segments, Undone, VNET_HEADER},
+    port::{Interest, Receive, Wake},
+    uri::PortUri,
+};
+
+/// Longest merged frame the kernel makes: 64 KiB of IP packet behind link-layer
+/// headers.
+const MERGED_MAX: usize = (1 << 16) + 64;
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+
+/// The receiving side of a queue.
+pub(super) struct TapReceive {
+    uri: PortUri,
+    device: Arc<Device>,
+    /// Length of a buffer: how much of a frame is read into one.
+    room: usize,
+    /// What of a frame found no place in a buffer comes here, from `room` on
+    /// if the frame may be a merged one, which is put together in front of it.
+    /// There is always a byte, which shows that a frame was too long.
+    beyond: Box<[u8]>,
+    beyond_from: usize,
+    merged: Option<Merged>,
+    counters: Arc<Counters>,
+}
+
+/// A merged frame at the start of `beyond`, and how far it has been cut.
+struct Merged {
+    segments: Segments,
+    length: usize,
+}
+
+/// What became of a frame.
+enum Taken {
+    /// It is in the frame of slots, with that length.
+    Passed(usize),
+    /// It is to be cut.
+    Merged(Merged),
+    Dropped(DropReason),
+    /// No buffer was free; it stays in the kernel.
+    NoBuffer,
+}
+
+impl TapReceive {
+    pub(super) fn new(uri: &PortUri, device: Arc<Device>, room: usize) -> TapReceive {
+        let (beyond, beyond_from) =
+            if device.vnet() { (MERGED_MAX.max(room) + 1, room) } else { (1, 0) };
+        TapReceive {
+            uri: uri.clone(),
+            device,
+            room,
+            beyond: vec![0; beyond].into(),
+            beyond_from,
+            merged: None,
+            counters: Counters::shared(),
+        }
+    }
+
+    /// Takes the next frame out of the kernel.
+    #[inline]
+    fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<Taken, Errno> {
+        // Without a buffer nothing is read, so that nothing is lost.
+        let Some(mut slot) = pool.take_one(self.room) else { return Ok(Taken::NoBuffer) };
+        let mut header = [0; VNET_HEADER];
+        let read = match pool.arena().packet_mut(&mut slot) {
+            Some(to) => self.device.read(&mut header, to, &mut self.beyond[self.beyond_from..]),
+            None => Err(Errno::NOBUFS),
+        };
+        let taken = read.map(|length| self.judge(pool, &mut slot, &header, length));
+        match taken {
+            Ok(Taken::Passed(length)) => match frame.push(slot) {
+                Ok(()) => Ok(Taken::Passed(length)),
+                Err(slot) => {
+                    pool.give_one(slot);
+                    Ok(Taken::Dropped(DropReason::NoBuffer))
+                }
+            },
+            taken => {
+                pool.give_one(slot);
+                taken
+            }
+        }
+    }
+
+    /// Looks at a frame of `length` bytes that begins in `slot`, and makes it
+    /// ready if it fits there.
+    #[inline]
+    fn judge(
+        &mut self,
+        pool: &PoolCache,
+        slot: &mut Slot,
+        header: &[u8; VNET_HEADER],
+        length: usize,
+    ) -> Taken {
+        if length < ETHERNET {
+            return Taken::Dropped(DropReason::Malformed);
+        }
+        // Without virtio headers this one is all zero: nothing is undone.
+        let Ok(undone) = Undone::parse(header) else {
+            return Taken::Dropped(DropReason::Malformed);
+        };
+        if undone.segments.is_some() {
+            return self.merged(pool, slot, &undone, length);
+        }
+        if length > self.room {
+            return Taken::Dropped(DropReason::TooLong);
+        }
+        slot.truncate(length);
+        let done = undone.checksum.is_none_or(|checksum| {
+            let bytes = pool.arena().packet_mut(slot);
+            bytes.is_some_and(|bytes| checksum.complete(bytes).is_ok())
+        });
+        if done { Taken::Passed(length) } else { Taken::Dropped(DropReason::Malformed) }
+    }
+
+    /// Puts a merged frame together in `beyond`.
+    #[cold]
+    fn merged(&mut self, pool: &PoolCache, slot: &Slot, undone: &Undone, length: usize) -> Taken {
+        if length >= self.beyond.len() {
+            return Taken::Dropped(DropReason::TooLong);
+        }
+        let first = length.min(self.room);
+        self.beyond[..first].copy_from_slice(&pool.arena().packet(slot)[..first]);
+        match Segments::of(&self.beyond[..length], undone) {
+            Ok(segments) if segments.longest() <= self.room => {
+                Taken::Merged(Merged { segments, length })
+            }
+            Ok(_) => Taken::Dropped(DropReason::TooLong),
+            Err(Nonsense) => Taken::Dropped(DropReason::Malformed),
+        }
+    }
+
+    /// Cuts what is left of a merged frame, as much as there is room and
+    /// buffers for. Returns the packets and bytes added.
+    fn cut(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> (usize, u64) {
+        let (mut packets, mut bytes) = (0, 0);
+        let Some(Merged { segments, length: whole }) = &mut self.merged else {
+            return (packets, bytes);
+        };
+        while frame.room() > 0 {
+            let Some(length) = segments.next_length() else {
+                self.merged = None;
+                break;
+            };
+            let Some(mut slot) = pool.take_one(length) else { break };
+            if let Some(to) = pool.arena().packet_mut(&mut slot) {
+                segments.cut(&self.beyond[..*whole], to);
+            }
+            if let Err(slot) = frame.push(slot) {
+                pool.give_one(slot);
+            }
+            packets += 1;
+            bytes += length as u64;
+        }
+        (packets, bytes)
+    }
+}
+
+impl Receive for TapReceive {
+    fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        let (mut packets, mut bytes) = (0, 0);
+        let mut failed = None;
+        while frame.room() > 0 {
+            if self.merged.is_some() {
+                let (more, length) = self.cut(pool, frame);
+                packets += more;
+                bytes += length;
+                if more == 0 && self.merged.is_some() {
+                    break;
+                }
+                continue;
+            }
+            match self.take(pool, frame) {
+                Ok(Taken::Passed(length)) => {
+                    packets += 1;
+                    bytes += length as u64;
+                }
+                Ok(Taken::Merged(merged)) => self.merged = Some(merged),
+                Ok(Taken::Dropped(reason)) => self.counters.dropped(reason, 1),
+                Ok(Taken::NoBuffer) | Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => break,
+                Err(errno) => {
+                    failed = Some(errno);
+                    break;
+                }
+            }
+        }
+        if packets > 0 {
+            self.counters.passed(packets, bytes);
+        }
+        match failed {
+            None => Ok(packets),
+            Some(Errno::BADFD | Errno::NODEV) => {
+                Err(PortError::Gone { port: self.uri.to_string() })
+            }
+            Some(errno) => Err(PortError::System {
+                port: self.uri.to_string(),
+                step: "read a frame",
+                source: errno.into(),
+            }),
+        }
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        if self.merged.is_some() {
+            Wake::Now
+        } else {
+            Wake::Fd(self.device.as_fd(), Interest::Read)
+        }
+    }
+}
