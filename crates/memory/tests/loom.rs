@@ -145,17 +145,20 @@ fn check(seen: &[&[u32]], mut all: Vec<u32>) {
     assert_eq!(sum, all);
 }
 
+/// Room for both bursts, so that both are claimed and not yet published at
+/// once, and the second has to wait for the first. The consumer has a thread of
+/// its own: on the first one its looks would all come before the first push.
 #[test]
 fn mpmc_with_two_producers_and_one_consumer() {
     model(Some(3), || {
         let ring = Arc::new(wrapping::mpmc(4, 3));
         let other = Arc::clone(&ring);
-        let sender = thread::spawn(move || produce(&other, &[1, 2]));
+        let consumer = thread::spawn(move || consume_bursts(&other, 2, 4));
         let other = Arc::clone(&ring);
-        let second = thread::spawn(move || produce(&other, &[11, 12]));
-        let mut got = consume(&ring, 2);
-        sender.join().unwrap();
-        second.join().unwrap();
+        let producer = thread::spawn(move || produce(&other, &[1, 2]));
+        produce(&ring, &[11, 12]);
+        producer.join().unwrap();
+        let mut got = consumer.join().unwrap();
         got.extend(consume(&ring, 2));
         check(&[&got], vec![1, 2, 11, 12]);
     });
