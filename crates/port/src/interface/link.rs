@@ -14,7 +14,7 @@ use netlink_packet_route::{
 use serde::{Serialize, Serializer};
 
 /// Bytes of `struct ifinfomsg`.
-const HEADER: usize = 16;
+pub(super) const HEADER: usize = 16;
 
 /// An interface as the kernel's link layer knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

@@ -14,6 +14,7 @@ mod control;
 mod error;
 mod ethtool;
 mod link;
+mod lost;
 mod monitor;
 mod netlink;
 mod xdp;
@@ -24,7 +25,6 @@ use netlink_packet_core::Emitable;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use serde::Serialize;
 
-pub(crate) use self::control::{add_address, set_mac, set_mtu};
 pub use self::{
     control::{Promiscuous, set_up},
     error::InterfaceError,
@@ -32,6 +32,10 @@ pub use self::{
     link::{Link, XdpMode, XdpProgram},
     monitor::{LinkEvent, LinkMonitor, LinkState},
     xdp::XdpSupport,
+};
+pub(crate) use self::{
+    control::{add_address, set_mac, set_mtu},
+    lost::Lost,
 };
 use self::{
     ethtool::Ethtool,

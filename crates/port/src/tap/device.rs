@@ -189,6 +189,13 @@ impl Device {
         }
     }
 
+    /// Whether the interface was deleted.
+    pub(super) fn gone(&self) -> bool {
+        let Ok(mut request) = kernel::named("") else { return false };
+        kernel::ioctl(self.fd.as_fd(), libc::TUNGETIFF as libc::c_ulong, &mut request)
+            .is_err_and(|error| is(&error, libc::EBADFD))
+    }
+
     /// Writes a frame whose checksums are complete.
     #[inline]
     pub(super) fn write(&self, frame: &[u8]) -> Result<usize, Errno> {

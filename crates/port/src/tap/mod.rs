@@ -29,7 +29,7 @@ use linerate_packet::MacAddr;
 use self::{receive::TapReceive, transmit::TapTransmit};
 use crate::{
     error::{OpenError, UriError},
-    interface::{self, Link},
+    interface::{self, Link, Lost},
     kernel::{self, FRAMING},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
@@ -78,19 +78,25 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     let mtu = settings.mtu.or(before.as_ref().map(|link| link.mtu));
     kernel::check_room(&name, mtu.map_or(MTU_DEFAULT, |mtu| mtu as usize), &context.arena)?;
 
+    let devices = device::open(&name, uri.name(), queues, vnet, before.is_some())?;
+    let link = kernel::find(&name, uri.name())?;
+    // The kernel counts by interface: the first queue tells of all.
+    let mut lost =
+        Some(Lost::new(link.index).map_err(kernel::refused(&name, "read counters", CAPABILITY))?);
+    let link = settings.apply(&name, link)?;
+    let mtu = link.mtu as usize;
+    kernel::check_room(&name, mtu, &context.arena)?;
     let mut opened = Vec::with_capacity(queues);
-    for device in device::open(&name, uri.name(), queues, vnet, before.is_some())? {
+    for device in devices {
         let device = Arc::new(device);
-        let receive = || TapReceive::new(uri, Arc::clone(&device), context.arena.room());
+        let mut receive =
+            || TapReceive::new(uri, Arc::clone(&device), context.arena.room(), lost.take());
         let transmit = || TapTransmit::new(uri, Arc::clone(&device));
         opened.push(Queue {
             receive: context.direction.receives().then(|| Box::new(receive()) as _),
             transmit: context.direction.transmits().then(|| Box::new(transmit()) as _),
         });
     }
-    let link = settings.apply(&name, kernel::find(&name, uri.name())?)?;
-    let mtu = link.mtu as usize;
-    kernel::check_room(&name, mtu, &context.arena)?;
     let mode = format!(
         "{}{}{}",
         if before.is_some() { "attached" } else { "made" },

@@ -9,6 +9,7 @@ use super::device::Device;
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
+    interface::Lost,
     offload::{Nonsense, Segments, Undone, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
@@ -33,6 +34,8 @@ pub(super) struct TapReceive {
     beyond_from: usize,
     merged: Option<Merged>,
     counters: Arc<Counters>,
+    /// What the kernel had no place for, of all queues.
+    lost: Option<Lost>,
 }
 
 /// A merged frame at the start of `beyond`, and how far it has been cut.
@@ -53,7 +56,12 @@ enum Taken {
 }
 
 impl TapReceive {
-    pub(super) fn new(uri: &PortUri, device: Arc<Device>, room: usize) -> TapReceive {
+    pub(super) fn new(
+        uri: &PortUri,
+        device: Arc<Device>,
+        room: usize,
+        lost: Option<Lost>,
+    ) -> TapReceive {
         let (beyond, beyond_from) =
             if device.vnet() { (MERGED_MAX.max(room) + 1, room) } else { (1, 0) };
         TapReceive {
@@ -64,6 +72,7 @@ impl TapReceive {
             beyond_from,
             merged: None,
             counters: Counters::shared(),
+            lost,
         }
     }
 
@@ -213,6 +222,12 @@ impl Receive for TapReceive {
 
     fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    fn refresh(&mut self) {
+        if let Some(Ok(lost)) = self.lost.as_mut().map(Lost::since) {
+            self.counters.dropped(DropReason::Overrun, lost as usize);
+        }
     }
 
     fn wake(&mut self) -> Wake<'_> {

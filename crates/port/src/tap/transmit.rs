@@ -27,6 +27,8 @@ pub(super) struct TapTransmit {
     device: Arc<Device>,
     counters: Arc<Counters>,
     full: Full,
+    /// Whether the interface was found deleted.
+    gone: bool,
 }
 
 /// What kept the last packet offered from being taken.
@@ -39,7 +41,13 @@ enum Full {
 
 impl TapTransmit {
     pub(super) fn new(uri: &PortUri, device: Arc<Device>) -> TapTransmit {
-        TapTransmit { uri: uri.clone(), device, counters: Counters::shared(), full: Full::No }
+        TapTransmit {
+            uri: uri.clone(),
+            device,
+            counters: Counters::shared(),
+            full: Full::No,
+            gone: false,
+        }
     }
 }
 
@@ -91,6 +99,19 @@ impl Transmit for TapTransmit {
 
     fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Everything was sent when it was taken. A port that has nothing to send
+    /// learns here that it no longer can.
+    fn flush(&mut self, _: &mut PoolCache) -> Result<usize, PortError> {
+        match self.gone {
+            true => Err(PortError::Gone { port: self.uri.to_string() }),
+            false => Ok(0),
+        }
+    }
+
+    fn refresh(&mut self) {
+        self.gone = self.device.gone();
     }
 
     fn wake(&mut self) -> Wake<'_> {

@@ -126,10 +126,17 @@ fn streams_pass_between_two_hosts() {
             }
             assert_eq!(seen, names.len(), "{statistics}");
         }
+        let handed_over = left.counters("t0").tx_packets;
         let (result, counts) = forwarder.stop();
         result.unwrap();
         assert_balanced(&counts);
-        assert_eq!(counts.iter().map(|side| side.dropped()).sum::<u64>(), 0, "{counts:?}");
+        // A loaded machine may be too slow for what TCP sends at once.
+        let lost =
+            |side: &linerate_port::Counts| side.dropped() - side.dropped_for(DropReason::Overrun);
+        assert_eq!(counts.iter().map(lost).sum::<u64>(), 0, "{counts:?}");
+        // With virtio headers the kernel hands over several segments at once.
+        let merged = counts[0].packets > 2 * handed_over;
+        assert_eq!(merged, options == "&vnet", "{handed_over} of {counts:?}");
         // No more than a wire takes went out: the streams were segmented.
         assert!(counts[1].packets > 2 * 20_000_000 / 1448, "{counts:?}");
         assert!(counts[1].bytes / counts[1].packets <= 1514, "{counts:?}");
@@ -223,6 +230,36 @@ fn frames_wait_in_the_kernel_while_there_is_no_buffer() {
 
 #[test]
 #[ignore = "needs root"]
+fn what_a_full_queue_lost_is_counted() {
+    let lab = Lab::new();
+    let space = lab.namespace("tap");
+    let arena = arena();
+    let mut pool = arena.cache(64);
+    let mut port = open(&space, &arena, "tap:t0?queues=2");
+    let (_, mut to_socket) = sides(open(&space, &arena, "packet:t0?qdisc=on"));
+    send(&mut pool, &mut *to_socket, &vec![frame(60, &[0x88, 0xb5], 0); 3000]);
+    let mut got = Frame::new(2048);
+    let mut counts = linerate_port::Counts::default();
+    let settled = wait_until(
+        || {
+            counts = linerate_port::Counts::default();
+            for queue in &mut port.queues {
+                let receive = queue.receive.as_mut().unwrap();
+                receive.receive(&mut pool, &mut got).unwrap();
+                pool.give(&mut got);
+                receive.refresh();
+                counts += receive.counters().read();
+            }
+            counts.packets + counts.dropped_for(DropReason::Overrun) == 3000
+        },
+        PATIENCE,
+    );
+    assert!(settled && counts.dropped_for(DropReason::Overrun) > 0, "{counts:?}");
+    assert_eq!(arena.accounting().held, 0);
+}
+
+#[test]
+#[ignore = "needs root"]
 fn a_frame_longer_than_a_buffer_is_dropped_and_the_longest_is_not() {
     let lab = Lab::new();
     for options in ["", "?vnet"] {
@@ -310,6 +347,11 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
         // A sleep ends at once, for there is something to hear.
         assert!(from_tap.wait(PATIENCE).unwrap());
         let mut burst = Frame::new(8);
+        // A sender with nothing to send learns it as well.
+        assert_eq!(to_tap.flush(&mut pool).unwrap(), 0);
+        to_tap.refresh();
+        let error = to_tap.flush(&mut pool).unwrap_err();
+        assert!(matches!(error, PortError::Gone { .. }), "{error}");
         let error = from_tap.receive(&mut pool, &mut burst).unwrap_err();
         assert!(matches!(error, PortError::Gone { .. }), "{error}");
         put(&mut pool, &mut burst, &[frame(60, &[0x88, 0xb5], 0)]);
