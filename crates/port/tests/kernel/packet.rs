@@ -82,8 +82,9 @@ fn hosts_talk_through_a_forwarder() {
     for address in ["198.18.0.2", "2001:db8::2"] {
         left.expect(["ping", "-c", "5", "-i", "0.05", "-s", "1400", address]);
     }
-    drop(right);
     let (result, counts) = forwarder.stop();
+    // Not before: the interfaces between go with it.
+    drop(right);
     result.unwrap();
     assert_balanced(&counts);
     assert_eq!(counts.iter().map(|side| side.dropped()).sum::<u64>(), 0, "{counts:?}");

@@ -3,18 +3,34 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use linerate_memory::{ArenaOptions, Frame};
-use linerate_port::{DropReason, OpenError, PortError};
+use linerate_memory::{Arena, ArenaOptions, Frame};
+use linerate_port::{Counts, DropReason, OpenError, Port, PortError};
 use linerate_testlab::{Lab, Namespace, wait_until};
 
 use crate::support::{
     Forwarder, PATIENCE, arena, assert_balanced, assortment, frame, open, put, receive, refused,
-    send, sides,
+    send, sides, try_open,
 };
 
-/// The interfaces of a namespace, one a line.
-fn interfaces(space: &Namespace) -> String {
-    space.ip(["-brief", "link"])
+/// Whether an interface that was closed has vanished. A program another test
+/// starts just then holds on to our descriptors until it runs, which is soon.
+fn vanishes(space: &Namespace, interface: &str) -> bool {
+    wait_until(|| !space.ip(["-brief", "link"]).contains(interface), PATIENCE)
+}
+
+/// Opens a port whose interface was just closed, which may be busy for as long
+/// as [`vanishes`] may take.
+fn reopen(space: &Namespace, arena: &Arena, uri: &str) -> Port {
+    let mut opened = None;
+    let free = || {
+        opened = match try_open(space, arena, uri) {
+            Err(OpenError::Busy { .. }) => None,
+            other => Some(other),
+        };
+        opened.is_some()
+    };
+    assert!(wait_until(free, PATIENCE), "{uri} is busy for ever");
+    opened.unwrap().unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -63,9 +79,10 @@ fn it_vanishes_with_the_port_unless_it_was_there_before() {
     assert!(shown.contains("mtu 1400") && shown.contains("198.18.0.1/24"), "{shown}");
     assert!(space.ip(["route"]).contains("198.18.0.0/24 dev t0"));
     drop(port);
-    assert!(!interfaces(&space).contains("t0"));
+    assert!(vanishes(&space, "t0"));
 
     drop(open(&space, &arena, "tap:t0?up=no"));
+    assert!(vanishes(&space, "t0"));
     let port = open(&space, &arena, "tap:t0?up=no");
     assert!(!space.ip(["link", "show", "t0"]).contains(",UP"));
     drop(port);
@@ -74,17 +91,17 @@ fn it_vanishes_with_the_port_unless_it_was_there_before() {
     for kind in [&["mode", "tap"][..], &["mode", "tap", "multi_queue"]] {
         space.expect(["ip", "tuntap", "add", "t1"].into_iter().chain(kind.iter().copied()));
         for options in ["", "?vnet", ""] {
-            let port = open(&space, &arena, &format!("tap:t1{options}"));
+            let port = reopen(&space, &arena, &format!("tap:t1{options}"));
             assert!(port.info.mode.contains("attached"), "{}", port.info.mode);
         }
-        assert!(interfaces(&space).contains("t1"));
+        assert!(space.ip(["-brief", "link"]).contains("t1"));
         space.delete_link("t1");
     }
     assert_eq!(arena.accounting().held, 0);
 }
 
 /// Two hosts, each behind a tap interface, joined by a forwarder.
-fn hosts(lab: &Lab, options: &str) -> (Namespace, Namespace, linerate_memory::Arena, Forwarder) {
+fn hosts(lab: &Lab, options: &str) -> (Namespace, Namespace, Arena, Forwarder) {
     let arena = arena();
     let (left, right) = (lab.namespace("left"), lab.namespace("right"));
     let mut ports = Vec::new();
@@ -131,8 +148,7 @@ fn streams_pass_between_two_hosts() {
         result.unwrap();
         assert_balanced(&counts);
         // A loaded machine may be too slow for what TCP sends at once.
-        let lost =
-            |side: &linerate_port::Counts| side.dropped() - side.dropped_for(DropReason::Overrun);
+        let lost = |side: &Counts| side.dropped() - side.dropped_for(DropReason::Overrun);
         assert_eq!(counts.iter().map(lost).sum::<u64>(), 0, "{counts:?}");
         // With virtio headers the kernel hands over several segments at once.
         let merged = counts[0].packets > 2 * handed_over;
@@ -153,7 +169,7 @@ fn an_ipv6_address_can_be_used_at_once_or_says_why_not() {
     // A namespace of the lab has no IPv6 until told.
     let error = refused(&space, &arena, "tap:t0?addr=2001:db8::1/64").to_string();
     assert!(error.contains("net.ipv6.conf.t0.disable_ipv6=0"), "{error}");
-    assert!(!interfaces(&space).contains("t0"));
+    assert!(vanishes(&space, "t0"));
     space.set("net/ipv6/conf/default/disable_ipv6", "0");
     let _port = open(&space, &arena, "tap:t0?addr=2001:db8::1/64");
     let shown = space.ip(["-6", "address", "show", "dev", "t0", "scope", "global"]);
@@ -239,10 +255,10 @@ fn what_a_full_queue_lost_is_counted() {
     let (_, mut to_socket) = sides(open(&space, &arena, "packet:t0?qdisc=on"));
     send(&mut pool, &mut *to_socket, &vec![frame(60, &[0x88, 0xb5], 0); 3000]);
     let mut got = Frame::new(2048);
-    let mut counts = linerate_port::Counts::default();
+    let mut counts = Counts::default();
     let settled = wait_until(
         || {
-            counts = linerate_port::Counts::default();
+            counts = Counts::default();
             for queue in &mut port.queues {
                 let receive = queue.receive.as_mut().unwrap();
                 receive.receive(&mut pool, &mut got).unwrap();
@@ -387,7 +403,7 @@ fn what_cannot_be_opened_says_what_to_do() {
     assert!(matches!(error, OpenError::Unsupported { .. }), "{error}");
     let size = 9018 + arena.headroom();
     assert!(error.to_string().contains(&format!("--buffer-size {size}")), "{error}");
-    assert!(!interfaces(&space).contains("t1"));
+    assert!(vanishes(&space, "t1"));
 
     let error = space.enter(|| {
         // Only this thread, which ends here.
