@@ -288,6 +288,32 @@ fn a_receiver_may_stop_reading() {
     }
 }
 
+/// The same for a tap nobody reads: a program of the kernel's side that never empties its queue
+/// costs frames, not the forwarder.
+#[test]
+#[ignore = "needs root"]
+fn a_stopped_reader_of_a_tap_costs_only_frames() {
+    let lab = Lab::new();
+    let (a, b) = (lab.namespace("a"), lab.namespace("b"));
+    lab.veth(&a, "a0", &b, "b0");
+    let forwarder = Program::ready(&b, "forward --bidirectional packet:b0 tap:t0");
+    b.link_up("t0");
+    let mut sink = Program::ready(&b, "sink packet:t0");
+    sink.running.signal(Signal::STOP);
+    let line = "generate xdp:a0 --rate 50kpps --count 20000";
+    Program::start(&a, line).end().summary();
+    sink.running.signal(Signal::CONT);
+    thread::sleep(Duration::from_millis(200));
+    let summary = forwarder.stop();
+    assert_balanced(&summary);
+    let flow = &summary["flows"][0];
+    let arrived = number(flow, "received_packets") + drops(flow, "receive_drops");
+    assert_eq!(arrived, 20_000, "{summary}");
+    // The sink is told that its interface has gone with the forwarder.
+    let ended = sink.end();
+    ended.failed(4, &["packet:t0", "gone"]);
+}
+
 /// Writes a capture of 100 frames and returns its bytes.
 fn capture(scratch: &Scratch, name: &str) -> Vec<u8> {
     let file = scratch.file(name);

@@ -12,7 +12,14 @@ use crate::{
 };
 
 /// What joins the two networks.
-const PAIRS: [(&str, &str); 3] = [("packet", "packet"), ("xdp", "xdp"), ("packet", "xdp")];
+const PAIRS: [(&str, &str); 6] = [
+    ("packet", "packet"),
+    ("xdp", "xdp"),
+    ("tap", "tap"),
+    ("packet", "xdp"),
+    ("packet", "tap"),
+    ("xdp", "tap"),
+];
 
 /// `left` and `right`, with interfaces `l0` and `r0`, and a forwarder between them in `middle`.
 pub(crate) struct Cable {
@@ -205,8 +212,26 @@ fn xdp_ports_carry_everything() {
 
 #[test]
 #[ignore = "needs root"]
+fn tap_ports_carry_everything() {
+    carries_everything(("tap", "tap"));
+}
+
+#[test]
+#[ignore = "needs root"]
 fn packet_and_xdp_ports_carry_everything() {
     carries_everything(("packet", "xdp"));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn packet_and_tap_ports_carry_everything() {
+    carries_everything(("packet", "tap"));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn xdp_and_tap_ports_carry_everything() {
+    carries_everything(("xdp", "tap"));
 }
 
 /// The kernel hands over segments of up to 64 KiB with checksums still to be filled in: what
