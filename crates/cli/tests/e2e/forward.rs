@@ -195,7 +195,9 @@ fn carries_everything(pair: (&str, &str)) {
     ping(&cable.left);
     iperf(&cable);
     copy_file(&cable, 64);
-    cable.settle(true);
+    // The bridge that joins a tap to the cable takes VLAN tags out of frames while it holds them,
+    // and then the interfaces count four bytes less.
+    cable.settle(pair.0 != "tap" && pair.1 != "tap");
 }
 
 #[test]
