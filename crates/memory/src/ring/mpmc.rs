@@ -283,7 +283,7 @@ fn publish(side: &Side, start: u64, count: usize) {
 fn wait(side: &Side, start: u64) {
     let mut spins = 0;
     while side.done.load(Ordering::Acquire) != start {
-        if spins < SPINS {
+        if spins != SPINS {
             spins += 1;
             spin_loop();
         } else {
