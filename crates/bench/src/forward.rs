@@ -69,12 +69,16 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
         let wall = seconds(ClockId::Monotonic) - before.0;
         Ok((wall, seconds(ClockId::ThreadCPUTime) - before.1))
     });
-    if args.count.is_none() {
+    let count = || sent.iter().map(|counters| counters.read().packets).sum::<u64>();
+    let window = args.count.is_none().then(|| {
+        let started = seconds(ClockId::Monotonic);
         thread::sleep(Duration::from_millis(args.ms));
         timer.raise();
-    }
+        // The worker then waits for what is on its way: not a part of the rate.
+        (seconds(ClockId::Monotonic) - started, count())
+    });
     let (wall, processor) = worker.join().expect("the worker does not panic")?;
-    let packets = sent.iter().map(|counters| counters.read().packets).sum::<u64>();
+    let (wall, packets) = window.unwrap_or_else(|| (wall, count()));
     let rate = linerate_memory::clock::cycles_per_second();
     Ok(json!({
         "packets": packets,
