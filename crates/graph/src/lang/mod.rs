@@ -1,0 +1,1 @@
+//! The Click language: from text to a flat graph.
