@@ -1,0 +1,304 @@
+//! What was found wrong with a configuration, and its two renderings.
+//!
+//! [`Diagnostics::click`] writes what Click writes: `FILE:LINE: message`, one
+//! prefix per line. [`Diagnostics::rich`] shows the marked source, what was
+//! expected and what was probably meant. Both are made from the same list, so
+//! neither knows of an error the other does not.
+
+use std::fmt::Write as _;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use super::source::{Landmark, SourceMap, Span};
+
+/// More than these are counted, not kept.
+const KEPT: usize = 1000;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The configuration cannot be used.
+    Error,
+    /// It can, but probably does something else than was meant.
+    Warning,
+}
+
+/// When something was found: where in the first text the reader was, and what
+/// came first there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Order(usize, Step);
+
+impl Order {
+    /// After the whole text has been read.
+    pub(super) const LAST: Order = Order(usize::MAX, Step::Statement);
+
+    pub(super) fn new(read: usize, step: Step) -> Order {
+        Order(read, step)
+    }
+}
+
+/// What is done, one after the other, when the reader is at a token that may
+/// end a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    /// An element is read.
+    Element,
+    /// The elements before the token are looked up.
+    LookUp,
+    /// The token is found to be no arrow.
+    Arrow,
+    /// The end of the connection is looked at.
+    ConnectionEnd,
+    /// The token is taken for the start of a statement.
+    Statement,
+}
+
+/// A further place that belongs to a diagnostic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Where.
+    pub landmark: Landmark,
+    /// What is there. Leading spaces are kept in Click's form.
+    pub message: String,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it is.
+    pub landmark: Landmark,
+    /// What is wrong, in Click's words where Click has them. May have several
+    /// lines.
+    pub message: String,
+    /// What is said under the marked source; only in the rich form.
+    pub label: Option<String>,
+    /// Further places.
+    pub notes: Vec<Note>,
+    /// What to do about it; only in the rich form.
+    pub help: Option<String>,
+    /// When it was found; findings of parser and resolver are merged by it.
+    pub(super) order: Order,
+}
+
+impl Diagnostic {
+    /// An error.
+    pub fn error(landmark: Landmark, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            landmark,
+            message: message.into(),
+            label: None,
+            notes: Vec::new(),
+            help: None,
+            order: Order::LAST,
+        }
+    }
+
+    /// A warning.
+    pub fn warning(landmark: Landmark, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(landmark, message) }
+    }
+
+    /// The same with words under the marked source.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Diagnostic {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// The same with a suggestion.
+    #[must_use]
+    pub fn help(mut self, help: Option<String>) -> Diagnostic {
+        self.help = help;
+        self
+    }
+
+    /// The same with a further place.
+    #[must_use]
+    pub fn note(mut self, landmark: Landmark, message: impl Into<String>) -> Diagnostic {
+        self.notes.push(Note { landmark, message: message.into() });
+        self
+    }
+
+    #[must_use]
+    pub(super) fn at(mut self, order: Order) -> Diagnostic {
+        self.order = order;
+        self
+    }
+
+    /// The lines Click writes, each with its line end.
+    pub fn click(&self) -> String {
+        let severity = match self.severity {
+            Severity::Error => "",
+            Severity::Warning => "warning: ",
+        };
+        let mut out = String::new();
+        for line in self.message.split('\n') {
+            let _ = writeln!(out, "{}: {severity}{line}", self.landmark);
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "{}: {}", note.landmark, note.message);
+        }
+        out
+    }
+
+    /// The finding with its source, as rustc would show it; with colours if
+    /// `styled`.
+    pub fn rich(&self, sources: &SourceMap, styled: bool) -> String {
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let mut main = level.primary_title(self.message.as_str()).element(snippet(
+            sources,
+            &self.landmark,
+            self.label.as_deref(),
+        ));
+        if let Some(help) = &self.help {
+            main = main.element(Level::HELP.message(help.as_str()));
+        }
+        let mut report = vec![main];
+        for note in &self.notes {
+            report.push(
+                Group::with_title(Level::NOTE.secondary_title(note.message.trim()))
+                    .element(snippet(sources, &note.landmark, None)),
+            );
+        }
+        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+        let mut out = renderer.render(&report);
+        out.push('\n');
+        out
+    }
+}
+
+/// The lines around a landmark's span, and the span marked in them.
+fn snippet<'a>(
+    sources: &'a SourceMap,
+    landmark: &Landmark,
+    label: Option<&'a str>,
+) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
+    let Span { file, start, end } = landmark.span;
+    let text = sources.text(file);
+    // Only the lines concerned: a text of many megabytes is not scanned for
+    // every finding.
+    let from = text.as_bytes()[..start.min(text.len())]
+        .iter()
+        .rposition(|&byte| byte == b'\n' || byte == b'\r')
+        .map_or(0, |at| at + 1);
+    let end = floor(text, end.max(start));
+    let to = text.as_bytes()[end..]
+        .iter()
+        .position(|&byte| byte == b'\n' || byte == b'\r')
+        .map_or(text.len(), |at| end + at);
+    let start = floor(text, start) - from;
+    let first = sources.landmark(landmark.span, from);
+    let mut mark = AnnotationKind::Primary.span(start..end - from);
+    if let Some(label) = label {
+        mark = mark.label(label);
+    }
+    Snippet::source(&text[from..to])
+        .line_start(first.line)
+        .path(first.file.to_string())
+        .annotation(mark)
+}
+
+/// The last boundary between characters at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Everything found.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    errors: usize,
+    left_out: usize,
+}
+
+impl Diagnostics {
+    /// Nothing found yet.
+    pub fn new() -> Diagnostics {
+        Diagnostics::default()
+    }
+
+    /// Adds a finding.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        if diagnostic.severity == Severity::Error {
+            self.errors += 1;
+        }
+        if self.list.len() < KEPT {
+            self.list.push(diagnostic);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Takes over another list. Findings come in the order in which one reader
+    /// going through the text once would have made them.
+    pub fn merge(&mut self, other: Diagnostics) {
+        self.errors += other.errors;
+        self.left_out += other.left_out;
+        self.list.extend(other.list);
+        self.list.sort_by_key(|diagnostic| diagnostic.order);
+        let left_out = self.list.len().saturating_sub(KEPT);
+        self.list.truncate(KEPT);
+        self.left_out += left_out;
+    }
+
+    /// The findings, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.list.iter()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether the configuration cannot be used.
+    pub fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// How many errors there are.
+    pub fn errors(&self) -> usize {
+        self.errors
+    }
+
+    /// All findings as Click writes them.
+    pub fn click(&self) -> String {
+        let mut out: String = self.list.iter().map(Diagnostic::click).collect();
+        if self.left_out > 0 {
+            let _ = writeln!(out, "{} further messages left out", self.left_out);
+        }
+        out
+    }
+
+    /// All findings with their source; with colours if `styled`.
+    pub fn rich(&self, sources: &SourceMap, styled: bool) -> String {
+        let mut out = String::new();
+        for diagnostic in &self.list {
+            out.push_str(&diagnostic.rich(sources, styled));
+            out.push('\n');
+        }
+        if self.left_out > 0 {
+            let _ = writeln!(out, "{} further messages left out", self.left_out);
+        }
+        out
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

@@ -1,0 +1,503 @@
+//! From words to the syntax tree.
+//!
+//! Recursive descent. After an error the parser goes on, with the same idea of
+//! where the next statement starts as Click's reader has, so that both report
+//! the same list. Nothing is looked up here: whether a name is an element or a
+//! class is the resolver's business.
+
+mod compound;
+mod ports;
+
+use super::ast::{
+    Arrow, Ast, Class, Config, Connection, Definition, Element, ElementClass, ElementList, Ident,
+    Ports, Side, Statement, What,
+};
+use super::diagnostic::{Diagnostic, Diagnostics, Order, Step};
+use super::lexer::{Kind, Lexer, Token};
+use super::source::{FileId, SourceMap, Span};
+
+/// Compounds and groups may be nested this deep.
+const NESTING: usize = 50;
+
+/// Parses a text. The tree covers whatever could be understood.
+pub fn parse(sources: &mut SourceMap, file: FileId) -> (Ast, Diagnostics) {
+    let mut parser = Parser {
+        lexer: Lexer::new(sources, file),
+        pushed_back: Vec::new(),
+        diagnostics: Diagnostics::new(),
+        nesting: 0,
+        abandoned: false,
+        step: Step::Element,
+        ends_in_output: true,
+    };
+    let mut statements = Vec::new();
+    parser.statements(Around::File, &mut statements);
+    (Ast { file, statements }, parser.diagnostics)
+}
+
+/// What the statements are part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Around {
+    File,
+    Compound,
+    Group,
+}
+
+/// What ended a list of statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The closing mark, or what stands for it.
+    Closed,
+    /// `||`
+    Overload,
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    /// Tokens that were read too early; the last is the next.
+    pushed_back: Vec<Token>,
+    diagnostics: Diagnostics,
+    nesting: usize,
+    /// The rest of the text is not read.
+    abandoned: bool,
+    /// What is being done.
+    step: Step,
+    /// The last connection at this level ended in the single element `output`.
+    ends_in_output: bool,
+}
+
+impl Parser<'_> {
+    // Tokens.
+
+    fn next(&mut self) -> Token {
+        if let Some(token) = self.pushed_back.pop() {
+            return token;
+        }
+        let token = self.lexer.next();
+        self.directives();
+        token
+    }
+
+    fn push_back(&mut self, token: Token) {
+        self.pushed_back.push(token);
+    }
+
+    /// Takes the next token if it is a `kind`. What is not taken has not been
+    /// read either: it does not count for landmarks.
+    fn accept(&mut self, kind: Kind) -> Option<Token> {
+        if let Some(&token) = self.pushed_back.last() {
+            return if token.kind == kind { self.pushed_back.pop() } else { None };
+        }
+        let before = self.lexer.position;
+        let token = self.lexer.next();
+        self.directives();
+        if token.kind == kind {
+            return Some(token);
+        }
+        self.lexer.position = before;
+        None
+    }
+
+    /// As [`Parser::accept`], with an error if it is something else.
+    fn expect(&mut self, kind: Kind) -> Option<Token> {
+        let token = self.accept(kind);
+        if token.is_none() {
+            let here = self.lexer.span(self.read(), self.read());
+            self.error(here, format!("expected {}", kind.describe()));
+        }
+        token
+    }
+
+    fn directives(&mut self) {
+        for span in self.lexer.take_bad_directives() {
+            self.error(span, "unknown preprocessor directive");
+        }
+    }
+
+    fn ident(&self, token: Token) -> Ident {
+        let word = self.lexer.word(token);
+        Ident { name: word.strip_prefix('$').unwrap_or(word).to_owned(), span: token.span }
+    }
+
+    /// How far the text has been read.
+    fn read(&self) -> usize {
+        self.lexer.position
+    }
+
+    /// Goes to the end of the text.
+    fn abandon(&mut self) {
+        self.abandoned = true;
+        self.pushed_back.clear();
+        self.lexer.finish();
+    }
+
+    // Errors.
+
+    fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.report(Diagnostic::error, span, message.into(), None);
+    }
+
+    fn report(
+        &mut self,
+        severity: fn(super::source::Landmark, String) -> Diagnostic,
+        span: Span,
+        message: String,
+        label: Option<&str>,
+    ) {
+        let read = self.read();
+        let landmark = self.lexer.sources().landmark(span, read);
+        let mut diagnostic = severity(landmark, message).at(Order::new(read, self.step));
+        if let Some(label) = label {
+            diagnostic = diagnostic.label(label);
+        }
+        self.diagnostics.push(diagnostic);
+    }
+
+    fn syntax_error(&mut self, step: Step, token: Token, expected: &str) {
+        self.step = step;
+        let word = self.lexer.word(token);
+        // Click names variables without their mark, and the end not at all.
+        let word = match token.kind {
+            Kind::Variable => &word[1..],
+            _ => word,
+        };
+        let message = format!("syntax error near '{word}'");
+        self.report(Diagnostic::error, token.span, message, Some(&format!("expected {expected}")));
+    }
+
+    // Statements.
+
+    fn statements(&mut self, around: Around, out: &mut Vec<Statement>) -> Ended {
+        loop {
+            let token = self.next();
+            match token.kind {
+                Kind::Ident | Kind::Char('[' | '{' | '(') | Kind::Arrow | Kind::DoubleArrow => {
+                    self.push_back(token);
+                    let connection = self.connection(around);
+                    self.ends_in_output = ends_in_output(&connection);
+                    out.push(Statement::Connection(connection));
+                }
+                Kind::ElementClass => {
+                    let class = self.element_class();
+                    out.push(Statement::ElementClass(class));
+                }
+                Kind::Require => {
+                    if let Some(mut config) = self.parenthesized() {
+                        self.accept(Kind::Char(';'));
+                        config.read = self.read();
+                        out.push(Statement::Require(config));
+                    }
+                }
+                Kind::Define => {
+                    if let Some(config) = self.parenthesized() {
+                        out.push(Statement::Define(config));
+                    }
+                }
+                Kind::Char(';') => {}
+                Kind::Char('}') if around == Around::Compound => return Ended::Closed,
+                Kind::DoubleBar if around == Around::Compound => return Ended::Overload,
+                Kind::Char(')') if around == Around::Group => return Ended::Closed,
+                Kind::Char('}') | Kind::DoubleBar => {
+                    self.syntax_error(Step::Statement, token, "a statement");
+                    if around == Around::Group {
+                        // The parenthesis is missing: what the group is in
+                        // goes on with this token.
+                        self.push_back(token);
+                        return Ended::Closed;
+                    }
+                }
+                Kind::End => {
+                    match around {
+                        _ if self.abandoned => {}
+                        Around::File => {}
+                        Around::Group => self.error(token.span, "expected ')'"),
+                        Around::Compound => self.error(token.span, "expected '}'"),
+                    }
+                    return Ended::Closed;
+                }
+                _ => self.syntax_error(Step::Statement, token, "a statement"),
+            }
+        }
+    }
+
+    fn element_class(&mut self) -> ElementClass {
+        let token = self.next();
+        let name = if token.kind == Kind::Ident {
+            Some(self.ident(token))
+        } else {
+            self.push_back(token);
+            self.error(token.span, "expected element type name");
+            None
+        };
+        let token = self.next();
+        let definition = match token.kind {
+            Kind::Char('{') => Definition::Compound(self.compound(token)),
+            Kind::Ident => Definition::Synonym(self.ident(token)),
+            _ => {
+                self.syntax_error(Step::Element, token, "'{' or the name of a class");
+                Definition::Missing
+            }
+        };
+        ElementClass { name, definition, read: self.read() }
+    }
+
+    /// `( CONFIG )`.
+    fn parenthesized(&mut self) -> Option<Config> {
+        self.expect(Kind::Char('('))?;
+        Some(self.config())
+    }
+
+    /// The configuration after an opening parenthesis, and the closing one.
+    fn config(&mut self) -> Config {
+        let (text, span) = self.lexer.config();
+        self.directives();
+        self.expect(Kind::Char(')'));
+        Config { text, span, read: self.read() }
+    }
+
+    // Connections.
+
+    fn connection(&mut self, around: Around) -> Connection {
+        let mut connection = Connection { lists: Vec::new(), arrows: Vec::new(), read: 0 };
+        while let Some(list) = self.list(around, connection.lists.is_empty()) {
+            connection.lists.push(list);
+            let Some(arrow) = self.arrow() else { break };
+            connection.arrows.push(arrow);
+        }
+        connection.read = self.read();
+        connection
+    }
+
+    /// The arrow that continues a connection, if it goes on.
+    fn arrow(&mut self) -> Option<Arrow> {
+        loop {
+            let token = self.next();
+            match token.kind {
+                Kind::Arrow | Kind::DoubleArrow => {
+                    return Some(Arrow {
+                        double: token.kind == Kind::DoubleArrow,
+                        span: token.span,
+                    });
+                }
+                Kind::Char(',') | Kind::DoubleColon => {
+                    self.syntax_error(Step::Arrow, token, "'->' or ';'");
+                }
+                Kind::Char(';') | Kind::End => return None,
+                Kind::Ident
+                | Kind::Char('{' | '}' | '[' | ')')
+                | Kind::DoubleBar
+                | Kind::ElementClass
+                | Kind::Require
+                | Kind::Provide
+                | Kind::Define => {
+                    self.push_back(token);
+                    return None;
+                }
+                _ => {
+                    self.syntax_error(Step::Arrow, token, "'->' or ';'");
+                    if token.kind.is_word() {
+                        self.push_back(token);
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Elements with commas between them; nothing if there is none.
+    fn list(&mut self, around: Around, first: bool) -> Option<ElementList> {
+        let mut elements: Vec<Element> = Vec::new();
+        let token = loop {
+            match self.element(around, first, elements.is_empty()) {
+                Some(element) => elements.push(element),
+                None if elements.is_empty() => return None,
+                // A comma too many is forgiven.
+                None => {}
+            }
+            let token = self.next();
+            if token.kind != Kind::Char(',') {
+                self.push_back(token);
+                break token;
+            }
+        };
+        let arrow = matches!(token.kind, Kind::Arrow | Kind::DoubleArrow);
+        let implicit = elements.iter().any(|element| matches!(element.what, What::Implicit(_)));
+        if implicit && !first && arrow {
+            self.error(token.span, "implicit ports used in the middle of a chain");
+        }
+        let ports = elements
+            .iter()
+            .any(|element| !element.inputs.is_empty() || !element.outputs.is_empty());
+        let spread = first && !arrow && !ports && !implicit && only_last_declared(&elements);
+        Some(ElementList { elements, spread, read: self.read() })
+    }
+
+    /// One element. `first`: it stands before the first arrow. `alone`: no
+    /// element of its list is before it.
+    fn element(&mut self, around: Around, first: bool, alone: bool) -> Option<Element> {
+        let mut inputs = self.ports();
+        let token = self.next();
+        let mut span = inputs.span.unwrap_or(token.span).to(token.span);
+        let what = match token.kind {
+            Kind::Ident => What::Name(self.ident(token)),
+            Kind::Char('{') => {
+                let compound = self.compound(token);
+                span = span.to(compound.span);
+                What::Compound(compound)
+            }
+            Kind::Char('(') => {
+                let group = self.group(token);
+                span = span.to(group.span);
+                What::Group(group)
+            }
+            _ => match self.implicit(around, first, alone, &inputs, token) {
+                Some(side) => {
+                    self.push_back(token);
+                    let mut outputs = Ports::default();
+                    if side == Side::Input {
+                        // `[1] -> a` means `input [1] -> a`.
+                        outputs = std::mem::take(&mut inputs);
+                    }
+                    let end = outputs.span.or(inputs.span);
+                    return Some(Element {
+                        span: end.unwrap_or(self.lexer.span(token.span.start, token.span.start)),
+                        read: self.read(),
+                        inputs,
+                        what: What::Implicit(side),
+                        class: None,
+                        config: None,
+                        outputs,
+                    });
+                }
+                None => {
+                    self.no_element(around, first, alone, &inputs, token);
+                    return None;
+                }
+            },
+        };
+        let read = self.read();
+        let class = self.class();
+        match &class {
+            Some(Class::Name(name, _)) => span = span.to(name.span),
+            Some(Class::Compound(compound)) => span = span.to(compound.span),
+            Some(Class::Missing(_)) | None => {}
+        }
+        let token = self.next();
+        let config = if token.kind == Kind::Char('(') {
+            let config = self.config();
+            span.end = config.read;
+            let after = self.next();
+            self.push_back(after);
+            Some(config)
+        } else {
+            self.push_back(token);
+            None
+        };
+        let outputs = self.ports();
+        if let Some(ports) = outputs.span {
+            span = span.to(ports);
+        }
+        Some(Element { span, read, inputs, what, class, config, outputs })
+    }
+
+    /// Whether `input` or `output` is meant where there is no name but `token`.
+    fn implicit(
+        &mut self,
+        around: Around,
+        first: bool,
+        alone: bool,
+        ports: &Ports,
+        token: Token,
+    ) -> Option<Side> {
+        if around == Around::File {
+            return None;
+        }
+        let possible = !ports.is_empty() || alone;
+        match token.kind {
+            Kind::Arrow | Kind::DoubleArrow => {
+                if !(first && possible) {
+                    return None;
+                }
+                if ports.is_empty() && !self.ends_in_output {
+                    let arrow = self.lexer.word(token);
+                    let message =
+                        format!("suggest 'input {arrow}' or '[0] {arrow}' to start connection");
+                    self.report(Diagnostic::warning, token.span, message, None);
+                }
+                Some(Side::Input)
+            }
+            Kind::Char(',') if ports.is_empty() => None,
+            Kind::Char(',') if first => Some(Side::Input),
+            Kind::Char(',') => Some(Side::Output),
+            Kind::DoubleColon => None,
+            _ => (!first && possible).then_some(Side::Output),
+        }
+    }
+
+    /// Reports that `token` is no element.
+    fn no_element(
+        &mut self,
+        around: Around,
+        first: bool,
+        alone: bool,
+        ports: &Ports,
+        token: Token,
+    ) {
+        if let (false, Some(span)) = (ports.is_empty(), ports.span) {
+            self.error(span, "stranded port ignored");
+        }
+        if !alone {
+            return;
+        }
+        if around != Around::File && first {
+            self.push_back(token);
+        } else {
+            self.syntax_error(Step::Element, token, "an element");
+        }
+    }
+
+    /// `:: Class`.
+    fn class(&mut self) -> Option<Class> {
+        let token = self.next();
+        if token.kind != Kind::DoubleColon {
+            self.push_back(token);
+            return None;
+        }
+        let token = self.next();
+        Some(match token.kind {
+            Kind::Ident => Class::Name(self.ident(token), self.read()),
+            Kind::Char('{') => Class::Compound(self.compound(token)),
+            _ => {
+                self.error(token.span, "missing element type in declaration");
+                self.push_back(token);
+                Class::Missing(self.read())
+            }
+        })
+    }
+}
+
+/// Whether the connection's end is the element `output` and nothing else.
+fn ends_in_output(connection: &Connection) -> bool {
+    let Some(ElementList { elements, .. }) = connection.lists.last() else {
+        return false;
+    };
+    match elements.as_slice() {
+        [element] => match &element.what {
+            What::Implicit(side) => *side == Side::Output,
+            What::Name(name) => name.name == "output",
+            What::Compound(_) | What::Group(_) => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether there are several elements and all but the last are mere names.
+fn only_last_declared(elements: &[Element]) -> bool {
+    let bare = |element: &Element| {
+        matches!(element.what, What::Name(_)) && element.class.is_none() && element.config.is_none()
+    };
+    match elements.split_last() {
+        Some((last, rest)) => !rest.is_empty() && rest.iter().all(bare) && !bare(last),
+        None => false,
+    }
+}

@@ -1,0 +1,138 @@
+//! `{ ... }` and `( ... )`.
+
+use super::super::ast::{Body, Compound, Formal, Group};
+use super::super::lexer::{Kind, Token};
+use super::super::source::Span;
+use super::{Around, Ended, NESTING, Parser};
+
+impl Parser<'_> {
+    /// The compound whose opening brace is `open`.
+    pub(super) fn compound(&mut self, open: Token) -> Compound {
+        let mut compound = Compound { span: open.span, bodies: Vec::new(), extends: None };
+        if self.too_deep(open, "compound element") {
+            compound.bodies.push(Body {
+                span: open.span,
+                read: self.read(),
+                formals: Vec::new(),
+                statements: Vec::new(),
+            });
+            return compound;
+        }
+        self.nesting += 1;
+        let outer_output = std::mem::replace(&mut self.ends_in_output, true);
+        loop {
+            let token = self.next();
+            if token.kind == Kind::Ellipsis {
+                compound.extends = Some((token.span, self.read()));
+                let after = self.next();
+                let last = after.kind == Kind::Char('}');
+                if compound.bodies.is_empty() || !last {
+                    self.error(token.span, "'...' should occur last, after one or more compounds");
+                }
+                if last && !compound.bodies.is_empty() {
+                    break;
+                }
+                self.push_back(after);
+                continue;
+            }
+            let read = self.read();
+            self.push_back(token);
+            let formals = self.formals();
+            let mut statements = Vec::new();
+            self.ends_in_output = true;
+            let ended = self.statements(Around::Compound, &mut statements);
+            compound.bodies.push(Body {
+                span: token.span.to(self.here()),
+                read,
+                formals,
+                statements,
+            });
+            if ended == Ended::Closed {
+                break;
+            }
+        }
+        self.ends_in_output = outer_output;
+        self.nesting -= 1;
+        compound.span = open.span.to(self.here());
+        compound
+    }
+
+    /// The group whose opening parenthesis is `open`.
+    pub(super) fn group(&mut self, open: Token) -> Group {
+        let mut statements = Vec::new();
+        if !self.too_deep(open, "element group") {
+            self.nesting += 1;
+            let outer_output = std::mem::replace(&mut self.ends_in_output, true);
+            self.statements(Around::Group, &mut statements);
+            self.ends_in_output = outer_output;
+            self.nesting -= 1;
+        }
+        Group { span: open.span.to(self.here()), statements, read: self.read() }
+    }
+
+    /// Whether a further level is refused. The rest of the text is then not
+    /// read: without the level nothing in it would make sense.
+    fn too_deep(&mut self, open: Token, what: &str) -> bool {
+        if self.nesting + 1 < NESTING {
+            return false;
+        }
+        self.error(open.span, format!("maximum {what} nesting depth exceeded"));
+        self.abandon();
+        true
+    }
+
+    /// The last byte read.
+    fn here(&self) -> Span {
+        let end = match self.pushed_back.last() {
+            Some(token) => token.span.start,
+            None => self.read(),
+        };
+        self.lexer.span(end, end)
+    }
+
+    /// The parameters at the start of a body.
+    fn formals(&mut self) -> Vec<Formal> {
+        let mut formals = Vec::new();
+        loop {
+            let token = self.next();
+            let (keyword, variable) = match token.kind {
+                Kind::Variable => (None, token),
+                Kind::Ident => {
+                    let second = self.next();
+                    if second.kind != Kind::Variable {
+                        self.push_back(second);
+                        self.push_back(token);
+                        self.no_variable(&formals, token);
+                        return formals;
+                    }
+                    (Some(self.ident(token)), second)
+                }
+                Kind::Char('|') => return formals,
+                _ => {
+                    self.push_back(token);
+                    self.no_variable(&formals, token);
+                    return formals;
+                }
+            };
+            formals.push(Formal { keyword, variable: self.ident(variable), read: self.read() });
+            let token = self.next();
+            match token.kind {
+                Kind::Char('|') => return formals,
+                Kind::Char(',') => {}
+                _ => {
+                    self.error(token.span, "expected ',' or '|'");
+                    self.push_back(token);
+                    return formals;
+                }
+            }
+        }
+    }
+
+    /// A body may start with something else than a parameter, but after a
+    /// parameter and a comma another one must come.
+    fn no_variable(&mut self, formals: &[Formal], token: Token) {
+        if !formals.is_empty() {
+            self.error(token.span, "expected variable");
+        }
+    }
+}

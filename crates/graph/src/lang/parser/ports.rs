@@ -1,0 +1,94 @@
+//! Port lists: `[1]`, `[0, 2-4]`, `[]`, `[3-]`.
+
+use super::super::ast::Ports;
+use super::super::lexer::Kind;
+use super::Parser;
+
+/// The highest port number. Every number up to it becomes a port of the
+/// element, so a slip of the fingers must not ask for gigabytes.
+const HIGHEST: u32 = 65_535;
+
+/// A list, its ranges written out, has no more numbers than this.
+const LONGEST: usize = 1 << 17;
+
+impl Parser<'_> {
+    /// The ports in brackets, if a bracket is next.
+    pub(super) fn ports(&mut self) -> Ports {
+        let mut ports = Ports::default();
+        let Some(open) = self.accept(Kind::Char('[')) else {
+            return ports;
+        };
+        let mut last = None;
+        let mut range = false;
+        let mut end = open.span;
+        loop {
+            let token = self.next();
+            match token.kind {
+                Kind::Ident => {
+                    end = token.span;
+                    let port = self.port(token);
+                    match last {
+                        Some(from) if range => ports.list.extend(from + 1..=port),
+                        _ => ports.list.push(port),
+                    }
+                    if ports.list.len() > LONGEST {
+                        self.error(token.span, format!("more than {LONGEST} ports in a list"));
+                        ports.list.truncate(LONGEST);
+                    }
+                    last = Some(port);
+                }
+                Kind::Char(']') => {
+                    end = token.span;
+                    if ports.list.is_empty() {
+                        ports.list.push(0);
+                    }
+                    ports.open = true;
+                    break;
+                }
+                _ => {
+                    self.error(token.span, "syntax error: expected port number");
+                    self.push_back(token);
+                    break;
+                }
+            }
+            let token = self.next();
+            match token.kind {
+                Kind::Char(']') => {
+                    end = token.span;
+                    break;
+                }
+                Kind::Char('-') if !range => range = true,
+                Kind::Char(',') => range = false,
+                _ => {
+                    self.error(token.span, "syntax error: expected ','");
+                    self.push_back(token);
+                }
+            }
+        }
+        ports.span = Some(open.span.to(end));
+        ports
+    }
+
+    fn port(&mut self, token: super::Token) -> u32 {
+        let word = self.lexer.word(token);
+        let digits = match word.strip_prefix("0x").or(word.strip_prefix("0X")) {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None if word.len() > 1 && word.starts_with('0') => u64::from_str_radix(word, 8),
+            None => word.parse(),
+        };
+        match digits {
+            Ok(port) if port <= u64::from(HIGHEST) => port as u32,
+            Ok(port) => {
+                self.error(
+                    token.span,
+                    format!("port number {port} too large (the highest is {HIGHEST})"),
+                );
+                0
+            }
+            Err(_) => {
+                self.error(token.span, "syntax error: port number should be integer");
+                0
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A compound (or the file) after names have been looked up.
+
+use std::collections::HashMap;
+
+use super::super::ast::Side;
+use super::super::config::Parameter;
+use super::super::source::Landmark;
+use super::scope::ClassId;
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An element of this class.
+    Element(ClassId),
+    /// A border that packets cross: what enters here goes on from the node
+    /// `forward`, and what leaves here came in at the node `backward`. Both
+    /// are known only in the body that is the file.
+    Tunnel { forward: Option<usize>, backward: Option<usize> },
+}
+
+impl Kind {
+    /// A border not yet joined to anything.
+    pub(super) const TUNNEL: Kind = Kind::Tunnel { forward: None, backward: None };
+
+    pub(super) fn is_tunnel(self) -> bool {
+        matches!(self, Kind::Tunnel { .. })
+    }
+}
+
+/// An element, or the border of a compound or group.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) config: String,
+    pub(super) landmark: Landmark,
+    /// One more than the highest port used, of inputs and outputs.
+    pub(super) ports: [u32; 2],
+}
+
+/// A node and a port of it.
+pub(super) type End = (usize, u32);
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) from: End,
+    pub(super) to: End,
+    pub(super) landmark: Landmark,
+}
+
+/// A parameter or a defined variable.
+#[derive(Clone, Debug)]
+pub(super) struct Variable {
+    pub(super) name: String,
+    /// Of a defined variable.
+    pub(super) value: String,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Body {
+    /// The name of the class; empty if it has none.
+    pub(super) name: String,
+    pub(super) landmark: Landmark,
+    /// 0 for the file, one more for each compound around it.
+    pub(super) depth: usize,
+    /// What is tried if this does not fit.
+    pub(super) overload: Option<ClassId>,
+    pub(super) formals: Vec<Parameter>,
+    /// The formals' variables, then the others.
+    pub(super) variables: Vec<Variable>,
+    /// Inputs and outputs.
+    pub(super) ports: [u32; 2],
+    pub(super) nodes: Vec<Node>,
+    pub(super) names: HashMap<String, usize>,
+    pub(super) links: Vec<Link>,
+    /// The nodes that do not count in the numbers of anonymous elements.
+    pub(super) offset: usize,
+}
+
+/// Where to find inputs and outputs in pairs.
+pub(super) fn index(side: Side) -> usize {
+    match side {
+        Side::Input => 0,
+        Side::Output => 1,
+    }
+}
+
+impl Body {
+    pub(super) fn new(name: String, landmark: Landmark, depth: usize) -> Body {
+        Body {
+            name,
+            landmark,
+            depth,
+            overload: None,
+            formals: Vec::new(),
+            variables: Vec::new(),
+            ports: [0, 0],
+            nodes: Vec::new(),
+            names: HashMap::new(),
+            links: Vec::new(),
+            offset: 0,
+        }
+    }
+
+    /// The name for messages.
+    pub(super) fn printable_name(&self) -> &str {
+        if self.name.is_empty() { "<anonymous>" } else { &self.name }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        config: String,
+        landmark: Landmark,
+    ) -> usize {
+        let node = self.nodes.len();
+        self.names.insert(name.to_owned(), node);
+        self.nodes.push(Node { name: name.to_owned(), kind, config, landmark, ports: [0, 0] });
+        node
+    }
+
+    /// The name of the next anonymous element of a class. It starts with a
+    /// semicolon until all names are known, since one may be taken.
+    pub(super) fn anonymous_name(&self, class: &str) -> String {
+        format!(";{class}@{}", self.nodes.len() - self.offset + 1)
+    }
+
+    /// Gives an anonymous node its name: the number goes up while the name is
+    /// taken.
+    pub(super) fn name_anonymous(&mut self, node: usize) {
+        let Some(name) = self.nodes[node].name.strip_prefix(';') else {
+            return;
+        };
+        let mut name = name.to_owned();
+        if self.names.contains_key(&name) {
+            let digits = name.rfind('@').map_or(name.len(), |at| at + 1);
+            let (prefix, number) = name.split_at(digits);
+            let mut number: usize = number.parse().unwrap_or(0);
+            loop {
+                number += 1;
+                let next = format!("{prefix}{number}");
+                if !self.names.contains_key(&next) {
+                    name = next;
+                    break;
+                }
+            }
+        }
+        self.names.insert(name.clone(), node);
+        self.nodes[node].name = name;
+    }
+
+    pub(super) fn link(&mut self, link: Link) {
+        let (from, to) = (link.from, link.to);
+        let outputs = &mut self.nodes[from.0].ports[1];
+        *outputs = (*outputs).max(from.1 + 1);
+        let inputs = &mut self.nodes[to.0].ports[0];
+        *inputs = (*inputs).max(to.1 + 1);
+        self.links.push(link);
+    }
+
+    /// Checks how the node that stands for the inputs (or outputs) has been
+    /// used by the connections from `links` on: in one direction only, and
+    /// without gaps. Returns how many ports there are, and what is wrong.
+    pub(super) fn check_border(
+        &self,
+        node: usize,
+        side: Side,
+        name: &str,
+        links: usize,
+    ) -> (u32, Vec<String>) {
+        // Inside, the inputs are where packets come from.
+        let inner = index(side.opposite());
+        let count = self.nodes[node].ports[inner];
+        let mut used = vec![false; count as usize];
+        for link in &self.links[links..] {
+            let (at, port) = [link.to, link.from][inner];
+            if at == node {
+                used[port as usize] = true;
+            }
+        }
+        let mut wrong = Vec::new();
+        let side_name = side.name();
+        if self.nodes[node].ports[index(side)] > 0 {
+            wrong.push(format!(
+                "'{name}' pseudoelement '{side_name}' may only be used as {}",
+                side.opposite().name()
+            ));
+        }
+        for (port, _) in used.iter().enumerate().filter(|(_, used)| !**used) {
+            wrong.push(format!("'{name}' {side_name} {port} missing"));
+        }
+        (count, wrong)
+    }
+}

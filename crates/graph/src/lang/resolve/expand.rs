@@ -1,0 +1,245 @@
+//! Compounds replaced by what is in them.
+
+use std::rc::Rc;
+
+use super::super::config::{self, Scope};
+use super::super::diagnostic::{Diagnostic, Diagnostics};
+use super::super::flat::{Flat, FlatConnection, FlatElement, PortRef};
+use super::super::source::{FileId, Landmark};
+use super::body::{Body, Kind, Link};
+use super::overload::Chosen;
+use super::scope::Class;
+use super::{BYTES, CONNECTIONS, DEPTH, ELEMENTS, Globals, Resolver, tunnel};
+
+impl Resolver<'_> {
+    /// Makes the flat configuration. `end` is where the reader is.
+    pub(super) fn expand(
+        mut self,
+        globals: &Globals,
+        file: FileId,
+        end: Landmark,
+    ) -> (Flat, Diagnostics) {
+        let mut scope = Scope::global(self.work.clone());
+        for variable in &self.here().variables {
+            scope.define(&variable.name, &variable.value, false);
+        }
+        for (name, value) in &globals.variables {
+            scope.define(name, value, true);
+        }
+        let scope = Rc::new(scope);
+        for node in 0..self.here().nodes.len() {
+            self.expand_node(node, &scope, 0, &end);
+        }
+        if self.work.exhausted() {
+            let message = format!("names and configurations of more than {BYTES} bytes");
+            self.limit(&end, message);
+        }
+        let flat = self.flat(file);
+        (flat, self.diagnostics)
+    }
+
+    /// Gives a node its final name and configuration, and puts the compound
+    /// in its place if its class is one.
+    fn expand_node(&mut self, node: usize, scope: &Rc<Scope>, depth: usize, end: &Landmark) {
+        self.here().name_anonymous(node);
+        let Kind::Element(class) = self.here().nodes[node].kind else {
+            return;
+        };
+        let config = scope.expand(&self.here().nodes[node].config);
+        let Class::Compound(_) = self.classes.get(class) else {
+            self.here().nodes[node].config = config;
+            return;
+        };
+        let Landmark { span, .. } = self.here().nodes[node].landmark;
+        if depth >= DEPTH {
+            let landmark = self.here().nodes[node].landmark.clone();
+            self.limit(
+                &landmark,
+                format!("compound elements more than {DEPTH} deep in one another"),
+            );
+            return;
+        }
+        let arguments = config::split(&config);
+        let ports = self.here().nodes[node].ports;
+        let landmark = Landmark { span, ..end.clone() };
+        match self.choose(class, ports, &arguments, &landmark) {
+            Chosen::None => {}
+            Chosen::Element(class) => {
+                let node = &mut self.here().nodes[node];
+                node.kind = Kind::Element(class);
+                node.config = config;
+            }
+            Chosen::Body(body, values) => {
+                let mut inner = Scope::inside(scope, body.depth);
+                for (index, variable) in body.variables.iter().enumerate() {
+                    let value = match values.get(index) {
+                        Some(value) => value.clone(),
+                        None => inner.expand(&variable.value),
+                    };
+                    inner.define(&variable.name, &value, true);
+                }
+                self.put(node, &body, &Rc::new(inner), depth, end);
+            }
+        }
+    }
+
+    /// Puts a copy of `body` in the place of `node`.
+    fn put(&mut self, node: usize, body: &Body, scope: &Rc<Scope>, depth: usize, end: &Landmark) {
+        let name = self.here().nodes[node].name.clone();
+        let landmark = self.here().nodes[node].landmark.clone();
+        self.here().nodes[node].config = String::new();
+        let Some([_, input, output]) = self.borders(&name, &landmark, end) else {
+            return;
+        };
+        let mut copies = vec![None; body.nodes.len()];
+        copies[0] = Some(input);
+        copies[1] = Some(output);
+        let mut index = 2;
+        while index < body.nodes.len() {
+            let inner = &body.nodes[index];
+            let inner_name = format!("{name}/{}", inner.name);
+            if !self.room(inner_name.len() + inner.config.len(), &landmark) {
+                return;
+            }
+            let taken = self.here().names.get(&inner_name).copied();
+            if let Some(taken) = taken {
+                let before = self.here().nodes[taken].landmark.clone();
+                self.diagnostics.push(
+                    Diagnostic::error(
+                        landmark.clone(),
+                        format!("redeclaration of element '{inner_name}'"),
+                    )
+                    .note(before, format!("'{inner_name}' previously declared here")),
+                );
+                index += 1;
+                continue;
+            }
+            if self.classes.find(&inner_name).is_some() {
+                let message = format!("'{inner_name}' is an element class");
+                self.diagnostics.push(Diagnostic::error(landmark.clone(), message));
+            }
+            if inner.kind.is_tunnel() {
+                // A group: itself and its two borders.
+                let Some(nodes) = self.borders(&inner_name, &inner.landmark, end) else {
+                    return;
+                };
+                for (copy, node) in copies[index..].iter_mut().zip(nodes) {
+                    *copy = Some(node);
+                }
+                index += nodes.len();
+            } else {
+                let config = inner.config.clone();
+                let place = inner.landmark.clone();
+                copies[index] = Some(self.here().add(&inner_name, inner.kind, config, place));
+                index += 1;
+            }
+        }
+        if self.connections + body.links.len() > CONNECTIONS {
+            self.limit(&landmark, format!("more than {CONNECTIONS} connections"));
+            return;
+        }
+        self.connections += body.links.len();
+        for link in &body.links {
+            if let (Some(from), Some(to)) = (copies[link.from.0], copies[link.to.0]) {
+                self.here().link(Link {
+                    from: (from, link.from.1),
+                    to: (to, link.to.1),
+                    landmark: link.landmark.clone(),
+                });
+            }
+        }
+        for copy in copies.into_iter().skip(2).flatten() {
+            self.expand_node(copy, scope, depth + 1, end);
+        }
+    }
+
+    /// Makes borders of the node `name` (which may exist) and of its input and
+    /// output sides.
+    fn borders(&mut self, name: &str, landmark: &Landmark, end: &Landmark) -> Option<[usize; 3]> {
+        if !self.room(3 * name.len(), landmark) {
+            return None;
+        }
+        let outer = match self.here().names.get(name) {
+            Some(&node) => {
+                self.here().nodes[node].kind = Kind::TUNNEL;
+                node
+            }
+            None => {
+                let landmark = landmark.clone();
+                self.here().add(name, Kind::TUNNEL, String::new(), landmark)
+            }
+        };
+        let mut sides = [outer; 3];
+        for (side, place) in [("input", 1), ("output", 2)] {
+            let name = format!("{name}/{side}");
+            if let Some(&taken) = self.here().names.get(&name) {
+                let before = self.here().nodes[taken].landmark.clone();
+                let at = Landmark { span: landmark.span, ..end.clone() };
+                self.diagnostics.push(
+                    Diagnostic::error(at, format!("redeclaration of element '{name}'"))
+                        .note(before, format!("'{name}' previously declared here")),
+                );
+            }
+            let landmark = landmark.clone();
+            sides[place] = self.here().add(&name, Kind::TUNNEL, String::new(), landmark);
+        }
+        let [outer, input, output] = sides;
+        tunnel::join(self.here(), outer, input, output);
+        Some(sides)
+    }
+
+    /// Whether there is room for a further element.
+    fn room(&mut self, bytes: usize, landmark: &Landmark) -> bool {
+        if self.full {
+            return false;
+        }
+        if self.here().nodes.len() + 3 > ELEMENTS {
+            self.limit(landmark, format!("more than {ELEMENTS} elements"));
+        } else if !self.work.spend(bytes) {
+            let message = format!("names and configurations of more than {BYTES} bytes");
+            self.limit(landmark, message);
+        }
+        !self.full
+    }
+
+    fn flat(&mut self, file: FileId) -> Flat {
+        let ends = if self.full {
+            // Without all elements the rest of the graph says nothing.
+            Vec::new()
+        } else {
+            self.through_tunnels()
+        };
+        let body = self.here();
+        let mut numbers = Vec::with_capacity(body.nodes.len());
+        let mut elements = Vec::new();
+        let nodes = std::mem::take(&mut body.nodes);
+        for node in nodes {
+            numbers.push(elements.len());
+            if let Kind::Element(class) = node.kind {
+                let class = match self.classes.get(class) {
+                    Class::Element(class) => class.to_string(),
+                    Class::Compound(body) => self.bodies[*body].printable_name().to_owned(),
+                };
+                elements.push(FlatElement {
+                    name: node.name,
+                    class,
+                    config: node.config,
+                    landmark: node.landmark,
+                });
+            }
+        }
+        let port =
+            |(node, port): (usize, u32)| PortRef { element: numbers[node], port: port as usize };
+        let mut connections: Vec<_> = ends
+            .into_iter()
+            .map(|link| FlatConnection {
+                from: port(link.from),
+                to: port(link.to),
+                landmark: link.landmark,
+            })
+            .collect();
+        connections.sort_by_key(|connection| (connection.to, connection.from));
+        connections.dedup_by_key(|connection| (connection.to, connection.from));
+        Flat { file, elements, connections, requirements: std::mem::take(&mut self.requirements) }
+    }
+}

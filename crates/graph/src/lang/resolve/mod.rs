@@ -1,0 +1,153 @@
+//! From the syntax tree to a flat graph.
+//!
+//! Two passes. The first ([`define`], [`connect`]) goes through the statements
+//! as Click's reader does, looks names up, and makes of every compound a
+//! [`body::Body`]. The second ([`expand`], [`tunnel`]) puts a copy of the body
+//! in the place of every element of such a class, and joins the connections at
+//! its borders.
+//!
+//! What a text can ask for is limited: its elements, connections and the bytes
+//! of its names and configurations.
+
+mod body;
+mod connect;
+mod define;
+mod expand;
+mod overload;
+mod scope;
+mod tunnel;
+
+use std::collections::HashSet;
+
+use super::ast::Ast;
+use super::config::Work;
+use super::diagnostic::{Diagnostic, Diagnostics, Order, Step};
+use super::flat::{Flat, Requirement};
+use super::source::{Landmark, SourceMap, Span};
+use body::Body;
+use scope::ClassNames;
+
+/// The element classes there are.
+pub trait Classes {
+    /// Whether there is a class of this name.
+    fn contains(&self, name: &str) -> bool;
+    /// All names, for suggestions.
+    fn names(&self) -> Vec<&str>;
+}
+
+/// What a configuration is given besides its text.
+#[derive(Clone, Debug, Default)]
+pub struct Globals {
+    /// Variables, as in `NAME=value` on the command line. They win over
+    /// `define` at file scope.
+    pub variables: Vec<(String, String)>,
+}
+
+/// A text named by `require(library NAME)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// Where it was found; a library is read once.
+    pub path: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Finds libraries. Gets the name as written and the path of the text that
+/// asks; says what went wrong, or nothing if there is no such file.
+pub type Loader<'a> = dyn FnMut(&str, &str) -> Result<Library, Option<String>> + 'a;
+
+/// A configuration may not have more elements than this.
+const ELEMENTS: usize = 1 << 18;
+/// Nor more connections.
+const CONNECTIONS: usize = 1 << 20;
+/// Nor more bytes of names and configurations.
+const BYTES: usize = 1 << 26;
+/// Compounds in compounds, and libraries that require libraries.
+const DEPTH: usize = 100;
+
+/// Flattens a configuration. The result is complete only if nothing is wrong.
+pub fn flatten(
+    sources: &mut SourceMap,
+    ast: &Ast,
+    classes: &dyn Classes,
+    globals: &Globals,
+    loader: &mut Loader<'_>,
+) -> (Flat, Diagnostics) {
+    let end = sources.text(ast.file).len();
+    let start = Span { file: ast.file, start: 0, end: 0 };
+    let root = Body::new(String::new(), sources.landmark(start, 0), 0);
+    let mut resolver = Resolver {
+        sources,
+        diagnostics: Diagnostics::new(),
+        classes: ClassNames::new(classes),
+        loader,
+        levels: vec![root],
+        bodies: Vec::new(),
+        requirements: Vec::new(),
+        libraries: HashSet::new(),
+        requiring: Vec::new(),
+        step: Step::LookUp,
+        connections: 0,
+        work: Work::new(BYTES),
+        full: false,
+    };
+    resolver.statements(&ast.statements);
+    let end = resolver.sources.landmark(start, end);
+    resolver.expand(globals, ast.file, end)
+}
+
+struct Resolver<'a> {
+    sources: &'a mut SourceMap,
+    diagnostics: Diagnostics,
+    classes: ClassNames<'a>,
+    loader: &'a mut Loader<'a>,
+    /// The bodies that are being read: the file, and the compounds around the
+    /// present statement.
+    levels: Vec<Body>,
+    /// The bodies that have been read.
+    bodies: Vec<std::rc::Rc<Body>>,
+    requirements: Vec<Requirement>,
+    /// Libraries that have been read.
+    libraries: HashSet<String>,
+    /// Where in the main text the library that is being read was asked for,
+    /// and so on for those it asks for.
+    requiring: Vec<usize>,
+    /// What is being done.
+    step: Step,
+    /// Connections so far.
+    connections: usize,
+    work: Work,
+    /// A limit has been reached, and reported.
+    full: bool,
+}
+
+impl Resolver<'_> {
+    fn landmark(&self, span: Span, read: usize) -> Landmark {
+        self.sources.landmark(span, read)
+    }
+
+    fn error(&mut self, span: Span, read: usize, message: impl Into<String>) {
+        let landmark = self.landmark(span, read);
+        self.push(Diagnostic::error(landmark, message), read);
+    }
+
+    /// Adds what was found when the reader was at `read`.
+    fn push(&mut self, diagnostic: Diagnostic, read: usize) {
+        let read = self.requiring.first().copied().unwrap_or(read);
+        let order = Order::new(read, self.step);
+        self.diagnostics.push(diagnostic.at(order));
+    }
+
+    /// Reports a limit, once.
+    fn limit(&mut self, landmark: &Landmark, message: String) {
+        if !self.full {
+            self.full = true;
+            self.diagnostics.push(Diagnostic::error(landmark.clone(), message));
+        }
+    }
+
+    fn here(&mut self) -> &mut Body {
+        let last = self.levels.len() - 1;
+        &mut self.levels[last]
+    }
+}

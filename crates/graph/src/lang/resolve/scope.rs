@@ -1,0 +1,145 @@
+//! Names of classes.
+//!
+//! A class is visible from the end of its definition to the end of the
+//! compound it is defined in. A compound that uses its own name means the
+//! class that had the name before.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::Classes;
+
+/// Names a class of [`ClassNames`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClassId(usize);
+
+/// What a class is.
+#[derive(Clone, Debug)]
+pub(super) enum Class {
+    /// A class of elements, known or not.
+    Element(Rc<str>),
+    /// A compound, by its place in the list of bodies.
+    Compound(usize),
+}
+
+pub(super) struct ClassNames<'a> {
+    known: &'a dyn Classes,
+    classes: Vec<Class>,
+    /// Innermost last.
+    scopes: Vec<HashMap<String, ClassId>>,
+}
+
+impl<'a> ClassNames<'a> {
+    pub(super) fn new(known: &'a dyn Classes) -> ClassNames<'a> {
+        ClassNames { known, classes: Vec::new(), scopes: vec![HashMap::new()] }
+    }
+
+    pub(super) fn get(&self, id: ClassId) -> &Class {
+        &self.classes[id.0]
+    }
+
+    /// A class without a name.
+    pub(super) fn add(&mut self, class: Class) -> ClassId {
+        self.classes.push(class);
+        ClassId(self.classes.len() - 1)
+    }
+
+    /// Gives a class a name in the innermost scope.
+    pub(super) fn define(&mut self, name: &str, id: ClassId) {
+        if !name.is_empty()
+            && let Some(scope) = self.scopes.last_mut()
+        {
+            scope.insert(name.to_owned(), id);
+        }
+    }
+
+    /// A class of this name that is not known; only the first use of it is an
+    /// error.
+    pub(super) fn define_unknown(&mut self, name: &str) -> ClassId {
+        let id = self.add(Class::Element(name.into()));
+        self.define(name, id);
+        id
+    }
+
+    pub(super) fn find(&mut self, name: &str) -> Option<ClassId> {
+        for scope in self.scopes.iter().rev() {
+            if let Some(&id) = scope.get(name) {
+                return Some(id);
+            }
+        }
+        if !self.known.contains(name) {
+            return None;
+        }
+        let id = self.add(Class::Element(name.into()));
+        self.scopes[0].insert(name.to_owned(), id);
+        Some(id)
+    }
+
+    pub(super) fn enter(&mut self) {
+        self.scopes.push(HashMap::new());
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.scopes.pop();
+    }
+
+    /// A class that `name` may be a slip for.
+    pub(super) fn suggestion(&self, name: &str) -> Option<String> {
+        let defined = self.scopes.iter().flat_map(|scope| scope.keys());
+        let known = self.known.names();
+        closest(name, known.into_iter().chain(defined.map(String::as_str)))
+    }
+}
+
+/// The candidate closest to `name`, if it is close enough to be a slip: one
+/// edit for short names, two for others, three for the long ones; a difference
+/// in upper and lower case alone is none.
+pub(super) fn closest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let length = name.chars().count();
+    // Comparing takes time in proportion to both names.
+    if length > 100 {
+        return None;
+    }
+    let allowed = match length {
+        0..=5 => 1,
+        6..=11 => 2,
+        _ => 3,
+    };
+    candidates
+        .into_iter()
+        .filter(|candidate| *candidate != name && candidate.len().abs_diff(name.len()) <= allowed)
+        .map(|candidate| {
+            let distance = if candidate.eq_ignore_ascii_case(name) {
+                0
+            } else {
+                strsim::damerau_levenshtein(name, candidate)
+            };
+            (distance, candidate)
+        })
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::closest;
+
+    #[test]
+    fn slips() {
+        let names = ["Queue", "Discard", "InfiniteSource", "Idle"];
+        for (typed, meant) in [
+            ("Qeue", Some("Queue")),
+            ("queue", Some("Queue")),
+            ("Discrad", Some("Discard")),
+            ("InfinteSuorce", Some("InfiniteSource")),
+            ("Counter", None),
+            ("x", None),
+        ] {
+            assert_eq!(closest(typed, names).as_deref(), meant, "{typed}");
+        }
+    }
+}
