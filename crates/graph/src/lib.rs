@@ -1,4 +1,38 @@
 //! Configurations in Click's language and the engine that runs them.
+//!
+//! [`lang`] reads a configuration and makes a flat graph of it; [`Plan`]
+//! checks it against the classes of a [`Library`]; [`Router`] makes the
+//! elements and runs them on workers.
 #![forbid(unsafe_code)]
 
+mod class;
+mod console;
+mod element;
+mod engine;
+mod error;
+pub mod handler;
 pub mod lang;
+mod make;
+mod names;
+mod plan;
+mod router;
+mod value;
+
+pub use class::{
+    Access, Arg, Class, Handler, Inert, Library, Merge, Need, Preparation, Role, Signals,
+};
+pub use console::Console;
+pub use element::{Element, Next};
+pub use engine::{
+    Clock, Context, Driver, ElementUsage, Outputs, TICKETS_DEFAULT, TICKETS_LIMIT, Usage,
+    WorkerStats,
+};
+pub use error::{BuildError, HandlerError};
+pub use make::{Make, Replica, Scope, Shared, World, unquoted};
+pub use names::{Addresses, Names};
+pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
+pub use router::{Control, Options, Router};
+pub use value::{
+    Bandwidth, ElementRef, HandlerRef, Text, Value, parse_bandwidth, parse_bool, parse_integer,
+    parse_time,
+};

@@ -152,6 +152,31 @@ impl Frame {
         }
     }
 
+    /// Keeps the packets `keep` chooses, in their order, and passes the others
+    /// to `out`, oldest first.
+    #[inline]
+    pub fn sift(&mut self, mut keep: impl FnMut(&mut Slot) -> bool, mut out: impl FnMut(Slot)) {
+        let count = std::mem::take(&mut self.len);
+        let base: *mut Slot = self.lines.as_mut_ptr().cast();
+        let mut kept = 0;
+        for at in 0..count {
+            // SAFETY: in the former `..len`, so initialised; `len` is zero, so
+            // a panic in a closure leaks packets and cannot duplicate one.
+            // Each is read out once, and `kept <= at`, so a write lands where
+            // the packet has been read out.
+            unsafe {
+                let mut slot = base.add(at).read();
+                if keep(&mut slot) {
+                    base.add(kept).write(slot);
+                    kept += 1;
+                } else {
+                    out(slot);
+                }
+            }
+        }
+        self.len = kept;
+    }
+
     /// Pointer to the first packet, for copies out by rings and pools.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *const Slot {
@@ -249,6 +274,21 @@ mod tests {
         assert_eq!((seen, names(&f)), (vec![0, 1, 2], vec![3]));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             f.drain_front(1, |_| panic!("stop"));
+        }));
+        assert!(panicked.is_err() && f.is_empty());
+    }
+
+    #[test]
+    fn sift_keeps_order_on_both_sides() {
+        let mut f = Frame::new(6);
+        for n in 0..6 {
+            f.push(slot(n)).unwrap();
+        }
+        let mut out = Vec::new();
+        f.sift(|slot| slot.buffer % 3 != 1, |slot| out.push(slot.buffer));
+        assert_eq!((names(&f), out), (vec![0, 2, 3, 5], vec![1, 4]));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            f.sift(|_| panic!("stop"), drop);
         }));
         assert!(panicked.is_err() && f.is_empty());
     }

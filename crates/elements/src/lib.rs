@@ -1,0 +1,19 @@
+//! The element library.
+//!
+//! One module per family, one file per element or group of elements that are
+//! one thing in variations. Each has a [`Class`] constant, which is all the
+//! rest of the program knows of it, and is listed in its family's `CLASSES`.
+#![forbid(unsafe_code)]
+
+use linerate_graph::{Class, Library};
+
+mod standard;
+mod template;
+#[cfg(test)]
+mod testing;
+
+/// All elements there are.
+pub fn library() -> Library {
+    let families: [&[&'static Class]; 1] = [standard::CLASSES];
+    Library::new(families.into_iter().flatten().copied())
+}

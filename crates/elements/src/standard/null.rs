@@ -1,0 +1,40 @@
+//! `Null`, `PushNull`, `PullNull`: pass packets on.
+
+use linerate_graph::{Class, Context, Element};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+
+pub(super) const NULL: Class = Class {
+    name: "Null",
+    family: FAMILY,
+    summary: "passes packets on unchanged",
+    description: "Useful as a placeholder, and to name a point of a graph.",
+    ports: "1/1",
+    cost: "One call per frame; packets are not touched.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Null -> Discard;",
+    make: |_| Box::new(Null),
+    ..Class::EMPTY
+};
+
+pub(super) const PUSH_NULL: Class = Class {
+    name: "PushNull",
+    processing: "h/h",
+    summary: "passes packets on unchanged, by push only",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> PushNull -> Discard;",
+    ..NULL
+};
+
+pub(super) const PULL_NULL: Class = Class {
+    name: "PullNull",
+    processing: "l/l",
+    summary: "passes packets on unchanged, by pull only",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> PullNull -> Discard;",
+    ..NULL
+};
+
+struct Null;
+
+impl Element for Null {
+    fn push(&mut self, _: &mut Context, _: usize, _: &mut Frame) {}
+}

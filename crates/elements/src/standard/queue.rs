@@ -1,0 +1,351 @@
+//! `Queue` and its relatives: where push becomes pull.
+//!
+//! The packets are in a lock-free ring, which is also what carries them from
+//! one worker to another: with both sides on one worker it holds both ends,
+//! else each replica holds its own. With several workers pushing, or several
+//! pulling, the ring is one that allows that.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Signals, parse_integer,
+};
+use linerate_memory::{
+    Frame, Slot,
+    ring::{Consumer, Mpmc, Producer, spsc},
+};
+
+use super::FAMILY;
+
+/// Packets a queue holds unless told otherwise.
+const CAPACITY_DEFAULT: usize = 1000;
+/// Most packets a queue can hold.
+const CAPACITY_LIMIT: usize = 1 << 24;
+
+/// The only reason for a drop.
+const FULL: usize = 0;
+
+const HANDLERS: &[Handler] = &[
+    Handler::read("length", "packets held"),
+    Handler::read("highwater_length", "most packets held so far"),
+    Handler::value("capacity", "most packets it can hold"),
+    Handler::read("drops", "packets dropped because it was full"),
+    Handler::button("reset_counts", "sets drops and highwater_length to what they are now"),
+    Handler::button("reset", "drops all packets it holds"),
+];
+
+pub(super) const QUEUE: Class = Class {
+    name: "Queue",
+    family: FAMILY,
+    summary: "holds packets between push and pull",
+    description: "Holds up to `CAPACITY` packets, oldest first out, and drops what arrives when \
+        it is full. Sources in front of it are told when it is full and stop; tasks that pull \
+        from it sleep while it is empty. Where the two sides run on different workers the \
+        packets cross in a lock-free ring.",
+    ports: "1/1",
+    processing: "h/l",
+    args: &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds")],
+    handlers: HANDLERS,
+    drops: &["queue full"],
+    signals: Signals { empty: true, full: true },
+    cost: "Eight bytes copied in and out per packet; packets are not touched.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Queue(16) -> Unqueue -> Discard;",
+    make: |make| Box::new(Queue::new(make)),
+    ..Class::EMPTY
+};
+
+pub(super) const FULL_NOTE_QUEUE: Class = Class { name: "FullNoteQueue", ..QUEUE };
+
+pub(super) const THREAD_SAFE_QUEUE: Class = Class { name: "ThreadSafeQueue", ..QUEUE };
+
+pub(super) const NOTIFIER_QUEUE: Class = Class {
+    name: "NotifierQueue",
+    description: "As `Queue`, without telling sources that it is full: they go on, and the queue \
+        drops.",
+    signals: Signals { empty: true, full: false },
+    ..QUEUE
+};
+
+pub(super) const SIMPLE_QUEUE: Class = Class {
+    name: "SimpleQueue",
+    description: "As `Queue`, without telling anybody anything: sources go on when it is full, \
+        and who pulls from it looks again and again.",
+    signals: Signals::NONE,
+    ..QUEUE
+};
+
+/// What both sides of a queue share.
+struct Core {
+    capacity: AtomicUsize,
+    highwater: AtomicUsize,
+    drops: AtomicU64,
+    /// Whether a worker that pulls has found it empty and sleeps.
+    asleep: AtomicBool,
+    /// Whether a worker that pushes has found it full and waits.
+    waiting: AtomicBool,
+    /// The ends no replica has taken yet, and the ring where it is shared.
+    ends: Mutex<Ends>,
+}
+
+struct Ends {
+    producer: Option<Producer<Slot>>,
+    consumer: Option<Consumer<Slot>>,
+    shared: Option<Arc<Mpmc<Slot>>>,
+}
+
+/// One replica's side or sides.
+enum Side {
+    Own { producer: Option<Producer<Slot>>, consumer: Option<Consumer<Slot>> },
+    Shared(Arc<Mpmc<Slot>>),
+}
+
+struct Queue {
+    core: Arc<Core>,
+    side: Side,
+    /// Whether another worker is at the other side.
+    crosses: bool,
+    /// The capacity it was configured with.
+    capacity: usize,
+    /// Packets that still fit when a frame does not.
+    part: Option<Frame>,
+}
+
+impl Queue {
+    fn new(make: &mut Make<'_>) -> Queue {
+        let capacity = make.or("CAPACITY", CAPACITY_DEFAULT);
+        if !(1..=CAPACITY_LIMIT).contains(&capacity) {
+            make.error(format!("CAPACITY: must be between 1 and {CAPACITY_LIMIT}"));
+        }
+        let capacity = capacity.clamp(1, CAPACITY_LIMIT);
+        let replica = make.replica();
+        let only = replica.count == 1;
+        let core = make.shared(|| Core::new(capacity, replica.count > 2));
+        let side = core.take_side(replica.pushed || only, replica.pulled || only);
+        Queue { core, side, crosses: !only, capacity, part: None }
+    }
+
+    fn len(&self) -> usize {
+        match &self.side {
+            Side::Own { producer: Some(producer), .. } => producer.len(),
+            Side::Own { consumer: Some(consumer), .. } => consumer.len(),
+            Side::Own { .. } => 0,
+            Side::Shared(ring) => ring.len(),
+        }
+    }
+
+    fn store(&mut self, frame: &mut Frame) {
+        match &mut self.side {
+            Side::Own { producer: Some(producer), .. } => {
+                producer.push_frame(frame);
+            }
+            Side::Own { .. } => {}
+            Side::Shared(ring) => {
+                ring.push_frame(frame);
+            }
+        }
+    }
+
+    fn fetch(&mut self, frame: &mut Frame, count: usize) -> usize {
+        match &mut self.side {
+            Side::Own { consumer: Some(consumer), .. } => consumer.pop_frame(frame, count),
+            Side::Own { .. } => 0,
+            Side::Shared(ring) => ring.pop_frame(frame, count),
+        }
+    }
+
+    /// Makes room for another number of packets. Those that do not fit any
+    /// more stay; the queue takes none until there are fewer.
+    fn resize(&mut self, cx: &mut Context, capacity: usize) -> Result<(), HandlerError> {
+        let places = match &mut self.side {
+            Side::Own { producer: Some(producer), consumer: Some(consumer) } => {
+                if capacity > producer.capacity() {
+                    let mut frame = cx.new_frame();
+                    let (mut new_producer, new_consumer) = spsc(capacity);
+                    while consumer.pop_frame(&mut frame, usize::MAX) > 0 {
+                        new_producer.push_frame(&mut frame);
+                    }
+                    (*producer, *consumer) = (new_producer, new_consumer);
+                }
+                producer.capacity()
+            }
+            Side::Own { producer: Some(producer), .. } => producer.capacity(),
+            Side::Own { consumer: Some(consumer), .. } => consumer.capacity(),
+            Side::Own { .. } => 0,
+            Side::Shared(ring) => ring.capacity(),
+        };
+        if capacity > places {
+            let reason = format!("between workers it cannot grow beyond {places} while it runs");
+            return Err(HandlerError::refused(reason));
+        }
+        self.core.capacity.store(capacity, Ordering::Relaxed);
+        cx.set_full(self.len() >= capacity);
+        Ok(())
+    }
+
+    fn empty(&mut self, cx: &mut Context) {
+        let mut frame = cx.new_frame();
+        let count = frame.limit();
+        while self.fetch(&mut frame, count) > 0 {
+            cx.drop_frame(&mut frame, FULL);
+        }
+        cx.set_full(false);
+    }
+}
+
+impl Core {
+    fn new(capacity: usize, shared: bool) -> Core {
+        Core {
+            capacity: AtomicUsize::new(capacity),
+            highwater: AtomicUsize::new(0),
+            drops: AtomicU64::new(0),
+            asleep: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            ends: Mutex::new(Ends::new(capacity, shared)),
+        }
+    }
+
+    fn take_side(&self, pushed: bool, pulled: bool) -> Side {
+        let mut ends = self.ends.lock().expect("no panic while held");
+        match &ends.shared {
+            Some(ring) => Side::Shared(Arc::clone(ring)),
+            None => Side::Own {
+                producer: ends.producer.take_if(|_| pushed),
+                consumer: ends.consumer.take_if(|_| pulled),
+            },
+        }
+    }
+}
+
+impl Ends {
+    fn new(capacity: usize, shared: bool) -> Ends {
+        if shared {
+            let shared = Some(Arc::new(Mpmc::new(capacity)));
+            return Ends { producer: None, consumer: None, shared };
+        }
+        let (producer, consumer) = spsc(capacity);
+        Ends { producer: Some(producer), consumer: Some(consumer), shared: None }
+    }
+}
+
+impl Element for Queue {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let before = self.len();
+        let capacity = self.core.capacity.load(Ordering::Relaxed);
+        let room = capacity.saturating_sub(before);
+        let after = before + frame.len().min(room);
+        if frame.len() <= room {
+            self.store(frame);
+        } else {
+            let mut part = self.part.take().unwrap_or_else(|| cx.new_frame());
+            part.append(frame, room);
+            self.store(&mut part);
+            self.part = Some(part);
+        }
+        if !frame.is_empty() {
+            self.core.drops.fetch_add(frame.len() as u64, Ordering::Relaxed);
+            cx.drop_frame(frame, FULL);
+        }
+        if after > self.core.highwater.load(Ordering::Relaxed) {
+            self.core.highwater.store(after, Ordering::Relaxed);
+        }
+        if after >= capacity {
+            if self.crosses {
+                self.core.waiting.store(true, Ordering::Relaxed);
+            }
+            cx.set_full(true);
+        }
+        if before == 0 {
+            cx.notify();
+        }
+        if self.crosses {
+            // Orders the packets before the look at the flag; pairs with the
+            // fence in `pull`.
+            fence(Ordering::SeqCst);
+            if self.core.asleep.load(Ordering::Relaxed)
+                && self.core.asleep.swap(false, Ordering::Relaxed)
+            {
+                cx.notify_others();
+            }
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        let mut pulled = self.fetch(frame, count);
+        if pulled == 0 && self.crosses {
+            self.core.asleep.store(true, Ordering::Relaxed);
+            // Orders the flag before the second look; pairs with the fence in
+            // `push`: one of the two sides sees the other's write.
+            fence(Ordering::SeqCst);
+            pulled = self.fetch(frame, count);
+        }
+        if pulled > 0 {
+            cx.set_full(false);
+            if self.crosses && self.core.waiting.swap(false, Ordering::Relaxed) {
+                cx.room_for_others();
+            }
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Queue>() else { return };
+        if Arc::ptr_eq(&self.core, &old.core) {
+            std::mem::swap(&mut self.side, &mut old.side);
+            // What cannot be had keeps its old size; `capacity` shows it.
+            let _ = self.resize(cx, self.capacity);
+            return;
+        }
+        self.core
+            .highwater
+            .fetch_max(old.core.highwater.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.core.drops.fetch_add(old.core.drops.load(Ordering::Relaxed), Ordering::Relaxed);
+        let mut frame = cx.new_frame();
+        let count = frame.limit();
+        while old.fetch(&mut frame, count) > 0 {
+            self.push(cx, 0, &mut frame);
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        let mut frame = cx.new_frame();
+        let count = frame.limit();
+        while self.fetch(&mut frame, count) > 0 {
+            cx.discard(&mut frame);
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "length" => Ok(self.len().to_string()),
+            "highwater_length" => Ok(self.core.highwater.load(Ordering::Relaxed).to_string()),
+            "capacity" => Ok(self.core.capacity.load(Ordering::Relaxed).to_string()),
+            "drops" => Ok(self.core.drops.load(Ordering::Relaxed).to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "reset_counts" => {
+                self.core.drops.store(0, Ordering::Relaxed);
+                self.core.highwater.store(self.len(), Ordering::Relaxed);
+            }
+            "reset" => self.empty(cx),
+            "capacity" => {
+                let wanted =
+                    parse_integer(value).filter(|n| (1..=CAPACITY_LIMIT as i128).contains(n));
+                let wanted = wanted.ok_or_else(|| HandlerError::refused("invalid capacity"))?;
+                self.resize(cx, wanted as usize)?;
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}

@@ -1,0 +1,56 @@
+//! `Tee` and `PullTee`: copies of packets.
+
+use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+
+pub(super) const TEE: Class = Class {
+    name: "Tee",
+    family: FAMILY,
+    summary: "sends a copy of every packet to each output",
+    description: "The copies share their bytes until one is written to.",
+    ports: "1/1-",
+    processing: "h/h",
+    args: &[Arg::optional("N", "outputs", "outputs in use", "number of outputs")],
+    cost: "An atomic increment per packet and output but the first; whoever writes to a shared \
+        packet copies it.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> t :: Tee -> Discard; t [1] -> Discard;",
+    make: |make| Box::new(Tee::new(make)),
+    ..Class::EMPTY
+};
+
+pub(super) const PULL_TEE: Class = Class {
+    name: "PullTee",
+    summary: "sends a copy of every packet pulled from output 0 to the other outputs",
+    processing: "l/lh",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> t :: PullTee -> Discard; \
+        t [1] -> Discard;",
+    ..TEE
+};
+
+struct Tee {
+    outputs: usize,
+}
+
+impl Tee {
+    fn new(make: &mut Make<'_>) -> Tee {
+        let outputs = make.outputs();
+        if make.get::<usize>("N").is_some_and(|n| n != outputs) {
+            make.error(format!("number of outputs used is {outputs}"));
+        }
+        Tee { outputs }
+    }
+}
+
+impl Element for Tee {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        for output in 1..self.outputs {
+            for slot in frame.slots_mut() {
+                if let Some(share) = cx.pool.share(slot) {
+                    cx.out.emit(output, share);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Runs configurations for tests.
+//!
+//! Time is simulated, and besides the library there is `Collect`, which keeps
+//! the bytes of packets: its handler `packets` shows each as a line of
+//! hexadecimal digits, `lengths` its length.
+
+use std::sync::{Arc, Mutex};
+
+use linerate_graph::{
+    BuildError, Class, Console, Context, Element, Handler, HandlerError, HandlerRef, Library, Next,
+    Options, Router, lang::Globals, load,
+};
+use linerate_memory::{Arena, ArenaOptions, Frame};
+
+/// A configuration being run.
+pub(crate) struct Run {
+    text: String,
+    options: Options,
+    output: Arc<Mutex<Vec<u8>>>,
+    arena: Arena,
+    router: Option<Router>,
+}
+
+impl Run {
+    pub(crate) fn new(text: &str) -> Run {
+        let (console, output) = Console::buffered();
+        let arena = ArenaOptions { size: 16 << 20, huge: false, ..Default::default() };
+        Run {
+            text: text.into(),
+            options: Options { simulated: true, console, ..Options::default() },
+            output,
+            arena: arena.create().expect("16 MiB"),
+            router: None,
+        }
+    }
+
+    /// The same with other frames: 1 gives Click's order of events.
+    pub(crate) fn frame_limit(mut self, frame_limit: usize) -> Run {
+        self.options.frame_limit = frame_limit;
+        self
+    }
+
+    /// The same on several workers, in real time.
+    #[allow(dead_code, reason = "not every family needs it")]
+    pub(crate) fn workers(mut self, workers: usize) -> Run {
+        self.options.workers = workers;
+        self.options.simulated = false;
+        self
+    }
+
+    /// The same in real time.
+    #[allow(dead_code, reason = "not every family needs it")]
+    pub(crate) fn real_time(mut self) -> Run {
+        self.options.simulated = false;
+        self
+    }
+
+    fn build(&self) -> Result<Router, String> {
+        let library = library();
+        let mut loader = |_: &str, _: &str| Err(None);
+        let loaded = load("config", &self.text, &library, &Globals::default(), &mut loader);
+        let Some(plan) = loaded.plan else { return Err(loaded.found.click()) };
+        let ports = linerate_port::Context::new(self.arena.clone());
+        Router::new(plan, &library, ports, &self.options).map_err(|error| match error {
+            BuildError::Configuration(found) => found.click(),
+            error => error.to_string(),
+        })
+    }
+
+    /// What is wrong with a configuration, in Click's words.
+    pub(crate) fn errors(text: &str) -> String {
+        Run::new(text).build().err().unwrap_or_default()
+    }
+
+    fn router(&mut self) -> &mut Router {
+        if self.router.is_none() {
+            self.router = Some(self.build().unwrap_or_else(|errors| panic!("{errors}")));
+        }
+        self.router.as_mut().expect("just made")
+    }
+
+    /// Runs until something asks for the end.
+    pub(crate) fn run(&mut self) {
+        self.router().run();
+    }
+
+    fn handler(&mut self, handler: &str) -> HandlerRef {
+        let (element, name) = handler.rsplit_once('.').expect("element.handler");
+        let element = self.router().control().plan().find(element);
+        assert!(element.is_some(), "no element for {handler}");
+        HandlerRef { element, handler: name.into() }
+    }
+
+    /// Reads a handler, `element.handler`.
+    pub(crate) fn read(&mut self, handler: &str) -> String {
+        let handler = self.handler(handler);
+        let element = handler.element.expect("checked");
+        let result = self.router().read(element, &handler.handler, "");
+        result.unwrap_or_else(|error| panic!("{handler:?}: {error}"))
+    }
+
+    /// Writes a handler, `element.handler`.
+    #[allow(dead_code, reason = "not every family needs it")]
+    pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<String, HandlerError> {
+        let handler = self.handler(handler);
+        self.router().first().write_handler(&handler, value)
+    }
+
+    /// What elements have written so far.
+    #[allow(dead_code, reason = "not every family needs it")]
+    pub(crate) fn output(&self) -> String {
+        String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
+    }
+}
+
+impl Drop for Run {
+    /// No buffer may be lost.
+    fn drop(&mut self) {
+        if let Some(mut router) = self.router.take() {
+            router.close();
+            drop(router);
+            if !std::thread::panicking() {
+                assert_eq!(self.arena.accounting().held, 0, "buffers leaked by {}", self.text);
+            }
+        }
+    }
+}
+
+/// The library and what tests need besides.
+pub(crate) fn library() -> Library {
+    Library::new(crate::library().iter().chain([&COLLECT]))
+}
+
+const COLLECT: Class = Class {
+    name: "Collect",
+    ports: "1/0",
+    handlers: &[
+        Handler::read("packets", "bytes, a line per packet"),
+        Handler::read("lengths", "lengths, a line per packet"),
+    ],
+    make: |_| Box::new(Collect(Vec::new())),
+    ..Class::EMPTY
+};
+
+struct Collect(Vec<Vec<u8>>);
+
+impl Element for Collect {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.0.extend(cx.pool.arena().packets(frame).map(<[u8]>::to_vec));
+        cx.discard(frame);
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        match cx.pull(0, cx.frame_limit(), frame) {
+            0 => cx.nothing_pulled(),
+            _ => {
+                self.push(cx, 0, frame);
+                Next::Again
+            }
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        let hex = |bytes: &Vec<u8>| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let lines: Vec<String> = match handler {
+            "packets" => self.0.iter().map(hex).collect(),
+            _ => self.0.iter().map(|bytes| bytes.len().to_string()).collect(),
+        };
+        Ok(lines.join("\n"))
+    }
+}

@@ -1,0 +1,339 @@
+//! What is known about a kind of element before one is made.
+//!
+//! One [`Class`] per element is the single source of its port counts, argument
+//! and handler tables, generated reference page and constructor.
+
+use std::fmt;
+
+use crate::{element::Element, make::Make, names::Names};
+
+/// A kind of element. Written as a constant:
+/// `Class { name: "Counter", ports: "1/1", .., ..Class::EMPTY }`.
+#[derive(Clone, Copy)]
+pub struct Class {
+    /// Its name in configurations.
+    pub name: &'static str,
+    /// What it does, in a line, lower case, without a full stop.
+    pub summary: &'static str,
+    /// What a user must know to use it, in Markdown paragraphs.
+    pub description: &'static str,
+    /// Port counts as Click writes them: `1/1`, `1-2/0`, `1/-`, `-/=`, `1/1-2`.
+    pub ports: &'static str,
+    /// Push (`h`), pull (`l`) or agnostic (`a`) per port, the last repeating:
+    /// `a/a`, `h/l`, `a/ah`.
+    pub processing: &'static str,
+    /// Which inputs' packets may leave by which outputs: `x/x`, `x/y`, `#/#`.
+    pub flow: &'static str,
+    /// Arguments, positional ones first.
+    pub args: &'static [Arg],
+    /// Handlers besides those every element has.
+    pub handlers: &'static [Handler],
+    /// What it costs and why, for the reference page.
+    pub cost: &'static str,
+    /// A configuration that uses it and runs as it stands.
+    pub example: &'static str,
+    /// Whose cycles its work is.
+    pub role: Role,
+    /// How it takes part in sleeping and waking.
+    pub signals: Signals,
+    /// The part of the library it is in, for the reference's table of contents.
+    pub family: &'static str,
+    /// Reasons it drops packets for, in the order of their numbers
+    /// ([`Context::drop_packet`](crate::Context::drop_packet)).
+    pub drops: &'static [&'static str],
+    /// Whether it uses or sets what is known about packets besides their bytes
+    /// ([`Meta`](linerate_memory::Meta)). Where no element of a graph does,
+    /// that memory is never touched.
+    pub annotates: bool,
+    /// Whether each worker gets one of its own even where nothing leads to it:
+    /// a source with a queue per worker.
+    pub replicates: bool,
+    /// What it says about other elements before any is made.
+    pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
+    /// Makes one. Wrong arguments are reported through [`Make`], which also
+    /// gives stand-in values, so that all errors of a configuration are found
+    /// at once.
+    pub make: fn(&mut Make<'_>) -> Box<dyn Element>,
+}
+
+impl Class {
+    /// A class without arguments, handlers and documentation, to be completed.
+    pub const EMPTY: Class = Class {
+        name: "",
+        summary: "",
+        description: "",
+        ports: "0/0",
+        processing: "a/a",
+        flow: "x/x",
+        args: &[],
+        handlers: &[],
+        cost: "",
+        example: "",
+        role: Role::Task,
+        signals: Signals::NONE,
+        family: "",
+        drops: &[],
+        annotates: false,
+        replicates: false,
+        prepare: None,
+        make: |_| Box::new(Inert),
+    };
+
+    /// The declaration of an argument.
+    pub fn arg(&self, name: &str) -> Option<&'static Arg> {
+        self.args.iter().find(|arg| arg.name == name)
+    }
+}
+
+impl fmt::Debug for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Class").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What information elements say about others.
+#[derive(Debug, Default)]
+pub struct Preparation {
+    /// Names of addresses and ports.
+    pub names: Names,
+    /// Worker of an element, by its place in the plan.
+    pub workers: Vec<(usize, usize)>,
+    /// Tickets of an element's task.
+    pub tickets: Vec<(usize, u32)>,
+}
+
+/// An element that has no packets to do anything with.
+#[derive(Debug)]
+pub struct Inert;
+
+impl Element for Inert {}
+
+/// Whose cycles an element's work is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// Getting packets in or out: `C_IO`.
+    Io,
+    /// Doing something with them: `C_task`.
+    #[default]
+    Task,
+    /// Nothing: it informs or controls.
+    Information,
+}
+
+/// How an element takes part in sleeping and waking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signals {
+    /// As a pull source it wakes those who pull from it when it has packets
+    /// ([`Context::notify`](crate::Context::notify)), so they may sleep.
+    pub empty: bool,
+    /// As a push target it tells its sources when it is full and when it has
+    /// room again ([`Context::set_full`](crate::Context::set_full)).
+    pub full: bool,
+}
+
+impl Signals {
+    /// Neither.
+    pub const NONE: Signals = Signals { empty: false, full: false };
+}
+
+/// One configuration argument.
+#[derive(Debug, Clone, Copy)]
+pub struct Arg {
+    /// Its keyword.
+    pub name: &'static str,
+    /// Whether and where it must be given.
+    pub need: Need,
+    /// What is written for it, for people: `bool`, `packets`, `bandwidth`.
+    pub kind: &'static str,
+    /// What holds when it is not given, for people.
+    pub default: &'static str,
+    /// What it does, in a line.
+    pub help: &'static str,
+}
+
+impl Arg {
+    /// A positional argument that must be given.
+    pub const fn required(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
+        Arg { name, need: Need::Positional { required: true }, kind, default: "", help }
+    }
+
+    /// A positional argument that may be left out.
+    pub const fn optional(
+        name: &'static str,
+        kind: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Arg {
+        Arg { name, need: Need::Positional { required: false }, kind, default, help }
+    }
+
+    /// A keyword argument that may be left out.
+    pub const fn keyword(
+        name: &'static str,
+        kind: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Arg {
+        Arg { name, need: Need::Keyword { required: false }, kind, default, help }
+    }
+
+    /// All positional arguments from here on ([`Make::rest`]).
+    pub const fn rest(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
+        Arg { name, need: Need::Rest, kind, default: "", help }
+    }
+}
+
+/// Whether and where an argument must be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// By its place or by its keyword.
+    Positional {
+        /// Whether it must be given.
+        required: bool,
+    },
+    /// By its keyword.
+    Keyword {
+        /// Whether it must be given.
+        required: bool,
+    },
+    /// Every positional argument not taken by one before.
+    Rest,
+}
+
+/// One handler.
+#[derive(Debug, Clone, Copy)]
+pub struct Handler {
+    /// Its name.
+    pub name: &'static str,
+    /// What can be done with it.
+    pub access: Access,
+    /// What is read or written, in a line.
+    pub help: &'static str,
+    /// How the answers of several workers' replicas of the element become one.
+    pub merge: Merge,
+    /// Whether reading takes a parameter (`rate 5`).
+    pub parameter: bool,
+    /// Whether writing needs no value (a button).
+    pub button: bool,
+}
+
+impl Handler {
+    const fn new(name: &'static str, access: Access, help: &'static str) -> Handler {
+        Handler { name, access, help, merge: Merge::First, parameter: false, button: false }
+    }
+
+    /// A value that can be read.
+    pub const fn read(name: &'static str, help: &'static str) -> Handler {
+        Handler::new(name, Access::Read, help)
+    }
+
+    /// A number that can be read and is summed over replicas.
+    pub const fn count(name: &'static str, help: &'static str) -> Handler {
+        Handler { merge: Merge::Sum, ..Handler::read(name, help) }
+    }
+
+    /// A value that can be written.
+    pub const fn write(name: &'static str, help: &'static str) -> Handler {
+        Handler::new(name, Access::Write, help)
+    }
+
+    /// Something that can be done: written without a value.
+    pub const fn button(name: &'static str, help: &'static str) -> Handler {
+        Handler { button: true, ..Handler::write(name, help) }
+    }
+
+    /// A value that can be read and written.
+    pub const fn value(name: &'static str, help: &'static str) -> Handler {
+        Handler::new(name, Access::ReadWrite, help)
+    }
+
+    /// The same, whose reading takes a parameter.
+    pub const fn with_parameter(self) -> Handler {
+        Handler { parameter: true, ..self }
+    }
+
+    /// The same with another way to merge replicas.
+    pub const fn merged(self, merge: Merge) -> Handler {
+        Handler { merge, ..self }
+    }
+}
+
+/// What can be done with a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Written.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Access {
+    /// Whether it can be read.
+    pub fn reads(self) -> bool {
+        self != Access::Write
+    }
+
+    /// Whether it can be written.
+    pub fn writes(self) -> bool {
+        self != Access::Read
+    }
+}
+
+/// How the answers of several replicas become one. Writes go to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merge {
+    /// They are the same everywhere: the first is taken.
+    First,
+    /// Numbers are added.
+    Sum,
+    /// The greatest number is taken.
+    Max,
+    /// They are put one below the other.
+    Lines,
+}
+
+/// The classes a configuration can use.
+#[derive(Debug, Clone, Default)]
+pub struct Library {
+    /// Sorted by name.
+    classes: Vec<&'static Class>,
+}
+
+impl Library {
+    /// A library of `classes`.
+    ///
+    /// # Panics
+    ///
+    /// When two have the same name.
+    pub fn new(classes: impl IntoIterator<Item = &'static Class>) -> Library {
+        let mut classes: Vec<_> = classes.into_iter().collect();
+        classes.sort_by_key(|class| class.name);
+        if let Some(pair) = classes.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            panic!("two element classes are called {}", pair[0].name);
+        }
+        Library { classes }
+    }
+
+    /// The class of that name.
+    pub fn find(&self, name: &str) -> Option<&'static Class> {
+        let at = self.classes.binary_search_by_key(&name, |class| class.name).ok()?;
+        Some(self.classes[at])
+    }
+
+    /// All classes, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Class> + '_ {
+        self.classes.iter().copied()
+    }
+}
+
+impl crate::lang::Classes for Library {
+    fn contains(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.classes.iter().map(|class| class.name).collect()
+    }
+}

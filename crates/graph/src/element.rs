@@ -1,0 +1,136 @@
+//! What an element does.
+
+use std::any::Any;
+
+use linerate_memory::Frame;
+use linerate_port::Wake;
+
+use crate::{Context, error::HandlerError};
+
+/// One element of a running graph, used by one worker.
+///
+/// # Frames
+///
+/// Every method that handles packets gets a frame. **What it leaves in the
+/// frame leaves by output 0**; packets for other outputs are moved out with
+/// [`Outputs::emit`](crate::Outputs::emit), packets that go no further with
+/// [`Context::drop_packet`] and its like. An element without outputs empties
+/// the frame. Nothing is called per packet by the engine: loop over the frame.
+pub trait Element: Any + Send {
+    /// Packets have arrived at input `port`, by push or because output 0 was
+    /// pulled.
+    fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
+        let _ = port;
+        cx.discard(frame);
+    }
+
+    /// Somebody pulls at most `count` packets from output `port` into `frame`,
+    /// which is empty and has room for them. Without an implementation of its
+    /// own an element pulls its input 0 and does what it does to packets that
+    /// are pushed to it.
+    fn pull(&mut self, cx: &mut Context, port: usize, count: usize, frame: &mut Frame) {
+        cx.pull(port, count, frame);
+        if !frame.is_empty() {
+            self.push(cx, port, frame);
+        }
+    }
+
+    /// The element's task runs. `frame` is empty.
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        let _ = (cx, frame);
+        Next::Sleep
+    }
+
+    /// A time set with [`Context::set_timer`] has come. `frame` is empty.
+    fn timer(&mut self, cx: &mut Context, timer: u32, frame: &mut Frame) {
+        let _ = (cx, timer, frame);
+    }
+
+    /// The run count is used up and this element manages the run
+    /// ([`Context::manage_run`]): it may add to the count, else the run ends.
+    fn run_ended(&mut self, cx: &mut Context) {
+        let _ = cx;
+    }
+
+    /// What to wait for before running the task again, when it last returned
+    /// [`Next::Idle`] or [`Next::Wait`]. Asked right before sleeping.
+    fn wake(&mut self) -> Wake<'_> {
+        Wake::Never
+    }
+
+    /// All replicas exist and nothing runs yet: start tasks and timers, open
+    /// what can fail to open.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, for the user. The configuration is then not run.
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// Takes over the state of the element of the same name and class in the
+    /// configuration that is being replaced, or of itself before its
+    /// configuration was written to. Called after [`Element::initialize`].
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let _ = (cx, old);
+    }
+
+    /// The element is going away: give held packets back
+    /// ([`Context::discard`]) and finish what is under way.
+    fn close(&mut self, cx: &mut Context) {
+        let _ = cx;
+    }
+
+    /// Reads one of its class's handlers. Text without a newline at the end.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read now or the parameter is wrong.
+    fn read(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        let _ = (cx, parameter);
+        Err(HandlerError::missing(handler))
+    }
+
+    /// Writes one of its class's handlers; the text is usually empty.
+    ///
+    /// # Errors
+    ///
+    /// When the value is wrong. Nothing has then changed.
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let _ = (cx, value);
+        Err(HandlerError::missing(handler))
+    }
+}
+
+impl dyn Element {
+    /// The element as what it is, in [`Element::take_state`].
+    pub fn downcast_mut<T: Element>(&mut self) -> Option<&mut T> {
+        (self as &mut dyn Any).downcast_mut()
+    }
+}
+
+/// When a task runs again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// At once: there may be more to do.
+    Again,
+    /// At once, as far as the idle strategy allows: there was nothing to do.
+    Idle,
+    /// When [`Element::wake`] says so: there was nothing to do and looking
+    /// again costs a system call.
+    Wait,
+    /// When it is woken, by [`Context::schedule`], a timer of its own, or a
+    /// signal from an element it pulls from or pushes to.
+    Sleep,
+}

@@ -1,0 +1,590 @@
+//! One worker's half of the graph, and what elements ask of it.
+
+use std::{any::Any, collections::HashMap, fmt, sync::Arc};
+
+use linerate_memory::{Arena, Frame, Meta, PoolCache, Slot};
+
+use super::{
+    account::{Account, ENGINE, WorkerStats},
+    clock::Clock,
+    driver::Driver,
+    hub::Hub,
+    outputs::{InputId, NOWHERE, Outputs},
+    pending::Pending,
+    tasks::{State, Tasks},
+    timers::Timers,
+    wiring::Placement,
+};
+use crate::{
+    console::Console,
+    element::{Element, Next},
+    error::HandlerError,
+    make::{Make, Replica, World},
+    plan::Plan,
+};
+
+/// The elements one worker runs and everything they share. Passed to every
+/// method of an element; `pool` and `out` are fields of their own so that both
+/// can be used while packets of the arena are looked at.
+pub struct Context {
+    /// The worker's buffers.
+    pub pool: PoolCache,
+    /// The outputs of the element at work.
+    pub out: Outputs,
+    /// Time.
+    pub clock: Clock,
+    /// How the run ends, and who decides.
+    pub driver: Driver,
+    pub(crate) plan: Arc<Plan>,
+    /// By their place in the plan; `None` when the element is not on this
+    /// worker or at work right now.
+    pub(crate) elements: Vec<Option<Box<dyn Element>>>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) pending: Pending,
+    pub(crate) tasks: Tasks,
+    pub(crate) timers: Timers,
+    pub(crate) account: Account,
+    /// The element at work.
+    pub(crate) node: usize,
+    pub(crate) limit: usize,
+    pub(crate) worker: usize,
+    pub(crate) hub: Hub,
+    pub(crate) world: Arc<World>,
+    /// The element that is asked what to do when the run count is used up.
+    pub(crate) manager: Option<usize>,
+    pub(crate) placement: Arc<Placement>,
+    pub(crate) replicas: Vec<Option<Replica>>,
+    /// Configuration strings written since the start.
+    pub(crate) configs: HashMap<usize, String>,
+}
+
+/// How one element is wired on this worker.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    /// Its first edge in [`Outputs`], and how many it has.
+    pub(crate) edges: usize,
+    pub(crate) outputs: usize,
+    /// The input output 0 leads to.
+    pub(crate) next: InputId,
+    /// By input: the element and its output that is pulled.
+    pub(crate) sources: Vec<Option<(usize, usize)>>,
+    /// Tasks to wake when there is something to pull here.
+    pub(crate) pullers: Listeners,
+    /// Tasks to wake when there is room again here.
+    pub(crate) feeders: Listeners,
+    /// Whether all it could pull from wakes it.
+    pub(crate) may_sleep: bool,
+    /// Elements behind it that say when they are full.
+    pub(crate) fulls: Vec<usize>,
+    /// Whether it is full.
+    pub(crate) full: bool,
+}
+
+/// Tasks to wake.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    /// On this worker.
+    pub(crate) here: Vec<usize>,
+    /// On others: worker and task.
+    pub(crate) elsewhere: Vec<(usize, usize)>,
+}
+
+/// Whose input it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input {
+    pub(crate) node: usize,
+    pub(crate) port: usize,
+}
+
+impl Context {
+    /// The arena all packets are in.
+    #[inline]
+    pub fn arena(&self) -> &Arena {
+        self.pool.arena()
+    }
+
+    /// Most packets in a frame.
+    #[inline]
+    pub fn frame_limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The graph being run.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// The place of the element at work in the plan.
+    pub fn element(&self) -> usize {
+        self.node
+    }
+
+    /// The name of the element at work.
+    pub fn name(&self) -> &str {
+        &self.plan.elements[self.node].name
+    }
+
+    /// This worker's number.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// What all elements share.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// Where elements write text for people.
+    pub fn console(&self) -> &Console {
+        &self.world.console
+    }
+
+    /// An empty frame of the largest size.
+    pub fn new_frame(&self) -> Frame {
+        Frame::new(self.limit)
+    }
+
+    /// The time of day in nanoseconds since the epoch. A system clock reading,
+    /// some 60 cycles and more: once per frame, not per packet.
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// A time in nanoseconds that never goes back, for timers and rates.
+    pub fn steady(&self) -> u64 {
+        self.clock.steady()
+    }
+
+    // Packets
+
+    /// Gives all packets of a frame back. For those that have arrived where
+    /// they were meant to.
+    #[inline]
+    pub fn discard(&mut self, frame: &mut Frame) {
+        self.pool.give(frame);
+    }
+
+    /// Drops a packet, counted under a reason of the element's class.
+    pub fn drop_packet(&mut self, slot: Slot, reason: usize) {
+        self.account.dropped(self.node, reason, 1);
+        self.pool.give_one(slot);
+    }
+
+    /// Drops all packets of a frame, counted under a reason of the element's
+    /// class.
+    pub fn drop_frame(&mut self, frame: &mut Frame, reason: usize) {
+        self.account.dropped(self.node, reason, frame.len());
+        self.pool.give(frame);
+    }
+
+    /// Counts packets as dropped that the element has given back itself.
+    pub fn count_drops(&self, reason: usize, packets: usize) {
+        self.account.dropped(self.node, reason, packets);
+    }
+
+    /// Makes every packet of a frame writable; those no buffer can be had for
+    /// are dropped under `reason`. Packets that are not shared, nearly all,
+    /// cost a test each.
+    #[inline]
+    pub fn unshare(&mut self, frame: &mut Frame, reason: usize) {
+        if frame.slots().iter().any(Slot::is_shared) {
+            self.unshare_some(frame, reason);
+        }
+    }
+
+    #[cold]
+    fn unshare_some(&mut self, frame: &mut Frame, reason: usize) {
+        let mut failed = Vec::new();
+        let pool = &mut self.pool;
+        frame.sift(|slot| pool.unshare(slot), |slot| failed.push(slot));
+        failed.into_iter().for_each(|slot| self.drop_packet(slot, reason));
+    }
+
+    /// A packet of its own with the same bytes and metadata; `None` when no
+    /// buffer is free. Changes `slot` to a shared one.
+    pub fn copy(&mut self, slot: &mut Slot) -> Option<Slot> {
+        let mut copy = self.pool.share(slot)?;
+        if self.pool.unshare(&mut copy) {
+            return Some(copy);
+        }
+        self.pool.give_one(copy);
+        None
+    }
+
+    /// Packets that are new in the graph: nothing is known about them yet.
+    /// Costs nothing when no element of the graph uses what is known about
+    /// packets.
+    #[inline]
+    pub fn begin_packets(&mut self, frame: &mut Frame) {
+        if self.world.annotated {
+            let arena = self.pool.arena();
+            let metas = frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot));
+            metas.for_each(Meta::reset);
+        }
+    }
+
+    /// Adds to `frame` at most `count` packets pulled from input `port`, and
+    /// returns how many.
+    pub fn pull(&mut self, port: usize, count: usize, frame: &mut Frame) -> usize {
+        let count = count.min(frame.room());
+        let sources = &self.nodes[self.node].sources;
+        let Some(&Some((source, output))) = sources.get(port) else { return 0 };
+        if count == 0 {
+            return 0;
+        }
+        if !frame.is_empty() {
+            let mut more = self.out.fresh();
+            let pulled = self.pull(port, count, &mut more);
+            frame.append(&mut more, pulled);
+            self.out.recycle(more);
+            return pulled;
+        }
+        let Some(mut element) = self.elements[source].take() else { return 0 };
+        let (node, place) = (self.node, self.out.place());
+        let charged = self.enter(source);
+        element.pull(self, output, count, frame);
+        self.elements[source] = Some(element);
+        self.account.called(source, frame.len());
+        if self.out.is_touched() {
+            self.collect();
+        }
+        self.node = node;
+        self.out.enter(place.0, place.1);
+        self.account.switch(charged);
+        frame.len()
+    }
+
+    // Tasks, timers and signals
+
+    /// Makes the task of the element at work run.
+    pub fn schedule(&mut self) {
+        self.tasks.wake(self.node);
+    }
+
+    /// Makes the task of another element run.
+    pub fn schedule_other(&mut self, element: usize) {
+        if self.tasks.state(element) != State::Absent {
+            self.tasks.wake(element);
+        }
+    }
+
+    /// Stops the task of the element at work until it is scheduled.
+    pub fn unschedule(&mut self) {
+        self.tasks.sleep(self.node);
+    }
+
+    /// Whether the task of the element at work is to run.
+    pub fn is_scheduled(&self) -> bool {
+        self.tasks.state(self.node) == State::Ready
+    }
+
+    /// Sets how often the task of the element at work runs, relative to
+    /// others.
+    pub fn set_tickets(&mut self, tickets: u32) {
+        self.tasks.set_tickets(self.node, tickets);
+    }
+
+    /// Calls [`Element::timer`] of the element at work at `at`, a
+    /// [`Context::steady`] time; each element has as many timers as it numbers.
+    pub fn set_timer(&mut self, timer: u32, at: u64) {
+        self.timers.set(self.node as u32, timer, at);
+    }
+
+    /// When that timer is due.
+    pub fn timer(&self, timer: u32) -> Option<u64> {
+        self.timers.when(self.node as u32, timer)
+    }
+
+    /// Forgets a timer.
+    pub fn clear_timer(&mut self, timer: u32) {
+        self.timers.clear(self.node as u32, timer);
+    }
+
+    /// There is something to pull from the element at work that was not there
+    /// before: wakes whoever pulls from it, also through other elements.
+    #[inline]
+    pub fn notify(&mut self) {
+        let Context { nodes, tasks, node, .. } = self;
+        nodes[*node].pullers.here.iter().for_each(|task| tasks.wake(*task));
+    }
+
+    /// As [`Context::notify`], for those on other workers, which costs a lock
+    /// and a system call: only when they are known to sleep.
+    #[cold]
+    pub fn notify_others(&mut self) {
+        self.wake_others(|node| &node.pullers);
+    }
+
+    /// Wakes whoever waits on another worker for room here.
+    #[cold]
+    pub fn room_for_others(&mut self) {
+        self.wake_others(|node| &node.feeders);
+    }
+
+    fn wake_others(&self, of: impl Fn(&Node) -> &Listeners) {
+        for &(worker, task) in &of(&self.nodes[self.node]).elsewhere {
+            self.hub.post(worker, Box::new(move |cx| cx.schedule_other(task)));
+        }
+    }
+
+    /// The element at work is full, or is no longer, in which case whoever
+    /// waits for room is woken.
+    #[inline]
+    pub fn set_full(&mut self, full: bool) {
+        let node = &mut self.nodes[self.node];
+        if std::mem::replace(&mut node.full, full) == full || full {
+            return;
+        }
+        let Context { nodes, tasks, node, .. } = self;
+        nodes[*node].feeders.here.iter().for_each(|task| tasks.wake(*task));
+    }
+
+    /// Whether every element the one at work could push to says it is full.
+    #[inline]
+    pub fn is_downstream_full(&self) -> bool {
+        let fulls = &self.nodes[self.node].fulls;
+        !fulls.is_empty() && fulls.iter().all(|element| self.nodes[*element].full)
+    }
+
+    /// What a task says that found nothing to pull: it sleeps when everything
+    /// it pulls from wakes it.
+    #[inline]
+    pub fn nothing_pulled(&self) -> Next {
+        if self.nodes[self.node].may_sleep { Next::Sleep } else { Next::Idle }
+    }
+
+    // Other elements
+
+    /// Calls `f` with another element of this worker, as what it is. `None`
+    /// when it is of another class, on another worker, or at work.
+    pub fn with_element<T: Element, R>(
+        &mut self,
+        element: usize,
+        f: impl FnOnce(&mut T, &mut Context) -> R,
+    ) -> Option<R> {
+        let mut taken = self.elements.get_mut(element)?.take()?;
+        let node = std::mem::replace(&mut self.node, element);
+        let any: &mut dyn Any = &mut *taken;
+        let result = any.downcast_mut().map(|element| f(element, self));
+        self.node = node;
+        self.elements[element] = Some(taken);
+        result
+    }
+
+    /// Calls `f` with an element of this worker and it as the one at work; what
+    /// `f` makes it send goes on at once. `None` when it is already at work.
+    pub(crate) fn call<R>(
+        &mut self,
+        element: usize,
+        f: impl FnOnce(&mut dyn Element, &mut Context) -> R,
+    ) -> Option<R> {
+        let mut taken = self.elements.get_mut(element)?.take()?;
+        let (node, place) = (self.node, self.out.place());
+        self.node = element;
+        let Node { edges, outputs, .. } = self.nodes[element];
+        self.out.enter(edges, outputs);
+        let result = f(&mut *taken, self);
+        self.elements[element] = Some(taken);
+        if self.out.is_touched() {
+            self.collect();
+        }
+        self.node = node;
+        self.out.enter(place.0, place.1);
+        Some(result)
+    }
+
+    /// Gives an element a new configuration string: a new one is made, which
+    /// takes over the old one's state.
+    pub(crate) fn reconfigure(&mut self, element: usize, config: &str) -> Result<(), HandlerError> {
+        let (plan, world) = (Arc::clone(&self.plan), Arc::clone(&self.world));
+        let class = plan.elements[element].class;
+        let replica = self.replica(element);
+        let mut make = Make::with_config(&world, &plan, element, replica, config);
+        let mut made = (class.make)(&mut make);
+        let errors = make.into_errors();
+        if !errors.is_empty() {
+            return Err(HandlerError::Refused(errors.join("\n")));
+        }
+        let busy = || HandlerError::Busy(plan.elements[element].name.clone());
+        let mut old = self.elements[element].take().ok_or_else(busy)?;
+        let node = std::mem::replace(&mut self.node, element);
+        let outcome = made.initialize(self).map_err(HandlerError::Refused);
+        match outcome {
+            Ok(()) => {
+                made.take_state(self, &mut *old);
+                old.close(self);
+                self.elements[element] = Some(made);
+                self.configs.insert(element, config.into());
+            }
+            Err(_) => {
+                made.close(self);
+                self.elements[element] = Some(old);
+            }
+        }
+        self.node = node;
+        outcome
+    }
+
+    /// What part of an element's work is done here.
+    fn replica(&self, element: usize) -> Replica {
+        self.replicas[element].unwrap_or(Replica::ONLY)
+    }
+
+    // The engine
+
+    pub(crate) fn stats(&self) -> &Arc<WorkerStats> {
+        self.account.stats()
+    }
+
+    /// `node` is at work from now on.
+    #[inline(always)]
+    fn enter(&mut self, node: usize) -> usize {
+        self.node = node;
+        let Node { edges, outputs, .. } = self.nodes[node];
+        self.out.enter(edges, outputs);
+        self.account.switch(node)
+    }
+
+    /// Calls an element with the packets of `frame`.
+    #[inline]
+    fn step(&mut self, to: InputId, frame: &mut Frame) -> usize {
+        let Input { node, port } = self.inputs[to as usize];
+        let Some(mut element) = self.elements[node].take() else {
+            self.account.nowhere(node, frame.len());
+            self.pool.give(frame);
+            return node;
+        };
+        self.enter(node);
+        self.account.called(node, frame.len());
+        element.push(self, port, frame);
+        self.elements[node] = Some(element);
+        if self.out.is_touched() {
+            self.collect();
+        }
+        node
+    }
+
+    /// What has been put on outputs waits for its turn.
+    fn collect(&mut self) {
+        let mark = self.pending.mark();
+        let Context { out, pending, pool, account, node, .. } = self;
+        out.collect(|out, to, mut frame| {
+            if to == NOWHERE {
+                account.nowhere(*node, frame.len());
+                pool.give(&mut frame);
+                out.recycle(frame);
+            } else {
+                pending.add(to, frame, out);
+            }
+        });
+        self.pending.reverse_from(mark);
+    }
+
+    /// Packets that `from` has left in `frame` go on by its output 0, and all
+    /// packets on the way go as far as they get.
+    fn flow(&mut self, mut from: usize, frame: &mut Frame) {
+        loop {
+            if !frame.is_empty() {
+                let to = self.nodes[from].next;
+                if to == NOWHERE {
+                    self.account.nowhere(from, frame.len());
+                    self.pool.give(frame);
+                } else if self.pending.is_next(to) {
+                    from = self.step(to, frame);
+                    continue;
+                } else {
+                    let waiting = std::mem::replace(frame, self.out.fresh());
+                    self.pending.add(to, waiting, &mut self.out);
+                }
+            }
+            if self.pending.is_empty() {
+                return;
+            }
+            if let Some((to, mut waiting)) = self.pending.take() {
+                std::mem::swap(frame, &mut waiting);
+                self.out.recycle(waiting);
+                from = self.step(to, frame);
+            }
+        }
+    }
+
+    /// All packets on the way go as far as they get.
+    pub(crate) fn drain(&mut self) {
+        if !self.pending.is_empty() {
+            let mut frame = self.out.fresh();
+            self.flow(self.node, &mut frame);
+            self.out.recycle(frame);
+        }
+    }
+
+    /// The element at work manages the run: it is asked what to do when the
+    /// run count is used up ([`Element::run_ended`]).
+    pub fn manage_run(&mut self) {
+        self.manager = Some(self.node);
+    }
+
+    /// Calls `f` with an element as the one at work, then sends on what it
+    /// left in the frame.
+    #[inline]
+    pub(crate) fn with<R>(
+        &mut self,
+        element: usize,
+        f: impl FnOnce(&mut dyn Element, &mut Context, &mut Frame) -> R,
+    ) -> Option<R> {
+        let mut taken = self.elements[element].take()?;
+        let mut frame = self.out.fresh();
+        self.enter(element);
+        let result = f(&mut *taken, self, &mut frame);
+        self.elements[element] = Some(taken);
+        if self.out.is_touched() {
+            self.collect();
+        }
+        if !frame.is_empty() && self.nodes[element].next != NOWHERE {
+            self.account.called(element, frame.len());
+        }
+        self.flow(element, &mut frame);
+        self.account.switch(ENGINE);
+        self.out.recycle(frame);
+        Some(result)
+    }
+
+    /// Runs the next task that is ready; `None` when there is none, else
+    /// whether it did something.
+    #[inline]
+    pub(crate) fn run_task(&mut self) -> Option<bool> {
+        let element = self.tasks.next()?;
+        self.account.begin();
+        let next = self.with(element, |element, cx, frame| element.run(cx, frame));
+        let (state, worked) = match next.unwrap_or(Next::Sleep) {
+            Next::Again => (State::Ready, true),
+            Next::Idle => (State::Ready, false),
+            Next::Wait => (State::Waiting, false),
+            Next::Sleep => (State::Asleep, false),
+        };
+        self.tasks.done(element, state);
+        self.account.end(worked);
+        Some(worked)
+    }
+
+    /// Calls the timers that are due; returns whether there was one.
+    pub(crate) fn run_timers(&mut self, now: u64) -> bool {
+        let mut any = false;
+        while let Some((element, timer)) = self.timers.due(now) {
+            any = true;
+            self.account.begin();
+            self.with(element as usize, |element, cx, frame| element.timer(cx, timer, frame));
+            self.account.end(true);
+        }
+        any
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("worker", &self.worker)
+            .field("elements", &self.elements.len())
+            .finish_non_exhaustive()
+    }
+}

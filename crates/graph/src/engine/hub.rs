@@ -1,0 +1,125 @@
+//! How workers and everybody else reach a worker.
+
+use std::{
+    fmt,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Context;
+
+/// Something to be done by a worker between two rounds.
+pub(crate) type Job = Box<dyn FnOnce(&mut Context) + Send>;
+
+/// The mailboxes of all workers.
+#[derive(Clone)]
+pub(crate) struct Hub {
+    boxes: Arc<[Mailbox]>,
+}
+
+struct Mailbox {
+    jobs: Mutex<Vec<Job>>,
+    /// Whether there may be jobs; all the worker looks at every round.
+    flag: AtomicBool,
+    /// Wakes the worker when it sleeps.
+    bell: OwnedFd,
+}
+
+impl Hub {
+    pub(crate) fn new(workers: usize) -> std::io::Result<Hub> {
+        let mailbox = |_| {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            let bell = eventfd(0, flags)?;
+            Ok(Mailbox { jobs: Mutex::default(), flag: AtomicBool::new(false), bell })
+        };
+        let boxes: std::io::Result<Vec<Mailbox>> = (0..workers).map(mailbox).collect();
+        Ok(Hub { boxes: boxes?.into() })
+    }
+
+    /// Has a worker do something soon.
+    pub(crate) fn post(&self, worker: usize, job: Job) {
+        let mailbox = &self.boxes[worker];
+        mailbox.jobs.lock().expect("no panic while held").push(job);
+        // Release: the job is there for whoever sees the flag.
+        mailbox.flag.store(true, Ordering::Release);
+        self.ring(worker);
+    }
+
+    /// Wakes a worker that sleeps.
+    pub(crate) fn ring(&self, worker: usize) {
+        // It can only fail when the bell has been rung 2^64 - 1 times.
+        let _ = rustix::io::write(&self.boxes[worker].bell, &1u64.to_ne_bytes());
+    }
+
+    /// Has a worker do something whose result is wanted.
+    pub(crate) fn question<T: Send + 'static>(
+        &self,
+        worker: usize,
+        job: impl FnOnce(&mut Context) -> T + Send + 'static,
+    ) -> Question<T> {
+        let answer: Arc<Answer<T>> = Arc::new((Mutex::new(None), Condvar::new()));
+        let sender = Arc::clone(&answer);
+        self.post(
+            worker,
+            Box::new(move |cx| {
+                let value = job(cx);
+                *sender.0.lock().expect("no panic while held") = Some(value);
+                sender.1.notify_one();
+            }),
+        );
+        Question { answer }
+    }
+
+    /// Whether a worker has jobs.
+    #[inline(always)]
+    pub(crate) fn has_jobs(&self, worker: usize) -> bool {
+        self.boxes[worker].flag.load(Ordering::Relaxed)
+    }
+
+    /// Takes a worker's jobs.
+    pub(crate) fn take(&self, worker: usize) -> Vec<Job> {
+        let mailbox = &self.boxes[worker];
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&mailbox.bell, &mut count);
+        // Acquire: pairs with the release in `post`.
+        mailbox.flag.swap(false, Ordering::Acquire);
+        std::mem::take(&mut *mailbox.jobs.lock().expect("no panic while held"))
+    }
+
+    /// What a sleeping worker waits for besides its ports.
+    pub(crate) fn bell(&self, worker: usize) -> BorrowedFd<'_> {
+        self.boxes[worker].bell.as_fd()
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.boxes.len()
+    }
+}
+
+type Answer<T> = (Mutex<Option<T>>, Condvar);
+
+/// Something a worker has been asked.
+pub(crate) struct Question<T> {
+    answer: Arc<Answer<T>>,
+}
+
+impl<T> Question<T> {
+    /// The answer, if it comes within `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<T> {
+        let held = self.answer.0.lock().expect("no panic while held");
+        let waited = self.answer.1.wait_timeout_while(held, timeout, |value| value.is_none());
+        waited.expect("no panic while held").0.take()
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("workers", &self.boxes.len()).finish_non_exhaustive()
+    }
+}

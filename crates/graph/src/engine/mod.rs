@@ -1,0 +1,20 @@
+//! What runs a graph.
+
+pub(crate) mod account;
+pub(crate) mod clock;
+pub(crate) mod context;
+pub(crate) mod driver;
+pub(crate) mod hub;
+pub(crate) mod outputs;
+pub(crate) mod pending;
+pub(crate) mod tasks;
+pub(crate) mod timers;
+pub(crate) mod wiring;
+pub(crate) mod worker;
+
+pub use account::{ElementUsage, Usage, WorkerStats};
+pub use clock::Clock;
+pub use context::Context;
+pub use driver::Driver;
+pub use outputs::Outputs;
+pub use tasks::{TICKETS_DEFAULT, TICKETS_LIMIT};

@@ -1,0 +1,186 @@
+//! Where an element puts the packets of its outputs.
+
+use linerate_memory::{Frame, Slot};
+
+/// An input of an element, numbered so that an input has a smaller number than
+/// those its packets go to later, as far as the graph has no cycles.
+pub(crate) type InputId = u32;
+
+/// Packets sent to outputs that lead nowhere.
+pub(crate) const NOWHERE: InputId = InputId::MAX;
+
+/// One push output: the input it leads to and what has been put on it.
+struct Edge {
+    to: InputId,
+    frame: Frame,
+    /// Whether it is in `touched`.
+    listed: bool,
+}
+
+/// The outputs of the element that is at work.
+pub struct Outputs {
+    /// Of all elements, one element's side by side; the first leads nowhere.
+    edges: Vec<Edge>,
+    first: usize,
+    count: usize,
+    /// Edges something was put on, in the order of the first packet.
+    touched: Vec<u32>,
+    /// Frames that were full, and in exact mode every packet, in order.
+    log: Vec<(InputId, Frame)>,
+    /// Empty frames.
+    spare: Vec<Frame>,
+    limit: usize,
+    exact: bool,
+}
+
+impl Outputs {
+    pub(crate) fn new(limit: usize) -> Outputs {
+        let mut outputs = Outputs {
+            edges: Vec::new(),
+            first: 0,
+            count: 0,
+            touched: Vec::new(),
+            log: Vec::new(),
+            spare: Vec::new(),
+            limit,
+            exact: limit == 1,
+        };
+        outputs.add(NOWHERE);
+        outputs
+    }
+
+    /// A new edge; returns its number.
+    pub(crate) fn add(&mut self, to: InputId) -> usize {
+        self.edges.push(Edge { to, frame: Frame::new(self.limit), listed: false });
+        self.edges.len() - 1
+    }
+
+    /// From now on the outputs are those of an element whose `count` edges
+    /// begin at `first`.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, first: usize, count: usize) {
+        self.first = first;
+        self.count = count;
+    }
+
+    #[inline(always)]
+    pub(crate) fn place(&self) -> (usize, usize) {
+        (self.first, self.count)
+    }
+
+    /// Push outputs the element has.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Sends a packet by an output. By one the element does not have, it is
+    /// dropped and counted as such.
+    #[inline]
+    pub fn emit(&mut self, output: usize, slot: Slot) {
+        let at = if output < self.count { self.first + output } else { 0 };
+        let edge = &mut self.edges[at];
+        if !edge.listed {
+            edge.listed = true;
+            self.touched.push(at as u32);
+        }
+        if let Err(slot) = edge.frame.push(slot) {
+            self.turn_over(at, slot);
+        } else if self.exact {
+            self.log_edge(at);
+        }
+    }
+
+    /// Sends all packets of a frame by an output, leaving it empty.
+    #[inline]
+    pub fn emit_frame(&mut self, output: usize, frame: &mut Frame) {
+        if frame.is_empty() {
+            return;
+        }
+        if self.exact {
+            let count = frame.len();
+            let mut slots = Vec::with_capacity(count);
+            frame.drain_front(count, |slot| slots.push(slot));
+            slots.into_iter().for_each(|slot| self.emit(output, slot));
+            return;
+        }
+        let at = if output < self.count { self.first + output } else { 0 };
+        let edge = &mut self.edges[at];
+        if !edge.listed {
+            edge.listed = true;
+            self.touched.push(at as u32);
+        }
+        if edge.frame.is_empty() && frame.limit() == edge.frame.limit() {
+            std::mem::swap(&mut edge.frame, frame);
+            return;
+        }
+        while !frame.is_empty() {
+            let room = self.edges[at].frame.room();
+            if room == 0 {
+                self.log_edge(at);
+                continue;
+            }
+            self.edges[at].frame.append(frame, room);
+        }
+    }
+
+    /// Room for a frame that is full is made.
+    #[cold]
+    fn turn_over(&mut self, at: usize, slot: Slot) {
+        self.log_edge(at);
+        let pushed = self.edges[at].frame.push(slot);
+        debug_assert!(pushed.is_ok(), "a fresh frame has room");
+    }
+
+    fn log_edge(&mut self, at: usize) {
+        let fresh = self.fresh();
+        let edge = &mut self.edges[at];
+        self.log.push((edge.to, std::mem::replace(&mut edge.frame, fresh)));
+    }
+
+    /// An empty frame.
+    #[inline]
+    pub(crate) fn fresh(&mut self) -> Frame {
+        self.spare.pop().unwrap_or_else(|| Frame::new(self.limit))
+    }
+
+    /// Takes an empty frame back.
+    #[inline]
+    pub(crate) fn recycle(&mut self, frame: Frame) {
+        debug_assert!(frame.is_empty());
+        self.spare.push(frame);
+    }
+
+    /// Whether the element has put anything on an output.
+    #[inline(always)]
+    pub(crate) fn is_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// Hands over everything that was put on outputs, in order.
+    pub(crate) fn collect(&mut self, mut each: impl FnMut(&mut Outputs, InputId, Frame)) {
+        let mut log = std::mem::take(&mut self.log);
+        for (to, frame) in log.drain(..) {
+            each(self, to, frame);
+        }
+        self.log = log;
+        let mut touched = std::mem::take(&mut self.touched);
+        for at in touched.drain(..) {
+            let edge = &mut self.edges[at as usize];
+            edge.listed = false;
+            if !edge.frame.is_empty() {
+                let to = edge.to;
+                let fresh = self.fresh();
+                let frame = std::mem::replace(&mut self.edges[at as usize].frame, fresh);
+                each(self, to, frame);
+            }
+        }
+        self.touched = touched;
+    }
+}
+
+impl std::fmt::Debug for Outputs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outputs").field("count", &self.count).finish_non_exhaustive()
+    }
+}

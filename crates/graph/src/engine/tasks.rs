@@ -1,0 +1,219 @@
+//! Which task runs next: stride scheduling.
+//!
+//! Every task has tickets; a task with twice the tickets of another runs twice
+//! as often (Waldspurger and Weihl, 1995). Each run advances the task's pass by
+//! a stride, and the smallest pass runs next.
+
+use std::collections::VecDeque;
+
+/// Tickets of a task that `ScheduleInfo` does not name.
+pub const TICKETS_DEFAULT: u32 = 1024;
+/// Most tickets a task can have.
+pub const TICKETS_LIMIT: u32 = 1 << 15;
+
+const STRIDE: u64 = 1 << 16;
+
+/// What a task is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// There is none.
+    Absent,
+    /// In the queue, or running.
+    Ready,
+    /// Until something the element waits for is ready.
+    Waiting,
+    /// Until it is woken.
+    Asleep,
+}
+
+#[derive(Debug, Clone)]
+struct Task {
+    state: State,
+    stride: u64,
+    pass: u64,
+    /// It was scheduled while it ran.
+    again: bool,
+}
+
+/// The tasks of one worker, by element.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    tasks: Vec<Task>,
+    /// By pass; the running one is not in it.
+    queue: VecDeque<u32>,
+    pass: u64,
+    waiting: usize,
+    runs_idle: usize,
+}
+
+impl Tasks {
+    pub(crate) fn new(elements: usize) -> Tasks {
+        let task = Task {
+            state: State::Absent,
+            stride: STRIDE / u64::from(TICKETS_DEFAULT),
+            pass: 0,
+            again: false,
+        };
+        Tasks {
+            tasks: vec![task; elements],
+            queue: VecDeque::new(),
+            pass: 0,
+            waiting: 0,
+            runs_idle: 0,
+        }
+    }
+
+    pub(crate) fn set_tickets(&mut self, element: usize, tickets: u32) {
+        self.tasks[element].stride = STRIDE / u64::from(tickets.clamp(1, TICKETS_LIMIT));
+    }
+
+    pub(crate) fn state(&self, element: usize) -> State {
+        self.tasks[element].state
+    }
+
+    /// Elements whose tasks wait for a file descriptor or a time.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
+        let waiting = |(_, task): &(usize, &Task)| task.state == State::Waiting;
+        let all = if self.waiting == 0 { &[][..] } else { &self.tasks };
+        all.iter().enumerate().filter(waiting).map(|(at, _)| at)
+    }
+
+    pub(crate) fn queued(&self) -> impl Iterator<Item = usize> + '_ {
+        self.queue.iter().map(|task| *task as usize)
+    }
+
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Makes a task run.
+    #[inline]
+    pub(crate) fn wake(&mut self, element: usize) {
+        let task = &mut self.tasks[element];
+        match task.state {
+            State::Ready => task.again = true,
+            state => {
+                if state == State::Waiting {
+                    self.waiting -= 1;
+                }
+                task.state = State::Ready;
+                task.pass = task.pass.max(self.pass);
+                self.enqueue(element as u32);
+                self.runs_idle = 0;
+            }
+        }
+    }
+
+    /// The next task to run.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<usize> {
+        let element = self.queue.pop_front()?;
+        let task = &mut self.tasks[element as usize];
+        self.pass = task.pass;
+        task.again = false;
+        Some(element as usize)
+    }
+
+    /// The task that ran is done for now.
+    #[inline]
+    pub(crate) fn done(&mut self, element: usize, state: State) {
+        let task = &mut self.tasks[element];
+        let state = if task.again { State::Ready } else { state };
+        task.state = state;
+        match state {
+            State::Ready => {
+                task.pass += task.stride;
+                self.enqueue(element as u32);
+            }
+            State::Waiting => self.waiting += 1,
+            State::Asleep | State::Absent => {}
+        }
+    }
+
+    /// Takes a task out, when its element stops.
+    pub(crate) fn sleep(&mut self, element: usize) {
+        let task = &mut self.tasks[element];
+        match task.state {
+            State::Ready => self.queue.retain(|queued| *queued != element as u32),
+            State::Waiting => self.waiting -= 1,
+            State::Asleep | State::Absent => {}
+        }
+        task.state = State::Asleep;
+        task.again = false;
+    }
+
+    /// Behind all tasks with the same pass or a smaller one. Found from the
+    /// back: with equal tickets that is where it is.
+    #[inline]
+    fn enqueue(&mut self, element: u32) {
+        let pass = self.tasks[element as usize].pass;
+        let ahead = |other: &u32| self.tasks[*other as usize].pass > pass;
+        let behind = self.queue.iter().rev().take_while(|other| ahead(other)).count();
+        if behind == 0 {
+            self.queue.push_back(element);
+        } else {
+            self.queue.insert(self.queue.len() - behind, element);
+        }
+    }
+
+    /// Counts runs that did nothing; `true` when every ready task has had one
+    /// since something was last done.
+    #[inline]
+    pub(crate) fn all_idle(&mut self, worked: bool) -> bool {
+        if worked {
+            self.runs_idle = 0;
+            return false;
+        }
+        self.runs_idle += 1;
+        self.runs_idle >= self.queue.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tickets_share_the_runs() {
+        let mut tasks = Tasks::new(3);
+        tasks.set_tickets(1, 2048);
+        (0..3).for_each(|task| tasks.wake(task));
+        let mut runs = [0u32; 3];
+        for _ in 0..4000 {
+            let task = tasks.next().unwrap();
+            runs[task] += 1;
+            tasks.done(task, State::Ready);
+        }
+        assert!(runs[0].abs_diff(1000) <= 1 && runs[1].abs_diff(2000) <= 2, "{runs:?}");
+    }
+
+    #[test]
+    fn a_task_woken_while_it_runs_runs_again() {
+        let mut tasks = Tasks::new(1);
+        tasks.wake(0);
+        assert_eq!(tasks.next(), Some(0));
+        tasks.wake(0);
+        tasks.done(0, State::Asleep);
+        assert_eq!(tasks.next(), Some(0));
+        tasks.done(0, State::Asleep);
+        assert_eq!(tasks.next(), None);
+    }
+
+    #[test]
+    fn a_task_that_slept_does_not_catch_up() {
+        let mut tasks = Tasks::new(2);
+        tasks.wake(0);
+        for _ in 0..100 {
+            let task = tasks.next().unwrap();
+            tasks.done(task, State::Ready);
+        }
+        tasks.wake(1);
+        let mut runs = [0; 2];
+        for _ in 0..10 {
+            let task = tasks.next().unwrap();
+            runs[task] += 1;
+            tasks.done(task, State::Ready);
+        }
+        assert_eq!(runs, [5, 5]);
+    }
+}

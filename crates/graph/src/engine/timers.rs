@@ -1,0 +1,75 @@
+//! Times elements asked to be called at.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+};
+
+/// The timers of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    /// Time, order of setting, whose.
+    heap: BinaryHeap<Reverse<(u64, u64, u32, u32)>>,
+    /// The setting that holds of each timer that is set.
+    set: HashMap<(u32, u32), (u64, u64)>,
+    settings: u64,
+}
+
+impl Timers {
+    /// Sets an element's timer, instead of what it was set to.
+    pub(crate) fn set(&mut self, element: u32, timer: u32, at: u64) {
+        self.settings += 1;
+        self.set.insert((element, timer), (at, self.settings));
+        self.heap.push(Reverse((at, self.settings, element, timer)));
+    }
+
+    pub(crate) fn clear(&mut self, element: u32, timer: u32) {
+        self.set.remove(&(element, timer));
+    }
+
+    /// When a timer is set to.
+    pub(crate) fn when(&self, element: u32, timer: u32) -> Option<u64> {
+        self.set.get(&(element, timer)).map(|(at, _)| *at)
+    }
+
+    /// When the next one is due.
+    pub(crate) fn next(&mut self) -> Option<u64> {
+        loop {
+            let Reverse((at, setting, element, timer)) = *self.heap.peek()?;
+            if self.set.get(&(element, timer)) == Some(&(at, setting)) {
+                return Some(at);
+            }
+            self.heap.pop();
+        }
+    }
+
+    /// Takes the next timer due at `now`: whose it is.
+    pub(crate) fn due(&mut self, now: u64) -> Option<(u32, u32)> {
+        if self.next()? > now {
+            return None;
+        }
+        let Reverse((_, _, element, timer)) = self.heap.pop()?;
+        self.set.remove(&(element, timer));
+        Some((element, timer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_order_of_time_and_then_of_setting() {
+        let mut timers = Timers::default();
+        timers.set(1, 0, 30);
+        timers.set(2, 0, 10);
+        timers.set(3, 0, 10);
+        timers.set(4, 0, 20);
+        timers.clear(4, 0);
+        timers.set(1, 0, 15);
+        assert_eq!(timers.next(), Some(10));
+        let fired: Vec<_> = std::iter::from_fn(|| timers.due(29)).map(|(of, _)| of).collect();
+        assert_eq!(fired, [2, 3, 1]);
+        assert_eq!(timers.next(), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! Which elements a worker has, and how they are connected on it.
+
+use super::{
+    context::{Input, Listeners, Node},
+    outputs::{InputId, NOWHERE, Outputs},
+};
+use crate::{
+    make::Replica,
+    plan::{Plan, Processing},
+};
+
+/// Which worker does what part of each element's work.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    /// By worker and element.
+    reached: Vec<Vec<Reached>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Reached {
+    present: bool,
+    pushed: bool,
+    pulled: bool,
+}
+
+impl Placement {
+    /// Places the elements that start something where `assigned` says, and
+    /// with each of them what it pushes to and pulls from. An element several
+    /// workers come to gets a replica on each.
+    pub(crate) fn new(plan: &Plan, workers: usize, assigned: &[Option<usize>]) -> Placement {
+        let nothing = vec![Reached::default(); plan.elements.len()];
+        let mut placement = Placement { reached: vec![nothing; workers] };
+        for (at, element) in plan.elements.iter().enumerate() {
+            let pushed = element.inputs.contains(&Processing::Push);
+            let pulled = element.outputs.contains(&Processing::Pull);
+            if pushed || pulled {
+                continue;
+            }
+            match assigned[at] {
+                Some(worker) => placement.reach(plan, worker.min(workers - 1), at),
+                None if element.class.replicates => {
+                    (0..workers).for_each(|worker| placement.reach(plan, worker, at));
+                }
+                None => placement.reach(plan, 0, at),
+            }
+        }
+        // What nothing leads to is somewhere all the same: it has handlers.
+        for at in 0..plan.elements.len() {
+            if placement.reached.iter().all(|worker| !worker[at].present) {
+                placement.reach(plan, assigned[at].unwrap_or(0).min(workers - 1), at);
+            }
+        }
+        placement
+    }
+
+    fn reach(&mut self, plan: &Plan, worker: usize, element: usize) {
+        let reached = &mut self.reached[worker];
+        let mut open = vec![element];
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut reached[at].present, true) {
+                continue;
+            }
+            let element = &plan.elements[at];
+            for (port, targets) in element.targets.iter().enumerate() {
+                if element.outputs[port] == Processing::Push {
+                    for target in targets {
+                        reached[target.element].pushed = true;
+                        open.push(target.element);
+                    }
+                }
+            }
+            for (port, sources) in element.sources.iter().enumerate() {
+                if element.inputs[port] == Processing::Pull {
+                    for source in sources {
+                        reached[source.element].pulled = true;
+                        open.push(source.element);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The workers that have a replica of an element.
+    pub(crate) fn workers_of(&self, element: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.reached.len()).filter(move |worker| self.reached[*worker][element].present)
+    }
+
+    /// The workers besides `worker` that have a replica of an element.
+    fn others_of(&self, element: usize, worker: usize) -> Vec<usize> {
+        self.workers_of(element).filter(|other| *other != worker).collect()
+    }
+
+    /// What part of an element's work a worker does.
+    pub(crate) fn replica(&self, worker: usize, element: usize) -> Option<Replica> {
+        let Reached { present, pushed, pulled } = self.reached[worker][element];
+        present.then(|| Replica {
+            worker,
+            index: self.workers_of(element).position(|at| at == worker).unwrap_or(0),
+            count: self.workers_of(element).count(),
+            pushed,
+            pulled,
+        })
+    }
+}
+
+/// Numbers push inputs so that those closer to the sources come first.
+fn number_inputs(plan: &Plan) -> (Vec<Input>, Vec<Vec<InputId>>) {
+    let mut order = Vec::new();
+    let mut seen = vec![false; plan.elements.len()];
+    // Depth first without recursion: an element is listed when all behind it
+    // have been, so that the list backwards is topological.
+    for root in 0..plan.elements.len() {
+        let mut open = vec![(root, 0)];
+        if std::mem::replace(&mut seen[root], true) {
+            continue;
+        }
+        while let Some((at, next)) = open.pop() {
+            let element = &plan.elements[at];
+            let mut targets = element.targets.iter().flatten().rev();
+            match targets.nth(next) {
+                None => order.push(at),
+                Some(target) => {
+                    open.push((at, next + 1));
+                    if !std::mem::replace(&mut seen[target.element], true) {
+                        open.push((target.element, 0));
+                    }
+                }
+            }
+        }
+    }
+    let mut inputs = Vec::new();
+    let mut ids = vec![Vec::new(); plan.elements.len()];
+    for node in order.into_iter().rev() {
+        for port in 0..plan.elements[node].inputs.len() {
+            ids[node].push(inputs.len() as InputId);
+            inputs.push(Input { node, port });
+        }
+    }
+    (inputs, ids)
+}
+
+/// Connects the elements of one worker.
+pub(crate) fn wire(
+    plan: &Plan,
+    placement: &Placement,
+    worker: usize,
+    outputs: &mut Outputs,
+) -> (Vec<Node>, Vec<Input>) {
+    let (inputs, ids) = number_inputs(plan);
+    let here = |element: usize| placement.reached[worker][element].present;
+    let mut nodes: Vec<Node> = Vec::with_capacity(plan.elements.len());
+    for (at, element) in plan.elements.iter().enumerate() {
+        let mut node = Node { next: NOWHERE, ..Node::default() };
+        if here(at) {
+            for (port, targets) in element.targets.iter().enumerate() {
+                let push = element.outputs[port] == Processing::Push;
+                let to = targets.first().filter(|_| push);
+                let to = to.map_or(NOWHERE, |target| ids[target.element][target.port]);
+                let edge = outputs.add(to);
+                if port == 0 {
+                    node.edges = edge;
+                    node.next = to;
+                }
+            }
+            node.outputs = element.targets.len();
+            for (port, sources) in element.sources.iter().enumerate() {
+                let pull = element.inputs[port] == Processing::Pull;
+                let source = sources.first().filter(|_| pull);
+                node.sources.push(source.map(|source| (source.element, source.port)));
+            }
+        }
+        nodes.push(node);
+    }
+    for at in 0..nodes.len() {
+        let of = Tasks { here: here(at), elsewhere: placement.others_of(at, worker) };
+        connect_pulls(plan, at, &of, &mut nodes);
+        connect_fulls(plan, at, &of, &mut nodes);
+    }
+    (nodes, inputs)
+}
+
+/// The workers an element's task is on.
+struct Tasks {
+    here: bool,
+    elsewhere: Vec<usize>,
+}
+
+impl Tasks {
+    fn add(&self, task: usize, to: &mut Listeners) {
+        if self.here {
+            to.here.push(task);
+        }
+        to.elsewhere.extend(self.elsewhere.iter().map(|worker| (*worker, task)));
+    }
+}
+
+/// Tells everything `task` pulls from whom to wake.
+fn connect_pulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
+    let element = &plan.elements[task];
+    let pulls = element.inputs.contains(&Processing::Pull);
+    if !pulls || element.outputs.contains(&Processing::Pull) {
+        return;
+    }
+    let mut may_sleep = true;
+    let mut seen = vec![false; nodes.len()];
+    let mut open = vec![task];
+    while let Some(at) = open.pop() {
+        let element = &plan.elements[at];
+        let pulled = |port: &usize| element.inputs[*port] == Processing::Pull;
+        let mut end = true;
+        for port in (0..element.inputs.len()).filter(pulled) {
+            for from in element.sources[port].iter().map(|source| source.element) {
+                end = false;
+                if !std::mem::replace(&mut seen[from], true) {
+                    of.add(task, &mut nodes[from].pullers);
+                    open.push(from);
+                }
+            }
+        }
+        if end {
+            may_sleep &= element.class.signals.empty;
+        }
+    }
+    nodes[task].may_sleep = may_sleep;
+}
+
+/// Finds the elements behind `task` that say when they are full.
+fn connect_fulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
+    let element = &plan.elements[task];
+    let is_pushed = element.inputs.contains(&Processing::Push);
+    if is_pushed || !element.outputs.contains(&Processing::Push) {
+        return;
+    }
+    let mut seen = vec![false; nodes.len()];
+    let mut open = vec![task];
+    while let Some(at) = open.pop() {
+        let element = &plan.elements[at];
+        for (port, targets) in element.targets.iter().enumerate() {
+            if element.outputs[port] != Processing::Push {
+                continue;
+            }
+            for target in targets.iter().map(|target| target.element) {
+                if std::mem::replace(&mut seen[target], true) {
+                    continue;
+                }
+                if plan.elements[target].class.signals.full {
+                    of.add(task, &mut nodes[target].feeders);
+                    nodes[task].fulls.push(target);
+                } else {
+                    open.push(target);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The loop of one worker.
+
+use std::time::{Duration, Instant};
+
+use linerate_port::{Interest, Wake};
+use linerate_worker::{Idle, Sleeper};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use smallvec::SmallVec;
+
+use super::{Context, hub::Hub};
+
+/// Task runs between looks at timers and mailbox.
+const RUNS: usize = 32;
+/// Rounds between looks at file descriptors while there is other work.
+const ROUNDS: u32 = 16;
+/// Longest sleep.
+const NAP: Duration = Duration::from_millis(50);
+
+impl Context {
+    /// Runs until the run count is used up.
+    pub(crate) fn run(&mut self, idle: Idle) {
+        let mut sleeper = Sleeper::new(idle);
+        let mut rounds = 0u32;
+        loop {
+            if self.hub.has_jobs(self.worker) {
+                self.work_off();
+            }
+            if self.driver.count() <= 0 && !self.ask_manager() {
+                self.account.publish();
+                return;
+            }
+            let mut busy = false;
+            for _ in 0..RUNS {
+                let Some(worked) = self.run_task() else { break };
+                busy |= worked;
+                if self.tasks.all_idle(worked) {
+                    break;
+                }
+            }
+            busy |= self.look_at_timers();
+            rounds = rounds.wrapping_add(1);
+            if self.tasks.has_waiting() && (!busy || rounds.is_multiple_of(ROUNDS)) {
+                busy |= self.look_at_descriptors(Duration::ZERO);
+            }
+            if busy {
+                sleeper.busy();
+            } else {
+                self.idle(&mut sleeper);
+            }
+        }
+    }
+
+    /// Does what others have asked for.
+    pub(crate) fn work_off(&mut self) {
+        let hub: Hub = self.hub.clone();
+        for job in hub.take(self.worker) {
+            job(self);
+            self.drain();
+        }
+    }
+
+    fn look_at_timers(&mut self) -> bool {
+        if self.timers.next().is_none() {
+            return false;
+        }
+        let now = self.clock.steady();
+        self.run_timers(now)
+    }
+
+    /// There was nothing to do.
+    fn idle(&mut self, sleeper: &mut Sleeper) {
+        if self.clock.is_simulated() {
+            match self.timers.next() {
+                Some(next) => self.clock.advance(next),
+                // Nothing will ever happen by itself.
+                None => {
+                    self.look_at_descriptors(NAP);
+                }
+            }
+            return;
+        }
+        self.account.begin();
+        self.account.end(false);
+        if sleeper.should_sleep() {
+            let next = self.timers.next().and_then(|at| self.clock.instant(at));
+            let nap = next.map_or(NAP, |at| at.saturating_duration_since(Instant::now()));
+            self.look_at_descriptors(nap.min(NAP));
+        }
+    }
+
+    /// Waits, at most for `timeout`, for what the waiting and the idle tasks
+    /// wait for; wakes those that have it. Returns whether there was any.
+    fn look_at_descriptors(&mut self, timeout: Duration) -> bool {
+        let hub = self.hub.clone();
+        let mut timeout = timeout;
+        let mut ready: SmallVec<[usize; 16]> = SmallVec::new();
+        let mut polled: SmallVec<[PollFd<'_>; 16]> = SmallVec::new();
+        let mut owners: SmallVec<[usize; 16]> = SmallVec::new();
+        polled.push(PollFd::from_borrowed_fd(hub.bell(self.worker), PollFlags::IN));
+        owners.push(usize::MAX);
+        let mut watched: SmallVec<[bool; 64]> = SmallVec::from_elem(false, self.elements.len());
+        let sleeping = !timeout.is_zero();
+        self.tasks.waiting().for_each(|at| watched[at] = true);
+        if sleeping {
+            self.tasks.queued().for_each(|at| watched[at] = true);
+        }
+        for (at, element) in self.elements.iter_mut().enumerate() {
+            let Some(element) = element.as_mut().filter(|_| watched[at]) else { continue };
+            match element.wake() {
+                Wake::Now => {
+                    ready.push(at);
+                    timeout = Duration::ZERO;
+                }
+                Wake::Fd(fd, interest) => {
+                    let flags = match interest {
+                        Interest::Read => PollFlags::IN,
+                        Interest::Write => PollFlags::OUT,
+                    };
+                    polled.push(PollFd::from_borrowed_fd(fd, flags));
+                    owners.push(at);
+                }
+                Wake::At(time) => {
+                    let left = time.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        ready.push(at);
+                    }
+                    timeout = timeout.min(left);
+                }
+                Wake::Never => {}
+            }
+        }
+        let timespec =
+            Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        // An error is an interruption by a signal: the loop comes back here.
+        if poll(&mut polled, Some(&timespec)).is_ok_and(|count| count > 0) {
+            let events = polled.iter().zip(&owners);
+            ready.extend(
+                events
+                    .filter(|(fd, owner)| !fd.revents().is_empty() && **owner != usize::MAX)
+                    .map(|(_, owner)| *owner),
+            );
+        }
+        drop(polled);
+        let any = !ready.is_empty();
+        ready.into_iter().for_each(|at| self.tasks.wake(at));
+        any
+    }
+
+    /// Asks the element that manages the run, if there is one, what to do now
+    /// that the run count is used up. Returns whether to go on.
+    fn ask_manager(&mut self) -> bool {
+        let Some(manager) = self.manager else { return false };
+        self.call(manager, |element, cx| element.run_ended(cx));
+        self.drain();
+        self.driver.count() > 0
+    }
+
+    /// Closes every element and gives the buffers back.
+    pub(crate) fn close(&mut self) {
+        for at in 0..self.elements.len() {
+            self.call(at, |element, cx| element.close(cx));
+        }
+        self.drain();
+        self.account.publish();
+        self.elements.iter_mut().for_each(|element| *element = None);
+    }
+}

@@ -1,0 +1,59 @@
+//! What can go wrong with a graph.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::lang::Diagnostics;
+
+/// A configuration that cannot be run.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// It is wrong, or an element could not get what it needs.
+    #[error("the configuration has {} errors", .0.errors())]
+    Configuration(Diagnostics),
+    /// The process has no file descriptor left to wake workers with.
+    #[error("cannot make an eventfd: {0}; raise the limit of open files (ulimit -n)")]
+    Eventfd(io::Error),
+}
+
+impl From<Diagnostics> for BuildError {
+    fn from(diagnostics: Diagnostics) -> BuildError {
+        BuildError::Configuration(diagnostics)
+    }
+}
+
+/// A handler call that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum HandlerError {
+    /// No element has this name.
+    #[error("no element named '{0}'")]
+    NoElement(String),
+    /// The element has no such handler.
+    #[error("no '{0}' handler")]
+    NoHandler(String),
+    /// It exists and cannot be read.
+    #[error("handler '{0}' not readable")]
+    NotReadable(String),
+    /// It exists and cannot be written.
+    #[error("handler '{0}' not writable")]
+    NotWritable(String),
+    /// The element refused the value or the parameter.
+    #[error("{0}")]
+    Refused(String),
+    /// The element is at work, calling itself through others.
+    #[error("'{0}' is busy")]
+    Busy(String),
+}
+
+impl HandlerError {
+    /// For an element that declares a handler and does not carry it out.
+    pub fn missing(handler: &str) -> HandlerError {
+        HandlerError::NoHandler(handler.into())
+    }
+
+    /// The element refuses, for this reason.
+    pub fn refused(reason: impl Into<String>) -> HandlerError {
+        HandlerError::Refused(reason.into())
+    }
+}

@@ -1,0 +1,341 @@
+//! Reading and writing handlers.
+//!
+//! Every element has its class's handlers and these: `name`, `class`,
+//! `config`, `ports`, `handlers`, `icounts`, `ocounts`, `cycles`, `drops`.
+//! Global ones belong to the router.
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Context,
+    class::{Access, Class, Handler, Merge},
+    error::HandlerError,
+    plan::{PlanElement, Processing},
+    value::{HandlerRef, parse_integer},
+};
+
+/// How long another worker may take to answer.
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
+
+/// Handlers every element has.
+pub const COMMON: &[Handler] = &[
+    Handler::read("name", "the element's name"),
+    Handler::read("class", "the element's class"),
+    Handler::value("config", "the configuration string; writing it reconfigures the element"),
+    Handler::read("ports", "its ports: push or pull, packets so far, and what they lead to"),
+    Handler::read("handlers", "its handlers, with r and w"),
+    Handler::count("icounts", "packets that have arrived"),
+    Handler::read("cycles", "packets, calls and cycles it has cost"),
+    Handler::read("drops", "packets dropped, by reason"),
+];
+
+/// Handlers of the router as a whole.
+pub const GLOBAL: &[Handler] = &[
+    Handler::read("version", "the version of this program"),
+    Handler::read("list", "the elements, one a line, their number first"),
+    Handler::read("classes", "the classes in use, one a line"),
+    Handler::read("config", "the configuration as it was written"),
+    Handler::read("flatconfig", "the configuration with compounds taken apart"),
+    Handler::read("packages", "packages loaded: none, all elements are built in"),
+    Handler::read("requirements", "what the configuration requires"),
+    Handler::read("handlers", "the global handlers, with r and w"),
+    Handler::read("cycles", "cycles of all workers: input and output, task, busy"),
+    Handler::write("driver", "adds to the run count"),
+    Handler::write("stop", "ends the run"),
+    Handler::write("hotconfig", "replaces the configuration"),
+];
+
+/// One answer from those of an element's replicas.
+pub(crate) fn merge(class: &Class, name: &str, mut answers: Vec<String>) -> String {
+    let merge = find(class, name).map_or(Merge::First, |handler| handler.merge);
+    if answers.len() < 2 {
+        return answers.pop().unwrap_or_default();
+    }
+    let numbers = || answers.iter().map(|answer| answer.trim().parse::<f64>().unwrap_or(0.0));
+    match merge {
+        Merge::First => answers.swap_remove(0),
+        Merge::Sum => numbers().sum::<f64>().to_string(),
+        Merge::Max => numbers().fold(f64::MIN, f64::max).to_string(),
+        Merge::Lines => answers.join("\n"),
+    }
+}
+
+/// A handler of a class: its own, or one every element has.
+pub fn find(class: &Class, name: &str) -> Option<&'static Handler> {
+    let own = class.handlers.iter().find(|handler| handler.name == name);
+    own.or_else(|| COMMON.iter().find(|handler| handler.name == name))
+}
+
+/// The text of a `handlers` handler.
+pub fn listing<'a>(handlers: impl Iterator<Item = &'a Handler>) -> String {
+    handlers.fold(String::new(), |mut text, handler| {
+        let access = match handler.access {
+            Access::Read => "r",
+            Access::Write => "w",
+            Access::ReadWrite => "rw",
+        };
+        let _ = writeln!(text, "{}\t{access}", handler.name);
+        text
+    })
+}
+
+impl Context {
+    /// Reads a handler: of an element, wherever its replicas are, or a global
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such handler, or it cannot be read now.
+    pub fn read_handler(
+        &mut self,
+        handler: &HandlerRef,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        let Some(element) = handler.element else {
+            return self.read_global(&handler.handler);
+        };
+        let name = &handler.handler;
+        let mut answers = Vec::new();
+        for worker in self.workers_of(element) {
+            answers.push(if worker == self.worker() {
+                self.read_here(element, name, parameter)?
+            } else {
+                let (name, parameter) = (name.clone(), parameter.to_owned());
+                self.ask(worker, element, move |cx| cx.read_here(element, &name, &parameter))??
+            });
+        }
+        Ok(merge(self.plan.elements[element].class, name, answers))
+    }
+
+    /// Writes a handler: of an element, on every worker that has a replica, or
+    /// a global one.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such handler, or the value is refused.
+    pub fn write_handler(
+        &mut self,
+        handler: &HandlerRef,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let Some(element) = handler.element else {
+            return self.write_global(&handler.handler, value);
+        };
+        let name = &handler.handler;
+        let mut answer = String::new();
+        for worker in self.workers_of(element) {
+            answer = if worker == self.worker() {
+                self.write_here(element, name, value)?
+            } else {
+                let (name, value) = (name.clone(), value.to_owned());
+                self.ask(worker, element, move |cx| cx.write_here(element, &name, &value))??
+            };
+        }
+        Ok(answer)
+    }
+
+    fn workers_of(&self, element: usize) -> Vec<usize> {
+        self.placement.workers_of(element).collect()
+    }
+
+    /// Has another worker do something and waits, doing meanwhile what others
+    /// ask of this one: two workers may ask each other.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        worker: usize,
+        element: usize,
+        job: impl FnOnce(&mut Context) -> T + Send + 'static,
+    ) -> Result<T, HandlerError> {
+        let question = self.hub.question(worker, job);
+        let deadline = Instant::now() + ANSWER;
+        loop {
+            if let Some(answer) = question.wait(Duration::from_millis(1)) {
+                return Ok(answer);
+            }
+            if self.hub.has_jobs(self.worker()) {
+                self.work_off();
+            }
+            if Instant::now() >= deadline {
+                return Err(HandlerError::Busy(self.plan.elements[element].name.clone()));
+            }
+        }
+    }
+
+    fn read_global(&mut self, name: &str) -> Result<String, HandlerError> {
+        let lines = |items: &mut dyn Iterator<Item = String>| {
+            items.fold(String::new(), |text, item| text + &item + "\n")
+        };
+        let elements = &self.plan.elements;
+        match name {
+            "version" => Ok(env!("CARGO_PKG_VERSION").into()),
+            "list" => {
+                let names = elements.iter().map(|element| element.name.clone());
+                Ok(format!("{}\n{}", elements.len(), lines(&mut { names })))
+            }
+            "classes" => {
+                let names = self.world.library.iter().map(|class| class.name.to_owned());
+                Ok(lines(&mut { names }))
+            }
+            "config" => Ok(self.plan.source.clone()),
+            "flatconfig" => {
+                let config =
+                    |at: usize| self.configs.get(&at).unwrap_or(&elements[at].config).clone();
+                Ok(self.plan.flat.unparse_with(config))
+            }
+            "packages" => Ok(String::new()),
+            "requirements" => {
+                let items = self
+                    .plan
+                    .flat
+                    .requirements
+                    .iter()
+                    .map(|item| format!("{} {}", item.kind, item.value));
+                Ok(lines(&mut { items }))
+            }
+            "handlers" => Ok(listing(GLOBAL.iter())),
+            "cycles" => {
+                let usage = self.stats().read();
+                let (io, task) = usage.io_and_task();
+                Ok(format!("io {io:.0}\ntask {task:.0}\nbusy {}", usage.wait))
+            }
+            _ if GLOBAL.iter().any(|handler| handler.name == name) => {
+                Err(HandlerError::NotReadable(name.into()))
+            }
+            _ => Err(HandlerError::missing(name)),
+        }
+    }
+
+    fn write_global(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
+        match name {
+            "driver" | "stop" => {
+                let count = match value.trim() {
+                    "" => Some(1),
+                    text => parse_integer(text).and_then(|count| i32::try_from(count).ok()),
+                };
+                let count = count.ok_or_else(|| HandlerError::refused("invalid number"))?;
+                self.driver.adjust(-count);
+                Ok(String::new())
+            }
+            _ if GLOBAL.iter().any(|handler| handler.name == name) => {
+                Err(HandlerError::NotWritable(name.into()))
+            }
+            _ => Err(HandlerError::missing(name)),
+        }
+    }
+
+    /// Reads a handler of an element that is on this worker.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such handler, or it cannot be read now.
+    pub fn read_here(
+        &mut self,
+        element: usize,
+        name: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        let class = self.plan.elements[element].class;
+        let handler = find(class, name).ok_or_else(|| HandlerError::missing(name))?;
+        if !handler.access.reads() {
+            return Err(HandlerError::NotReadable(name.into()));
+        }
+        if !class.handlers.iter().any(|own| own.name == name) {
+            return Ok(self.read_common(element, name));
+        }
+        let call = self.call(element, |found, cx| found.read(cx, name, parameter));
+        call.unwrap_or_else(|| Err(HandlerError::Busy(self.plan.elements[element].name.clone())))
+    }
+
+    /// Writes a handler of an element that is on this worker.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such handler, or the element refuses.
+    pub fn write_here(
+        &mut self,
+        element: usize,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let class = self.plan.elements[element].class;
+        let handler = find(class, name).ok_or_else(|| HandlerError::missing(name))?;
+        if !handler.access.writes() {
+            return Err(HandlerError::NotWritable(name.into()));
+        }
+        if !class.handlers.iter().any(|own| own.name == name) {
+            return self.reconfigure(element, value).map(|()| String::new());
+        }
+        let call = self.call(element, |found, cx| found.write(cx, name, value));
+        call.unwrap_or_else(|| Err(HandlerError::Busy(self.plan.elements[element].name.clone())))
+    }
+
+    fn read_common(&self, element: usize, name: &str) -> String {
+        let at = &self.plan.elements[element];
+        match name {
+            "name" => at.name.clone(),
+            "class" => at.class.name.into(),
+            "config" => self.configs.get(&element).unwrap_or(&at.config).clone(),
+            "handlers" => listing(at.class.handlers.iter().chain(COMMON)),
+            "ports" => self.ports_text(at),
+            _ => self.figures_text(element, name),
+        }
+    }
+
+    fn figures_text(&self, element: usize, name: &str) -> String {
+        let usage = &self.stats().read().elements[element];
+        match name {
+            "icounts" => usage.packets.to_string(),
+            "drops" => {
+                let reasons = self.plan.elements[element].class.drops.iter();
+                let mut text = String::new();
+                for (reason, count) in reasons.zip(&usage.drops) {
+                    let _ = writeln!(text, "{count}\t{reason}");
+                }
+                if usage.nowhere > 0 {
+                    let _ = writeln!(text, "{}\tunconnected output", usage.nowhere);
+                }
+                text
+            }
+            _ => {
+                let per = usage.cycles_per_packet().unwrap_or(0.0);
+                let calls = usage.frames;
+                format!(
+                    "packets {}\nframes {calls}\ncycles {:.0}\ncycles_per_packet {per:.2}",
+                    usage.packets, usage.cycles
+                )
+            }
+        }
+    }
+
+    /// Click's format: the count of each side, then a line per port.
+    fn ports_text(&self, at: &PlanElement) -> String {
+        let mut text = String::new();
+        let sides =
+            [("input", &at.inputs, &at.sources, "->"), ("output", &at.outputs, &at.targets, "->")];
+        for (side, ports, peers, _) in sides {
+            let plural = if ports.len() == 1 { "" } else { "s" };
+            let _ = writeln!(text, "{} {side}{plural}", ports.len());
+            for (processing, peers) in ports.iter().zip(peers.iter()) {
+                let kind = match processing {
+                    Processing::Push => "push",
+                    Processing::Pull => "pull",
+                };
+                let peers: Vec<String> = peers
+                    .iter()
+                    .map(|peer| {
+                        let name = &self.plan.elements[peer.element].name;
+                        match side {
+                            "input" => format!("{name} [{}]", peer.port),
+                            _ => format!("[{}] {name}", peer.port),
+                        }
+                    })
+                    .collect();
+                let _ = writeln!(text, "{kind}\t-\t{}", peers.join(", "));
+            }
+        }
+        text
+    }
+}

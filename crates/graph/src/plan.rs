@@ -1,0 +1,436 @@
+//! A checked graph: which class each element is of, its port counts, what is
+//! push and what is pull.
+//!
+//! The rules and the error texts are Click's: port counts by `ports`, then a
+//! fixpoint over connections and the agnostic ports of each element.
+
+use std::ops::RangeInclusive;
+
+use crate::{
+    class::{Class, Library},
+    lang::{self, Diagnostic, Diagnostics, Flat, Globals, Loader, PortRef, SourceMap},
+};
+
+/// Whether packets are handed on or asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processing {
+    /// The element before calls the one behind.
+    Push,
+    /// The element behind calls the one before.
+    Pull,
+}
+
+/// One element of a checked graph.
+#[derive(Debug)]
+pub struct PlanElement {
+    /// Its name, with the names of the compounds around it: `outer/inner`.
+    pub name: String,
+    /// Its class.
+    pub class: &'static Class,
+    /// Its configuration string.
+    pub config: String,
+    /// How its inputs work.
+    pub inputs: Vec<Processing>,
+    /// How its outputs work.
+    pub outputs: Vec<Processing>,
+    /// Whom its outputs lead to: for a push output exactly one input, for a
+    /// pull output those who pull.
+    pub targets: Vec<Vec<PortRef>>,
+    /// Whom its inputs come from: for a pull input exactly one output.
+    pub sources: Vec<Vec<PortRef>>,
+}
+
+/// A checked graph.
+#[derive(Debug)]
+pub struct Plan {
+    /// Its elements, as declared.
+    pub elements: Vec<PlanElement>,
+    /// What it was made from.
+    pub flat: Flat,
+    /// The text it was made from.
+    pub source: String,
+}
+
+/// What a configuration text came to.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The texts, for showing findings in them.
+    pub sources: SourceMap,
+    /// The graph; `None` when there are errors.
+    pub plan: Option<Plan>,
+    /// What was found.
+    pub found: Diagnostics,
+}
+
+/// Reads and checks a configuration. `name` is what the text goes by in
+/// messages; `loader` finds libraries a configuration requires.
+pub fn load(
+    name: &str,
+    text: &str,
+    library: &Library,
+    globals: &Globals,
+    loader: &mut Loader<'_>,
+) -> Loaded {
+    let mut sources = SourceMap::new();
+    let file = sources.add(name, text);
+    let (flat, mut found) = lang::load(&mut sources, file, library, globals, loader);
+    let mut plan = None;
+    if !found.has_errors() {
+        let source = flat.config(&sources);
+        match Plan::new(flat, source, library) {
+            Ok(made) => plan = Some(made),
+            Err(errors) => found.merge(errors),
+        }
+    }
+    Loaded { sources, plan, found }
+}
+
+impl Plan {
+    /// Checks a flat graph against the classes there are.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn new(flat: Flat, source: String, library: &Library) -> Result<Plan, Diagnostics> {
+        let mut errors = Diagnostics::default();
+        let mut elements = Vec::with_capacity(flat.elements.len());
+        for element in &flat.elements {
+            let class = library.find(&element.class).unwrap_or_else(|| {
+                let message = format!("unknown element class '{}'", element.class);
+                errors.push(Diagnostic::error(element.landmark.clone(), message));
+                &Class::EMPTY
+            });
+            elements.push(PlanElement {
+                name: element.name.clone(),
+                class,
+                config: element.config.clone(),
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                targets: Vec::new(),
+                sources: Vec::new(),
+            });
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut plan = Plan { elements, flat, source };
+        plan.count_ports(&mut errors);
+        if errors.is_empty() {
+            plan.find_processing(&mut errors);
+        }
+        if errors.is_empty() {
+            plan.check_connections(&mut errors);
+        }
+        if errors.is_empty() { Ok(plan) } else { Err(errors) }
+    }
+
+    /// The element of that name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.elements.iter().position(|element| element.name == name)
+    }
+
+    /// The element `name` means inside the compound that `from` is in: the
+    /// innermost of that name.
+    pub fn resolve(&self, name: &str, from: &str) -> Option<usize> {
+        let mut scope = from;
+        loop {
+            scope = scope.rfind('/').map_or("", |slash| &scope[..slash]);
+            let full = if scope.is_empty() { name.into() } else { format!("{scope}/{name}") };
+            match self.find(&full) {
+                Some(found) => return Some(found),
+                None if scope.is_empty() => return None,
+                None => {}
+            }
+        }
+    }
+
+    /// How an element is called in error messages: `'name :: Class'`.
+    fn display(&self, element: usize) -> String {
+        let PlanElement { name, class, .. } = &self.elements[element];
+        format!("'{name} :: {}'", class.name)
+    }
+
+    fn complain(&self, errors: &mut Diagnostics, element: usize, message: String) {
+        let landmark = self.flat.elements[element].landmark.clone();
+        errors.push(Diagnostic::error(landmark, message));
+    }
+
+    fn count_ports(&mut self, errors: &mut Diagnostics) {
+        let mut used = vec![(0, 0); self.elements.len()];
+        for connection in &self.flat.connections {
+            let from = &mut used[connection.from.element].1;
+            *from = (*from).max(connection.from.port + 1);
+            let to = &mut used[connection.to.element].0;
+            *to = (*to).max(connection.to.port + 1);
+        }
+        for (element, used) in self.elements.iter_mut().zip(used) {
+            let (inputs, outputs) = fitting_ports(element.class.ports, used);
+            element.inputs = vec![Processing::Push; inputs];
+            element.outputs = vec![Processing::Push; outputs];
+            element.sources = vec![Vec::new(); inputs];
+            element.targets = vec![Vec::new(); outputs];
+        }
+        for at in 0..self.flat.connections.len() {
+            let (from, to) = (self.flat.connections[at].from, self.flat.connections[at].to);
+            let mut whole = true;
+            if to.port >= self.elements[to.element].inputs.len() {
+                let message = format!("{} has no input {}", self.display(to.element), to.port);
+                self.complain(errors, to.element, message);
+                whole = false;
+            }
+            if from.port >= self.elements[from.element].outputs.len() {
+                let message = format!("{} has no output {}", self.display(from.element), from.port);
+                self.complain(errors, from.element, message);
+                whole = false;
+            }
+            if whole {
+                self.elements[from.element].targets[from.port].push(to);
+                self.elements[to.element].sources[to.port].push(from);
+            }
+        }
+    }
+
+    /// Spreads push and pull over agnostic ports until nothing changes.
+    fn find_processing(&mut self, errors: &mut Diagnostics) {
+        let code = |code: &str, port: usize| {
+            let code = code.as_bytes();
+            match code.get(port).or(code.last()) {
+                Some(b'h') => Some(Processing::Push),
+                Some(b'l') => Some(Processing::Pull),
+                _ => None,
+            }
+        };
+        let mut inputs = Vec::new();
+        let mut outputs = Vec::new();
+        let mut links: Vec<(PortRef, PortRef, bool)> = Vec::new();
+        for (at, element) in self.elements.iter().enumerate() {
+            let (input, output) = sides(element.class.processing);
+            inputs.push((0..element.inputs.len()).map(|p| code(input, p)).collect::<Vec<_>>());
+            outputs.push((0..element.outputs.len()).map(|p| code(output, p)).collect::<Vec<_>>());
+            for (port, targets) in element.targets.iter().enumerate() {
+                let from = PortRef { element: at, port };
+                links.extend(targets.iter().map(|to| (from, *to, false)));
+            }
+        }
+        for (at, element) in self.elements.iter().enumerate() {
+            for (port, input) in inputs[at].iter().enumerate() {
+                if input.is_some() {
+                    continue;
+                }
+                let flow = flow_outputs(element.class.flow, port, element.outputs.len());
+                let agnostic = flow.into_iter().filter(|out| outputs[at][*out].is_none());
+                links.extend(agnostic.map(|out| {
+                    let from = PortRef { element: at, port: out };
+                    (from, PortRef { element: at, port }, true)
+                }));
+            }
+        }
+        let mut changed = true;
+        while changed {
+            changed = false;
+            links.retain(|&(from, to, inside)| {
+                let output = outputs[from.element][from.port];
+                let input = inputs[to.element][to.port];
+                match (output, input) {
+                    (Some(known), None) => {
+                        inputs[to.element][to.port] = Some(known);
+                        changed = true;
+                    }
+                    (None, Some(known)) => {
+                        outputs[from.element][from.port] = Some(known);
+                        changed = true;
+                    }
+                    (Some(output), Some(input)) if output != input => {
+                        let message = self.mismatch(from, to, output, inside);
+                        self.complain(errors, from.element, message);
+                        return false;
+                    }
+                    _ => {}
+                }
+                true
+            });
+        }
+        for (at, element) in self.elements.iter_mut().enumerate() {
+            let known = |side: &[Option<Processing>]| {
+                side.iter().map(|port| port.unwrap_or(Processing::Push)).collect()
+            };
+            element.inputs = known(&inputs[at]);
+            element.outputs = known(&outputs[at]);
+        }
+    }
+
+    fn mismatch(&self, from: PortRef, to: PortRef, output: Processing, inside: bool) -> String {
+        let (out, other) = match output {
+            Processing::Push => ("push", "pull"),
+            Processing::Pull => ("pull", "push"),
+        };
+        let source = self.display(from.element);
+        if inside {
+            return format!(
+                "agnostic {source} in mixed context: {other} input {}, {out} output {}",
+                to.port, from.port
+            );
+        }
+        let target = self.display(to.element);
+        format!(
+            "{source} {out} output {} connected to {target} {other} input {}",
+            from.port, to.port
+        )
+    }
+
+    /// Every port is used; push outputs and pull inputs lead to one place.
+    fn check_connections(&self, errors: &mut Diagnostics) {
+        for (at, element) in self.elements.iter().enumerate() {
+            for (port, input) in element.inputs.iter().enumerate() {
+                if *input == Processing::Pull && element.sources[port].len() > 1 {
+                    let message =
+                        format!("illegal reuse of {} pull input {port}", self.display(at));
+                    self.complain(errors, at, message);
+                }
+            }
+        }
+        for (at, element) in self.elements.iter().enumerate() {
+            for (port, output) in element.outputs.iter().enumerate() {
+                if *output == Processing::Push && element.targets[port].len() > 1 {
+                    let message =
+                        format!("illegal reuse of {} push output {port}", self.display(at));
+                    self.complain(errors, at, message);
+                }
+            }
+        }
+        for (at, element) in self.elements.iter().enumerate() {
+            for (port, sources) in element.sources.iter().enumerate() {
+                if sources.is_empty() {
+                    self.complain(errors, at, format!("{} input {port} unused", self.display(at)));
+                }
+            }
+        }
+        for (at, element) in self.elements.iter().enumerate() {
+            for (port, targets) in element.targets.iter().enumerate() {
+                if targets.is_empty() {
+                    self.complain(errors, at, format!("{} output {port} unused", self.display(at)));
+                }
+            }
+        }
+    }
+}
+
+/// The two sides of a code such as `a/ah`; one side stands for both.
+fn sides(code: &str) -> (&str, &str) {
+    code.split_once('/').unwrap_or((code, code))
+}
+
+/// The port counts an element has when connections use `used` of them.
+fn fitting_ports(spec: &str, used: (usize, usize)) -> (usize, usize) {
+    let (input, output) = sides(spec);
+    let inputs = fit(input, used.0, 0);
+    let outputs = match output.strip_prefix('=') {
+        Some(more) => inputs + more.len(),
+        None => fit(output, used.1, inputs),
+    };
+    (inputs, outputs)
+}
+
+/// The number in `range` nearest to `used`.
+fn fit(range: &str, used: usize, same: usize) -> usize {
+    let range = match range.split_once('-') {
+        _ if range == "=" => return same,
+        None => number(range, 0)..=number(range, 0),
+        Some((low, high)) => number(low, 0)..=number(high, usize::MAX),
+    };
+    let range: RangeInclusive<usize> = range;
+    used.clamp(*range.start(), *range.end())
+}
+
+fn number(text: &str, otherwise: usize) -> usize {
+    text.parse().unwrap_or(otherwise)
+}
+
+/// The outputs packets from `input` may leave by, according to a flow code.
+///
+/// Each side is a string of letters, one per port, the last repeating; an
+/// input and an output correspond when they have the same letter. `#` stands
+/// for the port's own number, `[..]` for any of a set, `[^..]` for any but it.
+pub fn flow_outputs(code: &str, input: usize, outputs: usize) -> Vec<usize> {
+    let (inputs, outs) = sides(code);
+    let (inputs, outs) = (flow_ports(inputs), flow_ports(outs));
+    let Some(from) = inputs.get(input).or(inputs.last()) else { return Vec::new() };
+    (0..outputs)
+        .filter(|port| {
+            let to = outs.get(*port).or(outs.last());
+            to.is_some_and(|to| from.meets(input, to, *port))
+        })
+        .collect()
+}
+
+/// The letters of one port in a flow code.
+#[derive(Debug)]
+struct FlowPort {
+    letters: Vec<u8>,
+    except: bool,
+}
+
+impl FlowPort {
+    fn has(&self, letter: u8) -> bool {
+        self.letters.contains(&letter) != self.except
+    }
+
+    fn meets(&self, port: usize, other: &FlowPort, other_port: usize) -> bool {
+        if self.has(b'#') && other.letters.contains(&b'#') {
+            return (port == other_port) != other.except;
+        }
+        let shared = |letter: &u8| *letter != b'#' && self.has(*letter) && other.has(*letter);
+        self.letters.iter().chain(&other.letters).any(shared)
+    }
+}
+
+fn flow_ports(side: &str) -> Vec<FlowPort> {
+    let mut ports = Vec::new();
+    let mut bytes = side.bytes();
+    while let Some(byte) = bytes.next() {
+        let mut letters = vec![byte];
+        let mut except = false;
+        if byte == b'[' {
+            letters = bytes.by_ref().take_while(|byte| *byte != b']').collect();
+            except = letters.first() == Some(&b'^');
+            if except {
+                letters.remove(0);
+            }
+        }
+        ports.push(FlowPort { letters, except });
+    }
+    ports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_counts_fit_to_what_is_used() {
+        let cases = [
+            ("1/1", (1, 2), (1, 1)),
+            ("1/1-2", (1, 2), (1, 2)),
+            ("1/1-2", (1, 0), (1, 1)),
+            ("0-1/-", (3, 4), (1, 4)),
+            ("1-/=", (3, 0), (3, 3)),
+            ("-/=+", (2, 0), (2, 3)),
+            ("1/-6", (1, 9), (1, 6)),
+            ("2", (0, 0), (2, 2)),
+        ];
+        for (spec, used, expected) in cases {
+            assert_eq!(fitting_ports(spec, used), expected, "{spec} {used:?}");
+        }
+    }
+
+    #[test]
+    fn flow_codes() {
+        assert_eq!(flow_outputs("x/x", 0, 2), [0, 1]);
+        assert_eq!(flow_outputs("x/y", 0, 2), Vec::<usize>::new());
+        assert_eq!(flow_outputs("xy/x", 0, 1), [0]);
+        assert_eq!(flow_outputs("xy/x", 1, 1), Vec::<usize>::new());
+        assert_eq!(flow_outputs("#/#", 1, 3), [1]);
+        assert_eq!(flow_outputs("#/[^#]", 1, 3), [0, 2]);
+        assert_eq!(flow_outputs("xy/[xy]x", 1, 2), [0]);
+    }
+}
