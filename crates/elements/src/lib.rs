@@ -7,13 +7,33 @@
 
 use linerate_graph::{Class, Library};
 
+mod analysis;
+mod classifying;
+mod control;
+mod devices;
+mod information;
+mod measuring;
+mod packets;
+mod scheduling;
 mod standard;
+mod switching;
 mod template;
 #[cfg(test)]
 mod testing;
 
 /// All elements there are.
 pub fn library() -> Library {
-    let families: [&[&'static Class]; 1] = [standard::CLASSES];
+    let families: [&[&'static Class]; 10] = [
+        analysis::CLASSES,
+        classifying::CLASSES,
+        control::CLASSES,
+        devices::CLASSES,
+        information::CLASSES,
+        measuring::CLASSES,
+        packets::CLASSES,
+        scheduling::CLASSES,
+        standard::CLASSES,
+        switching::CLASSES,
+    ];
     Library::new(families.into_iter().flatten().copied())
 }
