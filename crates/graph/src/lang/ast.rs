@@ -1,9 +1,9 @@
 //! The syntax tree: a configuration as it is written.
 //!
-//! Every node has its [`Span`]. Nodes that can be wrong also have `read`: the
-//! byte the reader had reached when the node was complete. Click reports the
-//! line of that byte, which after a construct without a closing mark is the
-//! line of the next word.
+//! Every node has its [`Span`]. Nodes that can be wrong also have a [`Read`]:
+//! how far the parser was when the node was complete. Click reports the line it
+//! has reached, which after a construct without a closing mark is the line of
+//! the next word.
 
 use super::source::{FileId, Span};
 
@@ -14,6 +14,15 @@ pub struct Ast {
     pub file: FileId,
     /// Its statements.
     pub statements: Vec<Statement>,
+}
+
+/// How far the parser was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The next byte.
+    pub at: usize,
+    /// How much it had found wrong.
+    pub found: usize,
 }
 
 /// A name as written.
@@ -46,7 +55,7 @@ pub struct Connection {
     /// What joins them: `arrows[i]` is after `lists[i]`.
     pub arrows: Vec<Arrow>,
     /// How far had been read at the end.
-    pub read: usize,
+    pub read: Read,
 }
 
 /// `->` or `=>`.
@@ -66,7 +75,7 @@ pub struct ElementList {
     /// The class and configuration of the last element are meant for all.
     pub spread: bool,
     /// How far had been read at the end.
-    pub read: usize,
+    pub read: Read,
 }
 
 impl ElementList {
@@ -84,7 +93,7 @@ pub struct Element {
     /// All of it.
     pub span: Span,
     /// How far had been read at the name.
-    pub read: usize,
+    pub read: Read,
     /// Ports before it.
     pub inputs: Ports,
     /// What it refers to or declares.
@@ -160,11 +169,11 @@ impl Ports {
 #[derive(Clone, Debug)]
 pub enum Class {
     /// A name, and how far had been read.
-    Name(Ident, usize),
+    Name(Ident, Read),
     /// `{ ... }`
     Compound(Compound),
     /// It is missing; how far had been read.
-    Missing(usize),
+    Missing(Read),
 }
 
 /// The text between parentheses.
@@ -174,8 +183,10 @@ pub struct Config {
     pub text: String,
     /// Where it is, without the parentheses.
     pub span: Span,
+    /// How far had been read before it.
+    pub opened: Read,
     /// How far had been read after it.
-    pub read: usize,
+    pub read: Read,
 }
 
 /// `{ body || body || ... }`.
@@ -187,7 +198,7 @@ pub struct Compound {
     pub bodies: Vec<Body>,
     /// `...`, which adds the overloads known so far, and how far had been
     /// read.
-    pub extends: Option<(Span, usize)>,
+    pub extends: Option<(Span, Read)>,
 }
 
 /// `$formals | statements`.
@@ -196,7 +207,9 @@ pub struct Body {
     /// All of it.
     pub span: Span,
     /// How far had been read at its start.
-    pub read: usize,
+    pub read: Read,
+    /// How far had been read at its end.
+    pub end: Read,
     /// The parameters.
     pub formals: Vec<Formal>,
     /// The statements.
@@ -211,7 +224,7 @@ pub struct Formal {
     /// The variable, without `$`.
     pub variable: Ident,
     /// How far had been read.
-    pub read: usize,
+    pub read: Read,
 }
 
 /// `( statements )`.
@@ -222,7 +235,7 @@ pub struct Group {
     /// The statements.
     pub statements: Vec<Statement>,
     /// How far had been read at the end.
-    pub read: usize,
+    pub read: Read,
 }
 
 /// `elementclass NAME definition`.
@@ -233,7 +246,7 @@ pub struct ElementClass {
     /// What it stands for.
     pub definition: Definition,
     /// How far had been read at the end.
-    pub read: usize,
+    pub read: Read,
 }
 
 /// What an `elementclass` statement defines.

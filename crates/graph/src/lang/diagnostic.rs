@@ -23,34 +23,25 @@ pub enum Severity {
     Warning,
 }
 
-/// When something was found: where in the first text the reader was, and what
-/// came first there.
+/// When something was found. The parser counts what it finds; the resolver,
+/// which comes second, knows of each node how much the parser had found before
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Order(usize, Step);
+pub(super) struct Order(usize, bool);
 
 impl Order {
     /// After the whole text has been read.
-    pub(super) const LAST: Order = Order(usize::MAX, Step::Statement);
+    pub(super) const LAST: Order = Order(usize::MAX, false);
 
-    pub(super) fn new(read: usize, step: Step) -> Order {
-        Order(read, step)
+    /// The parser's finding number `number`.
+    pub(super) fn parser(number: usize) -> Order {
+        Order(number, true)
     }
-}
 
-/// What is done, one after the other, when the reader is at a token that may
-/// end a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
-    /// An element is read.
-    Element,
-    /// The elements before the token are looked up.
-    LookUp,
-    /// The token is found to be no arrow.
-    Arrow,
-    /// The end of the connection is looked at.
-    ConnectionEnd,
-    /// The token is taken for the start of a statement.
-    Statement,
+    /// After that many findings of the parser.
+    pub(super) fn resolver(found: usize) -> Order {
+        Order(found, false)
+    }
 }
 
 /// A further place that belongs to a diagnostic.
@@ -254,6 +245,11 @@ impl Diagnostics {
     /// The findings, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
+    }
+
+    /// How many findings there are.
+    pub fn len(&self) -> usize {
+        self.list.len() + self.left_out
     }
 
     /// Whether nothing was found.

@@ -40,6 +40,8 @@ pub mod lexer;
 mod parser;
 mod resolve;
 pub mod source;
+#[cfg(test)]
+mod tests;
 
 pub use ast::Ast;
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};

@@ -82,15 +82,8 @@ mod tests {
             ("a", "_ ...", Some(&["a", ""])),
             ("", "_ ...", None),
         ] {
-            let got = assigned(config, parameters);
-            assert_eq!(
-                got.as_deref(),
-                expected
-                    .map(|e| &e[..])
-                    .map(|e| e.iter().map(ToString::to_string).collect::<Vec<_>>())
-                    .as_deref(),
-                "{config} | {parameters}"
-            );
+            let expected = expected.map(|values| values.iter().map(ToString::to_string).collect());
+            assert_eq!(assigned(config, parameters), expected, "{config} | {parameters}");
         }
     }
 }

@@ -13,6 +13,7 @@ impl Parser<'_> {
             compound.bodies.push(Body {
                 span: open.span,
                 read: self.read(),
+                end: self.read(),
                 formals: Vec::new(),
                 statements: Vec::new(),
             });
@@ -44,6 +45,7 @@ impl Parser<'_> {
             compound.bodies.push(Body {
                 span: token.span.to(self.here()),
                 read,
+                end: self.read(),
                 formals,
                 statements,
             });
@@ -85,7 +87,7 @@ impl Parser<'_> {
     fn here(&self) -> Span {
         let end = match self.pushed_back.last() {
             Some(token) => token.span.start,
-            None => self.read(),
+            None => self.lexer.position,
         };
         self.lexer.span(end, end)
     }

@@ -1,6 +1,6 @@
 //! Which ports `->` and `=>` connect.
 
-use super::super::ast::{Arrow, Ports, Side};
+use super::super::ast::{Arrow, Ports, Read, Side};
 use super::super::source::Span;
 use super::body::{End, Link};
 use super::{CONNECTIONS, Resolver};
@@ -74,7 +74,7 @@ impl Resolver<'_> {
         right: &[Operand],
         arrow: Arrow,
         span: Span,
-        read: usize,
+        read: Read,
     ) {
         if left.is_empty() || right.is_empty() {
             return;
@@ -133,7 +133,7 @@ impl Resolver<'_> {
         to: &Half<'_>,
         arrow: Arrow,
         span: Span,
-        read: usize,
+        read: Read,
     ) {
         if !arrow.double {
             let message = "syntax error: many-to-many connections require '=>'";

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use super::super::ast::{Body as BodyTree, Config};
 use super::super::ast::{
     Class as ClassRef, Compound, Connection, Definition, Element, ElementClass, ElementList,
-    Formal, Group, Ports, Side, Statement, What,
+    Formal, Group, Ports, Read, Side, Statement, What,
 };
 use super::super::config::{self, Parameter};
-use super::super::diagnostic::{Diagnostic, Step};
+use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::flat::Requirement;
 use super::super::parser;
 use super::super::source::{Landmark, Span};
@@ -68,9 +68,7 @@ impl Resolver<'_> {
             && operands.iter().any(|operand| !operand.outputs.is_empty())
         {
             let message = "output ports ignored at end of chain";
-            self.step = Step::ConnectionEnd;
             self.error(span, connection.read, message);
-            self.step = Step::LookUp;
         }
     }
 
@@ -100,14 +98,17 @@ impl Resolver<'_> {
         let landmark = self.landmark(element.span, element.read);
         let (name, class) = match &element.what {
             What::Name(name) => (name.name.clone(), self.classes.find(&name.name)),
-            What::Implicit(side) => (side.name().to_owned(), None),
+            What::Implicit(side) => (side.name().to_owned(), self.classes.find(side.name())),
             What::Compound(compound) => (String::new(), Some(self.compound(compound, ""))),
             What::Group(group) => {
                 let (name, ports) = self.group(group);
-                for (given, count) in [(&mut inputs, ports[0]), (&mut outputs, ports[1])] {
-                    if given.is_empty() {
-                        given.list = (0..count).collect();
-                    }
+                if inputs.is_empty() {
+                    inputs.list = (0..ports[0]).collect();
+                }
+                // Brackets replace the implied outputs even if nothing is in
+                // them.
+                if outputs.span.is_none() {
+                    outputs.list = (0..ports[1]).collect();
                 }
                 (name, None)
             }
@@ -121,7 +122,7 @@ impl Resolver<'_> {
             && self.here().names.contains_key(&name)
         {
             let message = "configuration string ignored on element reference";
-            self.error(config.span, config.span.start, message);
+            self.error(config.span, config.opened, message);
         }
         Pending {
             name,
@@ -135,7 +136,7 @@ impl Resolver<'_> {
     }
 
     /// The class of this name; one that is not known is reported.
-    fn class(&mut self, name: &str, span: Span, read: usize) -> ClassId {
+    fn class(&mut self, name: &str, span: Span, read: Read) -> ClassId {
         if let Some(id) = self.classes.find(name) {
             return id;
         }
@@ -150,7 +151,7 @@ impl Resolver<'_> {
     }
 
     /// The node an element of a list refers to or declares.
-    fn element(&mut self, mut element: Pending, read: usize) -> usize {
+    fn element(&mut self, mut element: Pending, read: Read) -> usize {
         let known = self.here().names.get(&element.name).copied();
         if let (None, Some(node)) = (element.class, known) {
             if element.declared.is_some() {
@@ -176,7 +177,7 @@ impl Resolver<'_> {
         self.add(&name, Kind::Element(class), element.config, element.landmark, read)
     }
 
-    fn redeclared(&mut self, element: &Pending, node: usize, read: usize) {
+    fn redeclared(&mut self, element: &Pending, node: usize, read: Read) {
         let name = &element.name;
         let mut diagnostic = Diagnostic::error(
             element.landmark.clone(),
@@ -191,7 +192,7 @@ impl Resolver<'_> {
         self.push(diagnostic, read);
     }
 
-    fn undeclared(&mut self, element: &Pending, read: usize) {
+    fn undeclared(&mut self, element: &Pending, read: Read) {
         let name = &element.name;
         let help = self
             .classes
@@ -214,7 +215,7 @@ impl Resolver<'_> {
         kind: Kind,
         config: String,
         landmark: Landmark,
-        read: usize,
+        read: Read,
     ) -> usize {
         if all_digits(name) {
             let message = format!("element name '{name}' has all-digit component");
@@ -231,10 +232,9 @@ impl Resolver<'_> {
     /// A group: its name and how many inputs and outputs it has.
     fn group(&mut self, group: &Group) -> (String, [u32; 2]) {
         let name = self.here().anonymous_name("");
-        let landmark = self.landmark(group.span, group.span.start);
-        let nodes = [name.clone(), format!("{name}/input"), format!("{name}/output")].map(|name| {
-            self.add(&name, Kind::TUNNEL, String::new(), landmark.clone(), group.span.start)
-        });
+        let landmark = self.sources.landmark(group.span, group.span.start);
+        let nodes = [name.clone(), format!("{name}/input"), format!("{name}/output")]
+            .map(|name| self.add(&name, Kind::TUNNEL, String::new(), landmark.clone(), group.read));
         let [outer, input, output] = nodes;
         let body = self.here();
         if body.depth == 0 {
@@ -323,7 +323,7 @@ impl Resolver<'_> {
             body.ports[node] = count;
             for message in wrong {
                 let found = Diagnostic::error(landmark.clone(), message);
-                self.push(found, tree.span.end);
+                self.push(found, tree.end);
             }
         }
         for node in 0..body.nodes.len() {
@@ -366,7 +366,7 @@ impl Resolver<'_> {
     }
 
     /// Gives a variable of the present body a value; whether it had none.
-    fn variable(&mut self, name: &str, value: &str, span: Span, read: usize) -> bool {
+    fn variable(&mut self, name: &str, value: &str, span: Span, read: Read) -> bool {
         let body = self.here();
         if body.variables.iter().any(|known| known.name == name) {
             self.error(span, read, format!("parameter '${name}' multiply defined"));
@@ -436,7 +436,7 @@ impl Resolver<'_> {
             self.error(span, read, "'require library' must be used at file scope");
             return;
         }
-        if self.requiring.len() >= DEPTH {
+        if self.requiring >= DEPTH {
             let message = format!("libraries require one another more than {DEPTH} deep");
             self.error(span, read, message);
             return;
@@ -458,13 +458,15 @@ impl Resolver<'_> {
             return;
         }
         let file = self.sources.add(&library.path, &library.text);
-        let (ast, found) = parser::parse(self.sources, file);
-        self.requiring.push(read);
+        let (ast, mut found) = parser::parse(self.sources, file);
+        let before = std::mem::replace(&mut self.diagnostics, Diagnostics::new());
+        self.requiring += 1;
+        self.statements(&ast.statements);
+        self.requiring -= 1;
+        found.merge(std::mem::replace(&mut self.diagnostics, before));
         for diagnostic in &found {
             self.push(diagnostic.clone(), read);
         }
-        self.statements(&ast.statements);
-        self.requiring.pop();
     }
 }
 

@@ -119,8 +119,10 @@ impl Resolver<'_> {
                 self.diagnostics.push(Diagnostic::error(landmark.clone(), message));
             }
             if inner.kind.is_tunnel() {
-                // A group: itself and its two borders.
-                let Some(nodes) = self.borders(&inner_name, &inner.landmark, end) else {
+                // A group: itself and its two borders. Click places them where
+                // the reader is.
+                let place = Landmark { span: inner.landmark.span, ..end.clone() };
+                let Some(nodes) = self.borders(&inner_name, &place, end) else {
                     return;
                 };
                 for (copy, node) in copies[index..].iter_mut().zip(nodes) {
@@ -170,18 +172,17 @@ impl Resolver<'_> {
             }
         };
         let mut sides = [outer; 3];
+        let at = Landmark { span: landmark.span, ..end.clone() };
         for (side, place) in [("input", 1), ("output", 2)] {
             let name = format!("{name}/{side}");
             if let Some(&taken) = self.here().names.get(&name) {
                 let before = self.here().nodes[taken].landmark.clone();
-                let at = Landmark { span: landmark.span, ..end.clone() };
                 self.diagnostics.push(
-                    Diagnostic::error(at, format!("redeclaration of element '{name}'"))
+                    Diagnostic::error(at.clone(), format!("redeclaration of element '{name}'"))
                         .note(before, format!("'{name}' previously declared here")),
                 );
             }
-            let landmark = landmark.clone();
-            sides[place] = self.here().add(&name, Kind::TUNNEL, String::new(), landmark);
+            sides[place] = self.here().add(&name, Kind::TUNNEL, String::new(), at.clone());
         }
         let [outer, input, output] = sides;
         tunnel::join(self.here(), outer, input, output);

@@ -19,9 +19,9 @@ mod tunnel;
 
 use std::collections::HashSet;
 
-use super::ast::Ast;
+use super::ast::{Ast, Read};
 use super::config::Work;
-use super::diagnostic::{Diagnostic, Diagnostics, Order, Step};
+use super::diagnostic::{Diagnostic, Diagnostics, Order};
 use super::flat::{Flat, Requirement};
 use super::source::{Landmark, SourceMap, Span};
 use body::Body;
@@ -85,8 +85,7 @@ pub fn flatten(
         bodies: Vec::new(),
         requirements: Vec::new(),
         libraries: HashSet::new(),
-        requiring: Vec::new(),
-        step: Step::LookUp,
+        requiring: 0,
         connections: 0,
         work: Work::new(BYTES),
         full: false,
@@ -109,11 +108,8 @@ struct Resolver<'a> {
     requirements: Vec<Requirement>,
     /// Libraries that have been read.
     libraries: HashSet<String>,
-    /// Where in the main text the library that is being read was asked for,
-    /// and so on for those it asks for.
-    requiring: Vec<usize>,
-    /// What is being done.
-    step: Step,
+    /// How many libraries are being read, one asked for by the other.
+    requiring: usize,
     /// Connections so far.
     connections: usize,
     work: Work,
@@ -122,20 +118,18 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn landmark(&self, span: Span, read: usize) -> Landmark {
-        self.sources.landmark(span, read)
+    fn landmark(&self, span: Span, read: Read) -> Landmark {
+        self.sources.landmark(span, read.at)
     }
 
-    fn error(&mut self, span: Span, read: usize, message: impl Into<String>) {
+    fn error(&mut self, span: Span, read: Read, message: impl Into<String>) {
         let landmark = self.landmark(span, read);
         self.push(Diagnostic::error(landmark, message), read);
     }
 
     /// Adds what was found when the reader was at `read`.
-    fn push(&mut self, diagnostic: Diagnostic, read: usize) {
-        let read = self.requiring.first().copied().unwrap_or(read);
-        let order = Order::new(read, self.step);
-        self.diagnostics.push(diagnostic.at(order));
+    fn push(&mut self, diagnostic: Diagnostic, read: Read) {
+        self.diagnostics.push(diagnostic.at(Order::resolver(read.found)));
     }
 
     /// Reports a limit, once.

@@ -10,9 +10,9 @@ mod ports;
 
 use super::ast::{
     Arrow, Ast, Class, Config, Connection, Definition, Element, ElementClass, ElementList, Ident,
-    Ports, Side, Statement, What,
+    Ports, Read, Side, Statement, What,
 };
-use super::diagnostic::{Diagnostic, Diagnostics, Order, Step};
+use super::diagnostic::{Diagnostic, Diagnostics, Order};
 use super::lexer::{Kind, Lexer, Token};
 use super::source::{FileId, SourceMap, Span};
 
@@ -27,7 +27,6 @@ pub fn parse(sources: &mut SourceMap, file: FileId) -> (Ast, Diagnostics) {
         diagnostics: Diagnostics::new(),
         nesting: 0,
         abandoned: false,
-        step: Step::Element,
         ends_in_output: true,
     };
     let mut statements = Vec::new();
@@ -60,8 +59,6 @@ struct Parser<'a> {
     nesting: usize,
     /// The rest of the text is not read.
     abandoned: bool,
-    /// What is being done.
-    step: Step,
     /// The last connection at this level ended in the single element `output`.
     ends_in_output: bool,
 }
@@ -102,7 +99,7 @@ impl Parser<'_> {
     fn expect(&mut self, kind: Kind) -> Option<Token> {
         let token = self.accept(kind);
         if token.is_none() {
-            let here = self.lexer.span(self.read(), self.read());
+            let here = self.lexer.span(self.lexer.position, self.lexer.position);
             self.error(here, format!("expected {}", kind.describe()));
         }
         token
@@ -120,8 +117,8 @@ impl Parser<'_> {
     }
 
     /// How far the text has been read.
-    fn read(&self) -> usize {
-        self.lexer.position
+    fn read(&self) -> Read {
+        Read { at: self.lexer.position, found: self.diagnostics.len() }
     }
 
     /// Goes to the end of the text.
@@ -145,16 +142,15 @@ impl Parser<'_> {
         label: Option<&str>,
     ) {
         let read = self.read();
-        let landmark = self.lexer.sources().landmark(span, read);
-        let mut diagnostic = severity(landmark, message).at(Order::new(read, self.step));
+        let landmark = self.lexer.sources().landmark(span, read.at);
+        let mut diagnostic = severity(landmark, message).at(Order::parser(read.found));
         if let Some(label) = label {
             diagnostic = diagnostic.label(label);
         }
         self.diagnostics.push(diagnostic);
     }
 
-    fn syntax_error(&mut self, step: Step, token: Token, expected: &str) {
-        self.step = step;
+    fn syntax_error(&mut self, token: Token, expected: &str) {
         let word = self.lexer.word(token);
         // Click names variables without their mark, and the end not at all.
         let word = match token.kind {
@@ -198,7 +194,7 @@ impl Parser<'_> {
                 Kind::DoubleBar if around == Around::Compound => return Ended::Overload,
                 Kind::Char(')') if around == Around::Group => return Ended::Closed,
                 Kind::Char('}') | Kind::DoubleBar => {
-                    self.syntax_error(Step::Statement, token, "a statement");
+                    self.syntax_error(token, "a statement");
                     if around == Around::Group {
                         // The parenthesis is missing: what the group is in
                         // goes on with this token.
@@ -215,7 +211,7 @@ impl Parser<'_> {
                     }
                     return Ended::Closed;
                 }
-                _ => self.syntax_error(Step::Statement, token, "a statement"),
+                _ => self.syntax_error(token, "a statement"),
             }
         }
     }
@@ -234,7 +230,7 @@ impl Parser<'_> {
             Kind::Char('{') => Definition::Compound(self.compound(token)),
             Kind::Ident => Definition::Synonym(self.ident(token)),
             _ => {
-                self.syntax_error(Step::Element, token, "'{' or the name of a class");
+                self.syntax_error(token, "'{' or the name of a class");
                 Definition::Missing
             }
         };
@@ -249,16 +245,18 @@ impl Parser<'_> {
 
     /// The configuration after an opening parenthesis, and the closing one.
     fn config(&mut self) -> Config {
+        let opened = self.read();
         let (text, span) = self.lexer.config();
         self.directives();
         self.expect(Kind::Char(')'));
-        Config { text, span, read: self.read() }
+        Config { text, span, opened, read: self.read() }
     }
 
     // Connections.
 
     fn connection(&mut self, around: Around) -> Connection {
-        let mut connection = Connection { lists: Vec::new(), arrows: Vec::new(), read: 0 };
+        let mut connection =
+            Connection { lists: Vec::new(), arrows: Vec::new(), read: self.read() };
         while let Some(list) = self.list(around, connection.lists.is_empty()) {
             connection.lists.push(list);
             let Some(arrow) = self.arrow() else { break };
@@ -280,7 +278,7 @@ impl Parser<'_> {
                     });
                 }
                 Kind::Char(',') | Kind::DoubleColon => {
-                    self.syntax_error(Step::Arrow, token, "'->' or ';'");
+                    self.syntax_error(token, "'->' or ';'");
                 }
                 Kind::Char(';') | Kind::End => return None,
                 Kind::Ident
@@ -294,7 +292,7 @@ impl Parser<'_> {
                     return None;
                 }
                 _ => {
-                    self.syntax_error(Step::Arrow, token, "'->' or ';'");
+                    self.syntax_error(token, "'->' or ';'");
                     if token.kind.is_word() {
                         self.push_back(token);
                     }
@@ -385,7 +383,7 @@ impl Parser<'_> {
         let token = self.next();
         let config = if token.kind == Kind::Char('(') {
             let config = self.config();
-            span.end = config.read;
+            span.end = config.read.at;
             let after = self.next();
             self.push_back(after);
             Some(config)
@@ -452,7 +450,7 @@ impl Parser<'_> {
         if around != Around::File && first {
             self.push_back(token);
         } else {
-            self.syntax_error(Step::Element, token, "an element");
+            self.syntax_error(token, "an element");
         }
     }
 
