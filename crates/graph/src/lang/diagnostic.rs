@@ -14,6 +14,12 @@ use super::source::{Landmark, SourceMap, Span};
 /// More than these are counted, not kept.
 const KEPT: usize = 1000;
 
+/// Bytes of source shown on either side of a place.
+const NEAR: usize = 4000;
+
+/// What ends a line.
+const LINE_ENDS: [char; 2] = ['\n', '\r'];
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -172,20 +178,16 @@ fn snippet<'a>(
 ) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
     let Span { file, start, end } = landmark.span;
     let text = sources.text(file);
-    // Only the lines concerned: a text of many megabytes is not scanned for
-    // every finding.
-    let from = text.as_bytes()[..start.min(text.len())]
-        .iter()
-        .rposition(|&byte| byte == b'\n' || byte == b'\r')
-        .map_or(0, |at| at + 1);
-    let end = floor(text, end.max(start));
-    let to = text.as_bytes()[end..]
-        .iter()
-        .position(|&byte| byte == b'\n' || byte == b'\r')
-        .map_or(text.len(), |at| end + at);
-    let start = floor(text, start) - from;
+    let (start, end) = (floor(text, start), floor(text, end.max(start)));
+    // Only the lines concerned, and of an endless line only what is near: a
+    // text of many megabytes is not gone through for every finding.
+    let before = floor(text, start.saturating_sub(NEAR));
+    let from = before + text[before..start].rfind(LINE_ENDS).map_or(0, |at| at + 1);
+    let mark_end = floor(text, end.min(start + NEAR));
+    let after = floor(text, mark_end + NEAR);
+    let to = text[mark_end..after].find(LINE_ENDS).map_or(after, |at| mark_end + at);
     let first = sources.landmark(landmark.span, from);
-    let mut mark = AnnotationKind::Primary.span(start..end - from);
+    let mut mark = AnnotationKind::Primary.span(start - from..mark_end - from);
     if let Some(label) = label {
         mark = mark.label(label);
     }

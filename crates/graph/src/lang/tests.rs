@@ -313,12 +313,41 @@ fn what_a_small_text_can_ask_for_is_limited() {
         ("Idle [0-65535] => ".repeat(40) + "Idle", "more than 1048576 connections"),
         ("(".repeat(100_000), "nesting depth exceeded"),
         ("a [".repeat(50_000), "further messages left out"),
-        (format!("Idle [{}0]", "0-65535,".repeat(10)), "more than 131072 ports in a list"),
+        (format!("Idle [{}0]", "0-65535,".repeat(20)), "more than 1048576 ports in all lists"),
         (format!("Idle({})", "${".repeat(100_000)), ""),
     ] {
         let (_, found, _) = flat(&config);
         let messages = found.click();
         assert!(messages.contains(expected), "{expected}: {messages:.300}");
+    }
+}
+
+/// What would take time in the square of the text's length, or room.
+#[test]
+fn large_texts() {
+    let many =
+        |count: usize, part: &dyn Fn(usize) -> String| -> String { (0..count).map(part).collect() };
+    for config in [
+        many(30_000, &|n| format!("Idle@{}::Idle;", n + 30_000)) + &"Idle;".repeat(60_000),
+        many(30_000, &|n| format!("define($a{n} {n}) Idle($a{n});")),
+        many(2_000, &|n| format!("elementclass A {{ $a{n}, $b | Idle || ... }} A(1);")),
+        format!("x :: {{ {} $a | Idle }}", many(30_000, &|n| format!("K{n} $k{n}, ")))
+            + &format!("({})", many(30_000, &|n| format!("K{n} {n}, "))),
+        "{ [65535] -> Idle };".repeat(3_000),
+        "([65535] -> Idle), ".repeat(3_000),
+        "a [0-65535], ".repeat(3_000),
+        many(50_000, &|n| format!("Unknown{n} -> ")),
+        "]".repeat(300_000),
+        "{".repeat(40) + &"Idle;".repeat(50_000),
+        "(Idle -> )".repeat(20_000),
+        "x".repeat(1 << 20),
+        "Idle -> ".repeat(50_000) + "Idle",
+        format!("Idle({}", "\\<".repeat(300_000)),
+        format!("define($a {}) {}", "x".repeat(100_000), "Idle(${a[1]});".repeat(20_000)),
+    ] {
+        let (flat, found, sources) = flat(&config);
+        found.rich(&sources, false);
+        flat.unparse();
     }
 }
 

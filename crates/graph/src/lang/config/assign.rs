@@ -1,5 +1,7 @@
 //! Arguments assigned to parameters.
 
+use std::collections::HashMap;
+
 use super::split::{join, keyword};
 
 /// What a parameter of a compound takes.
@@ -22,17 +24,21 @@ pub fn assign(arguments: &[String], parameters: &[Parameter]) -> Option<Vec<Stri
         parameters.iter().take_while(|&parameter| *parameter == Parameter::Positional).count();
     let rest = parameters.last() == Some(&Parameter::Rest);
     let mut values: Vec<Option<String>> = vec![None; parameters.len()];
+    let keywords: HashMap<&str, usize> = parameters
+        .iter()
+        .enumerate()
+        .filter_map(|(index, parameter)| match parameter {
+            Parameter::Keyword(name) => Some((name.as_str(), index)),
+            Parameter::Positional | Parameter::Rest => None,
+        })
+        .collect();
     let mut left = Vec::new();
     for (index, argument) in arguments.iter().enumerate() {
         if index < positional {
             values[index] = Some(argument.clone());
             continue;
         }
-        let named = keyword(argument).and_then(|(name, value)| {
-            let wanted =
-                |known: &Parameter| matches!(known, Parameter::Keyword(known) if known == name);
-            Some((parameters.iter().position(wanted)?, value))
-        });
+        let named = keyword(argument).and_then(|(name, value)| Some((*keywords.get(name)?, value)));
         match named {
             // Given twice, the last one counts.
             Some((parameter, value)) => values[parameter] = Some(value.to_owned()),

@@ -6,6 +6,7 @@
 //! escaped so that it stays one string. What is not known stays as written.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::{comment, is_space, quote, quoted, shift_word};
@@ -182,14 +183,14 @@ impl Work {
 pub struct Scope {
     parent: Option<Rc<Scope>>,
     depth: usize,
-    variables: Vec<(String, String)>,
+    variables: HashMap<String, String>,
     work: Work,
 }
 
 impl Scope {
     /// The outermost scope.
     pub fn global(work: Work) -> Scope {
-        Scope { parent: None, depth: 0, variables: Vec::new(), work }
+        Scope { parent: None, depth: 0, variables: HashMap::new(), work }
     }
 
     /// A scope inside the innermost of `around` (itself included) that is less
@@ -202,7 +203,7 @@ impl Scope {
         Scope {
             parent: parent.cloned(),
             depth: parent.map_or(0, |scope| scope.depth + 1),
-            variables: Vec::new(),
+            variables: HashMap::new(),
             work: around.work.clone(),
         }
     }
@@ -210,25 +211,23 @@ impl Scope {
     /// Gives a variable a value; whether it had none in this scope. Unless
     /// `replace`, the first value stays.
     pub fn define(&mut self, name: &str, value: &str, replace: bool) -> bool {
-        match self.variables.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => {
-                if replace {
-                    value.clone_into(known);
-                }
-                false
-            }
+        let known = self.variables.get_mut(name);
+        let new = known.is_none();
+        match known {
+            Some(known) if replace => value.clone_into(known),
+            Some(_) => {}
             None => {
-                self.variables.push((name.to_owned(), value.to_owned()));
-                true
+                self.variables.insert(name.to_owned(), value.to_owned());
             }
         }
+        new
     }
 
     /// The value of a variable, as it was given.
     pub fn get(&self, name: &str) -> Option<&str> {
         let mut scope = Some(self);
         while let Some(here) = scope {
-            if let Some((_, value)) = here.variables.iter().find(|(known, _)| known == name) {
+            if let Some(value) = here.variables.get(name) {
                 return Some(value);
             }
             scope = here.parent.as_deref();

@@ -27,6 +27,7 @@ pub fn parse(sources: &mut SourceMap, file: FileId) -> (Ast, Diagnostics) {
         diagnostics: Diagnostics::new(),
         nesting: 0,
         abandoned: false,
+        numbers: ports::NUMBERS,
         ends_in_output: true,
     };
     let mut statements = Vec::new();
@@ -59,6 +60,8 @@ struct Parser<'a> {
     nesting: usize,
     /// The rest of the text is not read.
     abandoned: bool,
+    /// How many port numbers may still be written out.
+    numbers: usize,
     /// The last connection at this level ended in the single element `output`.
     ends_in_output: bool,
 }

@@ -1,15 +1,16 @@
 //! Port lists: `[1]`, `[0, 2-4]`, `[]`, `[3-]`.
 
 use super::super::ast::Ports;
-use super::super::lexer::Kind;
+use super::super::lexer::{Kind, Token};
 use super::Parser;
 
 /// The highest port number. Every number up to it becomes a port of the
 /// element, so a slip of the fingers must not ask for gigabytes.
 const HIGHEST: u32 = 65_535;
 
-/// A list, its ranges written out, has no more numbers than this.
-const LONGEST: usize = 1 << 17;
+/// The lists of a text, their ranges written out, have no more numbers than
+/// this.
+pub(super) const NUMBERS: usize = 1 << 20;
 
 impl Parser<'_> {
     /// The ports in brackets, if a bracket is next.
@@ -27,13 +28,12 @@ impl Parser<'_> {
                 Kind::Ident => {
                     end = token.span;
                     let port = self.port(token);
-                    match last {
-                        Some(from) if range => ports.list.extend(from + 1..=port),
-                        _ => ports.list.push(port),
-                    }
-                    if ports.list.len() > LONGEST {
-                        self.error(token.span, format!("more than {LONGEST} ports in a list"));
-                        ports.list.truncate(LONGEST);
+                    let first = match last {
+                        Some(before) if range => before + 1,
+                        _ => port,
+                    };
+                    if self.room_for(first, port, token) {
+                        ports.list.extend(first..=port);
                     }
                     last = Some(port);
                 }
@@ -69,7 +69,22 @@ impl Parser<'_> {
         ports
     }
 
-    fn port(&mut self, token: super::Token) -> u32 {
+    /// Whether the numbers from `first` to `last` may be written out.
+    fn room_for(&mut self, first: u32, last: u32, token: Token) -> bool {
+        let count = (last + 1).saturating_sub(first) as usize;
+        match self.numbers.checked_sub(count) {
+            Some(left) => {
+                self.numbers = left;
+                true
+            }
+            None => {
+                self.error(token.span, format!("more than {NUMBERS} ports in all lists"));
+                false
+            }
+        }
+    }
+
+    fn port(&mut self, token: Token) -> u32 {
         let word = self.lexer.word(token);
         let digits = match word.strip_prefix("0x").or(word.strip_prefix("0X")) {
             Some(digits) => u64::from_str_radix(digits, 16),

@@ -1,6 +1,6 @@
 //! A compound (or the file) after names have been looked up.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::super::ast::Side;
 use super::super::config::Parameter;
@@ -66,9 +66,13 @@ pub(super) struct Body {
     pub(super) depth: usize,
     /// What is tried if this does not fit.
     pub(super) overload: Option<ClassId>,
+    /// How many there are from here on, this one included.
+    pub(super) overloads: usize,
     pub(super) formals: Vec<Parameter>,
     /// The formals' variables, then the others.
     pub(super) variables: Vec<Variable>,
+    /// The names of all variables.
+    pub(super) defined: HashSet<String>,
     /// Inputs and outputs.
     pub(super) ports: [u32; 2],
     pub(super) nodes: Vec<Node>,
@@ -76,7 +80,13 @@ pub(super) struct Body {
     pub(super) links: Vec<Link>,
     /// The nodes that do not count in the numbers of anonymous elements.
     pub(super) offset: usize,
+    /// Of names of anonymous elements that were taken: the next number that may
+    /// be free.
+    next_free: HashMap<String, usize>,
 }
+
+/// How many missing ports of a border are reported.
+const MISSING: usize = 100;
 
 /// Where to find inputs and outputs in pairs.
 pub(super) fn index(side: Side) -> usize {
@@ -93,13 +103,16 @@ impl Body {
             landmark,
             depth,
             overload: None,
+            overloads: 1,
             formals: Vec::new(),
             variables: Vec::new(),
+            defined: HashSet::new(),
             ports: [0, 0],
             nodes: Vec::new(),
             names: HashMap::new(),
             links: Vec::new(),
             offset: 0,
+            next_free: HashMap::new(),
         }
     }
 
@@ -138,14 +151,18 @@ impl Body {
             let digits = name.rfind('@').map_or(name.len(), |at| at + 1);
             let (prefix, number) = name.split_at(digits);
             let mut number: usize = number.parse().unwrap_or(0);
-            loop {
-                number += 1;
+            let mut passed = Vec::new();
+            let free = loop {
                 let next = format!("{prefix}{number}");
                 if !self.names.contains_key(&next) {
-                    name = next;
-                    break;
+                    break next;
                 }
-            }
+                number = self.next_free.get(&next).copied().unwrap_or(number + 1);
+                passed.push(next);
+            };
+            // Whoever comes this way again need not try them all.
+            self.next_free.extend(passed.into_iter().map(|taken| (taken, number)));
+            name = free;
         }
         self.names.insert(name.clone(), node);
         self.nodes[node].name = name;
@@ -188,7 +205,9 @@ impl Body {
                 side.opposite().name()
             ));
         }
-        for (port, _) in used.iter().enumerate().filter(|(_, used)| !**used) {
+        // Of a thousand missing ports nobody reads the last.
+        let missing = used.iter().enumerate().filter(|(_, used)| !**used);
+        for (port, _) in missing.take(MISSING) {
             wrong.push(format!("'{name}' {side_name} {port} missing"));
         }
         (count, wrong)

@@ -1,6 +1,7 @@
 //! Statements: elements and classes are declared, variables defined, libraries
 //! read.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::super::ast::{Body as BodyTree, Config};
@@ -16,7 +17,7 @@ use super::super::source::{Landmark, Span};
 use super::body::{Body, Kind, Variable};
 use super::connect::Operand;
 use super::scope::{Class, ClassId, closest};
-use super::{DEPTH, ELEMENTS, Resolver};
+use super::{DEPTH, ELEMENTS, NUMBERS, OVERLOADS, Resolver};
 
 /// An element of a list before it is looked up.
 struct Pending {
@@ -141,13 +142,19 @@ impl Resolver<'_> {
             return id;
         }
         let landmark = self.landmark(span, read);
-        let help = self.classes.suggestion(name);
+        let help = self.suggests().then(|| self.classes.suggestion(name)).flatten();
         self.push(
             Diagnostic::error(landmark, format!("unknown element class '{name}'"))
                 .help(help.map(|class| format!("did you mean '{class}'?"))),
             read,
         );
         self.classes.define_unknown(name)
+    }
+
+    /// Whether suggestions are made: not for the hundredth error, since all
+    /// names are looked through for one.
+    fn suggests(&self) -> bool {
+        self.diagnostics.errors() < 20
     }
 
     /// The node an element of a list refers to or declares.
@@ -194,11 +201,12 @@ impl Resolver<'_> {
 
     fn undeclared(&mut self, element: &Pending, read: Read) {
         let name = &element.name;
-        let help = self
-            .classes
-            .suggestion(name)
-            .or_else(|| closest(name, self.levels.last()?.names.keys().map(String::as_str)))
-            .map(|near| format!("did you mean '{near}'?"));
+        let near = || {
+            let elements = self.levels.last()?.names.keys().map(String::as_str);
+            self.classes.suggestion(name).or_else(|| closest(name, elements))
+        };
+        let near = self.suggests().then(near).flatten();
+        let help = near.map(|near| format!("did you mean '{near}'?"));
         let message = format!("undeclared element '{name}'");
         self.push(
             Diagnostic::error(element.landmark.clone(), message)
@@ -261,6 +269,13 @@ impl Resolver<'_> {
                 self.error(group.span, group.read, message);
             }
         }
+        match self.numbers.checked_sub((ports[0] + ports[1]) as usize) {
+            Some(left) => self.numbers = left,
+            None => {
+                self.limit(&landmark, format!("groups of more than {NUMBERS} ports"));
+                ports = [0, 0];
+            }
+        }
         (name, ports)
     }
 
@@ -290,10 +305,21 @@ impl Resolver<'_> {
                 self.classes.define_unknown(name)
             })
         });
+        let mut overloads = match overload.map(|class| self.classes.get(class)) {
+            Some(Class::Compound(body)) => self.bodies[*body].overloads,
+            _ => 0,
+        };
         let bodies: Vec<_> = compound.bodies.iter().map(|body| self.body(body, name)).collect();
         let mut class = None;
         for mut body in bodies.into_iter().rev() {
+            overloads += 1;
+            if overloads > OVERLOADS {
+                let landmark = body.landmark.clone();
+                self.limit(&landmark, format!("more than {OVERLOADS} overloads of '{name}'"));
+                break;
+            }
             body.overload = overload;
+            body.overloads = overloads;
             self.bodies.push(Rc::new(body));
             class = Some(self.classes.add(Class::Compound(self.bodies.len() - 1)));
             overload = class;
@@ -334,6 +360,7 @@ impl Resolver<'_> {
 
     fn formals(&mut self, formals: &[Formal]) {
         let mut order_reported = false;
+        let mut keywords = HashSet::new();
         for formal in formals {
             let parameter = match &formal.keyword {
                 None => Parameter::Positional,
@@ -344,7 +371,10 @@ impl Resolver<'_> {
                 continue;
             }
             let body = self.here();
-            let repeated = parameter != Parameter::Positional && body.formals.contains(&parameter);
+            let repeated = match &formal.keyword {
+                Some(keyword) => !keywords.insert(keyword.name.as_str()),
+                None => false,
+            };
             let disordered = match body.formals.last() {
                 Some(Parameter::Rest) => true,
                 Some(Parameter::Keyword(_)) => parameter == Parameter::Positional,
@@ -368,7 +398,7 @@ impl Resolver<'_> {
     /// Gives a variable of the present body a value; whether it had none.
     fn variable(&mut self, name: &str, value: &str, span: Span, read: Read) -> bool {
         let body = self.here();
-        if body.variables.iter().any(|known| known.name == name) {
+        if !body.defined.insert(name.to_owned()) {
             self.error(span, read, format!("parameter '${name}' multiply defined"));
             return false;
         }

@@ -72,6 +72,9 @@ impl Resolver<'_> {
             Chosen::Body(body, values) => {
                 let mut inner = Scope::inside(scope, body.depth);
                 for (index, variable) in body.variables.iter().enumerate() {
+                    if !self.work.spend(variable.name.len() + 1) {
+                        break;
+                    }
                     let value = match values.get(index) {
                         Some(value) => value.clone(),
                         None => inner.expand(&variable.value),

@@ -62,6 +62,10 @@ const ELEMENTS: usize = 1 << 18;
 const CONNECTIONS: usize = 1 << 20;
 /// Nor more bytes of names and configurations.
 const BYTES: usize = 1 << 26;
+/// Overloads of a class.
+const OVERLOADS: usize = 256;
+/// Ports of groups, which are written out for the connections beside them.
+const NUMBERS: usize = 1 << 20;
 /// Compounds in compounds, and libraries that require libraries.
 const DEPTH: usize = 100;
 
@@ -87,6 +91,7 @@ pub fn flatten(
         libraries: HashSet::new(),
         requiring: 0,
         connections: 0,
+        numbers: NUMBERS,
         work: Work::new(BYTES),
         full: false,
     };
@@ -112,6 +117,8 @@ struct Resolver<'a> {
     requiring: usize,
     /// Connections so far.
     connections: usize,
+    /// Ports that groups may still have.
+    numbers: usize,
     work: Work,
     /// A limit has been reached, and reported.
     full: bool,
