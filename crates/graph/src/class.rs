@@ -48,6 +48,10 @@ pub struct Class {
     /// Whether each worker gets one of its own even where nothing leads to it:
     /// a source with a queue per worker.
     pub replicates: bool,
+    /// Whether somebody sees the order in which it and others of its kind get
+    /// packets: it prints them, or writes them one by one. The `click` program
+    /// runs such a graph a packet at a time, in Click's order.
+    pub shows_order: bool,
     /// What it says about other elements before any is made.
     pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
     /// Makes one. Wrong arguments are reported through [`Make`], which also
@@ -75,6 +79,7 @@ impl Class {
         drops: &[],
         annotates: false,
         replicates: false,
+        shows_order: false,
         prepare: None,
         make: |_| Box::new(Inert),
     };

@@ -15,11 +15,16 @@ pub struct Console {
 
 impl Default for Console {
     fn default() -> Console {
-        Console { out: Arc::new(Mutex::new(io::stdout())), err: Arc::new(Mutex::new(io::stderr())) }
+        Console::new(io::stdout(), io::stderr())
     }
 }
 
 impl Console {
+    /// Streams of the caller's own.
+    pub fn new(out: impl Write + Send + 'static, err: impl Write + Send + 'static) -> Console {
+        Console { out: Arc::new(Mutex::new(out)), err: Arc::new(Mutex::new(err)) }
+    }
+
     /// Both streams into one buffer, for tests.
     pub fn buffered() -> (Console, Arc<Mutex<Vec<u8>>>) {
         let buffer = Arc::new(Mutex::new(Vec::new()));

@@ -4,6 +4,7 @@
 use std::{collections::HashMap, fmt, sync::Arc, thread};
 
 use linerate_memory::{Arena, FRAME_DEFAULT};
+use linerate_port::machine::pin_current_thread;
 use linerate_worker::Idle;
 
 use crate::{
@@ -39,6 +40,8 @@ pub struct Options {
     pub simulated: bool,
     /// Buffers each worker keeps at hand.
     pub cache: usize,
+    /// Cores to run on, by worker; a worker without one is not bound.
+    pub cores: Vec<u32>,
     /// Where elements write text for people.
     pub console: Console,
 }
@@ -51,6 +54,7 @@ impl Default for Options {
             idle: Idle::default(),
             simulated: false,
             cache: 1024,
+            cores: Vec::new(),
             console: Console::default(),
         }
     }
@@ -61,6 +65,7 @@ pub struct Router {
     contexts: Vec<Context>,
     control: Control,
     idle: Idle,
+    cores: Vec<u32>,
 }
 
 /// The handle on a router that runs: handlers, figures, the end of the run.
@@ -140,6 +145,7 @@ impl Router {
             },
             contexts,
             idle: options.idle,
+            cores: options.cores.clone(),
         };
         if errors.is_empty() {
             router.initialize(&mut errors);
@@ -171,12 +177,13 @@ impl Router {
     /// Afterwards handlers can still be read, through [`Router::finish`].
     pub fn run(&mut self) {
         let idle = self.idle;
+        let cores = &self.cores;
         let (first, others) = self.contexts.split_at_mut(1);
         thread::scope(|scope| {
             for cx in others {
-                scope.spawn(move || cx.run(idle));
+                scope.spawn(move || run_on(cx, cores, idle));
             }
-            first[0].run(idle);
+            run_on(&mut first[0], cores, idle);
         });
     }
 
@@ -279,6 +286,16 @@ impl Control {
         let name = || self.plan.elements[element].name.clone();
         self.hub.question(worker, job).wait(ANSWER).ok_or_else(|| HandlerError::Busy(name()))
     }
+}
+
+/// Runs a worker, on its core if it has one. One that is not to be had does
+/// not keep the graph from running.
+fn run_on(cx: &mut Context, cores: &[u32], idle: Idle) {
+    let bound = cores.get(cx.worker()).map(|core| pin_current_thread(*core));
+    if let Some(Err(error)) = bound {
+        cx.console().report(&format!("worker {}: {error}\n", cx.worker()));
+    }
+    cx.run(idle);
 }
 
 /// Lets information elements speak before any element is made.
