@@ -220,11 +220,21 @@ pub struct Handler {
     pub parameter: bool,
     /// Whether writing needs no value (a button).
     pub button: bool,
+    /// Whether it is kept from clients of control sockets.
+    pub private: bool,
 }
 
 impl Handler {
     const fn new(name: &'static str, access: Access, help: &'static str) -> Handler {
-        Handler { name, access, help, merge: Merge::First, parameter: false, button: false }
+        Handler {
+            name,
+            access,
+            help,
+            merge: Merge::First,
+            parameter: false,
+            button: false,
+            private: false,
+        }
     }
 
     /// A value that can be read.
@@ -255,6 +265,11 @@ impl Handler {
     /// The same, whose reading takes a parameter.
     pub const fn with_parameter(self) -> Handler {
         Handler { parameter: true, ..self }
+    }
+
+    /// The same, kept from clients of control sockets.
+    pub const fn private(self) -> Handler {
+        Handler { private: true, ..self }
     }
 
     /// The same with another way to merge replicas.

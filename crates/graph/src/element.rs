@@ -5,7 +5,7 @@ use std::any::Any;
 use linerate_memory::Frame;
 use linerate_port::Wake;
 
-use crate::{Context, error::HandlerError};
+use crate::{Context, class::Handler, error::HandlerError};
 
 /// One element of a running graph, used by one worker.
 ///
@@ -110,6 +110,18 @@ pub trait Element: Any + Send {
     ) -> Result<String, HandlerError> {
         let _ = (cx, value);
         Err(HandlerError::missing(handler))
+    }
+
+    /// What can be done with a handler its class does not list: for elements
+    /// whose configuration decides what handlers they have.
+    fn handler(&self, name: &str) -> Option<&'static Handler> {
+        let _ = name;
+        None
+    }
+
+    /// The names of such handlers.
+    fn handler_names(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 

@@ -25,9 +25,13 @@ pub const COMMON: &[Handler] = &[
     Handler::read("name", "the element's name"),
     Handler::read("class", "the element's class"),
     Handler::value("config", "the configuration string; writing it reconfigures the element"),
-    Handler::read("ports", "its ports: push or pull, packets so far, and what they lead to"),
-    Handler::read("handlers", "its handlers, with r and w"),
-    Handler::count("icounts", "packets that have arrived"),
+    Handler::read("ports", "its ports: push or pull (with ~ if agnostic) and what they lead to"),
+    Handler::read(
+        "handlers",
+        "its handlers: r and w, + if reading takes parameters, b for a button",
+    ),
+    Handler::count("icounts", "packets that have arrived, a line per input, ?? if not counted"),
+    Handler::count("ocounts", "packets that have left, a line per output, ?? if not counted"),
     Handler::read("cycles", "packets, calls and cycles it has cost"),
     Handler::read("drops", "packets dropped, by reason"),
 ];
@@ -35,16 +39,19 @@ pub const COMMON: &[Handler] = &[
 /// Handlers of the router as a whole.
 pub const GLOBAL: &[Handler] = &[
     Handler::read("version", "the version of this program"),
-    Handler::read("list", "the elements, one a line, their number first"),
-    Handler::read("classes", "the classes in use, one a line"),
+    Handler::read("driver", "where the router runs: userlevel"),
     Handler::read("config", "the configuration as it was written"),
     Handler::read("flatconfig", "the configuration with compounds taken apart"),
-    Handler::read("packages", "packages loaded: none, all elements are built in"),
-    Handler::read("requirements", "what the configuration requires"),
+    Handler::read(
+        "requirements",
+        "what the configuration requires, kind and name on lines of their own",
+    ),
     Handler::read("handlers", "the global handlers, with r and w"),
+    Handler::read("list", "how many elements there are, then their names, one a line"),
+    Handler::write("stop", "takes away from the run count, one without a value"),
+    Handler::read("classes", "the classes a configuration can use, one a line"),
+    Handler::read("packages", "packages loaded: none, all elements are built in"),
     Handler::read("cycles", "cycles of all workers: input and output, task, busy"),
-    Handler::write("driver", "adds to the run count"),
-    Handler::write("stop", "ends the run"),
     Handler::write("hotconfig", "replaces the configuration"),
 ];
 
@@ -57,10 +64,24 @@ pub(crate) fn merge(class: &Class, name: &str, mut answers: Vec<String>) -> Stri
     let numbers = || answers.iter().map(|answer| answer.trim().parse::<f64>().unwrap_or(0.0));
     match merge {
         Merge::First => answers.swap_remove(0),
+        Merge::Sum if answers[0].contains('\n') => sum_lines(&answers),
         Merge::Sum => numbers().sum::<f64>().to_string(),
         Merge::Max => numbers().fold(f64::MIN, f64::max).to_string(),
         Merge::Lines => answers.join("\n"),
     }
+}
+
+/// Sums that are on the same line of several answers; what is no number stays.
+fn sum_lines(answers: &[String]) -> String {
+    let mut text = String::new();
+    for (at, first) in answers[0].lines().enumerate() {
+        let number = |answer: &String| answer.lines().nth(at)?.parse::<f64>().ok();
+        let _ = match answers.iter().map(number).sum::<Option<f64>>() {
+            Some(sum) => writeln!(text, "{sum}"),
+            None => writeln!(text, "{first}"),
+        };
+    }
+    text
 }
 
 /// A handler of a class: its own, or one every element has.
@@ -69,17 +90,22 @@ pub fn find(class: &Class, name: &str) -> Option<&'static Handler> {
     own.or_else(|| COMMON.iter().find(|handler| handler.name == name))
 }
 
-/// The text of a `handlers` handler.
-pub fn listing<'a>(handlers: impl Iterator<Item = &'a Handler>) -> String {
-    handlers.fold(String::new(), |mut text, handler| {
+/// The text of a `handlers` handler: last declared first, as Click has it.
+pub fn listing<'a>(
+    handlers: impl DoubleEndedIterator<Item = (impl AsRef<str>, &'a Handler)>,
+) -> String {
+    let mut text = String::new();
+    for (name, handler) in handlers.rev().filter(|(_, handler)| !handler.private) {
         let access = match handler.access {
             Access::Read => "r",
             Access::Write => "w",
             Access::ReadWrite => "rw",
         };
-        let _ = writeln!(text, "{}\t{access}", handler.name);
-        text
-    })
+        let parameter = if handler.parameter { "+" } else { "" };
+        let button = if handler.button { "b" } else { "" };
+        let _ = writeln!(text, "{}\t{access}{parameter}{button}", name.as_ref());
+    }
+    text
 }
 
 impl Context {
@@ -186,16 +212,13 @@ impl Context {
                 Ok(self.plan.flat.unparse_with(config))
             }
             "packages" => Ok(String::new()),
+            "driver" => Ok("userlevel".into()),
             "requirements" => {
-                let items = self
-                    .plan
-                    .flat
-                    .requirements
-                    .iter()
-                    .map(|item| format!("{} {}", item.kind, item.value));
+                let items = self.plan.flat.requirements.iter();
+                let items = items.flat_map(|item| [item.kind.clone(), item.value.clone()]);
                 Ok(lines(&mut { items }))
             }
-            "handlers" => Ok(listing(GLOBAL.iter())),
+            "handlers" => Ok(listing(GLOBAL.iter().map(|handler| (handler.name, handler)))),
             "cycles" => {
                 let usage = self.stats().read();
                 let (io, task) = usage.io_and_task();
@@ -210,13 +233,10 @@ impl Context {
 
     fn write_global(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
         match name {
-            "driver" | "stop" => {
-                let count = match value.trim() {
-                    "" => Some(1),
-                    text => parse_integer(text).and_then(|count| i32::try_from(count).ok()),
-                };
-                let count = count.ok_or_else(|| HandlerError::refused("invalid number"))?;
-                self.driver.adjust(-count);
+            "stop" => {
+                // As Click has it, what is no number is one.
+                let count = parse_integer(value).and_then(|count| i32::try_from(count).ok());
+                self.driver.adjust(count.unwrap_or(1).saturating_neg());
                 Ok(String::new())
             }
             _ if GLOBAL.iter().any(|handler| handler.name == name) => {
@@ -237,12 +257,17 @@ impl Context {
         name: &str,
         parameter: &str,
     ) -> Result<String, HandlerError> {
-        let class = self.plan.elements[element].class;
-        let handler = find(class, name).ok_or_else(|| HandlerError::missing(name))?;
+        let (handler, own) =
+            self.handler_of(element, name).ok_or_else(|| HandlerError::missing(name))?;
         if !handler.access.reads() {
             return Err(HandlerError::NotReadable(name.into()));
         }
-        if !class.handlers.iter().any(|own| own.name == name) {
+        if !parameter.is_empty() && !handler.parameter {
+            let element = &self.plan.elements[element].name;
+            let text = format!("read handler '{element}.{name}' does not take parameters");
+            return Err(HandlerError::refused(text));
+        }
+        if !own {
             return Ok(self.read_common(element, name));
         }
         let call = self.call(element, |found, cx| found.read(cx, name, parameter));
@@ -260,12 +285,12 @@ impl Context {
         name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let class = self.plan.elements[element].class;
-        let handler = find(class, name).ok_or_else(|| HandlerError::missing(name))?;
+        let (handler, own) =
+            self.handler_of(element, name).ok_or_else(|| HandlerError::missing(name))?;
         if !handler.access.writes() {
             return Err(HandlerError::NotWritable(name.into()));
         }
-        if !class.handlers.iter().any(|own| own.name == name) {
+        if !own {
             return self.reconfigure(element, value).map(|()| String::new());
         }
         let call = self.call(element, |found, cx| found.write(cx, name, value));
@@ -278,16 +303,71 @@ impl Context {
             "name" => at.name.clone(),
             "class" => at.class.name.into(),
             "config" => self.configs.get(&element).unwrap_or(&at.config).clone(),
-            "handlers" => listing(at.class.handlers.iter().chain(COMMON)),
+            "handlers" => self.handlers_text(element),
             "ports" => self.ports_text(at),
+            "icounts" => self.icounts_text(element),
+            "ocounts" => self.ocounts_text(element),
             _ => self.figures_text(element, name),
         }
+    }
+
+    /// A handler of an element of this worker, and whether the element itself
+    /// carries it out.
+    pub(crate) fn handler_of(
+        &self,
+        element: usize,
+        name: &str,
+    ) -> Option<(&'static Handler, bool)> {
+        let class = self.plan.elements[element].class;
+        if let Some(handler) = find(class, name) {
+            return Some((handler, class.handlers.iter().any(|own| own.name == name)));
+        }
+        let handler = self.elements.get(element)?.as_ref()?.handler(name)?;
+        Some((handler, true))
+    }
+
+    fn handlers_text(&self, element: usize) -> String {
+        let fixed = COMMON.iter().chain(self.plan.elements[element].class.handlers);
+        let mut all: Vec<(String, &Handler)> =
+            fixed.map(|handler| (handler.name.to_owned(), handler)).collect();
+        if let Some(found) = &self.elements[element] {
+            let more = found.handler_names().into_iter();
+            all.extend(more.filter_map(|name| found.handler(&name).map(|about| (name, about))));
+        }
+        listing(all.into_iter())
+    }
+
+    /// Packets that have arrived at each input. An element's packets are
+    /// counted, not those of its inputs: with several it is not known.
+    fn icounts_text(&self, at: usize) -> String {
+        match self.plan.elements[at].inputs.len() {
+            1 => format!("{}\n", self.stats().read().elements[at].packets),
+            inputs => "??\n".repeat(inputs),
+        }
+    }
+
+    /// Packets that have left by each output, known where they all have
+    /// arrived at an element that nothing else leads to.
+    fn ocounts_text(&self, at: usize) -> String {
+        let usage = self.stats().read();
+        let mut text = String::new();
+        for targets in &self.plan.elements[at].targets {
+            let only = match targets[..] {
+                [target] => Some(target.element),
+                _ => None,
+            };
+            let single = |target: &usize| matches!(&self.plan.elements[*target].sources[..], [sources] if sources.len() == 1);
+            let _ = match only.filter(single) {
+                Some(target) => writeln!(text, "{}", usage.elements[target].packets),
+                None => writeln!(text, "??"),
+            };
+        }
+        text
     }
 
     fn figures_text(&self, element: usize, name: &str) -> String {
         let usage = &self.stats().read().elements[element];
         match name {
-            "icounts" => usage.packets.to_string(),
             "drops" => {
                 let reasons = self.plan.elements[element].class.drops.iter();
                 let mut text = String::new();
@@ -310,19 +390,27 @@ impl Context {
         }
     }
 
-    /// Click's format: the count of each side, then a line per port.
+    /// Click's format: the count of each side, then a line per port, with a
+    /// tilde for agnostic ones.
     fn ports_text(&self, at: &PlanElement) -> String {
         let mut text = String::new();
-        let sides =
-            [("input", &at.inputs, &at.sources, "->"), ("output", &at.outputs, &at.targets, "->")];
-        for (side, ports, peers, _) in sides {
+        let codes = at.class.processing.split_once('/');
+        let (before, behind) = codes.unwrap_or((at.class.processing, at.class.processing));
+        let sides = [
+            ("input", &at.inputs, &at.sources, before),
+            ("output", &at.outputs, &at.targets, behind),
+        ];
+        for (side, ports, peers, codes) in sides {
             let plural = if ports.len() == 1 { "" } else { "s" };
             let _ = writeln!(text, "{} {side}{plural}", ports.len());
-            for (processing, peers) in ports.iter().zip(peers.iter()) {
+            for (port, (processing, peers)) in ports.iter().zip(peers.iter()).enumerate() {
                 let kind = match processing {
                     Processing::Push => "push",
                     Processing::Pull => "pull",
                 };
+                // The last code holds for all further ports.
+                let code = codes.as_bytes().get(port).or(codes.as_bytes().last());
+                let tilde = if code == Some(&b'a') { "~" } else { "" };
                 let peers: Vec<String> = peers
                     .iter()
                     .map(|peer| {
@@ -333,7 +421,7 @@ impl Context {
                         }
                     })
                     .collect();
-                let _ = writeln!(text, "{kind}\t-\t{}", peers.join(", "));
+                let _ = writeln!(text, "{kind}{tilde}\t-\t{}", peers.join(", "));
             }
         }
         text

@@ -5,6 +5,7 @@
 //! elements and runs them on workers.
 #![forbid(unsafe_code)]
 
+mod call;
 mod class;
 mod console;
 mod element;

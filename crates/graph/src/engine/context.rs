@@ -372,6 +372,24 @@ impl Context {
         result
     }
 
+    /// Calls `f` with `element`, which is at work, in its place among the
+    /// others, so that it can be called again meanwhile: handlers that it calls
+    /// may call its own.
+    pub fn stand_in<T: Element + Default, R>(
+        &mut self,
+        element: &mut T,
+        f: impl FnOnce(&mut Context) -> R,
+    ) -> R {
+        let node = self.node;
+        self.elements[node] = Some(Box::new(std::mem::take(element)));
+        let result = f(self);
+        let back = self.elements[node].take().map(|back| -> Box<dyn Any> { back });
+        if let Some(Ok(back)) = back.map(Box::<dyn Any>::downcast) {
+            *element = *back;
+        }
+        result
+    }
+
     /// Calls `f` with an element of this worker and it as the one at work; what
     /// `f` makes it send goes on at once. `None` when it is already at work.
     pub(crate) fn call<R>(
@@ -522,6 +540,7 @@ impl Context {
     /// run count is used up ([`Element::run_ended`]).
     pub fn manage_run(&mut self) {
         self.manager = Some(self.node);
+        self.driver.manage();
     }
 
     /// Calls `f` with an element as the one at work, then sends on what it
@@ -570,7 +589,9 @@ impl Context {
     /// Calls the timers that are due; returns whether there was one.
     pub(crate) fn run_timers(&mut self, now: u64) -> bool {
         let mut any = false;
-        while let Some((element, timer)) = self.timers.due(now) {
+        // Those set meanwhile wait for the next round: time may stand still.
+        let set_until = self.timers.settings();
+        while let Some((element, timer)) = self.timers.due(now, set_until) {
             any = true;
             self.account.begin();
             self.with(element as usize, |element, cx, frame| element.timer(cx, timer, frame));

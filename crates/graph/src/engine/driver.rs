@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicI32, Ordering},
+    atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
 };
 
 /// The run count of a router, as Click has it: the router runs while it is
@@ -12,11 +12,22 @@ use std::sync::{
 #[derive(Debug, Clone)]
 pub struct Driver {
     count: Arc<AtomicI32>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Whether an element is asked before a run ends.
+    managed: AtomicBool,
+    /// Whether that element has let it end.
+    ended: AtomicBool,
+    /// A bit for each signal that elements handle.
+    signals: AtomicU64,
 }
 
 impl Default for Driver {
     fn default() -> Driver {
-        Driver { count: Arc::new(AtomicI32::new(1)) }
+        Driver { count: Arc::new(AtomicI32::new(1)), shared: Arc::default() }
     }
 }
 
@@ -46,5 +57,36 @@ impl Driver {
     #[inline]
     pub fn count(&self) -> i32 {
         self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn manage(&self) {
+        self.shared.managed.store(true, Ordering::Release);
+    }
+
+    /// The element that manages the run has let it end.
+    pub(crate) fn end(&self) {
+        self.shared.ended.store(true, Ordering::Release);
+    }
+
+    /// Whether a run whose count is used up is over, for a worker that the
+    /// element that manages it is not on.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.shared.managed.load(Ordering::Acquire) || self.shared.ended.load(Ordering::Acquire)
+    }
+
+    /// From now on an element handles a signal, or no element does any more.
+    pub fn handle_signal(&self, signal: i32, handled: bool) {
+        let bit = 1u64.checked_shl(signal as u32).unwrap_or(0);
+        if handled {
+            self.shared.signals.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            self.shared.signals.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether an element handles a signal, so that it does not end the run.
+    pub fn handles_signal(&self, signal: i32) -> bool {
+        let bit = 1u64.checked_shl(signal as u32).unwrap_or(0);
+        self.shared.signals.load(Ordering::Acquire) & bit != 0
     }
 }

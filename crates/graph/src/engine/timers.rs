@@ -43,9 +43,19 @@ impl Timers {
         }
     }
 
-    /// Takes the next timer due at `now`: whose it is.
-    pub(crate) fn due(&mut self, now: u64) -> Option<(u32, u32)> {
+    /// Times a timer has been set so far.
+    pub(crate) fn settings(&self) -> u64 {
+        self.settings
+    }
+
+    /// Takes the next timer due at `now`, unless it is not among the first
+    /// `set_until` settings: whose it is.
+    pub(crate) fn due(&mut self, now: u64, set_until: u64) -> Option<(u32, u32)> {
         if self.next()? > now {
+            return None;
+        }
+        let Reverse((_, setting, ..)) = self.heap.peek()?;
+        if *setting > set_until {
             return None;
         }
         let Reverse((_, _, element, timer)) = self.heap.pop()?;
@@ -68,8 +78,20 @@ mod tests {
         timers.clear(4, 0);
         timers.set(1, 0, 15);
         assert_eq!(timers.next(), Some(10));
-        let fired: Vec<_> = std::iter::from_fn(|| timers.due(29)).map(|(of, _)| of).collect();
+        let fired: Vec<_> =
+            std::iter::from_fn(|| timers.due(29, u64::MAX)).map(|(of, _)| of).collect();
         assert_eq!(fired, [2, 3, 1]);
         assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn one_that_is_set_again_at_once_waits_for_the_next_round() {
+        let mut timers = Timers::default();
+        timers.set(1, 0, 10);
+        let until = timers.settings();
+        assert_eq!(timers.due(10, until), Some((1, 0)));
+        timers.set(1, 0, 10);
+        assert_eq!(timers.due(10, until), None);
+        assert_eq!(timers.due(10, timers.settings()), Some((1, 0)));
     }
 }

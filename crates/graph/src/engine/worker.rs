@@ -25,7 +25,7 @@ impl Context {
             if self.hub.has_jobs(self.worker) {
                 self.work_off();
             }
-            if self.driver.count() <= 0 && !self.ask_manager() {
+            if self.driver.count() <= 0 && self.is_over() {
                 self.account.publish();
                 return;
             }
@@ -146,13 +146,19 @@ impl Context {
         any
     }
 
-    /// Asks the element that manages the run, if there is one, what to do now
-    /// that the run count is used up. Returns whether to go on.
-    fn ask_manager(&mut self) -> bool {
-        let Some(manager) = self.manager else { return false };
+    /// The run count is used up: whether the run is over. The element that
+    /// manages the run, if there is one, is asked first; workers it is not on
+    /// go on until it has answered.
+    fn is_over(&mut self) -> bool {
+        let Some(manager) = self.manager else { return self.driver.is_over() };
         self.call(manager, |element, cx| element.run_ended(cx));
         self.drain();
-        self.driver.count() > 0
+        if self.driver.count() > 0 {
+            return false;
+        }
+        self.driver.end();
+        (0..self.hub.workers()).for_each(|worker| self.hub.ring(worker));
+        true
     }
 
     /// Closes every element and gives the buffers back.

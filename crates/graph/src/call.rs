@@ -1,0 +1,75 @@
+//! Handlers by name, as scripts and clients of control sockets write them.
+
+use crate::{
+    Context, class::Handler, error::HandlerError, handler::GLOBAL, lang::config::string,
+    value::HandlerRef,
+};
+
+impl Context {
+    /// The handler that `text` means to the element at work: `element.name`
+    /// with the element looked for in its compound and outwards, the name of a
+    /// handler of its own, or that of a global one. Whether an element has such
+    /// a handler is not checked.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no name or no element has it.
+    pub fn find_handler(&self, text: &str) -> Result<HandlerRef, HandlerError> {
+        let syntax = || HandlerError::refused("syntax error");
+        let bytes = string(text).filter(|bytes| !bytes.is_empty()).ok_or_else(syntax)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let global = |name: &str| HandlerRef { element: None, handler: name.into() };
+        let dot = text.find('.');
+        if let Some(name) = text.strip_prefix('.') {
+            return Ok(global(name));
+        }
+        if let Some((element, name)) = text.split_once('.') {
+            if name.is_empty() {
+                return Err(syntax());
+            }
+            if let Some(found) = self.plan.resolve(element, self.name()) {
+                return Ok(HandlerRef { element: Some(found), handler: name.into() });
+            }
+        }
+        if self.handler_of(self.node, &text).is_some() {
+            return Ok(HandlerRef { element: Some(self.node), handler: text.into() });
+        }
+        let known = GLOBAL.iter().any(|handler| handler.name == text);
+        match dot {
+            Some(dot) if !known => Err(HandlerError::NoElement(text[..dot].into())),
+            _ => Ok(global(&text)),
+        }
+    }
+
+    /// What can be done with a handler; `None` when there is none.
+    pub fn handler(&self, handler: &HandlerRef) -> Option<&'static Handler> {
+        match handler.element {
+            Some(element) => self.handler_of(element, &handler.handler).map(|found| found.0),
+            None => GLOBAL.iter().find(|global| global.name == handler.handler),
+        }
+    }
+
+    /// A handler's full name: `element.name`, or `name` for a global one.
+    pub fn handler_name(&self, handler: &HandlerRef) -> String {
+        match handler.element {
+            Some(element) => {
+                format!("{}.{}", self.plan.elements[element].name, handler.handler)
+            }
+            None => handler.handler.clone(),
+        }
+    }
+}
+
+impl HandlerError {
+    /// What Click says when a handler of this full name could not be called.
+    pub fn of_call(&self, name: &str, write: bool) -> String {
+        match self {
+            HandlerError::NoHandler(_)
+            | HandlerError::NotReadable(_)
+            | HandlerError::NotWritable(_) => {
+                format!("no '{name}' {} handler", if write { "write" } else { "read" })
+            }
+            other => other.to_string(),
+        }
+    }
+}
