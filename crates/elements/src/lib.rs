@@ -8,6 +8,7 @@
 use linerate_graph::{Class, Library};
 
 mod analysis;
+mod annotations;
 mod classifying;
 mod control;
 mod devices;

@@ -2,5 +2,19 @@
 
 use linerate_graph::Class;
 
+mod call;
+mod encap;
+mod from_dump;
+mod output;
+mod sample;
+#[cfg(test)]
+mod scratch;
+mod span;
+mod stamp;
+mod to_dump;
+
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[];
+pub(crate) const CLASSES: &[&Class] = &[&from_dump::CLASS, &to_dump::CLASS];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "analysis";

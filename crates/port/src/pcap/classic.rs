@@ -9,7 +9,7 @@
 
 use super::error::{Corruption, Fault};
 use super::order::Order;
-use super::reader::{Head, Interface, Step};
+use super::reader::{Head, Interface, ReadOptions, Step};
 use super::window::Window;
 use super::{ETHERNET, MAX_PACKET};
 
@@ -41,6 +41,8 @@ pub(super) struct Classic {
     fraction_ns: u64,
     record_header: usize,
     lengths: Lengths,
+    /// Whether a captured length above the original one is cut to it.
+    overlong: bool,
 }
 
 /// Recognises the magic number: byte order, units per second, record header size.
@@ -60,7 +62,10 @@ pub(super) fn is_classic(start: [u8; 4]) -> bool {
 
 impl Classic {
     /// Reads the file header, which starts with a magic number [`is_classic`] has accepted.
-    pub(super) fn open(window: &mut Window) -> Result<(Self, Interface), Fault> {
+    pub(super) fn open(
+        window: &mut Window,
+        options: &ReadOptions,
+    ) -> Result<(Self, Interface), Fault> {
         if !window.need(FILE_HEADER).map_err(|source| Fault::Read { offset: 0, source })? {
             let have = window.bytes().len() as u64;
             return Err(Fault::ShortHeader { have, need: FILE_HEADER as u64 });
@@ -82,12 +87,13 @@ impl Classic {
         // Link type in the low 26 bits, then "FCS length is known", then that length in 16-bit words.
         let link = network & 0x03ff_ffff;
         let fcs_length = if network & 0x0400_0000 != 0 { (network >> 28) as u8 * 2 } else { 0 };
-        if link != ETHERNET {
+        if link != ETHERNET && !options.any_link {
             return Err(Fault::Link { interface: 0, link });
         }
         window.consume(FILE_HEADER);
         let fraction_ns = u64::from(1_000_000_000 / fraction_limit);
-        let layout = Self { order, fraction_limit, fraction_ns, record_header, lengths };
+        let overlong = options.overlong;
+        let layout = Self { order, fraction_limit, fraction_ns, record_header, lengths, overlong };
         Ok((layout, Interface { name: None, link, snaplen, fcs_length }))
     }
 
@@ -99,7 +105,9 @@ impl Classic {
         if !window.need(self.record_header).map_err(read)? {
             return Ok(Step::End { need: self.record_header as u64 });
         }
-        let header = window.bytes();
+        let Some(header) = window.bytes().first_chunk::<16>() else {
+            return Ok(Step::End { need: self.record_header as u64 });
+        };
         let seconds = self.order.u32(header, 0);
         let fraction = self.order.u32(header, 4);
         let (first, second) = (self.order.u32(header, 8), self.order.u32(header, 12));
@@ -111,7 +119,7 @@ impl Classic {
         if captured > MAX_PACKET {
             return corrupt(Corruption::PacketLength { length: captured });
         }
-        if captured > original {
+        if captured > original && !self.overlong {
             return corrupt(Corruption::LongerThanOriginal { captured, original });
         }
         // Equal is a whole second: scapy writes that where it rounds up.
@@ -126,7 +134,7 @@ impl Classic {
             ts_ns: u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns,
             original,
             interface: 0,
-            data: self.record_header..size,
+            data: self.record_header..self.record_header + captured.min(original) as usize,
             size,
         }))
     }

@@ -5,8 +5,8 @@
 //!
 //! The port `pcap:FILE` replays and records such files.
 //!
-//! Only Ethernet is read and written: a file of another link type is refused with an error that says
-//! so. Compressed files are recognised and refused. Name resolution, secrets and statistics blocks are
+//! Unless asked otherwise ([`ReadOptions`]) only Ethernet is read: a file of another link type is
+//! refused with an error that says so. Compressed files are recognised and refused. Name resolution, secrets and statistics blocks are
 //! passed over.
 //!
 //! Written here rather than taken from a library: pcap-file has had no release since 2023, and
@@ -33,7 +33,7 @@ use std::path::Path;
 
 pub(crate) use driver::open;
 pub use error::{Corruption, Error, Fault};
-pub use reader::{Interface, Reader, Record, Tail};
+pub use reader::{Interface, ReadOptions, Reader, Record, Tail};
 pub use rotate::{Limits, Rotating};
 pub use writer::{Counts, Options, Precision, Writer};
 

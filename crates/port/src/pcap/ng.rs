@@ -7,7 +7,7 @@
 
 use super::error::{Corruption, Fault};
 use super::order::Order;
-use super::reader::{Head, Interface, Step};
+use super::reader::{Head, Interface, ReadOptions, Step};
 use super::time::Clock;
 use super::window::Window;
 use super::{ETHERNET, MAX_INTERFACES, MAX_PACKET};
@@ -44,6 +44,7 @@ pub(super) struct Ng {
     base: usize,
     last_ts: u64,
     skipped: u64,
+    any_link: bool,
 }
 
 /// The start of a block: its type and length, checked, and its byte order.
@@ -66,9 +67,15 @@ struct Packet {
 
 impl Ng {
     /// Reads the first section header.
-    pub(super) fn open(window: &mut Window) -> Result<Self, Fault> {
-        let mut ng =
-            Self { order: Order::Little, clocks: Vec::new(), base: 0, last_ts: 0, skipped: 0 };
+    pub(super) fn open(window: &mut Window, options: &ReadOptions) -> Result<Self, Fault> {
+        let mut ng = Self {
+            order: Order::Little,
+            clocks: Vec::new(),
+            base: 0,
+            last_ts: 0,
+            skipped: 0,
+            any_link: options.any_link,
+        };
         match ng.step(window, &mut Vec::new())? {
             Step::End { need } => {
                 let (have, need) = (window.bytes().len() as u64, need.max(SECTION_HEADER as u64));
@@ -140,7 +147,7 @@ impl Ng {
                 let interface = self.base + packet.interface as usize;
                 let link = interfaces[interface].link;
                 let interface = interface as u32;
-                if link != ETHERNET {
+                if link != ETHERNET && !self.any_link {
                     return Err(Fault::Link { interface, link });
                 }
                 if let Some(ts) = packet.ts {

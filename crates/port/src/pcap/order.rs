@@ -9,6 +9,7 @@ pub(super) enum Order {
 
 impl Order {
     /// The 16-bit number at `at`, which must lie within `bytes`.
+    #[inline]
     pub(super) fn u16(self, bytes: &[u8], at: usize) -> u16 {
         let raw = [bytes[at], bytes[at + 1]];
         match self {
@@ -18,6 +19,7 @@ impl Order {
     }
 
     /// The 32-bit number at `at`, which must lie within `bytes`.
+    #[inline]
     pub(super) fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let raw = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         match self {
@@ -27,6 +29,7 @@ impl Order {
     }
 
     /// The 64-bit number at `at`, which must lie within `bytes`.
+    #[inline]
     pub(super) fn u64(self, bytes: &[u8], at: usize) -> u64 {
         let (first, second) = (self.u32(bytes, at), self.u32(bytes, at + 4));
         match self {

@@ -1,7 +1,7 @@
 //! The reader: one record after another from a file of either format.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -30,12 +30,23 @@ pub struct Record<'a> {
 pub struct Interface {
     /// Its name, where the format records one.
     pub name: Option<String>,
-    /// Its registered link type: always 1, Ethernet, for an interface that delivers records.
+    /// Its registered link type: 1, Ethernet, for an interface that delivers records, unless
+    /// [`ReadOptions::any_link`] is set.
     pub link: u32,
     /// The most bytes that were captured of a packet; zero for no limit.
     pub snaplen: u32,
     /// Bytes of frame check sequence at the end of each packet, where the file says so.
     pub fcs_length: u8,
+}
+
+/// What a reader puts up with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadOptions {
+    /// Records of all link types are delivered, not only of Ethernet.
+    pub any_link: bool,
+    /// A pcap record with more bytes captured than the packet had, as tcptrace writes them, is cut
+    /// to the packet's length instead of being corrupt.
+    pub overlong: bool,
 }
 
 /// A record that the end of the file cuts off. Everything before it was delivered.
@@ -90,6 +101,8 @@ enum Layout {
 #[derive(Debug)]
 pub struct Reader {
     file: PathBuf,
+    /// The same file as the window's source, for seeking; none where the source is not a file.
+    seekable: Option<File>,
     window: Window,
     layout: Layout,
     interfaces: Vec<Interface>,
@@ -107,12 +120,25 @@ impl Reader {
     ///
     /// The file cannot be opened, is empty, is not a capture or not one of Ethernet.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_with(path, &ReadOptions::default())
+    }
+
+    /// As [`Reader::open`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         if path == Path::new("-") {
-            return Self::new(io::stdin(), path);
+            return Self::from_source(Box::new(io::stdin()), path.to_owned(), options);
         }
-        let file = File::open(path).map_err(|source| Error::new(path, Fault::Open(source)))?;
-        Self::new(file, path)
+        let open = |source| Error::new(path, Fault::Open(source));
+        let file = File::open(path).map_err(open)?;
+        let seekable = file.try_clone().map_err(open)?;
+        let mut reader = Self::from_source(Box::new(file), path.to_owned(), options)?;
+        reader.seekable = Some(seekable);
+        Ok(reader)
     }
 
     /// Reads a capture from any source of bytes; `file` is its name in errors.
@@ -124,11 +150,19 @@ impl Reader {
         source: impl Read + Send + 'static,
         file: impl Into<PathBuf>,
     ) -> Result<Self, Error> {
-        let file = file.into();
-        let mut window = Window::new(Box::new(source));
-        match Self::recognise(&mut window) {
+        Self::from_source(Box::new(source), file.into(), &ReadOptions::default())
+    }
+
+    fn from_source(
+        source: Box<dyn Read + Send>,
+        file: PathBuf,
+        options: &ReadOptions,
+    ) -> Result<Self, Error> {
+        let mut window = Window::new(source);
+        match Self::recognise(&mut window, options) {
             Ok((layout, interfaces)) => Ok(Self {
                 file,
+                seekable: None,
                 window,
                 layout,
                 interfaces,
@@ -141,7 +175,10 @@ impl Reader {
         }
     }
 
-    fn recognise(window: &mut Window) -> Result<(Layout, Vec<Interface>), Fault> {
+    fn recognise(
+        window: &mut Window,
+        options: &ReadOptions,
+    ) -> Result<(Layout, Vec<Interface>), Fault> {
         let whole = window.need(4).map_err(|source| Fault::Read { offset: 0, source })?;
         let bytes = window.bytes();
         if bytes.is_empty() {
@@ -150,6 +187,7 @@ impl Reader {
         let start: Vec<u8> = bytes.iter().take(4).copied().collect();
         let compressed = [
             (&b"\x1f\x8b"[..], "gzip"),
+            (b"BZh", "bzip2"),
             (b"\x28\xb5\x2f\xfd", "zstd"),
             (b"\xfd7zX", "xz"),
             (b"\x04\x22\x4d\x18", "lz4"),
@@ -162,10 +200,10 @@ impl Reader {
             return Err(Fault::NotACapture { start });
         };
         if classic::is_classic(magic) {
-            let (layout, interface) = Classic::open(window)?;
+            let (layout, interface) = Classic::open(window, options)?;
             Ok((Layout::Classic(layout), vec![interface]))
         } else if ng::is_ng(magic) {
-            Ok((Layout::Ng(Ng::open(window)?), Vec::new()))
+            Ok((Layout::Ng(Ng::open(window, options)?), Vec::new()))
         } else {
             Err(Fault::NotACapture { start })
         }
@@ -181,6 +219,7 @@ impl Reader {
     /// The file is corrupt, recorded a link other than Ethernet, or cannot be read.
     // Not an iterator: the record borrows the reader's buffer.
     #[allow(clippy::should_implement_trait)]
+    #[inline]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
         if self.finished {
             return Ok(None);
@@ -218,6 +257,56 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// The link type of the first interface, which a pcapng file describes anywhere before its first
+    /// record: reads up to there. `None` when the file ends before.
+    ///
+    /// # Errors
+    ///
+    /// The file is corrupt before its first interface, or cannot be read.
+    pub fn link(&mut self) -> Result<Option<u32>, Error> {
+        while let Layout::Ng(ng) = &mut self.layout
+            && self.interfaces.is_empty()
+        {
+            match ng.step(&mut self.window, &mut self.interfaces) {
+                Ok(Step::Other) => {}
+                // No record can come before its interface.
+                Ok(_) => break,
+                Err(fault) => return Err(Error::new(&self.file, fault)),
+            }
+        }
+        Ok(self.interfaces.first().map(|interface| interface.link))
+    }
+
+    /// Where in the file the record that [`Reader::next`] delivered last starts; at the end, where
+    /// reading stopped.
+    pub fn position(&self) -> u64 {
+        self.window.offset()
+    }
+
+    /// Where in the file the record after that starts.
+    pub fn next_position(&self) -> u64 {
+        self.window.offset() + self.held.as_ref().map_or(0, |head| head.size as u64)
+    }
+
+    /// Goes to byte `offset` of the file, where a record must start: whether one does is not known,
+    /// and a wrong offset yields garbage or an error. A source that is not a file can only be moved
+    /// forward.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be positioned or read.
+    pub fn seek(&mut self, offset: u64) -> Result<(), Error> {
+        let at = self.window.offset();
+        let moved = match &mut self.seekable {
+            Some(file) => file.seek(SeekFrom::Start(offset)).map(|_| self.window.restart(offset)),
+            None if offset >= at => self.window.skip(offset - at).map(|_| ()),
+            None => Err(io::ErrorKind::NotSeekable.into()),
+        };
+        moved.map_err(|source| Error::new(&self.file, Fault::Read { offset, source }))?;
+        (self.held, self.tail, self.finished) = (None, None, false);
+        Ok(())
     }
 
     /// The record that [`Reader::next`] delivered last, again; `None` at the end.

@@ -44,7 +44,14 @@ impl Window {
     }
 
     /// Makes at least `count` bytes available; false if the stream ends before.
+    #[inline]
     pub(super) fn need(&mut self, count: usize) -> io::Result<bool> {
+        if self.end - self.start >= count { Ok(true) } else { self.read(count) }
+    }
+
+    /// Reads on until `count` bytes are held.
+    #[cold]
+    fn read(&mut self, count: usize) -> io::Result<bool> {
         while self.end - self.start < count {
             if self.end == self.buffer.len() {
                 self.make_room();
@@ -57,6 +64,11 @@ impl Window {
             }
         }
         Ok(true)
+    }
+
+    /// Forgets what is held: the source now delivers from `offset` of the stream on.
+    pub(super) fn restart(&mut self, offset: u64) {
+        (self.start, self.end, self.offset) = (0, 0, offset);
     }
 
     /// Gives up the first `count` bytes, which must be available.

@@ -35,16 +35,25 @@ pub struct Options {
     pub format: Format,
     /// Resolution of timestamps in pcap; pcapng always has nanoseconds.
     pub precision: Precision,
-    /// Longer packets are cut to this many bytes; at most [`MAX_PACKET`].
+    /// Longer packets are cut to this many bytes. Written to the file as it is; packets are cut to
+    /// [`MAX_PACKET`] in any case.
     pub snaplen: u32,
+    /// The registered link type of the packets.
+    pub link: u32,
     /// Name of the interface, for pcapng.
     pub interface: Option<String>,
 }
 
 impl Options {
-    /// Nanoseconds, whole packets, no interface name.
+    /// Nanoseconds, whole packets, Ethernet, no interface name.
     pub fn new(format: Format) -> Self {
-        Self { format, precision: Precision::Nano, snaplen: MAX_PACKET, interface: None }
+        Self {
+            format,
+            precision: Precision::Nano,
+            snaplen: MAX_PACKET,
+            link: ETHERNET,
+            interface: None,
+        }
     }
 }
 
@@ -65,6 +74,7 @@ pub struct Writer {
     format: Format,
     precision: Precision,
     snaplen: u32,
+    link: u32,
     /// Bytes handed to the sink.
     written: u64,
     records: u64,
@@ -118,7 +128,8 @@ impl Writer {
             buffer: Vec::with_capacity(BUFFER),
             format: options.format,
             precision: options.precision,
-            snaplen: options.snaplen.clamp(1, MAX_PACKET),
+            snaplen: options.snaplen.max(1),
+            link: options.link,
             written: 0,
             records: 0,
             span: None,
@@ -176,7 +187,7 @@ impl Writer {
         }
         // A packet longer than the formats allow is cut like any beyond the snap length.
         let original = orig_len.max(u32::try_from(data.len()).unwrap_or(u32::MAX));
-        let data = &data[..data.len().min(self.snaplen as usize)];
+        let data = &data[..data.len().min(self.snaplen.min(MAX_PACKET) as usize)];
         match self.format {
             Format::Pcap => self.pcap_record(ts_ns, original, data)?,
             Format::Pcapng => self.packet(ts_ns, original, data, flags),
@@ -270,7 +281,7 @@ impl Writer {
         self.put32(0);
         self.put32(0);
         self.put32(self.snaplen);
-        self.put32(ETHERNET);
+        self.put32(self.link);
     }
 
     fn pcap_record(&mut self, ts_ns: u64, original: u32, data: &[u8]) -> Result<(), Error> {
@@ -278,13 +289,16 @@ impl Writer {
             return Err(Error::new(&self.file, Fault::Timestamp { ts_ns }));
         };
         let fraction = (ts_ns % 1_000_000_000) as u32;
-        self.put32(seconds);
-        self.put32(match self.precision {
+        let fraction = match self.precision {
             Precision::Micro => fraction / 1000,
             Precision::Nano => fraction,
-        });
-        self.put32(data.len() as u32);
-        self.put32(original);
+        };
+        let mut header = [0; 16];
+        let words = [seconds, fraction, data.len() as u32, original];
+        for (to, word) in header.chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        self.buffer.extend_from_slice(&header);
         self.buffer.extend_from_slice(data);
         Ok(())
     }
@@ -336,7 +350,8 @@ impl Writer {
 
     fn interface(&mut self, name: Option<&str>) {
         self.block(ng::INTERFACE, |w| {
-            w.put16(ETHERNET as u16);
+            // pcapng has 16 bits for it, which all registered types fit.
+            w.put16(w.link as u16);
             w.put16(0);
             w.put32(w.snaplen);
             if let Some(name) = name {

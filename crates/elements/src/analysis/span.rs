@@ -1,0 +1,119 @@
+//! The part of a trace that is wanted: from a start to an end, each absolute or
+//! measured from the first packet.
+
+use linerate_graph::Make;
+
+use super::stamp::Stamp;
+
+/// From where a time is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Base {
+    Epoch,
+    FirstPacket,
+    Start,
+}
+
+/// Where packets are from a span's point of view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Before,
+    Within,
+    Behind,
+}
+
+/// A start and an end.
+#[derive(Debug)]
+pub(super) struct Span {
+    start: Stamp,
+    start_base: Base,
+    end: Stamp,
+    end_base: Base,
+    /// Whether packets are still compared with the start.
+    has_start: bool,
+    /// Whether packets are compared with the end.
+    has_end: bool,
+    /// Whether a packet has been seen and the times are absolute.
+    begun: bool,
+}
+
+impl Span {
+    /// From `START`, `START_AFTER`, `END`, `END_AFTER` and `INTERVAL`.
+    pub(super) fn from_args(make: &mut Make<'_>) -> Span {
+        let mut time = |name: &str| make.get(name).filter(|time: &Stamp| *time != Stamp(0));
+        let (start, start_after) = (time("START"), time("START_AFTER"));
+        let ends = [
+            (time("END"), Base::Epoch),
+            (time("END_AFTER"), Base::FirstPacket),
+            (time("INTERVAL"), Base::Start),
+        ];
+        if start.is_some() && start_after.is_some() {
+            make.error("START and START_AFTER are mutually exclusive");
+        } else if ends.iter().filter(|(time, _)| time.is_some()).count() > 1 {
+            make.error("END, END_AFTER, and INTERVAL are mutually exclusive");
+        }
+        let end = ends.into_iter().find_map(|(time, base)| Some((time?, base)));
+        Span {
+            start: start.or(start_after).unwrap_or_default(),
+            start_base: if start.is_some() { Base::Epoch } else { Base::FirstPacket },
+            end: end.unwrap_or((Stamp(0), Base::Epoch)).0,
+            end_base: end.map_or(Base::Epoch, |(_, base)| base),
+            has_start: start.or(start_after).is_some(),
+            has_end: end.is_some(),
+            begun: false,
+        }
+    }
+
+    pub(super) fn has_end(&self) -> bool {
+        self.has_end
+    }
+
+    /// Whether a packet has been seen.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The first packet fixes what is measured from it.
+    #[cold]
+    pub(super) fn begin(&mut self, time: Stamp) {
+        if self.start_base == Base::FirstPacket {
+            self.start = self.start.plus(time);
+        }
+        match self.end_base {
+            Base::Epoch => {}
+            Base::FirstPacket => self.end = self.end.plus(time),
+            Base::Start => self.end = self.end.plus(self.start),
+        }
+        self.begun = true;
+    }
+
+    /// Where a packet of this time is. Once one is within, no later one is
+    /// before.
+    #[inline]
+    pub(super) fn place(&mut self, time: Stamp) -> Place {
+        if self.has_start {
+            if time < self.start {
+                return Place::Before;
+            }
+            self.has_start = false;
+        }
+        if self.has_end && time >= self.end { Place::Behind } else { Place::Within }
+    }
+
+    /// The end has been reached and acted upon: it ends nothing any more.
+    pub(super) fn forget_end(&mut self) {
+        self.has_end = false;
+    }
+
+    /// Moves the end; where `again` it counts again.
+    pub(super) fn extend(&mut self, by: Stamp, again: bool) {
+        self.end = self.end.plus(by);
+        self.has_end |= again;
+    }
+
+    /// What has been seen so far is forgotten, but the times stay what they
+    /// have become.
+    pub(super) fn restart(&mut self) {
+        (self.start_base, self.end_base) = (Base::Epoch, Base::Epoch);
+        self.begun = false;
+    }
+}

@@ -1,0 +1,53 @@
+//! Annotations that [`Meta`] has no field of its own for, in its room for
+//! elements' use.
+//!
+//! | bytes | annotation |
+//! |---|---|
+//! | 0-3 | aggregate: the group a packet is counted in |
+//! | 4-7 | packets it stands for besides itself |
+//! | 8-11 | bytes it had on the wire beyond those captured |
+//! | 16-23 | time of the first of the packets it stands for |
+
+use linerate_memory::Meta;
+
+macro_rules! annotation {
+    ($get:ident, $set:ident, $type:ty, $at:literal, $what:literal) => {
+        #[doc = concat!("Reads ", $what, ".")]
+        #[inline]
+        #[allow(dead_code, reason = "one macro for all")]
+        pub(crate) fn $get(meta: &Meta) -> $type {
+            meta.user[$at..].first_chunk().map_or(0, |bytes| <$type>::from_ne_bytes(*bytes))
+        }
+
+        #[doc = concat!("Sets ", $what, ".")]
+        #[inline]
+        #[allow(dead_code, reason = "one macro for all")]
+        pub(crate) fn $set(meta: &mut Meta, value: $type) {
+            const END: usize = $at + size_of::<$type>();
+            meta.user[$at..END].copy_from_slice(&value.to_ne_bytes());
+        }
+    };
+}
+
+annotation!(aggregate, set_aggregate, u32, 0, "the aggregate");
+annotation!(extra_packets, set_extra_packets, u32, 4, "the packets it stands for besides itself");
+annotation!(extra_length, set_extra_length, u32, 8, "the bytes it had beyond those captured");
+annotation!(first_time, set_first_time, u64, 16, "the time of the first packet it stands for");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_do_not_overlap() {
+        let mut meta = Meta::EMPTY;
+        set_aggregate(&mut meta, 1);
+        set_extra_packets(&mut meta, u32::MAX);
+        set_extra_length(&mut meta, 3);
+        set_first_time(&mut meta, u64::MAX);
+        assert_eq!(aggregate(&meta), 1);
+        assert_eq!(extra_packets(&meta), u32::MAX);
+        assert_eq!(extra_length(&meta), 3);
+        assert_eq!(first_time(&meta), u64::MAX);
+    }
+}
