@@ -94,8 +94,7 @@ impl Run {
     /// Reads a handler, `element.handler`.
     pub(crate) fn read(&mut self, handler: &str) -> String {
         let handler = self.handler(handler);
-        let element = handler.element.expect("checked");
-        let result = self.router().read(element, &handler.handler, "");
+        let result = self.router().read(&handler, "");
         result.unwrap_or_else(|error| panic!("{handler:?}: {error}"))
     }
 
@@ -103,7 +102,7 @@ impl Run {
     #[allow(dead_code, reason = "not every family needs it")]
     pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<String, HandlerError> {
         let handler = self.handler(handler);
-        self.router().first().write_handler(&handler, value)
+        self.router().write(&handler, value)
     }
 
     /// What elements have written so far.

@@ -52,6 +52,13 @@ pub trait Element: Any + Send {
         let _ = cx;
     }
 
+    /// Packets that can be pushed to it before it drops some; asked of elements
+    /// whose class says that they tell when they are full
+    /// ([`Signals::full`](crate::Signals)).
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
     /// What to wait for before running the task again, when it last returned
     /// [`Next::Idle`] or [`Next::Wait`]. Asked right before sleeping.
     fn wake(&mut self) -> Wake<'_> {

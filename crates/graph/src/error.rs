@@ -41,6 +41,12 @@ pub enum HandlerError {
     /// The element refused the value or the parameter.
     #[error("{0}")]
     Refused(String),
+    /// The configuration has been replaced meanwhile.
+    #[error("the configuration has been replaced; try again")]
+    Replaced,
+    /// A worker did not answer in time.
+    #[error("worker {0} does not answer")]
+    Unanswered(usize),
     /// The element is at work, calling itself through others.
     #[error("'{0}' is busy")]
     Busy(String),

@@ -5,9 +5,11 @@
 //! elements and runs them on workers.
 #![forbid(unsafe_code)]
 
+mod build;
 mod call;
 mod class;
 mod console;
+mod control;
 mod element;
 mod engine;
 mod error;
@@ -23,6 +25,7 @@ pub use class::{
     Access, Arg, Class, Handler, Inert, Library, Merge, Need, Preparation, Role, Signals,
 };
 pub use console::Console;
+pub use control::Control;
 pub use element::{Element, Next};
 pub use engine::{
     Clock, Context, Driver, ElementUsage, Outputs, TICKETS_DEFAULT, TICKETS_LIMIT, Usage,
@@ -32,7 +35,7 @@ pub use error::{BuildError, HandlerError};
 pub use make::{Make, Replica, Scope, Shared, World, unquoted};
 pub use names::{Addresses, Names};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
-pub use router::{Control, Options, Router};
+pub use router::{Options, Router};
 pub use value::{
     Bandwidth, ElementRef, HandlerRef, Text, Value, parse_bandwidth, parse_bool, parse_integer,
     parse_time,

@@ -52,6 +52,8 @@ pub struct World {
     pub console: Console,
     /// What replicas of an element share, by element.
     pub shared: Shared,
+    /// The graph this one is to replace.
+    pub predecessor: Option<Arc<Plan>>,
 }
 
 impl World {
@@ -232,6 +234,16 @@ impl<'a> Make<'a> {
     /// Whether output `port` pushes.
     pub fn output_is_push(&self, port: usize) -> bool {
         self.plan.elements[self.element].outputs.get(port) == Some(&Processing::Push)
+    }
+
+    /// The configuration of the element whose state this one will take over
+    /// ([`Element::take_state`](crate::Element::take_state)): what can be had
+    /// only once, it has.
+    pub fn predecessor(&self) -> Option<&'a str> {
+        let plan = self.world.predecessor.as_deref()?;
+        let old = &plan.elements[plan.find(self.name())?];
+        let same = old.class.name == self.plan.elements[self.element].class.name;
+        same.then_some(old.config.as_str())
     }
 
     /// Something is wrong with the configuration.

@@ -8,7 +8,7 @@ use std::{
 
 use linerate_packet::MacAddr;
 
-use crate::{lang::config::string, make::Scope};
+use crate::{error::HandlerError, lang::config::string, make::Scope, plan::Plan};
 
 /// Something an argument can be.
 pub trait Value: Sized {
@@ -240,21 +240,41 @@ pub struct HandlerRef {
     pub handler: String,
 }
 
+impl HandlerRef {
+    /// The handler `element.handler` or, global, `handler` names in a graph.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such element.
+    pub fn find(plan: &Plan, name: &str) -> Result<HandlerRef, HandlerError> {
+        HandlerRef::within(plan, "", name)
+    }
+
+    /// The same as seen from an element in a compound.
+    fn within(plan: &Plan, from: &str, name: &str) -> Result<HandlerRef, HandlerError> {
+        match name.rsplit_once('.') {
+            None | Some(("", _)) => {
+                let handler = name.trim_start_matches('.').into();
+                Ok(HandlerRef { element: None, handler })
+            }
+            Some((element, handler)) => {
+                let found = plan.resolve(element, from).or_else(|| {
+                    let number: usize = element.parse().ok()?;
+                    (1..=plan.elements.len()).contains(&number).then(|| number - 1)
+                });
+                let found = found.ok_or_else(|| HandlerError::NoElement(element.into()))?;
+                Ok(HandlerRef { element: Some(found), handler: handler.into() })
+            }
+        }
+    }
+}
+
 impl Value for HandlerRef {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<HandlerRef, String> {
         if text.is_empty() || text.contains(char::is_whitespace) {
             return Err("bad handler name".into());
         }
-        match text.rsplit_once('.') {
-            None | Some(("", _)) => {
-                Ok(HandlerRef { element: None, handler: text.trim_start_matches('.').into() })
-            }
-            Some((element, handler)) => {
-                let found = scope.plan.resolve(element, scope.name);
-                let element = found.ok_or_else(|| format!("no element named '{element}'"))?;
-                Ok(HandlerRef { element: Some(element), handler: handler.into() })
-            }
-        }
+        HandlerRef::within(scope.plan, scope.name, text).map_err(|error| error.to_string())
     }
 }
 

@@ -84,8 +84,8 @@ impl InfiniteSource {
 
 impl Element for InfiniteSource {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        let count = self.allowed(self.burst);
-        if count == 0 || cx.is_downstream_full() {
+        let count = self.allowed(self.burst).min(cx.downstream_room());
+        if count == 0 {
             return Next::Sleep;
         }
         match self.make(cx, count, frame) {

@@ -102,6 +102,16 @@ enum Side {
     Shared(Arc<Mpmc<Slot>>),
 }
 
+impl Side {
+    /// Whether packets can be put in and taken out here.
+    fn ends(&self) -> (bool, bool) {
+        match self {
+            Side::Own { producer, consumer } => (producer.is_some(), consumer.is_some()),
+            Side::Shared(_) => (true, true),
+        }
+    }
+}
+
 struct Queue {
     core: Arc<Core>,
     side: Side,
@@ -283,28 +293,39 @@ impl Element for Queue {
         }
         if pulled > 0 {
             cx.set_full(false);
+            if self.crosses {
+                // Orders the room before the look at the flag; pairs with the
+                // fence in `push`.
+                fence(Ordering::SeqCst);
+            }
             if self.crosses && self.core.waiting.swap(false, Ordering::Relaxed) {
                 cx.room_for_others();
             }
         }
     }
 
+    fn room(&self) -> usize {
+        self.core.capacity.load(Ordering::Relaxed).saturating_sub(self.len())
+    }
+
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Queue>() else { return };
-        if Arc::ptr_eq(&self.core, &old.core) {
+        if self.side.ends() == old.side.ends() {
+            // The ring goes on as it is: whatever the other side's worker does
+            // at this moment, the packets in it stay in order.
             std::mem::swap(&mut self.side, &mut old.side);
+            std::mem::swap(&mut self.core, &mut old.core);
             // What cannot be had keeps its old size; `capacity` shows it.
             let _ = self.resize(cx, self.capacity);
-            return;
+        } else {
+            let mut frame = cx.new_frame();
+            let count = frame.limit();
+            while old.fetch(&mut frame, count) > 0 {
+                self.push(cx, 0, &mut frame);
+            }
         }
-        self.core
-            .highwater
-            .fetch_max(old.core.highwater.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.core.drops.fetch_add(old.core.drops.load(Ordering::Relaxed), Ordering::Relaxed);
-        let mut frame = cx.new_frame();
-        let count = frame.limit();
-        while old.fetch(&mut frame, count) > 0 {
-            self.push(cx, 0, &mut frame);
+        if self.len() > 0 {
+            cx.notify();
         }
     }
 

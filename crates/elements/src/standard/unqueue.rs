@@ -52,11 +52,11 @@ impl Unqueue {
 
 impl Element for Unqueue {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        let mut burst = self.burst;
+        let mut burst = self.burst.min(cx.downstream_room());
         if let Ok(limit) = u64::try_from(self.limit) {
             burst = burst.min(limit.saturating_sub(self.count) as usize);
         }
-        if !self.active || burst == 0 || cx.is_downstream_full() {
+        if !self.active || burst == 0 {
             return Next::Sleep;
         }
         match cx.pull(0, burst, frame) {

@@ -324,7 +324,17 @@ impl Context {
 
     fn wake_others(&self, of: impl Fn(&Node) -> &Listeners) {
         for &(worker, task) in &of(&self.nodes[self.node]).elsewhere {
-            self.hub.post(worker, Box::new(move |cx| cx.schedule_other(task)));
+            let plan = Arc::clone(&self.plan);
+            let wake = move |cx: &mut Context| {
+                if Arc::ptr_eq(&plan, &cx.plan) {
+                    cx.schedule_other(task);
+                } else {
+                    // One of the two workers has changed over to another graph
+                    // and the other not yet: the number means another task.
+                    cx.tasks.wake_all();
+                }
+            };
+            self.hub.post(worker, Box::new(wake));
         }
     }
 
@@ -340,11 +350,19 @@ impl Context {
         nodes[*node].feeders.here.iter().for_each(|task| tasks.wake(*task));
     }
 
-    /// Whether every element the one at work could push to says it is full.
+    /// Packets the element at work can push before every element it could
+    /// push to is full: as many as it likes when none of them says so.
+    #[inline]
+    pub fn downstream_room(&self) -> usize {
+        let fulls = self.nodes[self.node].fulls.iter();
+        let rooms = fulls.filter_map(|element| self.elements[*element].as_ref());
+        rooms.map(|element| element.room()).max().unwrap_or(usize::MAX)
+    }
+
+    /// Whether there is no [`Context::downstream_room`].
     #[inline]
     pub fn is_downstream_full(&self) -> bool {
-        let fulls = &self.nodes[self.node].fulls;
-        !fulls.is_empty() && fulls.iter().all(|element| self.nodes[*element].full)
+        self.downstream_room() == 0
     }
 
     /// What a task says that found nothing to pull: it sleeps when everything

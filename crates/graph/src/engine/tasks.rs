@@ -104,6 +104,15 @@ impl Tasks {
         }
     }
 
+    /// Makes every task run that there is.
+    pub(crate) fn wake_all(&mut self) {
+        for element in 0..self.tasks.len() {
+            if self.tasks[element].state != State::Absent {
+                self.wake(element);
+            }
+        }
+    }
+
     /// The next task to run.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<usize> {

@@ -161,6 +161,26 @@ impl Context {
         true
     }
 
+    /// Gives way to a new graph's part on this worker: elements that are in
+    /// both keep their state.
+    pub(crate) fn change_over(&mut self, new: Context) {
+        let mut old = std::mem::replace(self, new);
+        for at in 0..self.elements.len() {
+            let element = &self.plan.elements[at];
+            let before = old
+                .plan
+                .find(&element.name)
+                .filter(|before| old.plan.elements[*before].class.name == element.class.name);
+            let Some(mut before) = before.and_then(|before| old.elements[before].take()) else {
+                continue;
+            };
+            self.call(at, |element, cx| element.take_state(cx, &mut *before));
+            self.call(at, |_, cx| before.close(cx));
+        }
+        old.close();
+        self.drain();
+    }
+
     /// Closes every element and gives the buffers back.
     pub(crate) fn close(&mut self) {
         for at in 0..self.elements.len() {

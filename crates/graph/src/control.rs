@@ -1,0 +1,180 @@
+//! The handle everybody has on a router that runs.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use crate::{
+    build::{Base, Built},
+    engine::{Context, Driver, Usage, WorkerStats, wiring::Placement},
+    error::{BuildError, HandlerError},
+    handler::{ANSWER, merge},
+    plan::Plan,
+    value::HandlerRef,
+};
+
+/// Handlers, figures, replacement and the end of the run. Clones are handles
+/// on the same router. Its methods are for threads that are not workers: they
+/// may wait for one.
+#[derive(Clone)]
+pub struct Control {
+    base: Arc<Base>,
+    live: Arc<Mutex<Live>>,
+    /// Held while a configuration replaces another.
+    replacing: Arc<Mutex<()>>,
+}
+
+/// What runs now.
+#[derive(Clone)]
+struct Live {
+    plan: Arc<Plan>,
+    placement: Arc<Placement>,
+    stats: Vec<Arc<WorkerStats>>,
+}
+
+impl Live {
+    fn of(built: &Built) -> Live {
+        Live {
+            plan: Arc::clone(&built.plan),
+            placement: Arc::clone(&built.placement),
+            stats: built.contexts.iter().map(|cx| Arc::clone(cx.stats())).collect(),
+        }
+    }
+}
+
+impl Control {
+    pub(crate) fn new(base: Arc<Base>, built: &Built) -> Control {
+        let live = Arc::new(Mutex::new(Live::of(built)));
+        Control { base, live, replacing: Arc::default() }
+    }
+
+    fn live(&self) -> Live {
+        self.live.lock().expect("no panic while held").clone()
+    }
+
+    /// The graph that runs.
+    pub fn plan(&self) -> Arc<Plan> {
+        self.live().plan
+    }
+
+    /// The workers that have a part of an element.
+    pub fn workers_of(&self, element: usize) -> Vec<usize> {
+        self.live().placement.workers_of(element).collect()
+    }
+
+    /// How the run ends.
+    pub fn driver(&self) -> &Driver {
+        &self.base.driver
+    }
+
+    /// Asks for the end of the run, whatever the run count is.
+    pub fn stop(&self) {
+        self.base.driver.abort();
+        (0..self.base.hub.workers()).for_each(|worker| self.base.hub.ring(worker));
+    }
+
+    /// The graph that runs and the figures of each worker, elements in the
+    /// graph's order. Asks no worker.
+    pub fn usage(&self) -> (Arc<Plan>, Vec<Usage>) {
+        let Live { plan, stats, .. } = self.live();
+        (plan, stats.iter().map(|stats| stats.read()).collect())
+    }
+
+    /// The handler `element.handler` or, global, `handler` names.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such element.
+    pub fn find(&self, name: &str) -> Result<HandlerRef, HandlerError> {
+        HandlerRef::find(&self.plan(), name)
+    }
+
+    /// Reads a handler; each worker that has a part of the element answers
+    /// between two rounds.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or a worker does not answer.
+    pub fn read(&self, handler: &HandlerRef, parameter: &str) -> Result<String, HandlerError> {
+        let Live { plan, placement, .. } = self.live();
+        let Some(element) = handler.element else {
+            let (handler, parameter) = (handler.clone(), parameter.to_owned());
+            return self.ask(&plan, 0, move |cx| cx.read_handler(&handler, &parameter));
+        };
+        let mut answers = Vec::new();
+        for worker in placement.workers_of(element) {
+            let (name, parameter) = (handler.handler.clone(), parameter.to_owned());
+            let job = move |cx: &mut Context| cx.read_here(element, &name, &parameter);
+            answers.push(self.ask(&plan, worker, job)?);
+        }
+        Ok(merge(plan.elements[element].class, &handler.handler, answers))
+    }
+
+    /// Writes a handler, on each worker that has a part of the element.
+    /// Writing the global handler `hotconfig` is [`Control::replace`]'s.
+    ///
+    /// # Errors
+    ///
+    /// When an element refuses, or a worker does not answer.
+    pub fn write(&self, handler: &HandlerRef, value: &str) -> Result<String, HandlerError> {
+        let Live { plan, placement, .. } = self.live();
+        let Some(element) = handler.element else {
+            let (handler, value) = (handler.clone(), value.to_owned());
+            return self.ask(&plan, 0, move |cx| cx.write_handler(&handler, &value));
+        };
+        let mut answer = String::new();
+        for worker in placement.workers_of(element) {
+            let (name, value) = (handler.handler.clone(), value.to_owned());
+            let job = move |cx: &mut Context| cx.write_here(element, &name, &value);
+            answer = self.ask(&plan, worker, job)?;
+        }
+        Ok(answer)
+    }
+
+    /// Has a worker do something, unless the graph has been replaced since.
+    fn ask(
+        &self,
+        plan: &Arc<Plan>,
+        worker: usize,
+        job: impl FnOnce(&mut Context) -> Result<String, HandlerError> + Send + 'static,
+    ) -> Result<String, HandlerError> {
+        let plan = Arc::clone(plan);
+        let job = move |cx: &mut Context| {
+            if Arc::ptr_eq(&plan, &cx.plan) { job(cx) } else { Err(HandlerError::Replaced) }
+        };
+        let answer = self.base.hub.question(worker, job).wait(ANSWER);
+        answer.unwrap_or(Err(HandlerError::Unanswered(worker)))
+    }
+
+    /// Replaces the graph while it runs. Elements that keep their name and
+    /// class keep their state: counters, tables, queued packets. Each worker
+    /// changes over between two rounds and stops for nothing else.
+    ///
+    /// # Errors
+    ///
+    /// When the new graph cannot be made; the old one then goes on.
+    pub fn replace(&self, plan: Plan) -> Result<(), BuildError> {
+        let _one = self.replacing.lock().expect("no panic while held");
+        let built = self.base.build(plan, Some(self.plan()))?;
+        let live = Live::of(&built);
+        let changed: Vec<_> = built
+            .contexts
+            .into_iter()
+            .enumerate()
+            .map(|(worker, new)| self.base.hub.question(worker, move |cx| cx.change_over(new)))
+            .collect();
+        // A worker that does not answer has ended: so will the others.
+        for question in changed {
+            question.wait(ANSWER);
+        }
+        *self.live.lock().expect("no panic while held") = live;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").finish_non_exhaustive()
+    }
+}
