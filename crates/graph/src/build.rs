@@ -8,7 +8,7 @@ use crate::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
         hub::Hub,
-        pending::Pending,
+        pending::{Order, Pending},
         tasks::Tasks,
         timers::Timers,
         wiring::{Placement, wire},
@@ -107,7 +107,7 @@ impl Base {
     ) -> Context {
         let frame_limit = self.options.frame_limit;
         let mut out = Outputs::new(frame_limit);
-        let (nodes, inputs) = wire(plan, placement, worker, &mut out);
+        let (nodes, inputs) = wire(plan, placement, worker, frame_limit, &mut out);
         let elements = plan.elements.iter();
         let stats = elements.map(|element| (element.class.role, element.class.drops.len()));
         Context {
@@ -117,8 +117,9 @@ impl Base {
             driver: self.driver.clone(),
             plan: Arc::clone(plan),
             elements: plan.elements.iter().map(|_| None).collect(),
-            nodes,
             pending: Pending::new(frame_limit == 1, inputs.len()),
+            order: Order::new(nodes.iter().any(|node| node.meets_again), world.arena()),
+            nodes,
             inputs,
             tasks: Tasks::new(plan.elements.len()),
             timers: Timers::default(),

@@ -10,7 +10,7 @@ use super::{
     driver::Driver,
     hub::Hub,
     outputs::{InputId, NOWHERE, Outputs},
-    pending::Pending,
+    pending::{Order, Pending},
     tasks::{State, Tasks},
     timers::Timers,
     wiring::Placement,
@@ -42,6 +42,7 @@ pub struct Context {
     pub(crate) nodes: Vec<Node>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) pending: Pending,
+    pub(crate) order: Order,
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
     pub(crate) account: Account,
@@ -73,6 +74,8 @@ pub(crate) struct Node {
     pub(crate) pullers: Listeners,
     /// Tasks to wake when there is room again here.
     pub(crate) feeders: Listeners,
+    /// Whether packets that leave by different outputs meet again.
+    pub(crate) meets_again: bool,
     /// Whether all it could pull from wakes it.
     pub(crate) may_sleep: bool,
     /// Elements behind it that say when they are full.
@@ -493,6 +496,9 @@ impl Context {
         };
         self.enter(node);
         self.account.called(node, frame.len());
+        if self.nodes[node].meets_again {
+            self.order.number(frame, self.pool.arena());
+        }
         element.push(self, port, frame);
         self.elements[node] = Some(element);
         if self.out.is_touched() {
@@ -504,14 +510,14 @@ impl Context {
     /// What has been put on outputs waits for its turn.
     fn collect(&mut self) {
         let mark = self.pending.mark();
-        let Context { out, pending, pool, account, node, .. } = self;
+        let Context { out, pending, pool, account, node, order, .. } = self;
         out.collect(|out, to, mut frame| {
             if to == NOWHERE {
                 account.nowhere(*node, frame.len());
                 pool.give(&mut frame);
                 out.recycle(frame);
             } else {
-                pending.add(to, frame, out);
+                pending.add(to, frame, order.is_numbered(), out);
             }
         });
         self.pending.reverse_from(mark);
@@ -531,13 +537,14 @@ impl Context {
                     continue;
                 } else {
                     let waiting = std::mem::replace(frame, self.out.fresh());
-                    self.pending.add(to, waiting, &mut self.out);
+                    self.pending.add(to, waiting, self.order.is_numbered(), &mut self.out);
                 }
             }
             if self.pending.is_empty() {
                 return;
             }
-            if let Some((to, mut waiting)) = self.pending.take() {
+            let next = self.pending.take(&mut self.order, self.pool.arena());
+            if let Some((to, mut waiting)) = next {
                 std::mem::swap(frame, &mut waiting);
                 self.out.recycle(waiting);
                 from = self.step(to, frame);
@@ -571,6 +578,7 @@ impl Context {
     ) -> Option<R> {
         let mut taken = self.elements[element].take()?;
         let mut frame = self.out.fresh();
+        self.order.begin();
         self.enter(element);
         let result = f(&mut *taken, self, &mut frame);
         self.elements[element] = Some(taken);

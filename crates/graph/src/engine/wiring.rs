@@ -144,6 +144,7 @@ pub(crate) fn wire(
     plan: &Plan,
     placement: &Placement,
     worker: usize,
+    frame_limit: usize,
     outputs: &mut Outputs,
 ) -> (Vec<Node>, Vec<Input>) {
     let (inputs, ids) = number_inputs(plan);
@@ -163,6 +164,8 @@ pub(crate) fn wire(
                 }
             }
             node.outputs = element.targets.len();
+            // Single packets keep their order by themselves.
+            node.meets_again = frame_limit > 1 && meets_again(plan, at);
             for (port, sources) in element.sources.iter().enumerate() {
                 let pull = element.inputs[port] == Processing::Pull;
                 let source = sources.first().filter(|_| pull);
@@ -192,6 +195,35 @@ impl Tasks {
         }
         to.elsewhere.extend(self.elsewhere.iter().map(|worker| (*worker, task)));
     }
+}
+
+/// Whether packets that leave an element by different push outputs can come
+/// to one element again before a queue.
+fn meets_again(plan: &Plan, element: usize) -> bool {
+    let pushes = |at: usize| {
+        let element = &plan.elements[at];
+        let push = |(port, _): &(usize, _)| element.outputs[*port] == Processing::Push;
+        element.targets.iter().enumerate().filter(push).flat_map(|(_, targets)| targets)
+    };
+    if pushes(element).count() < 2 {
+        return false;
+    }
+    // The output by which each element was first reached.
+    let mut by = vec![None; plan.elements.len()];
+    for (output, first) in pushes(element).enumerate() {
+        let mut open = vec![first.element];
+        while let Some(at) = open.pop() {
+            match by[at] {
+                Some(other) if other != output => return true,
+                Some(_) => {}
+                None => {
+                    by[at] = Some(output);
+                    open.extend(pushes(at).map(|target| target.element));
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Tells everything `task` pulls from whom to wake.
