@@ -170,10 +170,8 @@ impl Order {
             return;
         }
         self.generation = self.generation.wrapping_add(1);
-        let mut number = self.generation << PLACE_BITS;
-        for slot in frame.slots() {
+        for (number, slot) in (self.generation << PLACE_BITS..).zip(frame.slots()) {
             self.numbers[arena.index_of(slot)] = number;
-            number += 1;
         }
     }
 
