@@ -32,6 +32,7 @@ pub use engine::{
     WorkerStats,
 };
 pub use error::{BuildError, HandlerError};
+pub use linerate_worker::Idle;
 pub use make::{Make, Replica, Scope, Shared, World, unquoted};
 pub use names::{Addresses, Names};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};

@@ -1,6 +1,8 @@
 //! Elements that number packets and check the numbers.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
+use std::time::Duration;
+
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Library, Make, Next, Plan,
     lang::{Globals, config::shift_word},
@@ -31,10 +33,16 @@ pub(crate) const SOURCE: Class = Class {
     args: &[
         Arg::keyword("LIMIT", "packets", "none", "packets to make, then the run ends"),
         Arg::keyword("BURST", "packets", "frame limit", "packets at a time"),
+        Arg::keyword("EVERY", "time", "0", "time from one burst to the next"),
     ],
     handlers: &[Handler::count("made", "packets made")],
     make: |make| {
-        Box::new(Source { made: 0, limit: make.or("LIMIT", u64::MAX), burst: make.burst("BURST") })
+        Box::new(Source {
+            made: 0,
+            limit: make.or("LIMIT", u64::MAX),
+            burst: make.burst("BURST"),
+            every: make.or("EVERY", Duration::ZERO).as_nanos() as u64,
+        })
     },
     ..Class::EMPTY
 };
@@ -43,6 +51,7 @@ struct Source {
     made: u64,
     limit: u64,
     burst: usize,
+    every: u64,
 }
 
 impl Element for Source {
@@ -65,7 +74,15 @@ impl Element for Source {
             self.made += 1;
         });
         cx.begin_packets(frame);
+        if self.every > 0 {
+            cx.set_timer(0, cx.steady() + self.every);
+            return Next::Sleep;
+        }
         Next::Again
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        cx.schedule();
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {

@@ -193,6 +193,11 @@ impl Account {
         &self.stats
     }
 
+    /// The worker starts: what was before is nobody's.
+    pub(crate) fn start(&mut self) {
+        self.since = cycles();
+    }
+
     /// A round begins.
     #[inline(always)]
     pub(crate) fn begin(&mut self) {

@@ -21,6 +21,7 @@ impl Context {
     pub(crate) fn run(&mut self, idle: Idle) {
         let mut sleeper = Sleeper::new(idle);
         let mut rounds = 0u32;
+        self.account.start();
         loop {
             if self.hub.has_jobs(self.worker) {
                 self.work_off();
