@@ -132,6 +132,7 @@ impl Base {
             placement: Arc::clone(placement),
             manager: None,
             replicas: (0..plan.elements.len()).map(|at| placement.replica(worker, at)).collect(),
+            idlers: Vec::new(),
             configs: HashMap::new(),
         }
     }

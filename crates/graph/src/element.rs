@@ -65,6 +65,18 @@ pub trait Element: Any + Send {
         Wake::Never
     }
 
+    /// As [`Element::wake`], for one that waits for several things: `add` is
+    /// called with each.
+    fn wakes<'a>(&'a mut self, add: &mut dyn FnMut(Wake<'a>)) {
+        add(self.wake());
+    }
+
+    /// The worker has nothing to do: [`Context::when_idle`] has asked for this
+    /// call. Also comes now and then when it always has.
+    fn idle(&mut self, cx: &mut Context) {
+        let _ = cx;
+    }
+
     /// All replicas exist and nothing runs yet: start tasks and timers, open
     /// what can fail to open.
     ///

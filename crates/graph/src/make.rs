@@ -5,7 +5,12 @@
 //! anywhere behind, the last of several wins) and turned into values. Errors
 //! are collected, so that all of them are reported at once.
 
-use std::{any::Any, collections::HashMap, fmt, sync::Arc};
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
 
 use linerate_memory::Arena;
 use linerate_port::Context as PortContext;
@@ -61,12 +66,29 @@ impl World {
     pub fn arena(&self) -> &Arena {
         &self.ports.arena
     }
+
+    /// What all elements of this graph share: one value of each type, made by
+    /// the first that asks.
+    pub fn common<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        self.shared.get(String::new(), T::default)
+    }
 }
 
-/// Values that replicas of one element share.
+/// Values that replicas of one element share, and those all elements share.
 #[derive(Clone, Default)]
 pub struct Shared {
-    values: Arc<std::sync::Mutex<HashMap<String, Arc<dyn Any + Send + Sync>>>>,
+    /// By their owner, empty for all elements, and their type.
+    values: Arc<Mutex<HashMap<(String, TypeId), SharedValue>>>,
+}
+
+type SharedValue = Arc<dyn Any + Send + Sync>;
+
+impl Shared {
+    fn get<T: Any + Send + Sync>(&self, owner: String, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut values = self.values.lock().expect("no panic while held");
+        let value = values.entry((owner, TypeId::of::<T>())).or_insert_with(|| Arc::new(make()));
+        Arc::clone(value).downcast().expect("the key names the type")
+    }
 }
 
 impl fmt::Debug for Shared {
@@ -287,10 +309,7 @@ impl<'a> Make<'a> {
 
     /// What all replicas of this element share: made by the first that asks.
     pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let key = format!("{}/{}", self.name(), std::any::type_name::<T>());
-        let mut values = self.world.shared.values.lock().expect("no panic while held");
-        let value = values.entry(key).or_insert_with(|| Arc::new(make()));
-        Arc::clone(value).downcast().expect("the key names the type")
+        self.world.shared.get(self.name().into(), make)
     }
 }
 

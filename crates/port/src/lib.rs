@@ -9,6 +9,7 @@ pub mod counters;
 mod error;
 pub mod interface;
 mod kernel;
+mod lease;
 pub mod machine;
 mod null;
 mod offload;
@@ -23,6 +24,7 @@ mod xdp;
 
 pub use counters::{Counters, Counts, DropReason};
 pub use error::{OpenError, PortError, UriError};
+pub use lease::{LeasedPort, Leases};
 pub use open::{DRIVERS, Driver, open};
 pub use port::{
     Context, Copies, Direction, Interest, Port, PortInfo, Queue, Receive, Transmit, Wake, wait_any,

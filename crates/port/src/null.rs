@@ -61,6 +61,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             frame_limit: None,
             speed: None,
             copies: if copy { Copies::Driver } else { Copies::None },
+            stamps: false,
             mode: format!("{size}-byte frames, {}", if copy { "copied" } else { "not written" }),
         },
         queues: (0..queues).map(queue).collect(),

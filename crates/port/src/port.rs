@@ -203,12 +203,20 @@ pub struct Context {
     pub direction: Direction,
     /// The rings of this process, by name.
     pub rings: crate::ring::Registry,
+    /// The ports of this process that several users share.
+    pub leases: crate::lease::Leases,
 }
 
 impl Context {
     /// A context for ports in both directions on `arena`.
     pub fn new(arena: Arena) -> Context {
-        Context { arena, queues: None, direction: Direction::Both, rings: Default::default() }
+        Context {
+            arena,
+            queues: None,
+            direction: Direction::Both,
+            rings: Default::default(),
+            leases: Default::default(),
+        }
     }
 
     /// The same with another direction.
@@ -250,6 +258,9 @@ pub struct PortInfo {
     pub speed: Option<u64>,
     /// How packets get in and out.
     pub copies: Copies,
+    /// Whether it says of every packet when it was received
+    /// ([`Meta::timestamp`](linerate_memory::Meta)).
+    pub stamps: bool,
     /// What the driver got, for people: `native XDP, copy mode, need-wakeup`.
     pub mode: String,
 }

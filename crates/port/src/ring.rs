@@ -104,6 +104,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             frame_limit: None,
             speed: None,
             copies: Copies::None,
+            stamps: false,
             mode: format!(
                 "{} slots{}",
                 slots.next_power_of_two(),

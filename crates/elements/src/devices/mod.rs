@@ -1,6 +1,51 @@
 //! Elements that bring packets in and out of the graph.
 
-use linerate_graph::Class;
+use linerate_graph::{Class, Context};
+use linerate_port::LeasedPort;
+
+mod from_port;
+mod intake;
+mod outlet;
+#[cfg(test)]
+mod tests;
+mod to_port;
+mod wants;
 
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[];
+pub(crate) const CLASSES: &[&Class] = &[&from_port::CLASS, &to_port::CLASS];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "devices";
+
+/// Why ports drop packets, in the order of [`linerate_port::DropReason`].
+const DROPS: &[&str] = &[
+    "no free packet buffer",
+    "longer than a buffer or the MTU",
+    "malformed descriptor or record",
+    "the kernel's receive ring was full",
+    "the transmit queue was full",
+    "the link was down",
+    "the kernel refused to send it",
+];
+
+/// The timer that looks after a port's counters and whether it is still there.
+const TICK: u32 = 0;
+/// The timer that keeps a worker from sleeping long while packets are on their
+/// way out.
+const FLUSH: u32 = 1;
+/// How often, in ns.
+const TICK_EVERY: u64 = 500_000_000;
+
+/// Sets the timer `TICK` again. Not in simulated time, which would run for
+/// nothing else.
+fn keep_ticking(cx: &mut Context, timer: u32) {
+    if !cx.clock.is_simulated() {
+        let at = cx.steady() + TICK_EVERY;
+        cx.set_timer(timer, at);
+    }
+}
+
+/// How a port was opened, for people.
+fn mode_text(port: Option<&LeasedPort>) -> String {
+    port.and_then(LeasedPort::info).map_or_else(|| "not open".into(), |info| info.mode)
+}

@@ -56,6 +56,8 @@ pub struct Context {
     pub(crate) manager: Option<usize>,
     pub(crate) placement: Arc<Placement>,
     pub(crate) replicas: Vec<Option<Replica>>,
+    /// Elements to be told when there is nothing to do.
+    pub(crate) idlers: Vec<usize>,
     /// Configuration strings written since the start.
     pub(crate) configs: HashMap<usize, String>,
 }
@@ -280,6 +282,25 @@ impl Context {
     /// Whether the task of the element at work is to run.
     pub fn is_scheduled(&self) -> bool {
         self.tasks.state(self.node) == State::Ready
+    }
+
+    /// Calls [`Element::idle`] of the element at work once, when this worker
+    /// next has nothing to do: what can wait until then is done for many frames
+    /// at a time. Ask once until it comes.
+    pub fn when_idle(&mut self) {
+        self.idlers.push(self.node);
+    }
+
+    /// Calls those who asked to be called when there is nothing to do.
+    pub(crate) fn call_idlers(&mut self) {
+        let mut idlers = std::mem::take(&mut self.idlers);
+        for element in idlers.drain(..) {
+            self.call(element, |element, cx| element.idle(cx));
+        }
+        // Those that have asked again.
+        idlers.append(&mut self.idlers);
+        self.idlers = idlers;
+        self.drain();
     }
 
     /// Sets how often the task of the element at work runs, relative to

@@ -1,7 +1,7 @@
 //! When a run ends.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
 };
 
@@ -23,6 +23,7 @@ struct Shared {
     ended: AtomicBool,
     /// A bit for each signal that elements handle.
     signals: AtomicU64,
+    failure: OnceLock<String>,
 }
 
 impl Default for Driver {
@@ -40,6 +41,19 @@ impl Driver {
     /// Ends the run whatever its count is.
     pub fn abort(&self) {
         self.count.store(i32::MIN / 2, Ordering::Release);
+    }
+
+    /// Ends the run because something without which it makes no sense has
+    /// failed.
+    pub fn fail(&self, reason: &str) {
+        // The first failure is the one that matters.
+        let _ = self.shared.failure.set(reason.into());
+        self.abort();
+    }
+
+    /// Why the run failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.shared.failure.get().map(String::as_str)
     }
 
     /// Adds to the run count.

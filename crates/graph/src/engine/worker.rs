@@ -13,6 +13,9 @@ use super::{Context, hub::Hub};
 const RUNS: usize = 32;
 /// Rounds between looks at file descriptors while there is other work.
 const ROUNDS: u32 = 16;
+/// Rounds after which those are called that wait for nothing to do, when there
+/// always is something.
+const IDLE_ROUNDS: u32 = 64;
 /// Longest sleep.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -42,6 +45,9 @@ impl Context {
             rounds = rounds.wrapping_add(1);
             if self.tasks.has_waiting() && (!busy || rounds.is_multiple_of(ROUNDS)) {
                 busy |= self.look_at_descriptors(Duration::ZERO);
+            }
+            if !self.idlers.is_empty() && (!busy || rounds.is_multiple_of(IDLE_ROUNDS)) {
+                self.call_idlers();
             }
             if busy {
                 sleeper.busy();
@@ -97,6 +103,7 @@ impl Context {
         let mut ready: SmallVec<[usize; 16]> = SmallVec::new();
         let mut polled: SmallVec<[PollFd<'_>; 16]> = SmallVec::new();
         let mut owners: SmallVec<[usize; 16]> = SmallVec::new();
+        let mut due: SmallVec<[(Instant, usize); 16]> = SmallVec::new();
         polled.push(PollFd::from_borrowed_fd(hub.bell(self.worker), PollFlags::IN));
         owners.push(usize::MAX);
         let mut watched: SmallVec<[bool; 64]> = SmallVec::from_elem(false, self.elements.len());
@@ -107,7 +114,7 @@ impl Context {
         }
         for (at, element) in self.elements.iter_mut().enumerate() {
             let Some(element) = element.as_mut().filter(|_| watched[at]) else { continue };
-            match element.wake() {
+            element.wakes(&mut |wake| match wake {
                 Wake::Now => {
                     ready.push(at);
                     timeout = Duration::ZERO;
@@ -124,11 +131,13 @@ impl Context {
                     let left = time.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         ready.push(at);
+                    } else {
+                        due.push((time, at));
                     }
                     timeout = timeout.min(left);
                 }
                 Wake::Never => {}
-            }
+            });
         }
         let timespec =
             Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
@@ -142,6 +151,10 @@ impl Context {
             );
         }
         drop(polled);
+        if !due.is_empty() && sleeping {
+            let now = Instant::now();
+            ready.extend(due.iter().filter(|(time, _)| *time <= now).map(|(_, at)| *at));
+        }
         let any = !ready.is_empty();
         ready.into_iter().for_each(|at| self.tasks.wake(at));
         any

@@ -125,6 +125,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             frame_limit: Some(mtu + FRAMING),
             speed: None,
             copies: Copies::Driver,
+            stamps: time,
             mode,
         },
         queues: opened,

@@ -62,6 +62,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             frame_limit: None,
             speed: None,
             copies: Copies::Driver,
+            stamps: context.direction.receives(),
             mode: mode.join("; "),
         },
         queues: vec![queue],

@@ -111,6 +111,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             frame_limit: Some(mtu + FRAMING),
             speed: None,
             copies: Copies::Kernel,
+            stamps: false,
             mode,
         },
         queues: opened,

@@ -176,6 +176,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         frame_limit: Some(mtu + ETHERNET),
         speed: interface.speed,
         copies: if zero_copy { Copies::None } else { Copies::Kernel },
+        stamps: false,
         mode: describe(&settings, &attached, zero_copy, queues, available),
     };
     let shared = Arc::new(Shared {

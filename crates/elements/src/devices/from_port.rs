@@ -1,0 +1,167 @@
+//! `FromPort`: packets from any port.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, parse_bool,
+};
+use linerate_memory::Frame;
+use linerate_port::Wake;
+
+use super::{DROPS, FAMILY, TICK, intake::Intake, keep_ticking, mode_text, wants::port_argument};
+
+pub(super) const CLASS: Class = Class {
+    name: "FromPort",
+    family: FAMILY,
+    summary: "receives packets from a port",
+    description: "`URI` names any port: `xdp:eth0`, `packet:eth0`, `tap:t0`, `pcap:FILE`, \
+        `ring:NAME`, `null:`. A port that a `ToPort` names in the same way is opened once, in both \
+        directions. With several workers each has its own queue of the port and its own copy of \
+        what is behind, unless StaticThreadSched says otherwise. When an interface goes, the port \
+        is opened again when it comes back; any other failure ends the run.\n\n\
+        `STOP true` asks for the end of the run when no packet will ever come again, as at the end \
+        of a capture file.",
+    ports: "0/1",
+    processing: "a/h",
+    args: &[
+        Arg::required("URI", "port", "the port, as `packet:eth0`"),
+        Arg::optional("BURST", "packets", "frame limit", "most packets received at a time"),
+        Arg::keyword("STOP", "bool", "false", "whether the end of a file ends the run"),
+        Arg::keyword(
+            "WAIT",
+            "bool",
+            "false",
+            "whether it stops receiving while everything behind it is full",
+        ),
+        Arg::keyword("ACTIVE", "bool", "true", "whether it receives"),
+    ],
+    handlers: &[
+        Handler::count("count", "packets received"),
+        Handler::count("bytes", "bytes received"),
+        Handler::read("counters", "packets, bytes, and drops by reason, a line each")
+            .merged(linerate_graph::Merge::Lines),
+        Handler::read("uri", "the port's name"),
+        Handler::read("mode", "how the port was opened"),
+        Handler::value("active", "whether it receives"),
+        Handler::button("reset_counts", "sets count and bytes to zero"),
+    ],
+    drops: DROPS,
+    role: Role::Io,
+    replicates: true,
+    cost: "What the port's driver costs; the element adds one call per frame.",
+    example: "FromPort(null:?count=10, STOP true) -> Discard;",
+    make: |make| Box::new(FromPort::new(make)),
+    ..Class::EMPTY
+};
+
+struct FromPort {
+    intake: Intake,
+    active: bool,
+    waits: bool,
+    /// Replicas whose queues have not ended, when the end is asked for.
+    running: Option<Arc<AtomicUsize>>,
+    ended: bool,
+}
+
+impl FromPort {
+    fn new(make: &mut Make<'_>) -> FromPort {
+        let uri = port_argument(make, "URI");
+        let burst = make.burst("BURST");
+        let stop = make.or("STOP", false);
+        let replicas = make.replica().count;
+        let running = stop.then(|| make.shared(|| AtomicUsize::new(replicas)));
+        FromPort {
+            intake: Intake::new(make, uri, burst),
+            active: make.or("ACTIVE", true),
+            waits: make.or("WAIT", false),
+            running,
+            ended: false,
+        }
+    }
+
+    /// Nothing will ever come again.
+    #[cold]
+    fn end(&mut self, cx: &Context) {
+        self.ended = true;
+        if let Some(running) = &self.running
+            && running.fetch_sub(1, Ordering::AcqRel) == 1
+        {
+            cx.driver.stop();
+        }
+    }
+}
+
+impl Element for FromPort {
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        if !self.active || self.ended || (self.waits && cx.is_downstream_full()) {
+            return Next::Sleep;
+        }
+        if self.intake.receive(cx, frame) > 0 {
+            return Next::Again;
+        }
+        if self.intake.ended() {
+            self.end(cx);
+            return Next::Sleep;
+        }
+        Next::Idle
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        self.intake.tick(cx);
+        keep_ticking(cx, TICK);
+    }
+
+    fn wakes<'a>(&'a mut self, add: &mut dyn FnMut(Wake<'a>)) {
+        self.intake.wakes(add);
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        self.intake.open(cx)?;
+        keep_ticking(cx, TICK);
+        cx.schedule();
+        Ok(())
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<FromPort>() {
+            self.intake.take_state(&mut old.intake);
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        self.intake.close(cx);
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.intake.packets.to_string()),
+            "bytes" => Ok(self.intake.bytes.to_string()),
+            "counters" => Ok(self.intake.counters(cx)),
+            "uri" => Ok(self.intake.uri().to_string()),
+            "mode" => Ok(mode_text(self.intake.port())),
+            "active" => Ok(self.active.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "reset_counts" => self.intake.reset_counts(),
+            "active" => {
+                self.active =
+                    parse_bool(value).ok_or_else(|| HandlerError::refused("syntax error"))?;
+                cx.schedule();
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}

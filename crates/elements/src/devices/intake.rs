@@ -1,0 +1,291 @@
+//! The receiving half of an element on a port: which queues are its own, what
+//! it has received, what it waits for, and what happens when the port fails.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use linerate_graph::{Context, Make, Replica};
+use linerate_memory::Frame;
+use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortUri, Receive, Wake};
+
+use super::wants::Wants;
+
+/// How soon a queue another element still has is asked for again.
+const RETRY: Duration = Duration::from_millis(1);
+
+pub(super) struct Intake {
+    uri: PortUri,
+    replica: Replica,
+    port: Option<Arc<LeasedPort>>,
+    sides: Vec<Side>,
+    /// Whether its queues are at hand.
+    attached: bool,
+    /// The queue to look at first.
+    next: usize,
+    /// A smaller frame than those of the engine, when the burst is smaller.
+    part: Option<Frame>,
+    /// Whether the port says when packets were received.
+    stamps: bool,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    drops: [u64; DropReason::ALL.len()],
+}
+
+struct Side {
+    queue: usize,
+    receive: Box<dyn Receive>,
+    /// Drops of the port that have been counted.
+    seen: Counts,
+}
+
+impl Intake {
+    pub(super) fn new(make: &mut Make<'_>, uri: PortUri, burst: usize) -> Intake {
+        let replica = make.replica();
+        make.world.common::<Wants>().receives(&uri, make.element(), replica);
+        Intake {
+            uri,
+            replica,
+            port: None,
+            sides: Vec::new(),
+            attached: false,
+            next: 0,
+            part: (burst < make.world.frame_limit).then(|| Frame::new(burst)),
+            stamps: false,
+            packets: 0,
+            bytes: 0,
+            drops: Default::default(),
+        }
+    }
+
+    pub(super) fn uri(&self) -> &PortUri {
+        &self.uri
+    }
+
+    pub(super) fn port(&self) -> Option<&LeasedPort> {
+        self.port.as_deref()
+    }
+
+    /// Opens the port.
+    pub(super) fn open(&mut self, cx: &mut Context) -> Result<(), String> {
+        let world = Arc::clone(cx.world());
+        let share = world.common::<Wants>().receiver(&self.uri, cx.element(), self.replica);
+        let port = world.ports.leases.join(&share.key(&self.uri), &self.uri);
+        let opened = port.open(&share.context(&world.ports)).map_err(|error| error.to_string());
+        let opened = opened.and_then(|()| match port.receives() {
+            0 => Err(format!("{}: it cannot be received from", self.uri)),
+            _ => Ok(()),
+        });
+        self.port = Some(port);
+        opened?;
+        self.attach();
+        Ok(())
+    }
+
+    /// Takes the queues that are this replica's.
+    fn attach(&mut self) {
+        let Some(port) = &self.port else { return };
+        let held = |sides: &[Side], queue| sides.iter().any(|side: &Side| side.queue == queue);
+        let mut all = true;
+        for queue in (self.replica.index..port.receives()).step_by(self.replica.count) {
+            if held(&self.sides, queue) {
+                continue;
+            }
+            match port.take_receive(queue) {
+                Some(receive) => {
+                    let seen = receive.counters().read();
+                    self.sides.push(Side { queue, receive, seen });
+                }
+                None => all = false,
+            }
+        }
+        self.stamps = port.info().is_some_and(|info| info.stamps);
+        self.attached = all;
+    }
+
+    /// Receives into `frame`; a failure has been dealt with.
+    #[inline]
+    pub(super) fn receive(&mut self, cx: &mut Context, frame: &mut Frame) -> usize {
+        if !self.attached {
+            self.attach();
+        }
+        let received = match self.part.take() {
+            None => self.fill(cx, frame),
+            Some(mut part) => {
+                let received = self.fill(cx, &mut part);
+                frame.append(&mut part, usize::MAX);
+                self.part = Some(part);
+                received
+            }
+        };
+        if let Err(error) = received {
+            self.failed(cx, &error);
+        }
+        if !frame.is_empty() {
+            if !self.stamps {
+                cx.begin_packets(frame);
+            }
+            self.packets += frame.len() as u64;
+            self.bytes += frame.bytes();
+        }
+        frame.len()
+    }
+
+    #[inline]
+    fn fill(&mut self, cx: &mut Context, frame: &mut Frame) -> Result<(), PortError> {
+        for _ in 0..self.sides.len() {
+            let at = if self.next < self.sides.len() { self.next } else { 0 };
+            self.sides[at].receive.receive(&mut cx.pool, frame)?;
+            self.next = at + 1;
+            if frame.room() == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// An interface that has gone may come back; nothing else does.
+    #[cold]
+    fn failed(&mut self, cx: &mut Context, error: &PortError) {
+        report_failure(cx, self.port.as_deref(), error);
+        self.give_back(cx);
+    }
+
+    /// Whether nothing will ever come again.
+    pub(super) fn ended(&self) -> bool {
+        self.attached && self.sides.iter().all(|side| side.receive.ended())
+    }
+
+    pub(super) fn wakes<'a>(&'a mut self, add: &mut dyn FnMut(Wake<'a>)) {
+        if !self.attached {
+            add(Wake::At(Instant::now() + RETRY));
+        }
+        self.sides.iter_mut().for_each(|side| add(side.receive.wake()));
+    }
+
+    /// Brings drop counters up to date; looks after a port that was lost.
+    pub(super) fn tick(&mut self, cx: &mut Context) {
+        let is_lost = self.port().is_some_and(LeasedPort::is_lost);
+        if is_lost {
+            self.give_back(cx);
+            self.reopen(cx);
+        }
+        for at in 0..self.sides.len() {
+            self.sides[at].receive.refresh();
+            self.count_drops(cx, at);
+        }
+    }
+
+    #[cold]
+    fn reopen(&mut self, cx: &mut Context) {
+        let world = Arc::clone(cx.world());
+        let share = world.common::<Wants>().receiver(&self.uri, cx.element(), self.replica);
+        let Some(port) = &self.port else { return };
+        if port.open(&share.context(&world.ports)).is_ok() && !port.is_lost() {
+            report_return(cx, port);
+            self.attach();
+        }
+    }
+
+    fn count_drops(&mut self, cx: &mut Context, at: usize) {
+        let side = &mut self.sides[at];
+        let counts = side.receive.counters().read();
+        add_drops(cx, &mut self.drops, &mut side.seen, counts);
+    }
+
+    fn give_back(&mut self, cx: &mut Context) {
+        for at in 0..self.sides.len() {
+            self.count_drops(cx, at);
+        }
+        let Some(port) = &self.port else { return };
+        for side in self.sides.drain(..) {
+            port.give_receive(side.queue, side.receive, &mut cx.pool);
+        }
+        self.attached = false;
+    }
+
+    /// What was counted goes on being counted.
+    pub(super) fn take_state(&mut self, old: &mut Intake) {
+        (self.packets, self.bytes, self.drops) = (old.packets, old.bytes, old.drops);
+    }
+
+    pub(super) fn close(&mut self, cx: &mut Context) {
+        self.sides.iter_mut().for_each(|side| side.receive.refresh());
+        self.give_back(cx);
+        if let Some(port) = self.port.take() {
+            leave(cx, &port);
+        }
+    }
+
+    pub(super) fn reset_counts(&mut self) {
+        (self.packets, self.bytes) = (0, 0);
+    }
+
+    /// The counts, a line each.
+    pub(super) fn counters(&mut self, cx: &mut Context) -> String {
+        self.tick(cx);
+        counters_text(self.packets, self.bytes, &self.drops)
+    }
+}
+
+/// Says what has failed; ends the run unless it can come back.
+#[cold]
+pub(super) fn report_failure(cx: &mut Context, port: Option<&LeasedPort>, error: &PortError) {
+    let name = cx.name().to_owned();
+    let comes_back = matches!(error, PortError::Gone { .. } | PortError::Changed { .. });
+    match port {
+        Some(port) if comes_back => {
+            if !port.is_lost() {
+                cx.console().report(&format!("{name}: {error}; waiting for it to come back\n"));
+            }
+            port.lose();
+        }
+        _ => {
+            cx.console().report(&format!("{name}: {error}\n"));
+            cx.driver.fail(&format!("{name}: {error}"));
+        }
+    }
+}
+
+pub(super) fn report_return(cx: &Context, port: &LeasedPort) {
+    cx.console().report(&format!("{}: {}: open again\n", cx.name(), port.uri()));
+}
+
+/// Leaves a port; what could not be sent at the end is a failure of the run.
+pub(super) fn leave(cx: &mut Context, port: &LeasedPort) {
+    if let Err(error) = port.leave(&mut cx.pool) {
+        let text = format!("{}: {error}", cx.name());
+        cx.console().report(&format!("{text}\n"));
+        cx.driver.fail(&text);
+    }
+}
+
+/// Counts what a port has dropped since it was last looked at.
+pub(super) fn add_drops(
+    cx: &Context,
+    drops: &mut [u64; DropReason::ALL.len()],
+    seen: &mut Counts,
+    now: Counts,
+) {
+    let since = now - *seen;
+    *seen = now;
+    for ((reason, dropped), sum) in since.drops.into_iter().enumerate().zip(drops) {
+        if dropped > 0 {
+            *sum += dropped;
+            cx.count_drops(reason, dropped as usize);
+        }
+    }
+}
+
+pub(super) fn counters_text(
+    packets: u64,
+    bytes: u64,
+    drops: &[u64; DropReason::ALL.len()],
+) -> String {
+    let mut text = format!("packets {packets}\nbytes {bytes}");
+    for (reason, dropped) in DropReason::ALL.into_iter().zip(drops) {
+        text.push_str(&format!("\n{} {dropped}", reason.name()));
+    }
+    text
+}

@@ -1,0 +1,278 @@
+//! The sending half of an element on a port: its queue, packets that wait for
+//! place, what it has sent, and what happens when the port fails.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use linerate_graph::{Context, Make, Replica};
+use linerate_memory::{FRAME_DEFAULT, Frame};
+use linerate_port::{Counts, DropReason, LeasedPort, PortUri, Transmit, Wake};
+
+use super::{
+    intake::{add_drops, counters_text, leave, report_failure, report_return},
+    wants::Wants,
+};
+
+/// How soon a queue another element still has is asked for again.
+const RETRY: Duration = Duration::from_millis(1);
+/// How often outstanding transmissions are looked after while asleep, in ns.
+const OUTSTANDING: u64 = 1_000_000;
+
+pub(super) struct Outlet {
+    uri: PortUri,
+    replica: Replica,
+    port: Option<Arc<LeasedPort>>,
+    queue: usize,
+    side: Option<Box<dyn Transmit>>,
+    /// Whether it counts what the port drops: one of those that share a queue.
+    counts: bool,
+    seen: Counts,
+    /// Packets the port had no place for.
+    held: Frame,
+    /// Whether packets wait for place instead of being dropped.
+    waits: bool,
+    /// Whether it will be told when there is nothing to do.
+    unflushed: bool,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    drops: [u64; DropReason::ALL.len()],
+}
+
+impl Outlet {
+    pub(super) fn new(make: &mut Make<'_>, uri: PortUri, waits: bool) -> Outlet {
+        let replica = make.replica();
+        make.world.common::<Wants>().sends(&uri, make.element(), replica);
+        Outlet {
+            uri,
+            replica,
+            port: None,
+            queue: 0,
+            side: None,
+            counts: false,
+            seen: Counts::default(),
+            held: Frame::new(make.world.frame_limit.max(FRAME_DEFAULT)),
+            waits,
+            unflushed: false,
+            packets: 0,
+            bytes: 0,
+            drops: Default::default(),
+        }
+    }
+
+    pub(super) fn uri(&self) -> &PortUri {
+        &self.uri
+    }
+
+    pub(super) fn port(&self) -> Option<&LeasedPort> {
+        self.port.as_deref()
+    }
+
+    /// Opens the port.
+    pub(super) fn open(&mut self, cx: &mut Context) -> Result<(), String> {
+        let world = Arc::clone(cx.world());
+        let share = world.common::<Wants>().sender(&self.uri, cx.element(), self.replica);
+        let port = world.ports.leases.join(&share.key(&self.uri), &self.uri);
+        let opened = port.open(&share.context(&world.ports)).map_err(|error| error.to_string());
+        let opened = opened.and_then(|()| match port.transmits() {
+            0 => Err(format!("{}: it cannot be sent to", self.uri)),
+            _ => Ok(()),
+        });
+        self.port = Some(port);
+        opened?;
+        self.attach(cx);
+        Ok(())
+    }
+
+    fn attach(&mut self, cx: &Context) {
+        let Some(port) = self.port.as_ref().filter(|port| !port.is_lost()) else { return };
+        let share = cx.world().common::<Wants>().sender(&self.uri, cx.element(), self.replica);
+        let queues = port.transmits();
+        if queues == 0 {
+            return;
+        }
+        self.queue = share.number % queues;
+        self.counts = share.number < queues;
+        self.side = port.take_transmit(self.queue, share.users <= queues);
+        if let Some(side) = &self.side {
+            self.seen = side.counters().read();
+        }
+    }
+
+    /// Whether packets wait for place.
+    #[inline]
+    pub(super) fn is_blocked(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Sends the packets of `frame`, which is then empty: what the port has no
+    /// place for waits or is dropped.
+    #[inline]
+    pub(super) fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if !self.held.is_empty() {
+            self.retry(cx);
+        }
+        if self.held.is_empty() {
+            self.transmit(cx, frame);
+        }
+        if !frame.is_empty() {
+            self.keep(cx, frame);
+        }
+    }
+
+    /// Sends what waits. Returns whether something was sent.
+    pub(super) fn retry(&mut self, cx: &mut Context) -> bool {
+        let mut held = std::mem::replace(&mut self.held, Frame::new(1));
+        let before = held.len();
+        self.transmit(cx, &mut held);
+        let sent = held.len() < before;
+        self.held = held;
+        sent
+    }
+
+    #[inline]
+    fn transmit(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if self.side.is_none() {
+            self.attach(cx);
+        }
+        let Some(side) = &mut self.side else { return };
+        let (packets, bytes) = (frame.len(), frame.bytes());
+        let outcome = side.transmit(&mut cx.pool, frame);
+        self.packets += (packets - frame.len()) as u64;
+        self.bytes += bytes - frame.bytes();
+        if let Err(error) = outcome {
+            report_failure(cx, self.port.as_deref(), &error);
+            self.give_back(cx);
+        } else if !self.unflushed {
+            self.unflushed = true;
+            cx.when_idle();
+        }
+    }
+
+    /// Packets that were not sent.
+    #[cold]
+    fn keep(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let is_lost = self.port().is_none_or(LeasedPort::is_lost);
+        if is_lost {
+            self.drop_all(cx, frame, DropReason::LinkDown);
+            return;
+        }
+        // A queue that is another element's still is so for a moment only.
+        if self.waits || self.side.is_none() {
+            self.held.append(frame, usize::MAX);
+        }
+        self.drop_all(cx, frame, DropReason::QueueFull);
+    }
+
+    fn drop_all(&mut self, cx: &mut Context, frame: &mut Frame, reason: DropReason) {
+        self.drops[reason as usize] += frame.len() as u64;
+        cx.drop_frame(frame, reason as usize);
+    }
+
+    /// There is nothing else to do: what is on the way is pushed out.
+    pub(super) fn idle(&mut self, cx: &mut Context, timer: u32) {
+        self.unflushed = false;
+        let Some(side) = &mut self.side else { return };
+        match side.flush(&mut cx.pool) {
+            Ok(0) => {}
+            Ok(_) => {
+                self.unflushed = true;
+                cx.when_idle();
+                if cx.timer(timer).is_none() {
+                    // The worker must not sleep long now.
+                    let at = cx.steady() + OUTSTANDING;
+                    cx.set_timer(timer, at);
+                }
+            }
+            Err(error) => {
+                report_failure(cx, self.port.as_deref(), &error);
+                self.give_back(cx);
+            }
+        }
+    }
+
+    /// What to wait for until packets that wait can be sent.
+    pub(super) fn wake(&mut self) -> Wake<'_> {
+        match &mut self.side {
+            Some(side) => side.wake(),
+            None => Wake::At(Instant::now() + RETRY),
+        }
+    }
+
+    /// Brings drop counters up to date; looks after a port that was lost.
+    pub(super) fn tick(&mut self, cx: &mut Context) {
+        let is_lost = self.port().is_some_and(LeasedPort::is_lost);
+        if is_lost {
+            self.give_back(cx);
+            let mut held = std::mem::replace(&mut self.held, Frame::new(1));
+            self.drop_all(cx, &mut held, DropReason::LinkDown);
+            self.held = held;
+            self.reopen(cx);
+        }
+        if let Some(side) = &mut self.side {
+            side.refresh();
+            self.count_drops(cx);
+            if !self.unflushed {
+                // A port with nothing to send learns here that it has failed.
+                self.unflushed = true;
+                cx.when_idle();
+            }
+        }
+    }
+
+    #[cold]
+    fn reopen(&mut self, cx: &mut Context) {
+        let world = Arc::clone(cx.world());
+        let share = world.common::<Wants>().sender(&self.uri, cx.element(), self.replica);
+        let Some(port) = self.port.clone() else { return };
+        if port.open(&share.context(&world.ports)).is_ok() && !port.is_lost() {
+            report_return(cx, &port);
+            self.attach(cx);
+        }
+    }
+
+    fn count_drops(&mut self, cx: &Context) {
+        if let Some(side) = self.side.as_ref().filter(|_| self.counts) {
+            add_drops(cx, &mut self.drops, &mut self.seen, side.counters().read());
+        }
+    }
+
+    fn give_back(&mut self, cx: &mut Context) {
+        self.count_drops(cx);
+        if let (Some(port), Some(side)) = (&self.port, self.side.take()) {
+            port.give_transmit(self.queue, side, &mut cx.pool);
+        }
+    }
+
+    /// Packets that wait go on waiting here, and counts go on.
+    pub(super) fn take_state(&mut self, old: &mut Outlet) {
+        self.held.append(&mut old.held, usize::MAX);
+        (self.packets, self.bytes, self.drops) = (old.packets, old.bytes, old.drops);
+    }
+
+    pub(super) fn close(&mut self, cx: &mut Context) {
+        if !self.held.is_empty() {
+            self.retry(cx);
+        }
+        let mut held = std::mem::replace(&mut self.held, Frame::new(1));
+        self.drop_all(cx, &mut held, DropReason::QueueFull);
+        if let Some(side) = &mut self.side {
+            side.refresh();
+        }
+        self.give_back(cx);
+        if let Some(port) = self.port.take() {
+            leave(cx, &port);
+        }
+    }
+
+    pub(super) fn reset_counts(&mut self) {
+        (self.packets, self.bytes) = (0, 0);
+    }
+
+    /// The counts, a line each.
+    pub(super) fn counters(&mut self, cx: &mut Context) -> String {
+        self.tick(cx);
+        counters_text(self.packets, self.bytes, &self.drops)
+    }
+}

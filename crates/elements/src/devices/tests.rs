@@ -1,0 +1,159 @@
+//! Elements on ports that need no privileges.
+
+use std::{fs, path::PathBuf};
+
+use linerate_port::DropReason;
+
+use super::DROPS;
+use crate::testing::Run;
+
+/// A directory of a test's own, removed when it is over.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("linerate-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub(super) fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn reasons_are_those_of_ports() {
+    let meanings: Vec<_> = DropReason::ALL.iter().map(|reason| reason.meaning()).collect();
+    assert_eq!(DROPS, meanings);
+}
+
+#[test]
+fn a_port_that_ends_ends_the_run() {
+    for frame_limit in [1, 32, 256] {
+        let mut run = Run::new("f :: FromPort(null:?count=1000, STOP true) -> t :: ToPort(null:)")
+            .frame_limit(frame_limit);
+        run.run();
+        assert_eq!(run.read("f.count"), "1000");
+        assert_eq!(run.read("t.count"), "1000");
+        assert_eq!(run.read("t.bytes"), "60000");
+        assert!(run.read("t.counters").starts_with("packets 1000\nbytes 60000\nno_buffer 0\n"));
+    }
+}
+
+#[test]
+fn a_burst_limits_what_is_received_at_a_time() {
+    let mut run =
+        Run::new("f :: FromPort(null:?count=100, 7, STOP true) -> c :: Counter -> Discard");
+    run.run();
+    assert_eq!(run.read("c.count"), "100");
+}
+
+#[test]
+fn a_capture_passes_through_byte_for_byte_with_its_times() {
+    let scratch = Scratch::new("copy");
+    let (from, to) = (scratch.file("a.pcap"), scratch.file("b.pcap"));
+    let mut run = Run::new(&format!(
+        "InfiniteSource(LIMIT 1000, LENGTH 100, STOP true) -> ToPort(pcap:{from})"
+    ));
+    run.run();
+    drop(run);
+    let mut run = Run::new(&format!(
+        "f :: FromPort(pcap:{from}, STOP true) -> t :: ToPort(\"pcap:{to}?times=packet\")"
+    ));
+    run.run();
+    assert_eq!(run.read("t.count"), "1000");
+    drop(run);
+    assert_eq!(fs::read(from).unwrap(), fs::read(to).unwrap());
+}
+
+#[test]
+fn one_name_is_one_port_in_both_directions() {
+    let mut run = Run::new(
+        "f :: FromPort(ring:x?loop&seed=8) -> c :: Counter(COUNT_CALL 100 stop)
+            -> t :: ToPort(ring:x?loop&seed=8)",
+    );
+    run.run();
+    assert_eq!(run.read("f.count"), run.read("t.count"));
+}
+
+#[test]
+fn a_full_port_drops_what_is_pushed() {
+    // Two names of one ring are its two ends.
+    let mut run = Run::new(
+        "InfiniteSource(LIMIT 1000, STOP true) -> t :: ToPort(ring:full?slots=64);
+         FromPort(ring:full?slots=64&size=60, ACTIVE false) -> Discard",
+    )
+    .frame_limit(32);
+    run.run();
+    assert_eq!((run.read("t.count"), run.read("t.bytes")), ("64".into(), "4416".into()));
+    assert!(run.read("t.counters").contains("\nqueue_full 936\n"), "{}", run.read("t.counters"));
+}
+
+#[test]
+fn packets_wait_for_place() {
+    for to in
+        ["-> t :: ToPort(ring:w?slots=16, WAIT true)", "-> Queue -> t :: ToPort(ring:w?slots=16)"]
+    {
+        let mut run = Run::new(&format!(
+            "InfiniteSource(LIMIT 1000, BURST 20) {to};
+             FromPort(ring:w?slots=16&size=60) -> c :: Counter(COUNT_CALL 1000 stop) -> Discard"
+        ));
+        run.run();
+        assert_eq!(run.read("t.count"), "1000");
+        assert!(run.read("t.counters").contains("\nqueue_full 0\n"));
+    }
+}
+
+#[test]
+fn workers_have_queues_of_their_own() {
+    let mut run = Run::new(
+        "f :: FromPort(null:?count=1001, STOP true) -> c :: Counter -> t :: ToPort(null:)",
+    )
+    .workers(2);
+    run.run();
+    for handler in ["f.count", "c.count", "t.count"] {
+        assert_eq!(run.read(handler), "1001");
+    }
+}
+
+#[test]
+fn workers_take_turns_on_a_port_with_one_queue() {
+    let scratch = Scratch::new("turns");
+    let file = scratch.file("a.pcap");
+    let text = format!("f :: FromPort(null:?count=2000, STOP true) -> t :: ToPort(pcap:{file})");
+    let mut run = Run::new(&text).workers(2);
+    run.run();
+    assert_eq!(run.read("t.count"), "2000");
+    drop(run);
+    let mut run = Run::new(&format!("f :: FromPort(pcap:{file}, STOP true) -> Discard"));
+    run.run();
+    assert_eq!(run.read("f.count"), "2000");
+}
+
+#[test]
+fn a_port_survives_a_written_configuration() {
+    let mut run =
+        Run::new("f :: FromPort(null:?count=100, ACTIVE false, STOP true) -> t :: ToPort(null:)");
+    run.write("f.config", "null:?count=100, STOP true").unwrap();
+    run.write("t.config", "null:, WAIT true").unwrap();
+    run.run();
+    assert_eq!(run.read("t.count"), "100");
+}
+
+#[test]
+fn what_cannot_be_opened_is_said() {
+    let errors = Run::errors("FromPort(nul:) -> Discard");
+    assert!(errors.contains("there is no driver \"nul\""), "{errors}");
+    let errors = Run::errors("FromPort(pcap:/no/such/file) -> Discard");
+    assert!(errors.contains("/no/such/file"), "{errors}");
+    let errors = Run::errors("FromPort(eth0) -> Discard");
+    assert!(errors.contains("URI: port \"eth0\""), "{errors}");
+    assert!(Run::errors("FromPort -> Discard").contains("URI: required argument missing"));
+}

@@ -1,0 +1,159 @@
+//! `ToPort`: packets to any port.
+
+use std::time::{Duration, Instant};
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals,
+};
+use linerate_memory::Frame;
+use linerate_port::Wake;
+
+use super::{
+    DROPS, FAMILY, FLUSH, TICK, keep_ticking, mode_text, outlet::Outlet, wants::port_argument,
+};
+
+/// How soon a source that does not say when it has packets is asked again.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+pub(super) const CLASS: Class = Class {
+    name: "ToPort",
+    family: FAMILY,
+    summary: "sends packets to a port",
+    description: "`URI` names any port, as for `FromPort`; a port both name in the same way is \
+        opened once. With a pull input it pulls as fast as the port takes packets, `BURST` at a \
+        time, and keeps what the port has no place for. With a push input packets the port has no \
+        place for are dropped; with `WAIT true` they wait, and sources that ask whether there is \
+        room stop meanwhile. Several workers each send on a queue of their own when the port has \
+        enough of them, else they take turns on one.",
+    ports: "1/0",
+    processing: "a/a",
+    args: &[
+        Arg::required("URI", "port", "the port, as `packet:eth0`"),
+        Arg::optional("BURST", "packets", "frame limit", "most packets pulled at a time"),
+        Arg::keyword("WAIT", "bool", "false", "whether pushed packets wait for place"),
+    ],
+    handlers: HANDLERS,
+    drops: DROPS,
+    signals: Signals { empty: false, full: true },
+    role: Role::Io,
+    cost: "What the port's driver costs; the element adds one call per frame.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> ToPort(null:);",
+    make: |make| Box::new(ToPort::new(make)),
+    ..Class::EMPTY
+};
+
+const HANDLERS: &[Handler] = &[
+    Handler::count("count", "packets the port has taken"),
+    Handler::count("bytes", "bytes the port has taken"),
+    Handler::read("counters", "packets, bytes, and drops by reason, a line each")
+        .merged(linerate_graph::Merge::Lines),
+    Handler::read("uri", "the port's name"),
+    Handler::read("mode", "how the port was opened"),
+    Handler::button("reset_counts", "sets count and bytes to zero"),
+];
+
+struct ToPort {
+    outlet: Outlet,
+    burst: usize,
+    pulls: bool,
+}
+
+impl ToPort {
+    fn new(make: &mut Make<'_>) -> ToPort {
+        let uri = port_argument(make, "URI");
+        let pulls = make.input_is_pull(0);
+        let waits = make.or("WAIT", false) || pulls;
+        ToPort { outlet: Outlet::new(make, uri, waits), burst: make.burst("BURST"), pulls }
+    }
+
+    /// Sends what waits. Returns whether there is room.
+    fn retry(&mut self, cx: &mut Context) -> bool {
+        self.outlet.retry(cx);
+        let room = !self.outlet.is_blocked();
+        cx.set_full(!room);
+        room
+    }
+}
+
+impl Element for ToPort {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.outlet.send(cx, frame);
+        if self.outlet.is_blocked() {
+            cx.set_full(true);
+            cx.schedule();
+        }
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        if self.outlet.is_blocked() && !self.retry(cx) {
+            return Next::Idle;
+        }
+        if !self.pulls {
+            return Next::Sleep;
+        }
+        if cx.pull(0, self.burst, frame) == 0 {
+            return cx.nothing_pulled();
+        }
+        self.outlet.send(cx, frame);
+        Next::Again
+    }
+
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        if timer == TICK {
+            self.outlet.tick(cx);
+            keep_ticking(cx, TICK);
+        }
+    }
+
+    fn idle(&mut self, cx: &mut Context) {
+        self.outlet.idle(cx, FLUSH);
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        if self.outlet.is_blocked() {
+            return self.outlet.wake();
+        }
+        Wake::At(Instant::now() + LOOK_AGAIN)
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        self.outlet.open(cx)?;
+        keep_ticking(cx, TICK);
+        if self.pulls {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<ToPort>() {
+            self.outlet.take_state(&mut old.outlet);
+            if self.outlet.is_blocked() {
+                cx.schedule();
+            }
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        self.outlet.close(cx);
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.outlet.packets.to_string()),
+            "bytes" => Ok(self.outlet.bytes.to_string()),
+            "counters" => Ok(self.outlet.counters(cx)),
+            "uri" => Ok(self.outlet.uri().to_string()),
+            "mode" => Ok(mode_text(self.outlet.port())),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "reset_counts" => self.outlet.reset_counts(),
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}

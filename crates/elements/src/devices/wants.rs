@@ -1,0 +1,116 @@
+//! Which elements of a graph use which port, known before any port is opened,
+//! so that it is opened once, in the directions and with the queues they need.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Mutex,
+};
+
+use linerate_graph::{Make, Replica, Text};
+use linerate_port::{Context as PortContext, Direction, PortUri};
+
+/// The port elements of a graph, by the port's name.
+#[derive(Default)]
+pub(super) struct Wants {
+    ports: Mutex<HashMap<String, Want>>,
+}
+
+#[derive(Default)]
+struct Want {
+    /// Elements that receive, and how many replicas each has.
+    receivers: BTreeMap<usize, usize>,
+    /// Elements that send, with the number of the replica.
+    senders: BTreeSet<(usize, usize)>,
+}
+
+/// What one user gets of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Share {
+    /// Which opening of the port: each further element that receives from the
+    /// same port has one of its own.
+    pub(super) opening: usize,
+    /// Directions it is opened in.
+    pub(super) direction: Direction,
+    /// Queues it should have.
+    pub(super) queues: usize,
+    /// This user's number among those in its direction.
+    pub(super) number: usize,
+    /// Users in its direction.
+    pub(super) users: usize,
+}
+
+impl Wants {
+    pub(super) fn receives(&self, uri: &PortUri, element: usize, replica: Replica) {
+        let mut ports = self.ports.lock().expect("no panic while held");
+        let want = ports.entry(uri.to_string()).or_default();
+        want.receivers.insert(element, replica.count);
+    }
+
+    pub(super) fn sends(&self, uri: &PortUri, element: usize, replica: Replica) {
+        let mut ports = self.ports.lock().expect("no panic while held");
+        let want = ports.entry(uri.to_string()).or_default();
+        want.senders.insert((element, replica.index));
+    }
+
+    pub(super) fn receiver(&self, uri: &PortUri, element: usize, replica: Replica) -> Share {
+        let ports = self.ports.lock().expect("no panic while held");
+        let want = &ports[&uri.to_string()];
+        let opening = want.receivers.keys().position(|at| *at == element).unwrap_or(0);
+        let sends = opening == 0 && !want.senders.is_empty();
+        Share {
+            opening,
+            direction: if sends { Direction::Both } else { Direction::Receive },
+            queues: if opening == 0 { want.queues() } else { replica.count },
+            number: replica.index,
+            users: replica.count,
+        }
+    }
+
+    pub(super) fn sender(&self, uri: &PortUri, element: usize, replica: Replica) -> Share {
+        let ports = self.ports.lock().expect("no panic while held");
+        let want = &ports[&uri.to_string()];
+        let user = (element, replica.index);
+        let receives = !want.receivers.is_empty();
+        Share {
+            opening: 0,
+            direction: if receives { Direction::Both } else { Direction::Transmit },
+            queues: want.queues(),
+            number: want.senders.iter().position(|at| *at == user).unwrap_or(0),
+            users: want.senders.len(),
+        }
+    }
+}
+
+impl Want {
+    fn queues(&self) -> usize {
+        let receivers = self.receivers.values().next().copied().unwrap_or(1);
+        let elements: BTreeSet<usize> = self.senders.iter().map(|(element, _)| *element).collect();
+        let senders = self.senders.len().checked_div(elements.len()).unwrap_or(1);
+        receivers.max(senders)
+    }
+}
+
+impl Share {
+    /// What the port is opened with.
+    pub(super) fn context(&self, ports: &PortContext) -> PortContext {
+        PortContext { queues: Some(self.queues), ..ports.toward(self.direction) }
+    }
+
+    /// What it is lent under.
+    pub(super) fn key(&self, uri: &PortUri) -> String {
+        format!("{uri} {}", self.opening)
+    }
+}
+
+/// The port an argument names; a stand-in after an error.
+pub(super) fn port_argument(make: &mut Make<'_>, name: &str) -> PortUri {
+    let text = make.need::<Text>(name).0;
+    if text.is_empty() {
+        return PortUri::new("null", "");
+    }
+    let text = make.parse::<String>(&text).unwrap_or(text);
+    text.parse().unwrap_or_else(|error: linerate_port::UriError| {
+        make.error(format!("{name}: {error}"));
+        PortUri::new("null", "")
+    })
+}
