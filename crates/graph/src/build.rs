@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     class::{Library, Preparation},
+    console::Console,
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
@@ -82,6 +83,7 @@ impl Base {
                 let mut make = Make::new(&world, &plan, at, replica);
                 cx.elements[at] = Some((plan.elements[at].class.make)(&mut make));
                 if replica.index == 0 {
+                    warn(&plan, at, &make.take_warnings(), &world.console);
                     report(&plan, at, "configuring", make.into_errors(), &mut errors);
                 }
             }
@@ -158,6 +160,23 @@ fn prepare(plan: &Plan, world: &World, errors: &mut Diagnostics) -> Preparation 
         report(plan, at, "configuring", make.into_errors(), errors);
     }
     preparation
+}
+
+/// Shows what an element warns of, as Click does.
+fn warn(plan: &Plan, at: usize, warnings: &[String], console: &Console) {
+    if warnings.is_empty() {
+        return;
+    }
+    let element = &plan.elements[at];
+    let landmark = &plan.flat.elements[at].landmark;
+    let (name, class) = (&element.name, element.class.name);
+    let mut text = format!("{landmark}: While configuring '{name} :: {class}':\n");
+    for warning in warnings {
+        text.push_str("  ");
+        text.push_str(warning);
+        text.push('\n');
+    }
+    console.report(&text);
 }
 
 /// Reports what an element found wrong, in Click's words.

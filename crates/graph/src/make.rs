@@ -33,6 +33,7 @@ pub struct Make<'a> {
     replica: Replica,
     given: Vec<Given>,
     errors: Vec<String>,
+    warnings: Vec<String>,
 }
 
 /// What the elements of a graph are made for and of.
@@ -142,8 +143,15 @@ impl<'a> Make<'a> {
         replica: Replica,
         config: &str,
     ) -> Make<'a> {
-        let mut make =
-            Make { world, plan, element, replica, given: Vec::new(), errors: Vec::new() };
+        let mut make = Make {
+            world,
+            plan,
+            element,
+            replica,
+            given: Vec::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        };
         make.assign(split(config));
         make
     }
@@ -271,6 +279,16 @@ impl<'a> Make<'a> {
     /// Something is wrong with the configuration.
     pub fn error(&mut self, message: impl Into<String>) {
         self.errors.push(message.into());
+    }
+
+    /// Something about the configuration is likely not meant; it is run all the
+    /// same. The text is shown as it is, so it says that it is a warning.
+    pub fn warn(&mut self, message: impl Into<String>) {
+        self.warnings.push(message.into());
+    }
+
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     pub(crate) fn into_errors(self) -> Vec<String> {

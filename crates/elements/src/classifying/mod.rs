@@ -2,5 +2,13 @@
 
 use linerate_graph::Class;
 
+mod classifier;
+mod matcher;
+mod pattern;
+mod program;
+
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[];
+pub(crate) const CLASSES: &[&Class] = &[&classifier::CLASS];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "classifying";

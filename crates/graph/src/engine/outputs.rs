@@ -98,10 +98,7 @@ impl Outputs {
             return;
         }
         if self.exact {
-            let count = frame.len();
-            let mut slots = Vec::with_capacity(count);
-            frame.drain_front(count, |slot| slots.push(slot));
-            slots.into_iter().for_each(|slot| self.emit(output, slot));
+            frame.drain_front(frame.len(), |slot| self.emit(output, slot));
             return;
         }
         let at = if output < self.count { self.first + output } else { 0 };
@@ -121,6 +118,24 @@ impl Outputs {
                 continue;
             }
             self.edges[at].frame.append(frame, room);
+        }
+    }
+
+    /// Sends each packet of a frame by the output that `outputs` has at its
+    /// place. When all go by output 0 they are left in the frame, from where
+    /// they leave by it; else the frame is empty afterwards.
+    #[inline]
+    pub fn distribute(&mut self, frame: &mut Frame, outputs: &[u32]) {
+        let Some(&first) = outputs.first() else { return };
+        let differing = outputs.iter().fold(0, |bits, output| bits | (output ^ first));
+        if differing != 0 {
+            let count = frame.len().min(outputs.len());
+            let mut places = outputs.iter();
+            frame.drain_front(count, |slot| {
+                self.emit(places.next().map_or(0, |output| *output as usize), slot);
+            });
+        } else if first != 0 {
+            self.emit_frame(first as usize, frame);
         }
     }
 

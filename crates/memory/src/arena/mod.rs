@@ -218,6 +218,35 @@ impl Arena {
         }
     }
 
+    /// Calls `each` with every packet of a frame, in order. What is the same for
+    /// all packets is loaded once, and the first line of each is asked for a
+    /// few packets ahead.
+    ///
+    /// # Panics
+    ///
+    /// When a packet belongs to another arena.
+    #[inline]
+    pub fn for_each(&self, frame: &Frame, mut each: impl FnMut(&[u8])) {
+        let Inner { buffers, tag, mask, stride, .. } = *self.inner;
+        let slots = frame.slots();
+        for (at, slot) in slots.iter().enumerate() {
+            if let Some(ahead) = slots.get(at + AHEAD) {
+                let start = (ahead.buffer & mask) as usize * stride as usize + ahead.headroom();
+                prefetch(buffers.as_ptr().wrapping_add(start));
+            }
+            let index = (slot.buffer & !SHARED) ^ tag;
+            if index & !mask != 0 {
+                foreign(slot);
+            }
+            self.track_used(slot.buffer & !SHARED);
+            // SAFETY: as in `packet`; the borrow ends with the call.
+            each(unsafe {
+                let start = buffers.add(index as usize * stride as usize + slot.headroom());
+                std::slice::from_raw_parts(start.as_ptr(), slot.len())
+            });
+        }
+    }
+
     /// The packets of a frame one after the other.
     ///
     /// # Panics
