@@ -2,6 +2,8 @@
 //! on their cores, and the clock that drives the table.
 
 use std::{
+    io::Read,
+    os::unix::net::UnixStream,
     panic,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
@@ -86,6 +88,26 @@ pub(crate) fn stop_on_signals() -> Result<Stop> {
             .context("cannot watch for signals")?;
     }
     Ok(stop)
+}
+
+/// Does something on the first SIGINT, SIGTERM or SIGHUP, in a thread of its
+/// own; a second signal ends the process at once.
+pub(crate) fn on_signal(act: impl FnOnce() + Send + 'static) -> Result<()> {
+    use signal_hook::{consts, flag, low_level::pipe};
+    let stop = Stop::new();
+    let (mut told, teller) = UnixStream::pair().context("cannot watch for signals")?;
+    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
+        flag::register_conditional_shutdown(signal, 128 + signal, stop.as_flag())
+            .and_then(|_| flag::register(signal, stop.as_flag()))
+            .and_then(|_| pipe::register(signal, teller.try_clone()?))
+            .context("cannot watch for signals")?;
+    }
+    thread::spawn(move || {
+        if told.read_exact(&mut [0]).is_ok() {
+            act();
+        }
+    });
+    Ok(())
 }
 
 /// The cores asked for; one worker that is not bound when none were: bound by

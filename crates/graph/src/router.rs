@@ -11,7 +11,7 @@ use crate::{
     class::Library,
     console::Console,
     control::Control,
-    engine::{Clock, Context, Driver, hub::Hub},
+    engine::{Clock, Context, Driver, clock::SIMULATED_START, hub::Hub},
     error::{BuildError, HandlerError},
     handler::merge,
     plan::Plan,
@@ -29,6 +29,8 @@ pub struct Options {
     pub idle: Idle,
     /// Whether time is simulated.
     pub simulated: bool,
+    /// When simulated time begins, in nanoseconds since the epoch.
+    pub simulated_start: u64,
     /// Buffers each worker keeps at hand.
     pub cache: usize,
     /// Cores to run on, by worker; a worker without one is not bound.
@@ -44,6 +46,7 @@ impl Default for Options {
             frame_limit: FRAME_DEFAULT,
             idle: Idle::default(),
             simulated: false,
+            simulated_start: SIMULATED_START,
             cache: 1024,
             cores: Vec::new(),
             console: Console::default(),
@@ -78,7 +81,10 @@ impl Router {
             options: options.clone(),
             hub: Hub::new(options.workers.max(1)).map_err(BuildError::Eventfd)?,
             driver: Driver::default(),
-            clock: if options.simulated { Clock::simulated() } else { Clock::real() },
+            clock: match options.simulated {
+                true => Clock::simulated(options.simulated_start),
+                false => Clock::real(),
+            },
         };
         let built = base.build(plan, None)?;
         let control = Control::new(Arc::new(base), &built);

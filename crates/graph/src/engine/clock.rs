@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where simulated time begins, as in Click: 10^9 s after the epoch.
-const SIMULATED_START: u64 = 1_000_000_000_000_000_000;
+pub(crate) const SIMULATED_START: u64 = 1_000_000_000_000_000_000;
 
 /// A clock; times are nanoseconds since the epoch.
 #[derive(Debug, Clone)]
@@ -29,9 +29,9 @@ impl Clock {
         Clock::Real { start: Instant::now(), epoch: since.as_nanos() as u64 }
     }
 
-    /// A simulated clock.
-    pub fn simulated() -> Clock {
-        Clock::Simulated { now: SIMULATED_START }
+    /// A simulated clock that begins at `now`.
+    pub fn simulated(now: u64) -> Clock {
+        Clock::Simulated { now }
     }
 
     /// The time of day, for stamps on packets.

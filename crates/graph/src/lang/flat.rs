@@ -92,8 +92,7 @@ impl Flat {
     /// The same with the present configuration of each element, which may have
     /// been changed since.
     pub fn unparse_with(&self, config: impl Fn(usize) -> String) -> String {
-        let mut out = String::new();
-        self.unparse_requirements(&mut out);
+        let mut out = self.requirements_text();
         for (index, element) in self.elements.iter().enumerate() {
             let _ = write!(out, "{} :: {}", element.name, element.class);
             let config = config(index);
@@ -105,13 +104,15 @@ impl Flat {
         if !self.elements.is_empty() {
             out.push('\n');
         }
-        self.unparse_connections(&mut out);
+        out.push_str(&self.connections_text());
         out
     }
 
-    fn unparse_requirements(&self, out: &mut String) {
+    /// What is required, as text: nothing, or one statement and an empty line.
+    pub fn requirements_text(&self) -> String {
+        let mut out = String::new();
         if self.requirements.is_empty() {
-            return;
+            return out;
         }
         out.push_str("require(");
         for (index, requirement) in self.requirements.iter().enumerate() {
@@ -125,9 +126,12 @@ impl Flat {
             }
         }
         out.push_str(");\n\n");
+        out
     }
 
-    fn unparse_connections(&self, out: &mut String) {
+    /// The connections as text, in chains.
+    pub fn connections_text(&self) -> String {
+        let mut out = String::new();
         let next = self.successors();
         let mut starts = vec![true; self.connections.len()];
         for &next in next.iter().flatten() {
@@ -161,6 +165,7 @@ impl Flat {
             }
             out.push_str(";\n");
         }
+        out
     }
 
     /// For each connection the one a chain goes on with: from port 0 of the

@@ -41,12 +41,15 @@ pub struct Landmark {
     pub span: Span,
     /// The name the text goes by at this place.
     pub file: Arc<str>,
-    /// The line, from 1.
+    /// The line, from 1; 0 for something that is in no text.
     pub line: usize,
 }
 
 impl fmt::Display for Landmark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 {
+            return f.write_str(&self.file);
+        }
         // A name such as `line ` brings its own separator.
         match self.file.chars().next_back() {
             Some(last) if last == ':' || last.is_ascii_whitespace() => {

@@ -1,0 +1,367 @@
+//! What the command line of `click` says.
+
+use std::num::NonZero;
+
+use linerate_graph::lang::Globals;
+use linerate_memory::FRAME_LIMIT;
+
+use super::options::{Item, Kind, Options, Quotes, Spec, Value};
+use crate::configuration::{Source, variable};
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct CommandLine {
+    pub(super) source: Source,
+    pub(super) globals: Globals,
+    pub(super) output: Option<String>,
+    pub(super) handlers: Vec<String>,
+    pub(super) exit_handler: Option<String>,
+    pub(super) quit: bool,
+    pub(super) times: bool,
+    pub(super) warnings: bool,
+    pub(super) threads: usize,
+    /// The first core to bind threads to.
+    affinity: Option<u32>,
+    /// When simulated time begins, in seconds.
+    pub(super) simulated: Option<f64>,
+    /// Configurations of the control sockets asked for.
+    pub(super) sockets: Vec<String>,
+    pub(super) click_path: Option<String>,
+    /// Most packets in a frame.
+    pub(super) vector: Option<usize>,
+    /// What is to be said first.
+    pub(super) remarks: String,
+}
+
+/// A command line that is done with at once.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ending {
+    pub(super) out: String,
+    pub(super) err: String,
+    pub(super) code: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Id {
+    Affinity,
+    ClickPath,
+    Dpdk,
+    ExitHandler,
+    Expression,
+    File,
+    Handler,
+    Help,
+    NoWarnings,
+    Output,
+    Port,
+    Quit,
+    Reconfigure,
+    Simulated,
+    Socket,
+    Threads,
+    Time,
+    UnixSocket,
+    Vector,
+    Version,
+    Warnings,
+}
+
+const fn spec(long: &'static str, short: char, id: Id, value: Kind) -> Spec<Id> {
+    let short = if short == ' ' { None } else { Some(short) };
+    Spec { long, short, id, value, negate: false, whole: false }
+}
+
+const fn negatable(spec: Spec<Id>) -> Spec<Id> {
+    Spec { negate: true, ..spec }
+}
+
+/// In Click's order, which is that of its messages. `--vector` is ours; it is
+/// not abbreviated, so that no abbreviation of Click's becomes ambiguous.
+static SPECS: &[Spec<Id>] = &[
+    negatable(spec("allow-reconfigure", 'R', Id::Reconfigure, Kind::Flag)),
+    spec("clickpath", 'C', Id::ClickPath, Kind::Text),
+    spec("expression", 'e', Id::Expression, Kind::Text),
+    spec("dpdk", ' ', Id::Dpdk, Kind::Flag),
+    spec("file", 'f', Id::File, Kind::Text),
+    spec("handler", 'h', Id::Handler, Kind::Text),
+    spec("help", ' ', Id::Help, Kind::Flag),
+    spec("output", 'o', Id::Output, Kind::Text),
+    spec("socket", ' ', Id::Socket, Kind::Integer),
+    spec("port", 'p', Id::Port, Kind::Text),
+    spec("quit", 'q', Id::Quit, Kind::Flag),
+    spec("simtime", ' ', Id::Simulated, Kind::MaybeReal),
+    spec("simulation-time", ' ', Id::Simulated, Kind::MaybeReal),
+    spec("threads", 'j', Id::Threads, Kind::Integer),
+    negatable(spec("cpu", ' ', Id::Affinity, Kind::MaybeInteger)),
+    negatable(spec("affinity", 'a', Id::Affinity, Kind::MaybeInteger)),
+    spec("time", 't', Id::Time, Kind::Flag),
+    spec("unix-socket", 'u', Id::UnixSocket, Kind::Text),
+    spec("version", 'v', Id::Version, Kind::Flag),
+    negatable(spec("warnings", ' ', Id::Warnings, Kind::Flag)),
+    spec("exit-handler", 'x', Id::ExitHandler, Kind::Text),
+    spec("", 'w', Id::NoWarnings, Kind::Flag),
+    Spec { whole: true, ..spec("vector", ' ', Id::Vector, Kind::Integer) },
+];
+
+impl CommandLine {
+    /// Reads a command line without the program's name.
+    pub(super) fn parse(
+        program: &str,
+        arguments: impl IntoIterator<Item = String>,
+    ) -> Result<CommandLine, Ending> {
+        let quotes = Quotes::from_env();
+        let mut options = Options::new(SPECS, arguments, quotes);
+        let mut line = CommandLine {
+            source: Source::Input,
+            globals: Globals::default(),
+            output: None,
+            handlers: Vec::new(),
+            exit_handler: None,
+            quit: false,
+            times: false,
+            warnings: true,
+            threads: 1,
+            affinity: None,
+            simulated: None,
+            sockets: Vec::new(),
+            click_path: None,
+            vector: None,
+            remarks: String::new(),
+        };
+        let mut source = None;
+        let mut unix = Vec::new();
+        let mut given = Vec::new();
+        while let Some(item) = options.next() {
+            let remarks = line.remarks.clone();
+            let wrong = |message: String| wrong(program, remarks.clone() + &message);
+            let item = item.map_err(|message| wrong(prefixed(program, &message)))?;
+            let (id, written, value, negated) = match item {
+                Item::Option { id, written, value, negated } => (id, written, value, negated),
+                Item::Argument(word) => {
+                    match variable(&word) {
+                        Some((name, _)) if line.globals.variables.iter().any(|v| v.0 == name) => {
+                            let remark = format!("parameter '{name}' multiply defined\n");
+                            line.remarks += &remark;
+                        }
+                        Some(variable) => line.globals.variables.push(variable),
+                        None if source.is_some() => return Err(wrong(TWO_SOURCES.into())),
+                        None => source = Some(Source::file(&word)),
+                    }
+                    continue;
+                }
+            };
+            match id {
+                Id::File | Id::Expression if source.is_some() => {
+                    return Err(wrong(TWO_SOURCES.into()));
+                }
+                Id::File => source = Some(Source::file(&value.text())),
+                Id::Expression => source = Some(Source::Expression(value.text())),
+                Id::Output if line.output.is_some() => {
+                    return Err(wrong("output file specified twice".into()));
+                }
+                Id::Output => line.output = Some(value.text()),
+                Id::Handler => line.handlers.push(value.text()),
+                Id::ExitHandler if line.exit_handler.is_some() => {
+                    return Err(wrong("--exit-handler specified twice".into()));
+                }
+                Id::ExitHandler => line.exit_handler = Some(value.text()),
+                Id::Port => {
+                    let text = value.text();
+                    let Some(port) = tcp_port(&text) else {
+                        let message = options.expects(&written, "a TCP port number", &text);
+                        return Err(wrong(prefixed(program, &message)));
+                    };
+                    line.sockets.push(format!("TCP, {port}"));
+                }
+                Id::UnixSocket => unix.push(format!("UNIX, {}", value.text())),
+                Id::Socket => {
+                    if let Value::Integer(descriptor) = value {
+                        given.push(format!("SOCKET, {descriptor}"));
+                    }
+                }
+                Id::Quit => line.quit = true,
+                Id::Time => line.times = true,
+                Id::Warnings => line.warnings = !negated,
+                Id::NoWarnings => line.warnings = false,
+                Id::Threads => {
+                    if let Value::Integer(threads) = value {
+                        line.threads = usize::try_from(threads).unwrap_or(1).max(1);
+                    }
+                }
+                Id::Affinity => {
+                    line.affinity = match value {
+                        _ if negated => None,
+                        Value::Integer(core) => u32::try_from(core).ok(),
+                        _ => Some(0),
+                    }
+                }
+                Id::Simulated => {
+                    line.simulated = Some(match value {
+                        Value::Real(start) => start,
+                        _ => 1e9,
+                    });
+                }
+                Id::ClickPath => line.click_path = Some(value.text()),
+                Id::Vector => {
+                    let Value::Integer(limit) = value else { continue };
+                    let valid = usize::try_from(limit).ok().filter(|n| *n <= FRAME_LIMIT);
+                    let Some(limit) = valid.and_then(NonZero::new) else {
+                        let range = format!("a number from 1 to {FRAME_LIMIT}");
+                        let message = options.expects(&written, &range, &limit.to_string());
+                        return Err(wrong(prefixed(program, &message)));
+                    };
+                    line.vector = Some(limit.get());
+                }
+                // Whether there is a `hotconfig` handler is not a matter of
+                // the command line here, and there are no DPDK arguments.
+                Id::Reconfigure | Id::Dpdk => {}
+                Id::Help => return Err(done(remarks, help(program))),
+                Id::Version => return Err(done(remarks, version())),
+            }
+        }
+        line.sockets.append(&mut unix);
+        line.sockets.append(&mut given);
+        if let Some(source) = source {
+            line.source = source;
+        }
+        Ok(line)
+    }
+
+    /// The cores to run on.
+    pub(super) fn cores(&self) -> Vec<u32> {
+        self.affinity.map_or(Vec::new(), |first| (first..).take(self.threads).collect())
+    }
+}
+
+const TWO_SOURCES: &str = "router configuration specified twice";
+
+/// A TCP port number, or one with `+`: the next that is free.
+fn tcp_port(text: &str) -> Option<&str> {
+    let number: u16 = text.strip_suffix('+').unwrap_or(text).parse().ok()?;
+    (number > 0 || !text.ends_with('+')).then_some(text)
+}
+
+/// Each line of a message with the program's name.
+pub(super) fn prefixed(program: &str, message: &str) -> String {
+    let lines: Vec<String> = message.lines().map(|line| format!("{program}: {line}")).collect();
+    lines.join("\n")
+}
+
+/// What is said about a command line that is wrong.
+pub(super) fn wrong(program: &str, message: String) -> Ending {
+    let err = format!(
+        "{message}\nUsage: {program} [OPTION]... [ROUTERFILE]\n\
+         Try '{program} --help' for more information.\n"
+    );
+    Ending { out: String::new(), err, code: 1 }
+}
+
+pub(super) fn done(err: String, out: String) -> Ending {
+    Ending { out, err, code: 0 }
+}
+
+fn version() -> String {
+    format!("click (Linerate) {}, compatible with Click 2.1\n", env!("CARGO_PKG_VERSION"))
+}
+
+fn help(program: &str) -> String {
+    format!(
+        "\
+Runs a Click configuration: reports what is wrong with it on standard error, or
+runs it until it ends or is interrupted. Takes the options of Click 2.1.
+
+Usage: {program} [OPTION]... [ROUTERFILE] [VARIABLE=VALUE]...
+
+The configuration (standard input when none is named):
+  -f, --file FILE               from this file
+  -e, --expression EXPR         from the command line
+  -C, --clickpath PATH          search libraries here instead of in CLICKPATH
+
+Running:
+  -q, --quit                    only check and initialize
+  -j, --threads N               this many workers (default 1)
+  -a, --affinity[=N]            bind workers to cores, from core N (default 0)
+      --simtime[=SECONDS]       in simulated time, beginning then
+      --vector N                at most N packets at a time (1 to {FRAME_LIMIT}); by
+                                default 1 where order can be seen, else 256
+  -p, --port PORT               control connections at this TCP port
+  -u, --unix-socket FILE        control connections at this UNIX socket
+      --socket FD               a control connection at this file descriptor
+  -R, --allow-reconfigure       accepted; the `hotconfig` handler needs no leave
+
+Output:
+  -h, --handler ELEMENT.H       print this read handler after the run
+  -x, --exit-handler ELEMENT.H  the value of this handler is the exit code
+  -o, --output FILE             write the configuration without compounds
+  -t, --time                    print the time the run took
+  -w, --no-warnings             print no warnings
+      --help                    print this and exit
+  -v, --version                 print the version and exit
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &[&str]) -> Result<CommandLine, Ending> {
+        CommandLine::parse("click", line.iter().map(|word| (*word).to_owned()))
+    }
+
+    #[test]
+    fn everything_at_once() {
+        let line = parse(&[
+            "-qte",
+            "Idle",
+            "A=1",
+            "-h",
+            "a.b",
+            "-j4",
+            "-a2",
+            "-p",
+            "77+",
+            "-u",
+            "/x",
+            "--vector=8",
+            "--simtime=5",
+            "-w",
+            "-x",
+            "e",
+            "-o",
+            "-",
+            "-C",
+            "/lib",
+        ])
+        .unwrap();
+        assert!(line.quit && line.times && !line.warnings);
+        assert_eq!(line.source, Source::Expression("Idle".into()));
+        assert_eq!(line.globals.variables, [("A".into(), "1".into())]);
+        assert_eq!(line.handlers, ["a.b"]);
+        assert_eq!(line.cores(), [2, 3, 4, 5]);
+        assert_eq!(line.sockets, ["TCP, 77+", "UNIX, /x"]);
+        assert_eq!((line.vector, line.simulated), (Some(8), Some(5.0)));
+        assert_eq!(line.exit_handler.as_deref(), Some("e"));
+        assert_eq!(line.output.as_deref(), Some("-"));
+        assert_eq!(line.click_path.as_deref(), Some("/lib"));
+    }
+
+    #[test]
+    fn wrong_ones_end_with_the_usage() {
+        for (line, message) in [
+            (&["-Z"][..], "click: unrecognized option"),
+            (&["-e", "a", "-e", "b"], "router configuration specified twice\n"),
+            (&["a", "b"], "router configuration specified twice\n"),
+            (&["-o", "a", "-o", "b"], "output file specified twice\n"),
+            (&["-x", "a", "-x", "b"], "--exit-handler specified twice\n"),
+            (&["-p", "foo"], "click: "),
+            (&["--vector", "0"], "click: "),
+            (&["--vector", "2049"], "click: "),
+        ] {
+            let ending = parse(line).unwrap_err();
+            assert!(ending.err.starts_with(message), "{line:?}: {}", ending.err);
+            assert!(ending.err.ends_with("Try 'click --help' for more information.\n"));
+            assert_eq!(ending.code, 1);
+        }
+    }
+}

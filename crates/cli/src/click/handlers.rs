@@ -1,0 +1,235 @@
+//! `-h` and `-x`: handlers read when the run is over.
+
+use linerate_graph::{
+    Class, HandlerRef, Router,
+    handler::{self, GLOBAL},
+    parse_bool, parse_integer, unquoted,
+};
+
+use super::print;
+
+/// Reads each handler and prints what it says, with its name if there are
+/// several. Returns whether all could be read.
+pub(super) fn print_all(router: &mut Router, wanted: &[String]) -> bool {
+    let names = wanted.len() > 1;
+    let mut whole = true;
+    for wanted in wanted {
+        let Some((element, name)) = wanted.split_once('.') else {
+            whole &= print_one(router, None, wanted, names);
+            continue;
+        };
+        match expand(router, element, name) {
+            Ok((elements, many)) => {
+                for element in elements {
+                    whole &= print_one(router, Some(element), name, names || many);
+                }
+            }
+            Err(message) => {
+                eprintln!("{message}");
+                whole = false;
+            }
+        }
+    }
+    whole
+}
+
+/// The elements meant by a name, a pattern or a class, and whether it may mean
+/// several.
+fn expand(router: &Router, wanted: &str, name: &str) -> Result<(Vec<usize>, bool), String> {
+    let control = router.control();
+    let plan = control.plan();
+    if let Some(element) = plan.find(wanted) {
+        return Ok((vec![element], false));
+    }
+    let pattern = wanted.contains(['?', '*', '[']);
+    let fits = |at: &usize| match pattern {
+        true => glob(wanted.as_bytes(), plan.elements[*at].name.as_bytes()),
+        false => plan.elements[*at].class.name == wanted,
+    };
+    let mut found: Vec<usize> = (0..plan.elements.len()).filter(fits).collect();
+    if found.is_empty() {
+        let matching = if pattern { "matching " } else { "" };
+        return Err(format!("no element {matching}'{wanted}'"));
+    }
+    found.retain(|at| find(Some(plan.elements[*at].class), name).is_some_and(|(reads, _)| reads));
+    Ok((found, true))
+}
+
+/// Whether a handler can be read and whether it can be written; `None` when
+/// there is no such handler.
+fn find(class: Option<&'static Class>, name: &str) -> Option<(bool, bool)> {
+    let handler = match class {
+        Some(class) => handler::find(class, name),
+        None => GLOBAL.iter().find(|handler| handler.name == name),
+    };
+    handler.map(|handler| (handler.access.reads(), handler.access.writes()))
+}
+
+fn full_name(router: &Router, element: Option<usize>, name: &str) -> String {
+    match element {
+        Some(at) => format!("{}.{name}", router.control().plan().elements[at].name),
+        None => name.into(),
+    }
+}
+
+fn class_of(router: &Router, element: Option<usize>) -> Option<&'static Class> {
+    element.map(|at| router.control().plan().elements[at].class)
+}
+
+fn read(
+    router: &mut Router,
+    element: Option<usize>,
+    name: &str,
+    parameter: &str,
+) -> Result<String, linerate_graph::HandlerError> {
+    match element {
+        Some(element) => router.read(element, name, parameter),
+        None => {
+            let handler = HandlerRef { element: None, handler: name.into() };
+            router.first().read_handler(&handler, parameter)
+        }
+    }
+}
+
+fn print_one(router: &mut Router, element: Option<usize>, name: &str, title: bool) -> bool {
+    let full = full_name(router, element, name);
+    match find(class_of(router, element), name) {
+        None => {
+            eprintln!("no '{full}' handler");
+            return false;
+        }
+        Some((false, _)) => {
+            eprintln!("'{full}' is a write handler");
+            return false;
+        }
+        Some(_) => {}
+    }
+    let mut text = read(router, element, name, "").unwrap_or_else(|error| {
+        eprintln!("{error}");
+        String::new()
+    });
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    match title {
+        true => print(&format!("{full}:\n{text}\n")),
+        false => print(&text),
+    }
+    true
+}
+
+/// The exit code a handler gives: a number, or a truth value that is a
+/// success; 255 when it cannot be read or is neither.
+pub(super) fn exit_code(router: &mut Router, wanted: &str) -> u8 {
+    if wanted.trim().is_empty() {
+        return 0;
+    }
+    match read_for_exit(router, wanted) {
+        Ok(text) => {
+            let text = unquoted(text.trim());
+            match (parse_integer(&text), parse_bool(&text)) {
+                // What the system keeps of it.
+                (Some(number), _) => number as u8,
+                (None, Some(truth)) => u8::from(!truth),
+                (None, None) => {
+                    eprintln!("exit handler value should be integer");
+                    u8::MAX
+                }
+            }
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            u8::MAX
+        }
+    }
+}
+
+fn read_for_exit(router: &mut Router, wanted: &str) -> Result<String, String> {
+    let (handler, parameter) = match wanted.trim().split_once(char::is_whitespace) {
+        Some((handler, parameter)) => (handler, parameter.trim_start()),
+        None => (wanted.trim(), ""),
+    };
+    let (element, name) = match handler.rsplit_once('.') {
+        Some((_, "")) => return Err("syntax error".into()),
+        Some(("", name)) => (None, name),
+        Some((element, name)) => {
+            let found = router.control().plan().find(element);
+            (Some(found.ok_or_else(|| format!("no element named '{element}'"))?), name)
+        }
+        None => (None, handler),
+    };
+    let full = full_name(router, element, name);
+    if !find(class_of(router, element), name).is_some_and(|(reads, _)| reads) {
+        return Err(format!("no '{full}' read handler"));
+    }
+    read(router, element, name, parameter).map_err(|error| error.to_string())
+}
+
+/// Whether `text` fits a pattern of `*`, `?` and `[..]`.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    // Where to go on when what follows the last `*` does not fit.
+    let mut retry: Option<(usize, usize)> = None;
+    let (mut p, mut t) = (0, 0);
+    while t < text.len() {
+        let fits = match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p + 1, t));
+                p += 1;
+                continue;
+            }
+            Some(b'?') => Some(1),
+            Some(b'[') => set(&pattern[p..], text[t]),
+            Some(byte) => (*byte == text[t]).then_some(1),
+            None => None,
+        };
+        match (fits, retry) {
+            (Some(length), _) => (p, t) = (p + length, t + 1),
+            (None, Some((after, from))) => {
+                retry = Some((after, from + 1));
+                (p, t) = (after, from + 1);
+            }
+            (None, None) => return false,
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+/// The length of a set `[..]` that has `byte`.
+fn set(pattern: &[u8], byte: u8) -> Option<usize> {
+    let except = matches!(pattern.get(1), Some(b'^' | b'!'));
+    let start = 1 + usize::from(except);
+    // A bracket right at the start stands for itself.
+    let end = start + 1 + pattern.get(start + 1..)?.iter().position(|byte| *byte == b']')?;
+    let mut rest = &pattern[start..end];
+    let mut has = false;
+    while let [first, more @ ..] = rest {
+        (has, rest) = match more {
+            [b'-', last, more @ ..] => (has || (*first..=*last).contains(&byte), more),
+            _ => (has || *first == byte, more),
+        };
+    }
+    (has != except).then_some(end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, fits) in [
+            ("*", "", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abb", false),
+            ("*b*b", "abab", true),
+            ("?", "", false),
+            ("c[0-9]", "c7", true),
+            ("c[^0-9]", "c7", false),
+            ("c[]x]", "c]", true),
+            ("c[0-9", "c7", false),
+            ("a/*", "a/b/c", true),
+        ] {
+            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), fits, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The program `click`: takes the command line of Click 2.1's user-level
+//! driver and does what that does, with its output, its messages and its exit
+//! codes.
+//!
+//! Where somebody could see the order of things, packets move one at a time as
+//! they do in Click: in simulated time, and when an element that shows order
+//! (a `Print`) is in the configuration. Otherwise frames are used.
+
+mod command_line;
+mod flatten;
+mod handlers;
+mod options;
+mod usage;
+
+use std::{
+    env, fs,
+    io::{self, Write},
+    process::ExitCode,
+    time::Instant,
+};
+
+use linerate_graph::{BuildError, Control, HandlerRef, Library, Options, Plan, Router};
+use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT};
+
+use crate::{
+    configuration::{Parsed, system_message},
+    session,
+};
+use command_line::{CommandLine, Ending};
+pub use flatten::click_flatten;
+use usage::Usage;
+
+/// Bytes of packet memory: some 30,000 packets, or what is enough for looking
+/// at a configuration.
+const ARENA: usize = 64 << 20;
+const ARENA_UNUSED: usize = 2 << 20;
+
+/// The program `click`.
+pub fn click() -> ExitCode {
+    let mut arguments = env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let name = program_name(&arguments.next().unwrap_or_default());
+    match CommandLine::parse(&name, arguments) {
+        Ok(line) => {
+            eprint!("{}", line.remarks);
+            run(&line).into()
+        }
+        Err(Ending { out, err, code }) => {
+            print(&out);
+            eprint!("{err}");
+            code.into()
+        }
+    }
+}
+
+/// The last part of the path a program was started by.
+fn program_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or_default().into()
+}
+
+/// Nobody may be reading: that is no reason to fail.
+fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn run(line: &CommandLine) -> u8 {
+    let library = linerate_elements::library();
+    let Some(plan) = read(line, &library) else { return 1 };
+    let Some(mut router) = build(line, plan, &library) else { return 1 };
+    let mut code = 0;
+    if let Some(file) = &line.output {
+        code = write_flat(&mut router, file);
+    }
+    let (start, before) = (Instant::now(), Usage::now());
+    if !line.quit {
+        if router.control().plan().elements.is_empty() {
+            if line.warnings {
+                eprintln!(
+                    "warning: {}: configuration has no elements, exiting",
+                    line.source.name()
+                );
+            }
+        } else {
+            drive(&mut router);
+        }
+    }
+    if line.times {
+        print(&Usage::now().text(&before, start.elapsed()));
+    }
+    if !handlers::print_all(&mut router, &line.handlers) {
+        code = 1;
+    }
+    if let Some(handler) = &line.exit_handler {
+        code = handlers::exit_code(&mut router, handler);
+    }
+    router.close();
+    code
+}
+
+/// Reads and checks the configuration; what is wrong is written to standard
+/// error as Click writes it.
+fn read(line: &CommandLine, library: &Library) -> Option<Plan> {
+    let name = line.source.name();
+    let text = match line.source.read() {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("{name}: {}", system_message(&error));
+            return None;
+        }
+    };
+    let path = line.click_path.clone().unwrap_or_else(crate::configuration::click_path);
+    let mut parsed = Parsed::new(name, &text, &line.globals, library, &path);
+    eprint!("{}", parsed.found.click());
+    if parsed.found.has_errors() {
+        return None;
+    }
+    for (number, config) in line.sockets.iter().enumerate() {
+        parsed.add_control_socket(number, config.clone());
+    }
+    match parsed.check(library) {
+        Ok(plan) => Some(plan),
+        Err((_, errors)) => {
+            eprintln!("{}Router could not be initialized!", errors.click());
+            None
+        }
+    }
+}
+
+/// Makes the elements.
+fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
+    let shows_order = plan.elements.iter().any(|element| element.class.shows_order);
+    let exact = line.simulated.is_some() || shows_order;
+    let frame_limit = line.vector.unwrap_or(if exact { 1 } else { FRAME_DEFAULT });
+    let size = if line.quit { ARENA_UNUSED } else { ARENA };
+    let arena = match (ArenaOptions { size, huge: false, ..ArenaOptions::default() }).create() {
+        Ok(arena) => arena,
+        Err(error) => {
+            eprintln!("{error}");
+            return None;
+        }
+    };
+    let options = Options {
+        // Simulated time has one clock, and so one worker.
+        workers: if line.simulated.is_some() { 1 } else { line.threads },
+        frame_limit,
+        simulated: line.simulated.is_some(),
+        simulated_start: (line.simulated.unwrap_or_default() * 1e9) as u64,
+        cores: line.cores(),
+        ..Options::default()
+    };
+    let ports = linerate_port::Context::new(Arena::clone(&arena));
+    match Router::new(plan, library, ports, &options) {
+        Ok(router) => Some(router),
+        Err(BuildError::Configuration(errors)) => {
+            eprintln!("{}Router could not be initialized!", errors.click());
+            None
+        }
+        Err(error) => {
+            eprintln!("{error}\nRouter could not be initialized!");
+            None
+        }
+    }
+}
+
+/// Runs until the configuration or a signal says to stop.
+fn drive(router: &mut Router) {
+    let control: Control = router.control();
+    if let Err(error) = session::on_signal(move || control.stop()) {
+        eprintln!("{error:#}");
+    }
+    router.run();
+}
+
+fn write_flat(router: &mut Router, file: &str) -> u8 {
+    let handler = HandlerRef { element: None, handler: "flatconfig".into() };
+    let text = router.first().read_handler(&handler, "").unwrap_or_default();
+    if file == "-" {
+        print(&text);
+        return 0;
+    }
+    match fs::write(file, text) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{file}: {}", system_message(&error));
+            1
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Reading a configuration: from a file, the command line or standard input,
+//! with the libraries it requires and the control sockets asked for.
+
+use std::{
+    env, fs,
+    io::{self, Read},
+    path::Path,
+};
+
+use linerate_graph::{
+    Library, Plan,
+    lang::{
+        self, Classes, Diagnostics, Flat, FlatElement, Globals, Landmark, Library as LibraryText,
+        SourceMap, Span,
+    },
+};
+
+/// Where the text comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A file.
+    File(String),
+    /// The command line.
+    Expression(String),
+    /// Standard input.
+    Input,
+}
+
+impl Source {
+    /// A file name, in which nothing and `-` are standard input.
+    pub(crate) fn file(name: &str) -> Source {
+        match name {
+            "" | "-" => Source::Input,
+            name => Source::File(name.into()),
+        }
+    }
+
+    /// What the text goes by in messages, as in Click.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Source::File(name) => name,
+            Source::Expression(_) => "config",
+            Source::Input => "<stdin>",
+        }
+    }
+
+    /// The text. Bytes that are not UTF-8 become replacement characters.
+    pub(crate) fn read(&self) -> io::Result<String> {
+        let bytes = match self {
+            Source::Expression(text) => return Ok(text.clone()),
+            Source::File(name) => fs::read(name)?,
+            Source::Input => {
+                let mut bytes = Vec::new();
+                io::stdin().lock().read_to_end(&mut bytes)?;
+                bytes
+            }
+        };
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// A text that has been read and taken apart, not yet checked.
+pub(crate) struct Parsed {
+    pub(crate) sources: SourceMap,
+    pub(crate) flat: Flat,
+    /// What reading it turned up. With errors in it the rest is incomplete.
+    pub(crate) found: Diagnostics,
+}
+
+impl Parsed {
+    /// Parses `text`, which goes by `name`; `path` is where libraries are
+    /// searched, in the form of `CLICKPATH`.
+    pub(crate) fn new(
+        name: &str,
+        text: &str,
+        globals: &Globals,
+        classes: &dyn Classes,
+        path: &str,
+    ) -> Parsed {
+        let mut sources = SourceMap::new();
+        let file = sources.add(name, text);
+        let mut loader = |wanted: &str, asking: &str| find_library(wanted, asking, path);
+        let (flat, found) = lang::load(&mut sources, file, classes, globals, &mut loader);
+        Parsed { sources, flat, found }
+    }
+
+    /// Adds a control socket, as if it had been declared.
+    pub(crate) fn add_control_socket(&mut self, number: usize, config: String) {
+        let suffix = if number == 0 { String::new() } else { format!("@{number}") };
+        let span = Span { file: self.flat.file, start: 0, end: 0 };
+        self.flat.elements.push(FlatElement {
+            name: format!("click_driver@@ControlSocket{suffix}"),
+            class: "ControlSocket".into(),
+            config,
+            landmark: Landmark { span, file: "click".into(), line: 0 },
+        });
+    }
+
+    /// Checks the graph.
+    pub(crate) fn check(self, library: &Library) -> Result<Plan, (SourceMap, Diagnostics)> {
+        let source = self.flat.config(&self.sources);
+        Plan::new(self.flat, source, library).map_err(|errors| (self.sources, errors))
+    }
+}
+
+/// The value of `CLICKPATH`.
+pub(crate) fn click_path() -> String {
+    env::var("CLICKPATH").unwrap_or_default()
+}
+
+/// Finds a library as Click does: in each folder of `path` under `conf/click`,
+/// `conf` and itself; in the place of an empty folder, beside the text that
+/// asks.
+fn find_library(wanted: &str, asking: &str, path: &str) -> Result<LibraryText, Option<String>> {
+    let beside = match asking.rfind('/') {
+        Some(slash) if slash > 0 => &asking[..slash],
+        _ => ".",
+    };
+    let mut candidates = Vec::new();
+    if wanted.starts_with('/') {
+        candidates.push(wanted.to_owned());
+    } else {
+        for folder in path.split(':') {
+            let (folder, places): (_, &[&str]) = match folder {
+                "" => (beside, &[""]),
+                folder => (folder, &["conf/click/", "conf/", ""]),
+            };
+            let folder = folder.strip_suffix('/').unwrap_or(folder);
+            candidates.extend(places.iter().map(|place| format!("{folder}/{place}{wanted}")));
+        }
+    }
+    let Some(path) = candidates.into_iter().find(|path| Path::new(path).is_file()) else {
+        return Err(None);
+    };
+    match fs::read(&path) {
+        Ok(bytes) => Ok(LibraryText { text: String::from_utf8_lossy(&bytes).into_owned(), path }),
+        Err(error) => Err(Some(format!("{path}: {}", system_message(&error)))),
+    }
+}
+
+/// The words of the system for an error, without its number.
+pub(crate) fn system_message(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Splits `NAME=value`; `None` when it is something else.
+pub(crate) fn variable(argument: &str) -> Option<(String, String)> {
+    let (name, value) = argument.split_once('=')?;
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!name.is_empty() && name.chars().all(word)).then(|| (name.into(), value.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_and_file_names() {
+        assert_eq!(variable("A_1=b=c"), Some(("A_1".into(), "b=c".into())));
+        assert_eq!(variable("A="), Some(("A".into(), String::new())));
+        for file in ["=x", "a/b=c", "file", "a.b=c"] {
+            assert_eq!(variable(file), None, "{file}");
+        }
+    }
+
+    #[test]
+    fn libraries_are_found_beside_and_along_the_path() {
+        let folder = std::env::temp_dir().join(format!("linerate-library-{}", std::process::id()));
+        fs::create_dir_all(folder.join("conf")).unwrap();
+        fs::write(folder.join("beside.click"), "beside").unwrap();
+        fs::write(folder.join("conf/along.click"), "along").unwrap();
+        let folder_name = folder.to_str().unwrap();
+        let asking = format!("{folder_name}/main.click");
+        let find = |wanted: &str, path: &str| find_library(wanted, &asking, path);
+        assert_eq!(find("beside.click", "").unwrap().text, "beside");
+        assert_eq!(find("along.click", folder_name).unwrap().text, "along");
+        assert_eq!(find("along.click", "").unwrap_err(), None);
+        assert_eq!(find(&format!("{folder_name}/beside.click"), "").unwrap().text, "beside");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,34 @@
+//! The programs `linerate`, `click` and `click-flatten`.
+//!
+//! This crate parses arguments, sets up memory and ports, starts workers, and
+//! prints; what moves packets is in the library crates.
+#![forbid(unsafe_code)]
+
+mod args;
+mod click;
+mod commands;
+mod configuration;
+mod exit;
+mod live;
+mod ranges;
+mod session;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub use click::{click, click_flatten};
+
+/// The program `linerate`.
+pub fn linerate() -> ExitCode {
+    let cli = args::Cli::parse();
+    match commands::run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("linerate: error: {error:#}");
+            exit::code_of(&error).into()
+        }
+    }
+}
