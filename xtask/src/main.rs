@@ -11,6 +11,7 @@ mod fuzz;
 mod licences;
 mod loom;
 mod peers;
+mod reference;
 mod sanitize;
 mod shell;
 mod test;
@@ -54,6 +55,8 @@ enum Command {
     Sanitize(sanitize::Args),
     /// Install the Debian packages whose programs the tests are checked against.
     Peers(peers::Args),
+    /// Write the reference of the elements, docs/elements, anew.
+    Reference,
     /// Measure against other frameworks.
     Bench(bench::Args),
 }
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Sanitize(args) => sanitize::run(&args),
         Command::Peers(args) => peers::run(&args),
+        Command::Reference => reference::run(),
         Command::Bench(args) => bench::run(&args),
     };
     match result {

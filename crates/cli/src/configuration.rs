@@ -3,10 +3,11 @@
 
 use std::{
     env, fs,
-    io::{self, Read},
+    io::{self, IsTerminal, Read},
     path::Path,
 };
 
+use anyhow::Result;
 use linerate_graph::{
     Library, Plan,
     lang::{
@@ -14,6 +15,8 @@ use linerate_graph::{
         SourceMap, Span,
     },
 };
+
+use crate::exit::ConfigurationError;
 
 /// Where the text comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,10 +99,36 @@ impl Parsed {
         });
     }
 
+    /// The checked graph with the texts it was made from, or everything that
+    /// is wrong with it, marked in its source. Warnings are written to standard
+    /// error.
+    pub(crate) fn into_plan(self, library: &Library) -> Result<(Plan, SourceMap)> {
+        if self.found.has_errors() {
+            return Err(ConfigurationError::new(&self.found, &self.sources).into());
+        }
+        eprint!("{}", self.found.rich(&self.sources, io::stderr().is_terminal()));
+        self.check(library)
+            .map_err(|(sources, found)| ConfigurationError::new(&found, &sources).into())
+    }
+
     /// Checks the graph.
-    pub(crate) fn check(self, library: &Library) -> Result<Plan, (SourceMap, Diagnostics)> {
+    pub(crate) fn check(
+        self,
+        library: &Library,
+    ) -> Result<(Plan, SourceMap), (SourceMap, Diagnostics)> {
         let source = self.flat.config(&self.sources);
-        Plan::new(self.flat, source, library).map_err(|errors| (self.sources, errors))
+        match Plan::new(self.flat, source, library) {
+            Ok(plan) => Ok((plan, self.sources)),
+            Err(errors) => Err((self.sources, errors)),
+        }
+    }
+}
+
+/// The configuration of a control socket at a TCP port or a UNIX path.
+pub(crate) fn control_socket(address: &str) -> String {
+    match address.strip_suffix('+').unwrap_or(address).parse::<u16>() {
+        Ok(_) => format!("TCP, {address}"),
+        Err(_) => format!("UNIX, {address}"),
     }
 }
 

@@ -1,7 +1,14 @@
 //! Exit codes: what a script can tell from how we ended.
 
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
+use linerate_graph::{
+    BuildError,
+    lang::{Diagnostics, SourceMap},
+};
 use linerate_memory::MemoryError;
 use linerate_port::{OpenError, PortError, interface::InterfaceError};
 
@@ -15,7 +22,8 @@ Exit codes:
   4  no such interface, or it has gone
   5  a file cannot be read or written
   6  not enough memory
-  7  the port is in use or cannot do what was asked";
+  7  the port is in use or cannot do what was asked
+  8  the configuration is wrong";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +35,7 @@ pub(crate) enum Code {
     File = 5,
     Memory = 6,
     Unavailable = 7,
+    Configuration = 8,
 }
 
 impl From<Code> for ExitCode {
@@ -47,6 +56,40 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+/// A configuration that cannot be run.
+#[derive(Debug)]
+pub(crate) struct ConfigurationError {
+    errors: usize,
+    /// What is wrong with it, marked in its source.
+    text: String,
+}
+
+impl ConfigurationError {
+    /// From what was found; in colours if standard error is a terminal.
+    pub(crate) fn new(found: &Diagnostics, sources: &SourceMap) -> ConfigurationError {
+        let text = found.rich(sources, io::stderr().is_terminal());
+        ConfigurationError { errors: found.errors(), text }
+    }
+
+    /// From what kept the elements from being made.
+    pub(crate) fn of(error: BuildError, sources: &SourceMap) -> anyhow::Error {
+        match error {
+            BuildError::Configuration(found) => ConfigurationError::new(&found, sources).into(),
+            other => other.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for ConfigurationError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let plural = if self.errors == 1 { "" } else { "s" };
+        write!(f, "the configuration has {} error{plural}\n\n", self.errors)?;
+        f.write_str(self.text.trim_end())
+    }
+}
+
+impl std::error::Error for ConfigurationError {}
+
 /// The code for an error, by the first cause that has one.
 pub(crate) fn code_of(error: &anyhow::Error) -> Code {
     error.chain().find_map(code_of_cause).unwrap_or(Code::Failure)
@@ -55,6 +98,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Code {
 fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     if cause.is::<UsageError>() {
         return Some(Code::Usage);
+    }
+    if cause.is::<ConfigurationError>() {
+        return Some(Code::Configuration);
     }
     if let Some(error) = cause.downcast_ref::<MemoryError>() {
         return Some(match error {
@@ -132,6 +178,7 @@ mod tests {
             Code::File,
             Code::Memory,
             Code::Unavailable,
+            Code::Configuration,
         ] {
             assert!(HELP.contains(&format!("\n  {}  ", code as u8)), "{code:?}");
         }

@@ -11,6 +11,7 @@ mod configuration;
 mod exit;
 mod live;
 mod ranges;
+mod reference;
 mod session;
 mod units;
 

@@ -82,13 +82,7 @@ fn read(
     name: &str,
     parameter: &str,
 ) -> Result<String, linerate_graph::HandlerError> {
-    match element {
-        Some(element) => router.read(element, name, parameter),
-        None => {
-            let handler = HandlerRef { element: None, handler: name.into() };
-            router.first().read_handler(&handler, parameter)
-        }
-    }
+    router.read(&HandlerRef { element, handler: name.into() }, parameter)
 }
 
 fn print_one(router: &mut Router, element: Option<usize>, name: &str, title: bool) -> bool {

@@ -118,7 +118,7 @@ fn read(line: &CommandLine, library: &Library) -> Option<Plan> {
         parsed.add_control_socket(number, config.clone());
     }
     match parsed.check(library) {
-        Ok(plan) => Some(plan),
+        Ok((plan, _)) => Some(plan),
         Err((_, errors)) => {
             eprintln!("{}Router could not be initialized!", errors.click());
             None
@@ -173,7 +173,7 @@ fn drive(router: &mut Router) {
 
 fn write_flat(router: &mut Router, file: &str) -> u8 {
     let handler = HandlerRef { element: None, handler: "flatconfig".into() };
-    let text = router.first().read_handler(&handler, "").unwrap_or_default();
+    let text = router.read(&handler, "").unwrap_or_default();
     if file == "-" {
         print(&text);
         return 0;

@@ -1,12 +1,15 @@
 //! One module per command.
 
+mod call;
 mod capture;
 mod doctor;
 mod documents;
+mod elements;
 mod forward;
 mod generate;
 mod ports;
 mod replay;
+mod run;
 mod sink;
 
 use anyhow::Result;
@@ -16,6 +19,9 @@ use crate::args::Command;
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<()> {
     match command {
+        Command::Run(args) => run::run(&args),
+        Command::Elements(args) => elements::run(&args),
+        Command::Call(args) => call::run(&args),
         Command::Forward(args) => forward::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Sink(args) => sink::run(&args),

@@ -95,7 +95,7 @@ impl Usage {
     pub fn io_and_task(&self) -> (f64, f64) {
         let of = |role| {
             let elements = self.elements.iter().filter(|element| element.role == role);
-            elements.map(|element| element.cycles).sum::<f64>()
+            elements.fold(0.0, |sum, element| sum + element.cycles)
         };
         (of(Role::Io), of(Role::Task) + of(Role::Information) + self.engine)
     }

@@ -1,6 +1,8 @@
 //! The command line: the one source of the help, the man pages and the shell
 //! completions.
 
+mod graph;
+
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
@@ -15,6 +17,8 @@ use crate::{
     units::{parse_count, parse_duration, parse_size},
 };
 
+pub(crate) use graph::{Call, Elements, ReferenceFormat, Run, Running as GraphRunning};
+
 /// Move packets at the speed of the link and see what each of them costs
 #[derive(Debug, Parser)]
 #[command(name = "linerate", version, max_term_width = 100, after_help = exit::HELP)]
@@ -26,6 +30,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum Command {
+    Run(Run),
+    Elements(Elements),
+    Call(Call),
     Forward(Forward),
     Generate(Generate),
     Sink(SinkArgs),

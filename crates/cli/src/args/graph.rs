@@ -1,0 +1,236 @@
+//! Arguments of the commands about configurations.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use linerate_graph::lang::Globals;
+use linerate_worker::Idle;
+
+use super::Memory;
+use crate::{
+    configuration::{Source, variable},
+    exit::UsageError,
+    units::parse_duration,
+};
+
+/// Where a configuration is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Configuration {
+    /// The file, - for standard input, and variables: NAME=VALUE
+    #[arg(value_name = "FILE | NAME=VALUE")]
+    pub(crate) words: Vec<String>,
+
+    /// The configuration itself, instead of a file
+    #[arg(long, short = 'e', value_name = "CONFIGURATION")]
+    pub(crate) expression: Option<String>,
+}
+
+impl Configuration {
+    /// The text's place and the values of its variables.
+    pub(crate) fn source(&self) -> Result<(Source, Globals)> {
+        let mut globals = Globals::default();
+        let mut files = Vec::new();
+        for word in &self.words {
+            match variable(word) {
+                Some(variable) => globals.variables.push(variable),
+                None => files.push(word),
+            }
+        }
+        let source = match (&self.expression, files.as_slice()) {
+            (Some(text), []) => Source::Expression(text.clone()),
+            (None, [file]) => Source::file(file),
+            (None, []) => {
+                let advice = "no configuration: name a FILE, - for standard input, or use -e";
+                return Err(UsageError(advice.into()).into());
+            }
+            _ => return Err(UsageError("more than one configuration".into()).into()),
+        };
+        Ok((source, globals))
+    }
+}
+
+/// Run a configuration in Click's language and show where the cycles go
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate run -e 'InfiniteSource -> Counter -> Discard' --duration 3s
+      needs no network and no privileges
+  linerate run router.click DEV=eth1
+      with the variable $DEV set
+  linerate run router.click --workers 2 --cores 1,2 --idle poll
+  linerate run router.click --json | jq .workers
+      one object per interval
+
+The table is on standard error; standard output is the configuration's.")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) configuration: Configuration,
+
+    #[command(flatten)]
+    pub(crate) running: Running,
+
+    /// Run in simulated time: the same on every run, and as fast as can be
+    #[arg(long, help_heading = "Running")]
+    pub(crate) simtime: bool,
+
+    /// Listen for control connections, at a TCP port or a UNIX socket's path
+    #[arg(long, value_name = "PORT | PATH", help_heading = "Running")]
+    pub(crate) control: Vec<String>,
+
+    /// Replace the configuration, without losing packets, whenever its file changes
+    #[arg(long, help_heading = "Running")]
+    pub(crate) watch: bool,
+}
+
+/// Options of a graph that runs.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct Running {
+    /// Stop after this time [default: run until the configuration ends or Ctrl-C]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+
+    /// Workers [default: one for each of --cores, else one]
+    #[arg(long, short = 'j', value_name = "WORKERS",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: Option<u16>,
+
+    /// Cores to run workers on, as in 1 or 0,2-5 [default: the system chooses]
+    #[arg(long, short = 'c', value_name = "CORES")]
+    pub(crate) cores: Option<String>,
+
+    /// Most packets in a frame
+    #[arg(long, short = 'b', value_name = "PACKETS", default_value_t = 256,
+          value_parser = clap::value_parser!(u16).range(1..=2048))]
+    pub(crate) vector: u16,
+
+    /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block
+    #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Adaptive)]
+    pub(crate) idle: Idle,
+
+    /// Time between two updates of the table
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(crate) interval: Duration,
+
+    /// Print no table, only the totals
+    #[arg(long, short = 'q')]
+    pub(crate) quiet: bool,
+
+    /// Print JSON on standard output, one object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+}
+
+/// Check a configuration, or show the graph it makes
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate check router.click
+      what is wrong with it, else its elements and connections
+  linerate check router.click --format svg > router.svg
+  linerate check router.click --format dot | dot -Tpdf > router.pdf
+  linerate check router.click --workers 2
+      which worker runs what")]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) configuration: Configuration,
+
+    /// How to show the graph
+    #[arg(long, short = 'f', value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: GraphFormat,
+
+    /// Workers to distribute it over
+    #[arg(long, short = 'j', value_name = "WORKERS", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: u16,
+
+    /// Read only: make no elements, so that devices need not be there
+    #[arg(long)]
+    pub(crate) dry: bool,
+}
+
+/// How a graph is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// For reading
+    Text,
+    /// For Graphviz
+    Dot,
+    /// A picture
+    Svg,
+    /// For programs
+    Json,
+}
+
+/// Explain the elements there are
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate elements
+      all, with a line on each
+  linerate elements Queue
+      everything about one")]
+pub(crate) struct Elements {
+    /// Elements to explain [default: list all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+
+    /// How to show them
+    #[arg(long, short = 'f', value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: ReferenceFormat,
+
+    /// Write the reference, a page for each element and an index, to this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["names", "format"])]
+    pub(crate) write: Option<PathBuf>,
+}
+
+/// How an element's reference is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReferenceFormat {
+    /// For reading
+    Text,
+    /// For documentation
+    Markdown,
+    /// For programs
+    Json,
+}
+
+/// Read or write a handler of a configuration that runs
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate call 7777 c.count
+      read, from a router started with --control 7777 or -p 7777
+  linerate call 7777 q.capacity 2000
+      write
+  linerate call /run/router.sock list
+  linerate call otherhost:7777 config")]
+pub(crate) struct Call {
+    /// The router's control socket: a TCP port, HOST:PORT, or a UNIX socket's path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: String,
+
+    /// The handler: ELEMENT.HANDLER, or HANDLER for a global one
+    #[arg(value_name = "HANDLER")]
+    pub(crate) handler: String,
+
+    /// What to write to it; - for standard input [default: read it]
+    #[arg(value_name = "VALUE")]
+    pub(crate) value: Option<String>,
+
+    /// Write even though there is no value
+    #[arg(long, short = 'w')]
+    pub(crate) write: bool,
+
+    /// Parameter of a read handler that takes one
+    #[arg(long, short = 'p', value_name = "TEXT", conflicts_with_all = ["value", "write"])]
+    pub(crate) parameter: Option<String>,
+
+    /// Give up after this time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}

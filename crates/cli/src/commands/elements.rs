@@ -1,0 +1,80 @@
+//! `linerate elements`: the reference, made from the classes themselves.
+
+use std::{
+    fs,
+    io::{self, Write},
+};
+
+use anyhow::{Context as _, Result};
+use linerate_graph::{Class, Library};
+use serde_json::json;
+
+use crate::{
+    args::{Elements, ReferenceFormat},
+    exit::UsageError,
+    reference,
+};
+
+pub(crate) fn run(args: &Elements) -> Result<()> {
+    let library = linerate_elements::library();
+    if let Some(folder) = &args.write {
+        for (name, text) in reference::pages(&library) {
+            let path = folder.join(name);
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::write(&path, text))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        return Ok(());
+    }
+    let mut classes = Vec::new();
+    for name in &args.names {
+        classes.push(library.find(name).ok_or_else(|| unknown(name, &library))?);
+    }
+    let text = match (args.format, classes.as_slice()) {
+        (ReferenceFormat::Text, []) => list(&library),
+        (ReferenceFormat::Markdown, []) => reference::index(&library),
+        (ReferenceFormat::Json, []) => {
+            library.iter().map(|class| reference::json(class).to_string() + "\n").collect()
+        }
+        (format, classes) => {
+            let pages = classes.iter().map(|class| match format {
+                ReferenceFormat::Text => reference::text(class),
+                ReferenceFormat::Markdown => reference::markdown(class),
+                ReferenceFormat::Json => json!(reference::json(class)).to_string() + "\n",
+            });
+            pages.collect::<Vec<_>>().join("\n")
+        }
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+fn list(library: &Library) -> String {
+    let width = library.iter().map(|class| class.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (family, classes) in reference::families(library) {
+        text += &format!("{family}\n");
+        for class in classes {
+            text += &format!("  {:<width$}  {}\n", class.name, class.summary);
+        }
+        text.push('\n');
+    }
+    text + "`linerate elements NAME` explains one.\n"
+}
+
+fn unknown(name: &str, library: &Library) -> UsageError {
+    let lower = name.to_lowercase();
+    let close: Vec<&str> = library
+        .iter()
+        .map(|class: &Class| class.name)
+        .filter(|known| {
+            known.to_lowercase().contains(&lower) || strsim::damerau_levenshtein(known, name) <= 2
+        })
+        .collect();
+    let hint = match close.is_empty() {
+        true => "`linerate elements` lists all".to_owned(),
+        false => format!("did you mean {}?", close.join(" or ")),
+    };
+    UsageError(format!("no element is called {name}; {hint}"))
+}

@@ -1,0 +1,179 @@
+//! `linerate run`: a configuration, with where its cycles go.
+
+mod figures;
+mod screen;
+mod watch;
+
+use std::{
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use linerate_graph::{
+    Console, Control, Library, Options, Plan, Router,
+    lang::{Globals, SourceMap},
+};
+use serde_json::json;
+
+use crate::{
+    args::{GraphRunning, Run},
+    configuration::{self, Parsed, Source, control_socket},
+    exit::{ConfigurationError, UsageError},
+    session,
+};
+use figures::Figures;
+use screen::Screen;
+use watch::Watch;
+
+/// Buffers a worker keeps at hand.
+const CACHE: usize = 1024;
+/// How soon a signal or a changed file is acted upon.
+const ALERT: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(args: &Run) -> Result<()> {
+    let running = &args.running;
+    let (source, globals) = args.configuration.source()?;
+    let mut watch = match (&source, args.watch) {
+        (_, false) => None,
+        (Source::File(path), true) => Some(Watch::new(path)),
+        _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
+    };
+    let library = linerate_elements::library();
+    let reader = Reader { source, globals, library: &library, control: &args.control };
+    let (plan, sources) = reader.plan()?;
+
+    let cores = running.cores()?;
+    let workers = running.workers.map_or(cores.len().max(1), usize::from);
+    if args.simtime && workers > 1 {
+        return Err(UsageError("--simtime needs one worker: there is one clock".into()).into());
+    }
+    let screen = Screen::new(running.json, running.quiet);
+    let options = Options {
+        workers,
+        frame_limit: running.vector.into(),
+        idle: running.idle,
+        simulated: args.simtime,
+        cache: CACHE,
+        cores,
+        console: Console::new(screen.out(), screen.err()),
+        ..Options::default()
+    };
+    let stop = session::stop_on_signals()?;
+    let arena = session::arena(&running.memory)?;
+    let ports = linerate_port::Context::new(arena.clone());
+    let mut router = Router::new(plan, &library, ports, &options)
+        .map_err(|error| ConfigurationError::of(error, &sources))?;
+    let control = router.control();
+    screen.start(
+        &[
+            session::describe_arena(&arena, &running.memory),
+            format!(
+                "{workers} worker{}, at most {} packets per frame, idle strategy {}",
+                if workers == 1 { "" } else { "s" },
+                running.vector,
+                running.idle
+            ),
+        ],
+        json!({
+            "command": "run",
+            "configuration": reader.source.name(),
+            "workers": workers,
+            "vector": running.vector,
+            "idle": running.idle.name(),
+            "pages": arena.pages().to_string(),
+            "buffers": arena.count(),
+            "cycles_per_second": linerate_memory::clock::cycles_per_second(),
+        }),
+    )?;
+
+    let started = Instant::now();
+    let until = running.duration.map(|duration| started + duration);
+    let (ended, end) = mpsc::channel::<()>();
+    let worker = thread::Builder::new().name("worker-0".into()).spawn(move || {
+        router.run();
+        drop(ended);
+        router
+    });
+    let worker = worker.context("cannot start a worker thread")?;
+
+    let mut next = started + running.interval;
+    let mut last = (started, Figures::read(&control));
+    let mut shown = Ok(());
+    loop {
+        let now = Instant::now();
+        if stop.is_raised() || until.is_some_and(|until| now >= until) || shown.is_err() {
+            control.stop();
+        }
+        if now >= next && shown.is_ok() {
+            let figures = Figures::read(&control);
+            shown = screen.interval(now - started, &figures.since(&last.1), now - last.0);
+            last = (now, figures);
+            next += running.interval * (1 + late(now - next, running.interval));
+        }
+        if let Some(watch) = &mut watch
+            && watch.has_changed()
+        {
+            replace(&control, &reader, &screen);
+        }
+        let left = until.map_or(ALERT, |until| until.saturating_duration_since(now));
+        let wait = ALERT.min(left).min(next.saturating_duration_since(now));
+        if end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
+    }
+    let mut router = worker.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+    let took = started.elapsed();
+    router.close();
+    let figures = Figures::read(&control);
+    drop(router);
+    shown?;
+    screen.total(took, &figures, arena.accounting().held)
+}
+
+/// Whole intervals that have been missed.
+fn late(by: Duration, interval: Duration) -> u32 {
+    u32::try_from(by.as_nanos() / interval.as_nanos().max(1)).unwrap_or(0)
+}
+
+/// Puts what the file says now in the place of what runs; when that cannot be,
+/// says why and leaves it.
+fn replace(control: &Control, reader: &Reader<'_>, screen: &Screen) {
+    let replaced = reader.plan().and_then(|(plan, sources)| {
+        control.replace(plan).map_err(|error| ConfigurationError::of(error, &sources))
+    });
+    match replaced {
+        Ok(()) => screen.note(&format!("{} has changed and runs now", reader.source.name())),
+        Err(error) => screen.note(&format!("{error:#}; the old configuration goes on")),
+    }
+}
+
+/// Reads the configuration, as often as need be.
+struct Reader<'a> {
+    source: Source,
+    globals: Globals,
+    library: &'a Library,
+    control: &'a [String],
+}
+
+impl Reader<'_> {
+    fn plan(&self) -> Result<(Plan, SourceMap)> {
+        let name = self.source.name();
+        let text = self.source.read().with_context(|| format!("cannot read {name}"))?;
+        let path = configuration::click_path();
+        let mut parsed = Parsed::new(name, &text, &self.globals, self.library, &path);
+        for (number, address) in self.control.iter().enumerate() {
+            parsed.add_control_socket(number, control_socket(address));
+        }
+        parsed.into_plan(self.library)
+    }
+}
+
+impl GraphRunning {
+    fn cores(&self) -> Result<Vec<u32>> {
+        let Some(text) = &self.cores else { return Ok(Vec::new()) };
+        let cores = linerate_port::machine::parse_cores(text);
+        Ok(cores.map_err(|error| UsageError(format!("--cores {text}: {error}")))?)
+    }
+}

@@ -1,0 +1,298 @@
+//! The table of a running graph.
+//!
+//! On a terminal it stays in its place and text of elements goes above it;
+//! elsewhere every interval is a few lines. Tables go to standard error: the
+//! standard output is the configuration's, or under `--json` ours.
+
+use std::{
+    cmp::Reverse,
+    io::{self, IsTerminal, Write},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use anyhow::Result;
+use linerate_graph::Usage;
+use serde_json::{Map, Value, json};
+
+use super::figures::Figures;
+use crate::units::{grouped, short};
+
+/// Prints as asked for on the command line.
+#[derive(Debug, Clone)]
+pub(super) struct Screen {
+    json: bool,
+    quiet: bool,
+    terminal: bool,
+    /// Lines of the table that is on the terminal now.
+    drawn: Arc<Mutex<usize>>,
+}
+
+impl Screen {
+    pub(super) fn new(json: bool, quiet: bool) -> Screen {
+        let terminal = io::stderr().is_terminal();
+        Screen { json, quiet, terminal, drawn: Arc::default() }
+    }
+
+    /// Where elements' standard output goes. JSON lines must stay whole, so
+    /// beside them it goes to standard error.
+    pub(super) fn out(&self) -> Above {
+        Above { screen: self.clone(), to_err: self.json }
+    }
+
+    /// Where elements' standard error goes.
+    pub(super) fn err(&self) -> Above {
+        Above { screen: self.clone(), to_err: true }
+    }
+
+    fn erase(&self) -> MutexGuard<'_, usize> {
+        let mut drawn = self.drawn.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *drawn > 0 {
+            // Up, to the first column, and everything below is cleared.
+            let _ = write!(io::stderr(), "\x1b[{drawn}F\x1b[J");
+            *drawn = 0;
+        }
+        drawn
+    }
+
+    /// Says what is about to run.
+    pub(super) fn start(&self, lines: &[String], mut object: Value) -> Result<()> {
+        if self.json {
+            object["event"] = "start".into();
+            return print(&object);
+        }
+        if !self.quiet {
+            lines.iter().for_each(|line| eprintln!("{line}"));
+        }
+        Ok(())
+    }
+
+    /// Tells of something that happened.
+    pub(super) fn note(&self, text: &str) {
+        let _drawn = self.erase();
+        eprintln!("linerate: {text}");
+    }
+
+    /// Shows what happened in an interval that ended `time` after the start.
+    pub(super) fn interval(&self, time: Duration, figures: &Figures, span: Duration) -> Result<()> {
+        if self.quiet {
+            return Ok(());
+        }
+        if self.json {
+            let mut object = Map::new();
+            object.insert("event".into(), "interval".into());
+            object.insert("time".into(), json!(time.as_secs_f64()));
+            object.extend(figures.json(span.as_secs_f64()));
+            return print(&Value::Object(object));
+        }
+        let lines = match self.terminal {
+            true => {
+                let (rows, columns) = window();
+                let mut lines = table(time, figures, span, rows);
+                lines.iter_mut().for_each(|line| cut(line, columns));
+                lines
+            }
+            false => figures
+                .workers
+                .iter()
+                .enumerate()
+                .map(|(number, worker)| worker_line(time, number, worker, figures, span))
+                .collect(),
+        };
+        let mut drawn = self.erase();
+        let mut text = lines.join("\n");
+        text.push('\n');
+        let _ = io::stderr().write_all(text.as_bytes());
+        *drawn = if self.terminal { lines.len() } else { 0 };
+        Ok(())
+    }
+
+    /// Shows the figures of the whole run.
+    pub(super) fn total(&self, time: Duration, figures: &Figures, held: usize) -> Result<()> {
+        if self.json {
+            let mut object = json!({
+                "event": "summary",
+                "seconds": time.as_secs_f64(),
+                "buffers_held": held,
+            });
+            if let Value::Object(object) = &mut object {
+                object.extend(figures.json(time.as_secs_f64()));
+            }
+            return print(&object);
+        }
+        let _drawn = self.erase();
+        for line in table(time, figures, time, usize::MAX) {
+            eprintln!("{line}");
+        }
+        for (at, usage) in figures.elements().iter().enumerate() {
+            for (reason, count) in figures.drops(at, usage) {
+                let name = &figures.plan.elements[at].name;
+                eprintln!("{name}: {} dropped: {reason}", grouped(count));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes above the table.
+#[derive(Debug)]
+pub(super) struct Above {
+    screen: Screen,
+    to_err: bool,
+}
+
+impl Write for Above {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _drawn = self.screen.erase();
+        match self.to_err {
+            true => io::stderr().write(bytes),
+            false => io::stdout().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+fn print(object: &Value) -> Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{object}")?;
+    Ok(out.flush()?)
+}
+
+/// Rows and columns of the terminal.
+fn window() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(io::stderr()) {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row.into(), size.ws_col.into()),
+        _ => (24, 80),
+    }
+}
+
+/// A line must not take two rows.
+fn cut(line: &mut String, columns: usize) {
+    if let Some((at, _)) = line.char_indices().nth(columns) {
+        line.truncate(at);
+    }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+fn per_second(count: u64, span: Duration) -> f64 {
+    count as f64 / span.as_secs_f64().max(1e-9)
+}
+
+fn worker_line(
+    time: Duration,
+    number: usize,
+    worker: &Usage,
+    figures: &Figures,
+    span: Duration,
+) -> String {
+    let shares = Figures::shares(worker);
+    format!(
+        "{:>8.1} s  worker {number}: {:>6}pps  C_IO {:>7}  C_task {:>7}  C_busy {:>7}",
+        time.as_secs_f64(),
+        short(per_second(figures.packets(worker), span)),
+        percent(shares.io),
+        percent(shares.task),
+        percent(shares.busy),
+    )
+}
+
+/// The whole table, in at most `rows` lines: where they do not suffice, the
+/// elements that cost most.
+fn table(time: Duration, figures: &Figures, span: Duration, rows: usize) -> Vec<String> {
+    let mut lines: Vec<String> = figures
+        .workers
+        .iter()
+        .enumerate()
+        .map(|(number, worker)| worker_line(time, number, worker, figures, span))
+        .collect();
+    let usages = figures.elements();
+    let mut shown: Vec<usize> = (0..usages.len()).collect();
+    // Below the elements is one line for the engine and one for what is left out.
+    let room = rows.saturating_sub(lines.len() + 4).max(1);
+    if shown.len() > room {
+        shown.sort_by_key(|at| Reverse(usages[*at].cycles as u64));
+        shown.truncate(room);
+        shown.sort_unstable();
+    }
+    let left_out = usages.len() - shown.len();
+    let all = figures.cycles().max(1.0);
+    let mut cells = vec![
+        ["element", "class", "packets", "packets/s", "frame", "cyc/pkt", "share", "drops"]
+            .map(String::from),
+    ];
+    cells.extend(shown.into_iter().map(|at| {
+        let (usage, element) = (&usages[at], &figures.plan.elements[at]);
+        let dropped: u64 = figures.drops(at, usage).iter().map(|(_, count)| count).sum();
+        let some = |text: String| if usage.packets > 0 { text } else { "-".into() };
+        [
+            element.name.clone(),
+            element.class.name.into(),
+            grouped(usage.packets),
+            short(per_second(usage.packets, span)),
+            some(format!("{:.1}", usage.mean_frame())),
+            some(format!("{:.1}", usage.cycles_per_packet().unwrap_or(0.0))),
+            percent(usage.cycles / all),
+            if dropped > 0 { grouped(dropped) } else { String::new() },
+        ]
+    }));
+    let mut engine = [const { String::new() }; 8];
+    engine[0] = "(engine)".into();
+    engine[6] = percent(figures.engine() / all);
+    cells.push(engine);
+    lines.extend(align(&cells));
+    if left_out > 0 {
+        lines.push(format!("({left_out} more elements that cost less)"));
+    }
+    lines
+}
+
+/// Columns of equal width: two of words, then figures.
+fn align(cells: &[[String; 8]]) -> Vec<String> {
+    let width =
+        |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 8] = std::array::from_fn(width);
+    let line = |row: &[String; 8]| {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            line += &match column {
+                0 => format!("{cell:<width$}"),
+                1 => format!("  {cell:<width$}"),
+                _ => format!("  {cell:>width$}"),
+            };
+        }
+        line.trim_end().to_owned()
+    };
+    cells.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let row = |a: &str, b: &str| {
+            let mut row = [const { String::new() }; 8];
+            (row[0], row[1], row[7]) = (a.into(), b.into(), "9".into());
+            row
+        };
+        let lines = align(&[row("a", "bbb"), row("aaa", "b")]);
+        assert_eq!(lines[0].len(), lines[1].len());
+        assert!(lines[0].starts_with("a    bbb"));
+    }
+
+    #[test]
+    fn a_line_is_cut_between_characters() {
+        let mut line = "aäb".to_owned();
+        cut(&mut line, 2);
+        assert_eq!(line, "aä");
+        cut(&mut line, 2);
+        assert_eq!(line, "aä");
+    }
+}
