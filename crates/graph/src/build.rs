@@ -4,7 +4,6 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     class::{Library, Preparation},
-    console::Console,
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
@@ -15,8 +14,8 @@ use crate::{
         wiring::{Placement, wire},
     },
     error::BuildError,
-    lang::{Diagnostic, Diagnostics},
-    make::{Make, Replica, Shared, World},
+    lang::{Diagnostic, Diagnostics, Span},
+    make::{Complaint, Make, Replica, Shared, World},
     names::Names,
     plan::Plan,
     router::Options,
@@ -83,19 +82,22 @@ impl Base {
                 let mut make = Make::new(&world, &plan, at, replica);
                 cx.elements[at] = Some((plan.elements[at].class.make)(&mut make));
                 if replica.index == 0 {
-                    warn(&plan, at, &make.take_warnings(), &world.console);
-                    report(&plan, at, "configuring", make.into_errors(), &mut errors);
+                    report(&plan, at, "configuring", make.into_complaints(), &mut errors);
                 }
             }
         }
-        if errors.is_empty() {
+        if !errors.has_errors() {
             for cx in &mut contexts {
                 initialize(&plan, cx, &mut errors);
             }
         }
-        if !errors.is_empty() {
+        if errors.has_errors() {
             contexts.iter_mut().for_each(Context::close);
             return Err(BuildError::Configuration(errors));
+        }
+        // Only warnings are left.
+        if !errors.is_empty() {
+            world.console.report(&errors.click());
         }
         Ok(Built { plan, placement, contexts })
     }
@@ -140,10 +142,14 @@ impl Base {
     }
 }
 
+/// Initializes elements until one cannot be.
 fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
     for at in 0..plan.elements.len() {
+        if errors.has_errors() {
+            return;
+        }
         if let Some(Err(error)) = cx.call(at, |element, cx| element.initialize(cx)) {
-            report(plan, at, "initializing", vec![error], errors);
+            report(plan, at, "initializing", vec![Complaint::error(error)], errors);
         }
     }
 }
@@ -153,43 +159,40 @@ fn prepare(plan: &Plan, world: &World, errors: &mut Diagnostics) -> Preparation 
     let mut preparation = Preparation::default();
     for at in 0..plan.elements.len() {
         let Some(say) = plan.elements[at].class.prepare else { continue };
-        // What was said before can be used in what is said next.
-        let world = World { names: Arc::new(preparation.names.clone()), ..world.clone() };
-        let mut make = Make::new(&world, plan, at, Replica::ONLY);
+        let mut make = Make::new(world, plan, at, Replica::ONLY);
         say(&mut make, &mut preparation);
-        report(plan, at, "configuring", make.into_errors(), errors);
+        report(plan, at, "configuring", make.into_complaints(), errors);
     }
     preparation
 }
 
-/// Shows what an element warns of, as Click does.
-fn warn(plan: &Plan, at: usize, warnings: &[String], console: &Console) {
-    if warnings.is_empty() {
-        return;
-    }
+/// Reports what was said about an element, in Click's words.
+fn report(plan: &Plan, at: usize, doing: &str, found: Vec<Complaint>, errors: &mut Diagnostics) {
     let element = &plan.elements[at];
-    let landmark = &plan.flat.elements[at].landmark;
-    let (name, class) = (&element.name, element.class.name);
-    let mut text = format!("{landmark}: While configuring '{name} :: {class}':\n");
-    for warning in warnings {
-        text.push_str("  ");
-        text.push_str(warning);
-        text.push('\n');
+    let context = format!("While {doing} '{} :: {}':", element.name, element.class.name);
+    for Complaint { message, warning, argument, help } in found {
+        let mut landmark = plan.flat.elements[at].landmark.clone();
+        if let Some(span) = argument.and_then(|argument| span_of(plan, at, &argument)) {
+            landmark.span = span;
+        }
+        let found = if warning {
+            Diagnostic::warning(landmark, message.strip_prefix("warning: ").unwrap_or(&message))
+        } else {
+            Diagnostic::error(landmark, message)
+        };
+        errors.push(found.context(context.as_str()).help(help));
     }
-    console.report(&text);
 }
 
-/// Reports what an element found wrong, in Click's words.
-fn report(plan: &Plan, at: usize, doing: &str, found: Vec<String>, errors: &mut Diagnostics) {
-    if found.is_empty() {
-        return;
-    }
-    let element = &plan.elements[at];
-    let mut message = format!("While {doing} '{} :: {}':", element.name, element.class.name);
-    for line in found.iter().flat_map(|text| text.lines()) {
-        message.push_str("\n  ");
-        message.push_str(line);
-    }
-    let landmark = plan.flat.elements[at].landmark.clone();
-    errors.push(Diagnostic::error(landmark, message));
+/// Where an argument is written, if it can be told: its element's
+/// configuration stands in the text as it is, and the argument is in it once.
+fn span_of(plan: &Plan, at: usize, argument: &str) -> Option<Span> {
+    let span = plan.flat.elements[at].landmark.span;
+    let config = plan.elements[at].config.as_str();
+    let text = plan.source.get(span.start..span.end).filter(|_| span.file == plan.flat.file)?;
+    let start = text.rfind(config).filter(|_| !argument.is_empty())?;
+    let mut places = config.match_indices(argument);
+    let (within, _) = places.next().filter(|_| places.next().is_none())?;
+    let start = span.start + start + within;
+    Some(Span { start, end: start + argument.len(), ..span })
 }

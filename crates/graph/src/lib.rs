@@ -5,6 +5,7 @@
 //! elements and runs them on workers.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod build;
 mod call;
 mod class;
@@ -38,6 +39,8 @@ pub use names::{Addresses, Names};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
 pub use router::{Options, Router};
 pub use value::{
-    Bandwidth, ElementRef, HandlerRef, Text, Value, parse_bandwidth, parse_bool, parse_integer,
+    Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
+    Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,
+    Text, UdpPort, Value, Word, integer_in, parse_bandwidth, parse_bool, parse_integer, parse_port,
     parse_time,
 };

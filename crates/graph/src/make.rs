@@ -1,9 +1,8 @@
 //! From a configuration string to an element's arguments.
 //!
-//! Which arguments there are is declared by the class; here they are found in
-//! the configuration string by Click's rules (positional first, keywords
-//! anywhere behind, the last of several wins) and turned into values. Errors
-//! are collected, so that all of them are reported at once.
+//! Which arguments there are is declared by the class; here what was given for
+//! each is turned into values. Errors are collected, so that all of them are
+//! reported at once, in Click's order.
 
 use std::{
     any::{Any, TypeId},
@@ -16,12 +15,13 @@ use linerate_memory::Arena;
 use linerate_port::Context as PortContext;
 
 use crate::{
-    class::{Library, Need},
+    arguments::{Arguments, keyword},
+    class::{Class, Library, Need},
     console::Console,
     lang::config::{split, unquote},
     names::Names,
     plan::{Plan, Processing},
-    value::Value,
+    value::{ElementRef, Value},
 };
 
 /// What a class needs to make an element.
@@ -31,9 +31,11 @@ pub struct Make<'a> {
     plan: &'a Plan,
     element: usize,
     replica: Replica,
-    given: Vec<Given>,
-    errors: Vec<String>,
-    warnings: Vec<String>,
+    arguments: Arguments,
+    /// What is wrong with declared arguments, by the place of the declaration.
+    wrong: Vec<(usize, Complaint)>,
+    /// What the class said.
+    complaints: Vec<Complaint>,
 }
 
 /// What the elements of a graph are made for and of.
@@ -118,12 +120,23 @@ impl Replica {
     pub const ONLY: Replica = Replica { worker: 0, index: 0, count: 1, pushed: true, pulled: true };
 }
 
-/// One argument as it was written.
-#[derive(Debug)]
-struct Given {
-    /// Empty for a positional one.
-    keyword: String,
-    text: String,
+/// Something said about an element's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// What is wrong. One that is only a warning says so itself.
+    pub(crate) message: String,
+    /// Whether the configuration can be run all the same.
+    pub(crate) warning: bool,
+    /// The argument it is about, as it was written.
+    pub(crate) argument: Option<String>,
+    /// What was probably meant.
+    pub(crate) help: Option<String>,
+}
+
+impl Complaint {
+    pub(crate) fn error(message: impl Into<String>) -> Complaint {
+        Complaint { message: message.into(), warning: false, argument: None, help: None }
+    }
 }
 
 impl<'a> Make<'a> {
@@ -143,68 +156,43 @@ impl<'a> Make<'a> {
         replica: Replica,
         config: &str,
     ) -> Make<'a> {
-        let mut make = Make {
-            world,
-            plan,
-            element,
-            replica,
-            given: Vec::new(),
-            errors: Vec::new(),
-            warnings: Vec::new(),
-        };
-        make.assign(split(config));
-        make
-    }
-
-    /// Gives each argument to the one it is meant for.
-    fn assign(&mut self, arguments: Vec<String>) {
-        let class = self.plan.elements[self.element].class;
-        let declared: Vec<_> = class.args.iter().filter(|arg| arg.need != Need::Rest).collect();
-        let rest = class.args.iter().find(|arg| arg.need == Need::Rest);
-        let mut places = declared
-            .iter()
-            .filter(|arg| matches!(arg.need, Need::Positional { .. }))
-            .map(|arg| arg.name);
-        let mut too_many = false;
-        for argument in arguments {
-            let (word, value) = keyword(&argument);
-            let known = declared.iter().any(|arg| arg.name == word);
-            if known {
-                self.given.push(Given { keyword: word.into(), text: value.into() });
-                continue;
-            }
-            match (places.next(), rest) {
-                (Some(name), _) => self.given.push(Given { keyword: name.into(), text: argument }),
-                (None, Some(_)) => {
-                    self.given.push(Given { keyword: String::new(), text: argument });
-                }
-                (None, None) if word.is_empty() || value.is_empty() => too_many = true,
-                (None, None) => self.errors.push(format!("{word}: unknown argument")),
-            }
-        }
-        if too_many {
-            self.errors.push("too many arguments".into());
-        }
+        let arguments = Arguments::assign(plan.elements[element].class.args, split(config));
+        let (wrong, complaints) = (Vec::new(), Vec::new());
+        Make { world, plan, element, replica, arguments, wrong, complaints }
     }
 
     /// The value of a declared argument; `None` when it was not given or is
     /// wrong, which is then reported.
     pub fn get<T: Value>(&mut self, name: &str) -> Option<T> {
-        debug_assert!(
-            self.plan.elements[self.element].class.arg(name).is_some(),
-            "{name} is not a declared argument"
-        );
-        let given = self.given.iter().rev().find(|given| given.keyword == name)?;
-        match T::parse(
-            &given.text,
-            &Scope { plan: self.plan, names: &self.world.names, name: self.name() },
-        ) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.errors.push(format!("{name}: {error}"));
-                None
+        self.check_declared(name);
+        let (text, at) = self.arguments.last(name)?;
+        let (result, argument) = (self.parse(text), self.arguments.written(at));
+        result.map_err(|error| self.wrong(name, error, argument)).ok()
+    }
+
+    /// The values of a declared argument that may be given several times.
+    pub fn all<T: Value>(&mut self, name: &str) -> Vec<T> {
+        self.check_declared(name);
+        let mut values = Vec::new();
+        for (text, at) in self.arguments.all(name) {
+            match self.parse(&text) {
+                Ok(value) => values.push(value),
+                Err(error) => self.wrong(name, error, self.arguments.written(at)),
             }
         }
+        values
+    }
+
+    fn check_declared(&self, name: &str) {
+        debug_assert!(self.class().arg(name).is_some(), "{name} is not a declared argument");
+    }
+
+    /// A declared argument is wrong.
+    fn wrong(&mut self, name: &str, error: String, argument: String) {
+        let place = self.class().args.iter().position(|arg| arg.name == name);
+        let message = format!("{name}: {error}");
+        let complaint = Complaint { argument: Some(argument), ..Complaint::error(message) };
+        self.wrong.push((place.unwrap_or(usize::MAX), complaint));
     }
 
     /// The value of an argument, or `default`.
@@ -212,25 +200,39 @@ impl<'a> Make<'a> {
         self.get(name).unwrap_or(default)
     }
 
-    /// The value of an argument that must be given; a stand-in when it was not.
+    /// The value of an argument that must be given, which is reported when it
+    /// was not; then it is a stand-in.
     pub fn need<T: Value + Default>(&mut self, name: &str) -> T {
-        if !self.is_given(name) {
-            self.errors.push(format!("{name}: required argument missing"));
-            return T::default();
-        }
         self.get(name).unwrap_or_default()
+    }
+
+    /// Another element, by a reference to it: one whose class `fits`. What is
+    /// `expected` is said when it does not.
+    pub fn element_of(
+        &mut self,
+        name: &str,
+        expected: &str,
+        fits: impl Fn(&Class) -> bool,
+    ) -> Option<ElementRef> {
+        let found: ElementRef = self.get(name)?;
+        if fits(self.plan.elements[found.0].class) {
+            return Some(found);
+        }
+        let (_, at) = self.arguments.last(name)?;
+        let message = format!("element type mismatch, expected {expected}");
+        self.wrong(name, message, self.arguments.written(at));
+        None
     }
 
     /// Whether an argument was given.
     pub fn is_given(&self, name: &str) -> bool {
-        self.given.iter().any(|given| given.keyword == name)
+        self.arguments.last(name).is_some()
     }
 
     /// The arguments a class with [`Arg::rest`](crate::Arg::rest) takes, as
     /// they were written.
     pub fn rest(&self) -> Vec<String> {
-        let rest = self.given.iter().filter(|given| given.keyword.is_empty());
-        rest.map(|given| given.text.clone()).collect()
+        self.arguments.left().map(|(text, _)| text.to_owned()).collect()
     }
 
     /// Reads some text as a value.
@@ -249,7 +251,7 @@ impl<'a> Make<'a> {
         match self.get::<i64>(name) {
             None => limit,
             Some(burst) if burst < 1 => {
-                self.errors.push(format!("{name}: must be positive"));
+                self.error(format!("{name}: must be positive"));
                 limit
             }
             Some(burst) => (burst as usize).min(limit),
@@ -276,9 +278,43 @@ impl<'a> Make<'a> {
         same.then_some(old.config.as_str())
     }
 
-    /// Something is wrong with the configuration.
+    /// Something is wrong with the configuration. Not said where an argument is
+    /// wrong by itself: it may be a consequence.
     pub fn error(&mut self, message: impl Into<String>) {
-        self.errors.push(message.into());
+        self.complaints.push(Complaint::error(message));
+    }
+
+    /// Something about the configuration is likely not meant; it is run all the
+    /// same. The text is shown as it is, so it says that it is a warning.
+    pub fn warn(&mut self, message: impl Into<String>) {
+        self.complaints.push(Complaint { warning: true, ..Complaint::error(message) });
+    }
+
+    /// All that is to be said: what is wrong with arguments in the order of
+    /// their declarations, arguments that are none, or else what the class
+    /// said.
+    pub(crate) fn into_complaints(self) -> Vec<Complaint> {
+        let class = self.class();
+        let mut wrong = self.wrong;
+        for (place, arg) in class.args.iter().enumerate() {
+            let required = matches!(
+                arg.need,
+                Need::Positional { required: true } | Need::Keyword { required: true }
+            );
+            if required && self.arguments.last(arg.name).is_none() {
+                let message = format!("{}: required argument missing", arg.name);
+                let help = format!("{}: {}", arg.name, arg.help);
+                let help = Some(help).filter(|_| !arg.help.is_empty());
+                wrong.push((place, Complaint { help, ..Complaint::error(message) }));
+            }
+        }
+        wrong.sort_by_key(|(place, _)| *place);
+        wrong.dedup();
+        let mut all: Vec<_> = wrong.into_iter().map(|(_, complaint)| complaint).collect();
+        if class.args.iter().all(|arg| arg.need != Need::Rest) {
+            unexpected(class, &self.arguments, &mut all);
+        }
+        if all.is_empty() { self.complaints } else { all }
     }
 
     /// Something about the configuration is likely not meant; it is run all the
@@ -292,7 +328,12 @@ impl<'a> Make<'a> {
     }
 
     pub(crate) fn into_errors(self) -> Vec<String> {
-        self.errors
+        let complaints = self.into_complaints().into_iter();
+        complaints.filter(|found| !found.warning).map(|found| found.message).collect()
+    }
+
+    fn class(&self) -> &'static Class {
+        self.plan.elements[self.element].class
     }
 
     /// The element's name.
@@ -331,18 +372,37 @@ impl<'a> Make<'a> {
     }
 }
 
-/// The keyword an argument begins with, and what follows it.
-fn keyword(argument: &str) -> (&str, &str) {
-    let end = argument
-        .find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'))
-        .unwrap_or(argument.len());
-    let (word, rest) = argument.split_at(end);
-    let starts = word.starts_with(|c: char| c.is_ascii_uppercase() || c == '_');
-    if starts && (rest.is_empty() || rest.starts_with(char::is_whitespace)) {
-        (word, rest.trim_start())
-    } else {
-        ("", argument)
+/// Arguments no declaration is for: unknown keywords, and positional ones
+/// beyond the last.
+fn unexpected(class: &Class, arguments: &Arguments, complaints: &mut Vec<Complaint>) {
+    let mut too_many = None;
+    for (text, _) in arguments.left() {
+        let Some(word) = keyword(text) else {
+            too_many.get_or_insert_with(|| text.to_owned());
+            continue;
+        };
+        let known = class.args.iter().map(|arg| arg.name);
+        let help = closest(word, known).map(|name| format!("did you mean `{name}`?"));
+        let message = format!("{word}: unknown argument");
+        let argument = Some(text.to_owned());
+        complaints.push(Complaint { argument, help, ..Complaint::error(message) });
     }
+    if too_many.is_some() {
+        let help = match class.args.iter().map(|arg| arg.name).collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => format!("`{}` takes no arguments", class.name),
+            names => format!("`{}` takes {names}", class.name),
+        };
+        let complaint = Complaint::error("too many arguments");
+        complaints.push(Complaint { argument: too_many, help: Some(help), ..complaint });
+    }
+}
+
+/// The name most like a misspelt keyword, if any is like it.
+fn closest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let word = word.to_ascii_uppercase();
+    let like = |name: &'n str| (strsim::jaro_winkler(&word, name), name);
+    let best = names.map(like).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| name)
 }
 
 impl fmt::Debug for Make<'_> {

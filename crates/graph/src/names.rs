@@ -1,4 +1,8 @@
-//! Names of addresses and ports: what `AddressInfo` and `PortInfo` define.
+//! Names of addresses and ports: what `AddressInfo` and `PortInfo` define, the
+//! well-known ones, and those of this machine's network devices.
+
+mod devices;
+mod services;
 
 use std::{
     collections::HashMap,
@@ -7,16 +11,19 @@ use std::{
 
 use linerate_packet::MacAddr;
 
+pub(crate) use devices::{device_gateway, device_ipv4, device_mac};
+pub(crate) use services::{TCP, UDP, known_port, known_protocol};
+
 /// What one name stands for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// IPv4 address.
     pub ipv4: Option<Ipv4Addr>,
-    /// IPv4 prefix: address and length.
-    pub ipv4_net: Option<(Ipv4Addr, u8)>,
+    /// IPv4 prefix: address and mask.
+    pub ipv4_net: Option<(Ipv4Addr, Ipv4Addr)>,
     /// IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// IPv6 prefix.
+    /// IPv6 prefix: address and length.
     pub ipv6_net: Option<(Ipv6Addr, u8)>,
     /// Ethernet address.
     pub mac: Option<MacAddr>,
@@ -28,7 +35,8 @@ pub struct Addresses {
 pub struct Names {
     /// By compound prefix and name.
     addresses: HashMap<String, Addresses>,
-    ports: HashMap<String, u16>,
+    /// By protocol, and compound prefix and name.
+    ports: HashMap<(u32, String), u32>,
 }
 
 impl Names {
@@ -37,9 +45,9 @@ impl Names {
         self.addresses.entry(join(scope(element), name)).or_default()
     }
 
-    /// Defines a transport port's name.
-    pub fn define_port(&mut self, element: &str, name: &str, port: u16) {
-        self.ports.insert(join(scope(element), name), port);
+    /// Defines the name of a port of an IP protocol.
+    pub fn define_port(&mut self, element: &str, protocol: u32, name: &str, port: u32) {
+        self.ports.insert((protocol, join(scope(element), name)), port);
     }
 
     /// What `name` stands for in an argument of `element`.
@@ -49,12 +57,19 @@ impl Names {
         name: &str,
         what: impl Fn(&Addresses) -> Option<T>,
     ) -> Option<T> {
+        if self.addresses.is_empty() {
+            return None;
+        }
         outward(element, name).find_map(|full| self.addresses.get(&full).and_then(&what))
     }
 
-    /// The port `name` stands for in an argument of `element`.
-    pub fn port(&self, element: &str, name: &str) -> Option<u16> {
-        outward(element, name).find_map(|full| self.ports.get(&full).copied())
+    /// The port of an IP protocol that `name` stands for in an argument of
+    /// `element`.
+    pub fn port(&self, element: &str, protocol: u32, name: &str) -> Option<u32> {
+        if self.ports.is_empty() {
+            return None;
+        }
+        outward(element, name).find_map(|full| self.ports.get(&(protocol, full)).copied())
     }
 }
 
@@ -75,4 +90,35 @@ fn outward<'a>(element: &'a str, name: &'a str) -> impl Iterator<Item = String> 
         at = (!here.is_empty()).then(|| scope(here));
         Some(join(here, name))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_in_their_compound_and_inside_it() {
+        let mut names = Names::default();
+        let (outer, inner) = (Ipv4Addr::new(1, 0, 0, 1), Ipv4Addr::new(2, 0, 0, 1));
+        names.define("info", "a").ipv4 = Some(outer);
+        names.define("c/info", "a").ipv4 = Some(inner);
+        names.define("c/d/info", "a").mac = Some(MacAddr::BROADCAST);
+        let find = |element: &str| names.find(element, "a", |entry| entry.ipv4);
+        assert_eq!(find("x"), Some(outer));
+        assert_eq!(find("c/x"), Some(inner));
+        // The innermost definition is of another kind and does not count.
+        assert_eq!(find("c/d/x"), Some(inner));
+        assert_eq!(find("cc/x"), Some(outer));
+        assert_eq!(names.find("c/x", "a", |entry| entry.mac), None);
+        assert_eq!(names.find("x", "b", |entry| entry.ipv4), None);
+    }
+
+    #[test]
+    fn ports_are_of_a_protocol() {
+        let mut names = Names::default();
+        names.define_port("c/info", TCP, "web", 8080);
+        assert_eq!(names.port("c/x", TCP, "web"), Some(8080));
+        assert_eq!(names.port("c/x", UDP, "web"), None);
+        assert_eq!(names.port("x", TCP, "web"), None);
+    }
 }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use crate::{
     class::{Class, Library},
-    lang::{self, Diagnostic, Diagnostics, Flat, Globals, Loader, PortRef, SourceMap},
+    lang::{self, Diagnostic, Diagnostics, Flat, Globals, Landmark, Loader, PortRef, SourceMap},
 };
 
 /// Whether packets are handed on or asked for.
@@ -150,9 +150,25 @@ impl Plan {
         format!("'{name} :: {}'", class.name)
     }
 
-    fn complain(&self, errors: &mut Diagnostics, element: usize, message: String) {
+    /// About an element as it is declared.
+    fn complain(&self, errors: &mut Diagnostics, element: usize, message: String, help: String) {
         let landmark = self.flat.elements[element].landmark.clone();
-        errors.push(Diagnostic::error(landmark, message));
+        errors.push(Diagnostic::error(landmark, message).help(Some(help)));
+    }
+
+    /// About an element in a connection, which is marked. The line is that of
+    /// the element, as in Click.
+    fn complain_at(
+        &self,
+        errors: &mut Diagnostics,
+        element: usize,
+        connection: usize,
+        message: String,
+        label: String,
+    ) {
+        let span = self.flat.connections[connection].landmark.span;
+        let landmark = Landmark { span, ..self.flat.elements[element].landmark.clone() };
+        errors.push(Diagnostic::error(landmark, message).label(label));
     }
 
     fn count_ports(&mut self, errors: &mut Diagnostics) {
@@ -175,12 +191,14 @@ impl Plan {
             let mut whole = true;
             if to.port >= self.elements[to.element].inputs.len() {
                 let message = format!("{} has no input {}", self.display(to.element), to.port);
-                self.complain(errors, to.element, message);
+                let label = count(self.elements[to.element].inputs.len(), "input");
+                self.complain_at(errors, to.element, at, message, label);
                 whole = false;
             }
             if from.port >= self.elements[from.element].outputs.len() {
                 let message = format!("{} has no output {}", self.display(from.element), from.port);
-                self.complain(errors, from.element, message);
+                let label = count(self.elements[from.element].outputs.len(), "output");
+                self.complain_at(errors, from.element, at, message, label);
                 whole = false;
             }
             if whole {
@@ -202,16 +220,16 @@ impl Plan {
         };
         let mut inputs = Vec::new();
         let mut outputs = Vec::new();
-        let mut links: Vec<(PortRef, PortRef, bool)> = Vec::new();
-        for (at, element) in self.elements.iter().enumerate() {
+        for element in &self.elements {
             let (input, output) = sides(element.class.processing);
             inputs.push((0..element.inputs.len()).map(|p| code(input, p)).collect::<Vec<_>>());
             outputs.push((0..element.outputs.len()).map(|p| code(output, p)).collect::<Vec<_>>());
-            for (port, targets) in element.targets.iter().enumerate() {
-                let from = PortRef { element: at, port };
-                links.extend(targets.iter().map(|to| (from, *to, false)));
-            }
         }
+        // Connections, and then the insides of elements: in this order Click
+        // finds what does not fit.
+        let connections = self.flat.connections.iter().enumerate();
+        let mut links: Vec<(PortRef, PortRef, Option<usize>)> =
+            connections.map(|(at, link)| (link.from, link.to, Some(at))).collect();
         for (at, element) in self.elements.iter().enumerate() {
             for (port, input) in inputs[at].iter().enumerate() {
                 if input.is_some() {
@@ -221,14 +239,14 @@ impl Plan {
                 let agnostic = flow.into_iter().filter(|out| outputs[at][*out].is_none());
                 links.extend(agnostic.map(|out| {
                     let from = PortRef { element: at, port: out };
-                    (from, PortRef { element: at, port }, true)
+                    (from, PortRef { element: at, port }, None)
                 }));
             }
         }
         let mut changed = true;
         while changed {
             changed = false;
-            links.retain(|&(from, to, inside)| {
+            links.retain(|&(from, to, connection)| {
                 let output = outputs[from.element][from.port];
                 let input = inputs[to.element][to.port];
                 match (output, input) {
@@ -241,8 +259,7 @@ impl Plan {
                         changed = true;
                     }
                     (Some(output), Some(input)) if output != input => {
-                        let message = self.mismatch(from, to, output, inside);
-                        self.complain(errors, from.element, message);
+                        errors.push(self.mismatch(from, to, output, connection));
                         return false;
                     }
                     _ => {}
@@ -259,59 +276,103 @@ impl Plan {
         }
     }
 
-    fn mismatch(&self, from: PortRef, to: PortRef, output: Processing, inside: bool) -> String {
+    /// Push meets pull, in a connection or inside an element. Click names no
+    /// line for it.
+    fn mismatch(
+        &self,
+        from: PortRef,
+        to: PortRef,
+        output: Processing,
+        connection: Option<usize>,
+    ) -> Diagnostic {
         let (out, other) = match output {
             Processing::Push => ("push", "pull"),
             Processing::Pull => ("pull", "push"),
         };
         let source = self.display(from.element);
-        if inside {
-            return format!(
+        let Some(connection) = connection else {
+            let message = format!(
                 "agnostic {source} in mixed context: {other} input {}, {out} output {}",
                 to.port, from.port
             );
-        }
+            let landmark = self.flat.elements[from.element].landmark.clone();
+            let help = "put a Queue (push to pull) or an Unqueue (pull to push) on one side of it";
+            return Diagnostic::error(landmark, message)
+                .unplaced()
+                .label("must be push on both sides or pull on both")
+                .help(Some(help.into()));
+        };
         let target = self.display(to.element);
-        format!(
+        let message = format!(
             "{source} {out} output {} connected to {target} {other} input {}",
             from.port, to.port
-        )
+        );
+        let (label, help) = match output {
+            Processing::Push => ("pushes into what pulls", "put a Queue between them"),
+            Processing::Pull => {
+                ("nobody moves packets from here on", "put an Unqueue between them")
+            }
+        };
+        let landmark = self.flat.connections[connection].landmark.clone();
+        Diagnostic::error(landmark, message).unplaced().label(label).help(Some(help.into()))
     }
 
     /// Every port is used; push outputs and pull inputs lead to one place.
     fn check_connections(&self, errors: &mut Diagnostics) {
         for (at, element) in self.elements.iter().enumerate() {
             for (port, input) in element.inputs.iter().enumerate() {
-                if *input == Processing::Pull && element.sources[port].len() > 1 {
-                    let message =
-                        format!("illegal reuse of {} pull input {port}", self.display(at));
-                    self.complain(errors, at, message);
+                // One message for each connection too many.
+                for _ in 1..element.sources[port].len() {
+                    if *input == Processing::Pull {
+                        let message =
+                            format!("illegal reuse of {} pull input {port}", self.display(at));
+                        let help = "a pull input takes packets from one place; a scheduler such as \
+                            RoundRobinSched chooses among several";
+                        self.complain(errors, at, message, help.into());
+                    }
                 }
             }
         }
         for (at, element) in self.elements.iter().enumerate() {
             for (port, output) in element.outputs.iter().enumerate() {
-                if *output == Processing::Push && element.targets[port].len() > 1 {
-                    let message =
-                        format!("illegal reuse of {} push output {port}", self.display(at));
-                    self.complain(errors, at, message);
+                for _ in 1..element.targets[port].len() {
+                    if *output == Processing::Push {
+                        let message =
+                            format!("illegal reuse of {} push output {port}", self.display(at));
+                        let help =
+                            "a push output leads to one place; Tee copies packets to several";
+                        self.complain(errors, at, message, help.into());
+                    }
                 }
             }
         }
         for (at, element) in self.elements.iter().enumerate() {
             for (port, sources) in element.sources.iter().enumerate() {
                 if sources.is_empty() {
-                    self.complain(errors, at, format!("{} input {port} unused", self.display(at)));
+                    let message = format!("{} input {port} unused", self.display(at));
+                    let help = "connect it; Idle gives no packets";
+                    self.complain(errors, at, message, help.into());
                 }
             }
         }
         for (at, element) in self.elements.iter().enumerate() {
             for (port, targets) in element.targets.iter().enumerate() {
                 if targets.is_empty() {
-                    self.complain(errors, at, format!("{} output {port} unused", self.display(at)));
+                    let message = format!("{} output {port} unused", self.display(at));
+                    let help = "connect it; Discard takes what is not wanted";
+                    self.complain(errors, at, message, help.into());
                 }
             }
         }
+    }
+}
+
+/// What an element has of a kind of port.
+fn count(number: usize, kind: &str) -> String {
+    match number {
+        0 => format!("there are no {kind}s"),
+        1 => format!("there is only {kind} 0"),
+        more => format!("there are only {kind}s 0 to {}", more - 1),
     }
 }
 
@@ -403,34 +464,4 @@ fn flow_ports(side: &str) -> Vec<FlowPort> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn port_counts_fit_to_what_is_used() {
-        let cases = [
-            ("1/1", (1, 2), (1, 1)),
-            ("1/1-2", (1, 2), (1, 2)),
-            ("1/1-2", (1, 0), (1, 1)),
-            ("0-1/-", (3, 4), (1, 4)),
-            ("1-/=", (3, 0), (3, 3)),
-            ("-/=+", (2, 0), (2, 3)),
-            ("1/-6", (1, 9), (1, 6)),
-            ("2", (0, 0), (2, 2)),
-        ];
-        for (spec, used, expected) in cases {
-            assert_eq!(fitting_ports(spec, used), expected, "{spec} {used:?}");
-        }
-    }
-
-    #[test]
-    fn flow_codes() {
-        assert_eq!(flow_outputs("x/x", 0, 2), [0, 1]);
-        assert_eq!(flow_outputs("x/y", 0, 2), Vec::<usize>::new());
-        assert_eq!(flow_outputs("xy/x", 0, 1), [0]);
-        assert_eq!(flow_outputs("xy/x", 1, 1), Vec::<usize>::new());
-        assert_eq!(flow_outputs("#/#", 1, 3), [1]);
-        assert_eq!(flow_outputs("#/[^#]", 1, 3), [0, 2]);
-        assert_eq!(flow_outputs("xy/[xy]x", 1, 2), [0]);
-    }
-}
+pub(crate) mod tests;

@@ -75,6 +75,11 @@ pub struct Diagnostic {
     pub notes: Vec<Note>,
     /// What to do about it; only in the rich form.
     pub help: Option<String>,
+    /// What was being done, a line of its own before the messages of one
+    /// element.
+    pub context: Option<String>,
+    /// Whether Click names no line for it; the rich form does.
+    pub unplaced: bool,
     /// When it was found; findings of parser and resolver are merged by it.
     pub(super) order: Order,
 }
@@ -89,6 +94,8 @@ impl Diagnostic {
             label: None,
             notes: Vec::new(),
             help: None,
+            context: None,
+            unplaced: false,
             order: Order::LAST,
         }
     }
@@ -119,6 +126,21 @@ impl Diagnostic {
         self
     }
 
+    /// The same as found while doing something: said once for all findings in
+    /// a row that have it in common.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<String>) -> Diagnostic {
+        self.context = Some(context.into());
+        self
+    }
+
+    /// The same without a line in Click's form.
+    #[must_use]
+    pub fn unplaced(mut self) -> Diagnostic {
+        self.unplaced = true;
+        self
+    }
+
     #[must_use]
     pub(super) fn at(mut self, order: Order) -> Diagnostic {
         self.order = order;
@@ -127,13 +149,27 @@ impl Diagnostic {
 
     /// The lines Click writes, each with its line end.
     pub fn click(&self) -> String {
+        self.click_after(None)
+    }
+
+    /// The same behind another finding, whose context need not be said again.
+    fn click_after(&self, before: Option<&Diagnostic>) -> String {
         let severity = match self.severity {
             Severity::Error => "",
             Severity::Warning => "warning: ",
         };
         let mut out = String::new();
+        let place = |found: &Diagnostic| (found.context.clone(), found.landmark.line);
+        let known = before.is_some_and(|before| place(before) == place(self));
+        if let Some(context) = self.context.as_ref().filter(|_| !known) {
+            let _ = writeln!(out, "{}: {context}", self.landmark);
+        }
         for line in self.message.split('\n') {
-            let _ = writeln!(out, "{}: {severity}{line}", self.landmark);
+            let _ = match (&self.context, self.unplaced) {
+                (Some(_), _) => writeln!(out, "  {severity}{line}"),
+                (None, true) => writeln!(out, "{severity}{line}"),
+                (None, false) => writeln!(out, "{}: {severity}{line}", self.landmark),
+            };
         }
         for note in &self.notes {
             let _ = writeln!(out, "{}: {}", note.landmark, note.message);
@@ -153,6 +189,9 @@ impl Diagnostic {
             &self.landmark,
             self.label.as_deref(),
         ));
+        if let Some(context) = &self.context {
+            main = main.element(Level::NOTE.message(context.trim_end_matches(':')));
+        }
         if let Some(help) = &self.help {
             main = main.element(Level::HELP.message(help.as_str()));
         }
@@ -271,7 +310,9 @@ impl Diagnostics {
 
     /// All findings as Click writes them.
     pub fn click(&self) -> String {
-        let mut out: String = self.list.iter().map(Diagnostic::click).collect();
+        let before = std::iter::once(None).chain(self.list.iter().map(Some));
+        let mut out: String =
+            self.list.iter().zip(before).map(|(found, before)| found.click_after(before)).collect();
         if self.left_out > 0 {
             let _ = writeln!(out, "{} further messages left out", self.left_out);
         }

@@ -6,6 +6,7 @@
 //! the namespace it was mounted in. Nothing here is for the packet path.
 //!
 //! - [`links`] and [`find`] say what the link layer knows;
+//! - [`ipv4()`] says what address one has;
 //! - [`Inspector`] adds what drivers say: queues, speed, offloads, XDP;
 //! - [`LinkMonitor`] tells when an interface changes, goes or comes;
 //! - [`set_up`] and [`Promiscuous`] change it.
@@ -13,6 +14,7 @@
 mod control;
 mod error;
 mod ethtool;
+mod ipv4;
 mod link;
 mod lost;
 mod monitor;
@@ -29,6 +31,7 @@ pub use self::{
     control::{Promiscuous, set_up},
     error::InterfaceError,
     ethtool::{Channels, Descriptors, DriverInfo, Offloads},
+    ipv4::{Ipv4, ipv4},
     link::{Link, XdpMode, XdpProgram},
     monitor::{LinkEvent, LinkMonitor, LinkState},
     xdp::XdpSupport,

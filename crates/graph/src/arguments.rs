@@ -1,0 +1,176 @@
+//! Which argument of a configuration string is for which declared one.
+//!
+//! Click's rules: each declared argument in turn takes those given with its
+//! keyword, of which the last counts; a positional one that was not given by
+//! keyword takes the next argument without one. A positional argument that
+//! must be given takes the next argument even if it looks like a keyword's.
+//! What an argument's text means is not decided here.
+
+use crate::class::{Arg, Need};
+
+/// The arguments given to an element.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments {
+    /// As they were written.
+    texts: Vec<String>,
+    /// For each declared argument those given for it.
+    given: Vec<(&'static str, Vec<Given>)>,
+    /// Those given for none.
+    left: Vec<usize>,
+}
+
+/// An argument given for a declared one.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    /// Its place.
+    at: usize,
+    /// Where its value starts, behind the keyword.
+    from: usize,
+}
+
+impl Arguments {
+    /// Gives `texts` to the `declared` arguments.
+    pub(crate) fn assign(declared: &[Arg], texts: Vec<String>) -> Arguments {
+        let keywords: Vec<usize> = texts.iter().map(|text| keyword_length(text)).collect();
+        let mut free = vec![true; texts.len()];
+        // Those before are taken by their place; the next one's place is here.
+        let mut place = 0;
+        let mut given = Vec::new();
+        for arg in declared.iter().filter(|arg| arg.need != Need::Rest) {
+            let mut taken = Vec::new();
+            for (at, text) in texts.iter().enumerate() {
+                let length = keywords[at];
+                if free[at] && length > 0 && &text[..length] == arg.name {
+                    free[at] = false;
+                    taken.push(Given { at, from: value_start(text, length) });
+                }
+            }
+            if let Need::Positional { required } = arg.need {
+                let here = free.get(place) == Some(&true);
+                let forced = required && taken.is_empty();
+                if here && (forced || keywords[place] == 0) {
+                    free[place] = false;
+                    // Of the same one given twice, the later one counts.
+                    taken.push(Given { at: place, from: 0 });
+                    taken.sort_by_key(|given| given.at);
+                    place += 1;
+                }
+            }
+            given.push((arg.name, taken));
+        }
+        let left = (0..texts.len()).filter(|at| free[*at]).collect();
+        Arguments { texts, given, left }
+    }
+
+    fn of(&self, name: &str) -> &[Given] {
+        let found = self.given.iter().find(|(known, _)| *known == name);
+        found.map_or(&[], |(_, given)| given)
+    }
+
+    /// The text of a declared argument and its place: the last one given.
+    pub(crate) fn last(&self, name: &str) -> Option<(&str, usize)> {
+        let given = self.of(name).last()?;
+        Some((&self.texts[given.at][given.from..], given.at))
+    }
+
+    /// All texts given for a declared argument, in order, and their places.
+    pub(crate) fn all(&self, name: &str) -> Vec<(String, usize)> {
+        let text = |given: &Given| (self.texts[given.at][given.from..].to_owned(), given.at);
+        self.of(name).iter().map(text).collect()
+    }
+
+    /// An argument as it was written, with its keyword.
+    pub(crate) fn written(&self, at: usize) -> String {
+        self.texts[at].clone()
+    }
+
+    /// Those that are for no declared argument, and their places.
+    pub(crate) fn left(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.left.iter().map(|at| (self.texts[*at].as_str(), *at))
+    }
+}
+
+/// The keyword an argument that is for nothing begins with, if any.
+pub(crate) fn keyword(text: &str) -> Option<&str> {
+    let length = keyword_length(text);
+    (length > 0).then(|| &text[..length])
+}
+
+/// The length of the keyword at the start of an argument: 0 if there is none,
+/// or nothing follows it.
+fn keyword_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    if !bytes.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_') {
+        return 0;
+    }
+    let allowed = |b: &u8| b.is_ascii_alphanumeric() || b"_:.?!".contains(b);
+    let length = bytes.iter().take_while(|b| allowed(b)).count();
+    let start = value_start(text, length);
+    if start > length && start < text.len() { length } else { 0 }
+}
+
+/// Where what follows the space behind a keyword starts.
+fn value_start(text: &str, length: usize) -> usize {
+    let space = |b: &&u8| b.is_ascii_whitespace() || **b == 0x0b;
+    length + text.as_bytes()[length..].iter().take_while(space).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::config::split;
+
+    const DECLARED: &[Arg] = &[
+        Arg::required("A", "", ""),
+        Arg::optional("B", "", "", ""),
+        Arg::optional("C", "", "", ""),
+        Arg::keyword("K", "", "", ""),
+    ];
+
+    /// What each declared argument got, and what was left.
+    fn assigned(config: &str) -> String {
+        let arguments = Arguments::assign(DECLARED, split(config));
+        let mut out = Vec::new();
+        for arg in DECLARED {
+            if let Some((text, _)) = arguments.last(arg.name) {
+                out.push(format!("{}={text}", arg.name));
+            }
+        }
+        out.extend(arguments.left().map(|(text, _)| format!("+{text}")));
+        out.join(" ")
+    }
+
+    #[test]
+    fn as_click_assigns() {
+        for (config, expected) in [
+            ("", ""),
+            ("1", "A=1"),
+            ("1, 2, 3", "A=1 B=2 C=3"),
+            ("1, 2, 3, 4", "A=1 B=2 C=3 +4"),
+            ("A 1, 2", "A=1 +2"),
+            ("1, K 2", "A=1 K=2"),
+            ("1, K 2, 3", "A=1 K=2 +3"),
+            ("1, B 2, 3", "A=1 B=2 +3"),
+            ("1, C 2, 3", "A=1 C=2 +3"),
+            ("K 1, K 2, A 3", "A=3 K=2"),
+            ("K 1", "A=K 1"),
+            ("FOO 1", "A=FOO 1"),
+            ("FOO 1, A 2", "A=2 +FOO 1"),
+            ("1, FOO 2, 3", "A=1 +FOO 2 +3"),
+            ("A", "A=A"),
+            ("1, K", "A=1 B=K"),
+            ("A 1, A 2", "A=2"),
+            ("1, A 2", "A=2"),
+            ("1, , K \t 'x y'", "A=1 B= K='x y'"),
+        ] {
+            assert_eq!(assigned(config), expected, "{config}");
+        }
+    }
+
+    #[test]
+    fn all_of_a_repeated_keyword() {
+        let arguments = Arguments::assign(DECLARED, split("1, K 2, K 3"));
+        assert_eq!(arguments.all("K"), [("2".to_owned(), 1), ("3".to_owned(), 2)]);
+        assert!(arguments.all("B").is_empty());
+    }
+}

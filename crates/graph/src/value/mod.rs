@@ -1,0 +1,61 @@
+//! Kinds of values configuration arguments have, and how Click writes them.
+//!
+//! One type per kind; what a text means is decided by its [`Value`]
+//! implementation alone. Grammar, rounding, bounds and error texts are those of
+//! Click's `Args` library. Which argument a text is for is not decided here.
+
+mod address;
+mod address6;
+mod annotation;
+mod decimal;
+mod number;
+mod port;
+mod reference;
+mod text;
+mod unit;
+
+pub use address::{Ipv4OrPrefix, Ipv4Prefix};
+pub use address6::{Ipv6OrPrefix, Ipv6Prefix};
+pub use annotation::Annotation;
+pub use number::{Fixed, integer_in, parse_bool, parse_integer};
+pub use port::{IpProtocol, TcpPort, UdpPort, parse_port};
+pub use reference::{ElementRef, HandlerCall, HandlerRef};
+pub use text::{Filename, Keyword, Text, Word};
+pub use unit::{Bandwidth, Seconds, SignedTime, parse_bandwidth, parse_time};
+
+use crate::make::Scope;
+
+/// What is said of a text that is nothing of its kind.
+pub(crate) const PARSE_ERROR: &str = "parse error";
+
+/// Something an argument can be.
+pub trait Value: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, to be put behind the argument's name.
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<Self, String>;
+}
+
+/// A value, or Click's words for a text that is none.
+fn or_parse_error<T>(value: Option<T>) -> Result<T, String> {
+    value.ok_or_else(|| PARSE_ERROR.into())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::names::Names;
+
+    /// Reads a text in a graph without elements.
+    pub(crate) fn read<T: Value>(text: &str) -> Result<T, String> {
+        read_with(text, &Names::default())
+    }
+
+    /// The same with names.
+    pub(crate) fn read_with<T: Value>(text: &str, names: &Names) -> Result<T, String> {
+        let plan = crate::plan::tests::plan("a :: Idle; c :: { b :: Idle }");
+        T::parse(text, &Scope { plan: &plan, names, name: "a" })
+    }
+}
