@@ -73,8 +73,9 @@ impl Base {
         let placement = Arc::new(Placement::new(&plan, workers, &assigned));
         let context = |worker| self.context(&plan, &placement, &world, worker);
         let mut contexts: Vec<Context> = (0..workers).map(context).collect();
-        for (element, tickets) in preparation.tickets {
-            contexts.iter_mut().for_each(|cx| cx.tasks.set_tickets(element, tickets));
+        for (at, element) in plan.elements.iter().enumerate() {
+            let tickets = preparation.schedule.tickets(&element.name);
+            contexts.iter_mut().for_each(|cx| cx.tasks.set_tickets(at, tickets));
         }
         for (worker, cx) in contexts.iter_mut().enumerate() {
             for at in 0..plan.elements.len() {

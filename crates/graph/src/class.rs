@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::{element::Element, make::Make, names::Names};
+use crate::{element::Element, make::Make, names::Names, schedule::Schedule};
 
 /// A kind of element. Written as a constant:
 /// `Class { name: "Counter", ports: "1/1", .., ..Class::EMPTY }`.
@@ -103,8 +103,8 @@ pub struct Preparation {
     pub names: Names,
     /// Worker of an element, by its place in the plan.
     pub workers: Vec<(usize, usize)>,
-    /// Tickets of an element's task.
-    pub tickets: Vec<(usize, u32)>,
+    /// Tickets of elements' tasks.
+    pub schedule: Schedule,
 }
 
 /// An element that has no packets to do anything with.

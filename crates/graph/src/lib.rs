@@ -20,6 +20,7 @@ mod make;
 mod names;
 mod plan;
 mod router;
+mod schedule;
 mod value;
 
 pub use class::{
@@ -38,6 +39,7 @@ pub use make::{Make, Replica, Scope, Shared, World, unquoted};
 pub use names::{Addresses, Names};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
 pub use router::{Options, Router};
+pub use schedule::Schedule;
 pub use value::{
     Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
     Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,

@@ -317,16 +317,6 @@ impl<'a> Make<'a> {
         if all.is_empty() { self.complaints } else { all }
     }
 
-    /// Something about the configuration is likely not meant; it is run all the
-    /// same. The text is shown as it is, so it says that it is a warning.
-    pub fn warn(&mut self, message: impl Into<String>) {
-        self.warnings.push(message.into());
-    }
-
-    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.warnings)
-    }
-
     pub(crate) fn into_errors(self) -> Vec<String> {
         let complaints = self.into_complaints().into_iter();
         complaints.filter(|found| !found.warning).map(|found| found.message).collect()

@@ -1,6 +1,46 @@
 //! Elements that say something about others and see no packet.
+//!
+//! What they say is said before any element is made, so that it holds wherever
+//! in the configuration it is written.
 
-use linerate_graph::Class;
+use linerate_graph::{Class, Inert, Make, Role};
+
+mod address_info;
+mod alignment_info;
+mod port_info;
+mod schedule_info;
+mod static_thread_sched;
+
+/// The family's name.
+const FAMILY: &str = "information";
 
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[];
+pub(crate) const CLASSES: &[&Class] = &[
+    &address_info::CLASS,
+    &alignment_info::CLASS,
+    &port_info::CLASS,
+    &schedule_info::CLASS,
+    &static_thread_sched::CLASS,
+];
+
+/// What their classes have in common.
+const INFORMATION: Class = Class {
+    family: FAMILY,
+    ports: "0/0",
+    role: Role::Information,
+    cost: "Nothing while packets are handled.",
+    make: |_| Box::new(Inert),
+    ..Class::EMPTY
+};
+
+/// The place of the element that `name` means in an argument of the element
+/// being prepared.
+fn resolve(make: &Make<'_>, name: &str) -> Option<usize> {
+    make.plan().resolve(name, make.name())
+}
+
+/// The compound the element being prepared is in, with the slash behind it.
+fn prefix<'a>(make: &Make<'a>) -> &'a str {
+    let name = make.name();
+    &name[..name.rfind('/').map_or(0, |slash| slash + 1)]
+}

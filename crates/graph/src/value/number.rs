@@ -60,7 +60,7 @@ macro_rules! integers {
     ($($type:ty)*) => {$(
         impl Value for $type {
             fn parse(text: &str, _: &Scope<'_>) -> Result<$type, String> {
-                let value = integer_in(text, 0, <$type>::MIN < 0).ok_or("invalid number")?;
+                let value = integer_in(text, 0, <$type>::MIN != 0).ok_or("invalid number")?;
                 let bound = if value < 0 { <$type>::MIN } else { <$type>::MAX };
                 <$type>::try_from(value).map_err(|_| format!("out of range, bound {bound}"))
             }
