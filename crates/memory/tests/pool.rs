@@ -296,6 +296,9 @@ fn the_last_holder_becomes_the_owner_without_a_copy() {
     assert!(pool.unshare(&mut third));
     assert_ne!(arena.position(&third), place + 1);
     assert_eq!((arena.packet(&third), arena.meta(&third).paint), (&b"bcd"[..], 7));
+    assert!(third.push(1));
+    assert_eq!(arena.packet(&third), b"abcd", "what was stripped is in the copy");
+    assert!(third.pull(1));
     pool.give_one(slot);
     assert!(pool.unshare(&mut second));
     assert_eq!(arena.position(&second), place);

@@ -442,12 +442,17 @@ impl Arena {
 
     /// Copies a packet, its place in the buffer and its metadata.
     pub(crate) fn copy_whole(&self, from: &Slot, to: &mut Slot) {
-        to.offset = from.offset;
-        to.length = from.length;
+        // What is in front of the packet as well: a header that was stripped
+        // there may be put back.
+        let whole = Slot::compose(from.buffer, 0, from.offset + from.length);
+        to.offset = 0;
+        to.length = whole.length;
         let meta = *self.meta(from);
         if let Some(bytes) = self.packet_mut(to) {
-            bytes.copy_from_slice(self.packet(from));
+            bytes.copy_from_slice(self.packet(&whole));
         }
+        to.offset = from.offset;
+        to.length = from.length;
         if let Some(to) = self.meta_mut(to) {
             *to = meta;
         }
