@@ -290,7 +290,9 @@ impl Context {
         if !handler.access.writes() {
             return Err(HandlerError::NotWritable(name.into()));
         }
-        if !own {
+        // An element that shows its configuration as it is now is still made
+        // anew when that is written.
+        if !own || name == "config" {
             return self.reconfigure(element, value).map(|()| String::new());
         }
         let call = self.call(element, |found, cx| found.write(cx, name, value));
@@ -327,7 +329,9 @@ impl Context {
     }
 
     fn handlers_text(&self, element: usize) -> String {
-        let fixed = COMMON.iter().chain(self.plan.elements[element].class.handlers);
+        let own = self.plan.elements[element].class.handlers;
+        let replaced = |common: &&Handler| own.iter().any(|own| own.name == common.name);
+        let fixed = COMMON.iter().filter(|common| !replaced(common)).chain(own);
         let mut all: Vec<(String, &Handler)> =
             fixed.map(|handler| (handler.name.to_owned(), handler)).collect();
         if let Some(found) = &self.elements[element] {

@@ -84,6 +84,9 @@ pub(crate) struct Node {
     pub(crate) fulls: Vec<usize>,
     /// Whether it is full.
     pub(crate) full: bool,
+    /// By port: the port on the other side packets go on by without stopping
+    /// ([`Context::pass_through`]). Empty when they do stop.
+    pub(crate) routes: Vec<usize>,
 }
 
 /// Tasks to wake.

@@ -6,6 +6,7 @@ pub(crate) mod context;
 pub(crate) mod driver;
 pub(crate) mod hub;
 pub(crate) mod outputs;
+mod passing;
 pub(crate) mod pending;
 pub(crate) mod tasks;
 pub(crate) mod timers;

@@ -55,6 +55,11 @@ impl Outputs {
         self.edges.len() - 1
     }
 
+    /// An edge leads to another input from now on.
+    pub(crate) fn redirect(&mut self, edge: usize, to: InputId) {
+        self.edges[edge].to = to;
+    }
+
     /// From now on the outputs are those of an element whose `count` edges
     /// begin at `first`.
     #[inline(always)]
