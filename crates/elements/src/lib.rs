@@ -8,6 +8,7 @@
 use linerate_graph::{Class, Library};
 
 mod analysis;
+mod annotation_byte;
 mod annotations;
 mod classifying;
 mod control;
@@ -15,12 +16,16 @@ mod devices;
 mod information;
 mod measuring;
 mod packets;
+mod probability;
+mod random;
 mod scheduling;
 mod standard;
 mod switching;
 mod template;
 #[cfg(test)]
 mod testing;
+mod timestamp;
+mod written;
 
 /// All elements there are.
 pub fn library() -> Library {

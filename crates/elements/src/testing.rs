@@ -2,13 +2,14 @@
 //!
 //! Time is simulated, and besides the library there is `Collect`, which keeps
 //! the bytes of packets: its handler `packets` shows each as a line of
-//! hexadecimal digits, `lengths` its length.
+//! hexadecimal digits, `lengths` its length. `MarkNetwork` says where the network
+//! header is.
 
 use std::sync::{Arc, Mutex};
 
 use linerate_graph::{
-    BuildError, Class, Console, Context, Element, Handler, HandlerError, HandlerRef, Library, Next,
-    Options, Router, lang::Globals, load,
+    Arg, BuildError, Class, Console, Context, Element, Handler, HandlerError, HandlerRef, Library,
+    Next, Options, Router, lang::Globals, load,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
 
@@ -127,7 +128,7 @@ impl Drop for Run {
 
 /// The library and what tests need besides.
 pub(crate) fn library() -> Library {
-    Library::new(crate::library().iter().chain([&COLLECT]))
+    Library::new(crate::library().iter().chain([&COLLECT, &MARK_NETWORK]))
 }
 
 const COLLECT: Class = Class {
@@ -171,5 +172,25 @@ impl Element for Collect {
             _ => self.0.iter().map(|bytes| bytes.len().to_string()).collect(),
         };
         Ok(lines.join("\n"))
+    }
+}
+
+const MARK_NETWORK: Class = Class {
+    name: "MarkNetwork",
+    ports: "1/1",
+    args: &[Arg::required("OFFSET", "bytes", "where the network header is")],
+    annotates: true,
+    make: |make| Box::new(MarkNetwork(make.need("OFFSET"))),
+    ..Class::EMPTY
+};
+
+struct MarkNetwork(u16);
+
+impl Element for MarkNetwork {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let arena = cx.pool.arena();
+        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
+            meta.network = self.0;
+        }
     }
 }

@@ -2,5 +2,48 @@
 
 use linerate_graph::Class;
 
+mod align;
+mod burster;
+mod check_paint;
+mod clipboard;
+mod error_element;
+mod message;
+mod pad;
+mod paint;
+mod paint_tee;
+mod random_bit_errors;
+mod random_sample;
+mod resize;
+mod room;
+mod start;
+mod strip;
+mod strip_to_network_header;
+mod timestamps;
+mod truncate;
+mod unstrip;
+
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[];
+pub(crate) const CLASSES: &[&Class] = &[
+    &align::CLASS,
+    &burster::CLASS,
+    &check_paint::CLASS,
+    &clipboard::CLASS,
+    &error_element::CLASS,
+    &message::CLASS,
+    &pad::CLASS,
+    &paint::CLASS,
+    &paint_tee::CLASS,
+    &random_bit_errors::CLASS,
+    &random_sample::CLASS,
+    &resize::CLASS,
+    &strip::CLASS,
+    &strip_to_network_header::CLASS,
+    &timestamps::ADJUST,
+    &timestamps::SET,
+    &timestamps::SET_DELTA,
+    &truncate::CLASS,
+    &unstrip::CLASS,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "packets";

@@ -1,0 +1,105 @@
+//! `Paint`: sets the paint annotation.
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+use crate::{annotation_byte::Byte, written::integer};
+
+/// Drop reason.
+const NO_BUFFER: usize = 0;
+
+/// The handler of all elements that have a colour.
+pub(super) const COLOR: Handler = Handler::value("color", "the colour");
+/// The argument of all elements that can go by another annotation.
+pub(super) const ANNO: Arg =
+    Arg::optional("ANNO", "annotation", "PAINT", "the one-byte annotation to use");
+
+pub(super) const CLASS: Class = Class {
+    name: "Paint",
+    family: FAMILY,
+    summary: "sets the paint annotation",
+    description: "Other elements go by it: PaintSwitch, PaintTee, CheckPaint. `ANNO` is PAINT or \
+        the number of one of Click's annotation bytes.",
+    ports: "1/1",
+    args: &[Arg::required("COLOR", "0 to 255", "the colour"), ANNO],
+    handlers: &[COLOR],
+    annotates: true,
+    drops: &["no buffer"],
+    cost: "Writes a line of annotations per packet; copies of packets become copies of their \
+        own.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> CheckPaint(1) -> Discard;",
+    make: |make| Box::new(Paint { color: make.need("COLOR"), anno: Byte::from_args(make) }),
+    ..Class::EMPTY
+};
+
+struct Paint {
+    color: u8,
+    anno: Byte,
+}
+
+impl Element for Paint {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let arena = cx.pool.arena();
+        for slot in frame.slots_mut() {
+            if let Some(meta) = arena.meta_mut(slot) {
+                self.anno.set(meta, self.color);
+            }
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "color" => Ok(self.color.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        _: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "color" => self.color = integer(value)?,
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    #[test]
+    fn copies_have_colours_of_their_own() {
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(
+                "InfiniteSource(LIMIT 5, STOP true) -> Paint(9) -> t :: Tee -> Paint(1)
+                    -> CheckPaint(1) -> a :: Counter -> Discard;
+                 t [1] -> CheckPaint(9) -> b :: Counter -> Discard;",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!((run.read("a.count"), run.read("b.count")), ("5".into(), "5".into()));
+        }
+    }
+
+    #[test]
+    fn the_colour_can_be_changed() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 5, STOP true) -> p :: Paint(1) -> q :: CheckPaint(7)
+                -> c :: Counter -> Discard",
+        );
+        run.write("p.color", "8").unwrap();
+        run.write("q.color", "8").unwrap();
+        assert_eq!(run.write("p.color", "256").unwrap_err().to_string(), "expected integer");
+        run.run();
+        assert_eq!((run.read("c.count"), run.read("p.color")), ("5".into(), "8".into()));
+        let errors = Run::errors("Idle -> Paint(256) -> Discard");
+        assert!(errors.ends_with("\n  COLOR: out of range, bound 255\n"), "{errors}");
+    }
+}

@@ -1,0 +1,87 @@
+//! `PaintTee`: a copy of packets of one colour.
+
+use linerate_graph::{Arg, Class, Context, Element, HandlerError};
+use linerate_memory::Frame;
+
+use super::{
+    FAMILY,
+    paint::{ANNO, COLOR},
+};
+use crate::{annotation_byte::Byte, written::integer};
+
+pub(super) const CLASS: Class = Class {
+    name: "PaintTee",
+    family: FAMILY,
+    summary: "sends a copy of packets of one colour by output 1",
+    description: "All packets leave by output 0. The copies share their bytes until one is \
+        written to.",
+    ports: "1/2",
+    processing: "a/ah",
+    args: &[Arg::required("COLOR", "0 to 255", "the colour"), ANNO],
+    handlers: &[COLOR],
+    annotates: true,
+    cost: "Reads a line of annotations per packet; an atomic increment per copy.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> t :: PaintTee(1) -> Discard; \
+        t [1] -> Discard;",
+    make: |make| Box::new(PaintTee { color: make.need("COLOR"), anno: Byte::from_args(make) }),
+    ..Class::EMPTY
+};
+
+struct PaintTee {
+    color: u8,
+    anno: Byte,
+}
+
+impl Element for PaintTee {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        for slot in frame.slots_mut() {
+            if self.anno.get(cx.pool.arena().meta(slot)) == self.color
+                && let Some(copy) = cx.pool.share(slot)
+            {
+                cx.out.emit(1, copy);
+            }
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "color" => Ok(self.color.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        _: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "color" => self.color = integer(value)?,
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    #[test]
+    fn packets_of_the_colour_are_copied_pushed_or_pulled() {
+        for queue in ["", "Queue ->"] {
+            for frame_limit in [1, 256] {
+                let mut run = Run::new(&format!(
+                    "t :: PaintTee(2) -> a :: Counter(COUNT_CALL 8 stop) -> Discard;
+                     t [1] -> b :: Counter -> Discard; j :: Null -> {queue} t;
+                     InfiniteSource(LIMIT 3) -> Paint(1) -> j;
+                     InfiniteSource(LIMIT 5) -> Paint(2) -> j;"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                assert_eq!((run.read("a.count"), run.read("b.count")), ("8".into(), "5".into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Random numbers for elements.
+//!
+//! In simulated time they are the same in every run: an element's place in the
+//! graph is the seed.
+
+use linerate_graph::Make;
+
+/// A generator of an element's own (wyrand).
+pub(crate) struct Random(fastrand::Rng);
+
+impl Random {
+    pub(crate) fn new(make: &Make<'_>) -> Random {
+        Random(if make.world.simulated {
+            let (element, replica) = (make.element() as u64, make.replica().index as u64);
+            fastrand::Rng::with_seed(element << 32 | replica)
+        } else {
+            fastrand::Rng::new()
+        })
+    }
+
+    /// A number below `end`, which is not zero.
+    #[inline]
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.0.usize(..end)
+    }
+
+    /// 28 random bits.
+    #[inline]
+    pub(crate) fn bits28(&mut self) -> u32 {
+        self.0.u32(..) >> 4
+    }
+
+    /// A number in 0..1.
+    #[inline]
+    pub(crate) fn unit(&mut self) -> f64 {
+        self.0.f64()
+    }
+}
