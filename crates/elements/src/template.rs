@@ -19,7 +19,9 @@ impl Template {
     /// From the arguments `DATA` and `LENGTH`.
     pub(crate) fn from_args(make: &mut Make<'_>) -> Template {
         let data = make.get::<Vec<u8>>("DATA").unwrap_or_else(|| DEFAULT_DATA.into());
-        let length = make.or("LENGTH", -1);
+        // The older name of the same; not every class has it.
+        let name = if make.is_given("DATASIZE") { "DATASIZE" } else { "LENGTH" };
+        let length = make.or(name, -1);
         let room = make.world.arena().room();
         if length > room as i64 || data.len() > room {
             make.error(format!("packets longer than a buffer ({room} bytes)"));
@@ -51,6 +53,11 @@ impl Template {
         made
     }
 
+    /// How long the packets are.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The data, as a handler shows it.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.data).into_owned()
@@ -69,6 +76,18 @@ impl Template {
     pub(crate) fn set_length(&mut self, length: i128) {
         self.length = length.clamp(-1, self.room as i128) as i64;
         self.fill();
+    }
+}
+
+/// Gives packets the time of now as their stamp, where anybody could see it.
+pub(crate) fn stamp(cx: &Context, frame: &mut Frame) {
+    if !cx.world().annotated {
+        return;
+    }
+    let now = cx.now();
+    let arena = cx.pool.arena();
+    for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
+        meta.timestamp = now;
     }
 }
 

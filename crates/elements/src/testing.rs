@@ -2,7 +2,8 @@
 //!
 //! Time is simulated, and besides the library there is `Collect`, which keeps
 //! the bytes of packets: its handler `packets` shows each as a line of
-//! hexadecimal digits, `lengths` its length. `MarkNetwork` says where the network
+//! hexadecimal digits, `lengths` its length, `times` when it came, in
+//! nanoseconds since simulated time began. `MarkNetwork` says where the network
 //! header is.
 
 use std::sync::{Arc, Mutex};
@@ -131,22 +132,29 @@ pub(crate) fn library() -> Library {
     Library::new(crate::library().iter().chain([&COLLECT, &MARK_NETWORK]))
 }
 
+/// When simulated time begins.
+const START: u64 = 1_000_000_000_000_000_000;
+
 const COLLECT: Class = Class {
     name: "Collect",
     ports: "1/0",
     handlers: &[
         Handler::read("packets", "bytes, a line per packet"),
         Handler::read("lengths", "lengths, a line per packet"),
+        Handler::read("times", "nanoseconds since the start, a line per packet"),
     ],
-    make: |_| Box::new(Collect(Vec::new())),
+    make: |_| Box::new(Collect::default()),
     ..Class::EMPTY
 };
 
-struct Collect(Vec<Vec<u8>>);
+/// Bytes and times of packets.
+#[derive(Default)]
+struct Collect(Vec<Vec<u8>>, Vec<u64>);
 
 impl Element for Collect {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.0.extend(cx.pool.arena().packets(frame).map(<[u8]>::to_vec));
+        self.1.resize(self.0.len(), cx.steady());
         cx.discard(frame);
     }
 
@@ -168,6 +176,7 @@ impl Element for Collect {
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         let hex = |bytes: &Vec<u8>| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let lines: Vec<String> = match handler {
+            "times" => self.1.iter().map(|at| (at - START).to_string()).collect(),
             "packets" => self.0.iter().map(hex).collect(),
             _ => self.0.iter().map(|bytes| bytes.len().to_string()).collect(),
         };

@@ -6,14 +6,14 @@ use linerate_graph::{
 
 /// A handler and the value to write to it.
 #[derive(Debug, Clone)]
-pub(super) struct HandlerCall {
+pub(crate) struct HandlerCall {
     handler: HandlerRef,
     value: String,
 }
 
 impl HandlerCall {
     /// From an argument `HANDLER [VALUE]`.
-    pub(super) fn from_arg(make: &mut Make<'_>, name: &str) -> Option<HandlerCall> {
+    pub(crate) fn from_arg(make: &mut Make<'_>, name: &str) -> Option<HandlerCall> {
         let Text(text) = make.get(name)?;
         let (handler, value) = shift_word(&text);
         match make.parse(handler) {
@@ -27,7 +27,7 @@ impl HandlerCall {
 
     /// Writes the handler for `element`, which is at work and whose own
     /// handlers are therefore written directly. `expand` may change the value.
-    pub(super) fn perform(
+    pub(crate) fn perform(
         &self,
         element: &mut dyn Element,
         cx: &mut Context,

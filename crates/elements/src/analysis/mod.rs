@@ -2,7 +2,7 @@
 
 use linerate_graph::Class;
 
-mod call;
+pub(crate) mod call;
 mod encap;
 mod from_dump;
 mod output;

@@ -9,7 +9,7 @@ pub(super) const CLASS: Class = Class {
     name: "Discard",
     family: FAMILY,
     summary: "ends the way of packets",
-    description: "With a pull input it pulls as fast as packets come, `BURST` at a time.",
+    description: "With a pull input it pulls as fast as packets come, `BURST` at a time, all there are when that is 0.",
     ports: "1/0",
     args: &[
         Arg::keyword("ACTIVE", "bool", "true", "whether a pulling Discard pulls"),
@@ -36,7 +36,16 @@ struct Discard {
 impl Discard {
     fn new(make: &mut Make<'_>) -> Discard {
         let pulls = make.input_is_pull(0);
-        Discard { count: 0, active: make.or("ACTIVE", true), burst: make.burst("BURST"), pulls }
+        let active = make.or("ACTIVE", true);
+        if !active && !pulls {
+            make.error("ACTIVE is meaningless in push context");
+        }
+        let burst = match make.get::<u32>("BURST") {
+            None => make.world.frame_limit,
+            Some(0) => usize::MAX,
+            Some(burst) => burst as usize,
+        };
+        Discard { count: 0, active, burst, pulls }
     }
 }
 
@@ -50,11 +59,17 @@ impl Element for Discard {
         if !self.active {
             return Next::Sleep;
         }
-        if cx.pull(0, self.burst, frame) == 0 {
-            return cx.nothing_pulled();
+        let mut left = self.burst;
+        loop {
+            let asked = left.min(frame.limit());
+            let pulled = cx.pull(0, asked, frame);
+            self.push(cx, 0, frame);
+            left -= pulled;
+            if left == 0 || pulled < asked {
+                break;
+            }
         }
-        self.push(cx, 0, frame);
-        Next::Again
+        if left == self.burst { cx.nothing_pulled() } else { Next::Again }
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {

@@ -1,12 +1,16 @@
 //! `InfiniteSource`: packets as fast as they are taken.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_bool, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Signals, parse_bool,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use crate::template::Template;
+use crate::{
+    analysis::call::HandlerCall,
+    template::{Template, stamp},
+};
 
 pub(super) const CLASS: Class = Class {
     name: "InfiniteSource",
@@ -14,15 +18,19 @@ pub(super) const CLASS: Class = Class {
     summary: "makes packets as fast as they are taken",
     description: "Makes `LIMIT` packets with the bytes of `DATA`, repeated to or cut at \
         `LENGTH`, `BURST` at a time. With a push output it stops while everything behind it \
-        is full. `STOP true` asks for the end of the run when the limit is reached.",
+        is full. When the limit is reached, `STOP true` asks for the end of the run, and \
+        `END_CALL` writes a handler.",
     ports: "0/1",
     args: &[
         Arg::optional("DATA", "string", "a text of 64 bytes", "the packets' bytes"),
         Arg::optional("LIMIT", "packets", "-1: no limit", "packets to make in all"),
         Arg::optional("BURST", "packets", "frame limit", "packets made at a time"),
         Arg::optional("ACTIVE", "bool", "true", "whether it makes packets"),
+        Arg::keyword("TIMESTAMP", "bool", "true", "whether packets have the time they were made"),
         Arg::keyword("LENGTH", "bytes", "length of DATA", "length of the packets"),
+        Arg::keyword("DATASIZE", "bytes", "length of DATA", "older name of LENGTH"),
         Arg::keyword("STOP", "bool", "false", "whether the end of the limit ends the run"),
+        Arg::keyword("END_CALL", "HANDLER [VALUE]", "", "writes a handler at the limit"),
     ],
     handlers: &[
         Handler::count("count", "packets made"),
@@ -32,7 +40,10 @@ pub(super) const CLASS: Class = Class {
         Handler::value("burst", "packets made at a time"),
         Handler::value("active", "whether it makes packets"),
         Handler::value("length", "length of the packets; -1 for that of the data"),
+        Handler::value("burstsize", "older name of burst"),
+        Handler::value("datasize", "older name of length"),
     ],
+    signals: Signals { empty: true, full: false },
     cost: "Writes every packet whole: about two cycles for 64 bytes at 256 per frame.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Discard;",
     make: |make| Box::new(InfiniteSource::new(make)),
@@ -44,21 +55,44 @@ struct InfiniteSource {
     /// Packets still to make in all, no limit below zero.
     limit: i64,
     count: i64,
+    /// More than a frame holds is made in several.
     burst: usize,
     active: bool,
-    stop: bool,
+    stamps: bool,
+    end: End,
     pushes: bool,
+}
+
+/// What happens when the limit is reached.
+enum End {
+    Nothing,
+    Stop,
+    Call(HandlerCall),
 }
 
 impl InfiniteSource {
     fn new(make: &mut Make<'_>) -> InfiniteSource {
+        let burst = make.or("BURST", make.world.frame_limit as i64);
+        if burst < 1 {
+            make.error("burst size must be >= 1");
+        }
+        let end = match (make.or("STOP", false), HandlerCall::from_arg(make, "END_CALL")) {
+            (true, Some(_)) => {
+                make.error("END_CALL and STOP are mutually exclusive");
+                End::Nothing
+            }
+            (true, None) => End::Stop,
+            (false, Some(call)) => End::Call(call),
+            (false, None) => End::Nothing,
+        };
         InfiniteSource {
             template: Template::from_args(make),
             limit: make.or("LIMIT", -1),
             count: 0,
-            burst: make.burst("BURST"),
+            burst: burst.max(1) as usize,
             active: make.or("ACTIVE", true),
-            stop: make.or("STOP", false),
+            stamps: make.or("TIMESTAMP", true),
+            end,
             pushes: make.output_is_push(0),
         }
     }
@@ -75,18 +109,45 @@ impl InfiniteSource {
     fn make(&mut self, cx: &mut Context, count: usize, frame: &mut Frame) -> usize {
         let made = self.template.make(cx, count, frame);
         self.count += made as i64;
-        if made > 0 && self.limit >= 0 && self.count >= self.limit && self.stop {
-            cx.driver.stop();
+        if self.stamps {
+            stamp(cx, frame);
         }
         made
+    }
+
+    /// Packets were wanted and none may be made: when that is for the limit,
+    /// what is to happen then does.
+    #[cold]
+    fn ended(&mut self, cx: &mut Context) {
+        if self.limit < 0 || self.count < self.limit || !self.active {
+            return;
+        }
+        match &self.end {
+            End::Nothing => {}
+            End::Stop => cx.driver.stop(),
+            End::Call(call) => call.clone().perform(self, cx, str::to_owned),
+        }
     }
 }
 
 impl Element for InfiniteSource {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        let count = self.allowed(self.burst).min(cx.downstream_room());
-        if count == 0 {
+        let room = cx.downstream_room();
+        if room == 0 {
             return Next::Sleep;
+        }
+        let mut count = self.allowed(self.burst).min(room);
+        if count == 0 {
+            self.ended(cx);
+            return Next::Sleep;
+        }
+        while count > frame.limit() {
+            let made = self.make(cx, frame.limit(), frame);
+            if made == 0 {
+                break;
+            }
+            count -= made;
+            cx.out.emit_frame(0, frame);
         }
         match self.make(cx, count, frame) {
             // All buffers are on their way: they come back.
@@ -96,8 +157,12 @@ impl Element for InfiniteSource {
     }
 
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        let count = self.allowed(count);
-        self.make(cx, count, frame);
+        let allowed = self.allowed(count);
+        if allowed == 0 {
+            self.ended(cx);
+        } else {
+            self.make(cx, allowed, frame);
+        }
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
@@ -118,9 +183,9 @@ impl Element for InfiniteSource {
             "count" => Ok(self.count.to_string()),
             "data" => Ok(self.template.text()),
             "limit" => Ok(self.limit.to_string()),
-            "burst" => Ok(self.burst.to_string()),
+            "burst" | "burstsize" => Ok(self.burst.to_string()),
             "active" => Ok(self.active.to_string()),
-            "length" => Ok(self.template.length_text()),
+            "length" | "datasize" => Ok(self.template.length_text()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
@@ -131,16 +196,28 @@ impl Element for InfiniteSource {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let number = || parse_integer(value).ok_or_else(|| HandlerError::refused("invalid number"));
+        let refused = |error: &'static str| move || HandlerError::refused(error);
+        let number = parse_integer(value);
         match handler {
             "reset" => self.count = 0,
             "data" => self.template.set_data(value),
-            "limit" => self.limit = number()?.clamp(-1, i64::MAX.into()) as i64,
-            "burst" => self.burst = number()?.clamp(1, cx.frame_limit() as i128) as usize,
-            "length" => self.template.set_length(number()?),
+            "limit" => {
+                let limit = number.ok_or_else(refused("limit parameter must be integer"))?;
+                self.limit = limit.clamp(-1, i64::MAX.into()) as i64;
+            }
+            "burst" | "burstsize" => {
+                let burst = number.filter(|burst| *burst >= 1);
+                let burst =
+                    burst.ok_or_else(refused("burstsize parameter must be integer >= 1"))?;
+                self.burst = burst.min(u32::MAX.into()) as usize;
+            }
+            "length" | "datasize" => {
+                let length = number.ok_or_else(refused("length must be integer"))?;
+                self.template.set_length(length);
+            }
             "active" => {
-                self.active =
-                    parse_bool(value).ok_or_else(|| HandlerError::refused("syntax error"))?;
+                let active = parse_bool(value);
+                self.active = active.ok_or_else(refused("active parameter must be boolean"))?;
             }
             _ => return Err(HandlerError::missing(handler)),
         }
@@ -150,5 +227,45 @@ impl Element for InfiniteSource {
             cx.notify();
         }
         Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    #[test]
+    fn the_end_of_the_limit_writes_a_handler() {
+        let mut run =
+            Run::new("i :: InfiniteSource(LIMIT 1000, BURST 300, END_CALL stop) -> d :: Discard");
+        run.run();
+        assert_eq!(run.read("d.count"), "1000");
+        assert_eq!((run.read("i.count"), run.read("i.burst")), ("1000".into(), "300".into()));
+    }
+
+    #[test]
+    fn a_pulled_source_ends_the_run_too() {
+        let mut run = Run::new("InfiniteSource(LIMIT 1000, STOP true) -> d :: Discard(BURST 8)");
+        run.run();
+        assert_eq!(run.read("d.count"), "1000");
+    }
+
+    #[test]
+    fn a_burst_can_be_longer_than_a_frame() {
+        let mut run = Run::new("InfiniteSource(LIMIT 1000, BURST 7, STOP true) -> d :: Discard")
+            .frame_limit(1);
+        run.run();
+        assert_eq!(run.read("d.count"), "1000");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_as_click_says_it() {
+        for (config, text) in [
+            ("BURST 0", "burst size must be >= 1"),
+            ("STOP true, END_CALL stop", "END_CALL and STOP are mutually exclusive"),
+        ] {
+            let errors = Run::errors(&format!("InfiniteSource({config}) -> Discard"));
+            assert!(errors.contains(text), "{errors}");
+        }
     }
 }

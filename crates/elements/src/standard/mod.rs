@@ -7,7 +7,7 @@ mod counter;
 mod discard;
 mod infinite_source;
 mod null;
-mod queue;
+pub(crate) mod queue;
 mod tee;
 mod unqueue;
 

@@ -19,6 +19,7 @@ use linerate_memory::{
 };
 
 use super::FAMILY;
+use crate::scheduling::{overflow, record_argument, turn_away};
 
 /// Packets a queue holds unless told otherwise.
 const CAPACITY_DEFAULT: usize = 1000;
@@ -42,11 +43,11 @@ pub(super) const QUEUE: Class = Class {
     family: FAMILY,
     summary: "holds packets between push and pull",
     description: "Holds up to `CAPACITY` packets, oldest first out, and drops what arrives when \
-        it is full. Sources in front of it are told when it is full and stop; tasks that pull \
+        it is full, by output 1 when that is used. Sources in front of it are told when it is full and stop; tasks that pull \
         from it sleep while it is empty. Where the two sides run on different workers the \
         packets cross in a lock-free ring.",
-    ports: "1/1",
-    processing: "h/l",
+    ports: "1/1-2",
+    processing: "h/lh",
     args: &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds")],
     handlers: HANDLERS,
     drops: &["queue full"],
@@ -112,7 +113,7 @@ impl Side {
     }
 }
 
-struct Queue {
+pub(crate) struct Queue {
     core: Arc<Core>,
     side: Side,
     /// Whether another worker is at the other side.
@@ -126,10 +127,10 @@ struct Queue {
 impl Queue {
     fn new(make: &mut Make<'_>) -> Queue {
         let capacity = make.or("CAPACITY", CAPACITY_DEFAULT);
-        if !(1..=CAPACITY_LIMIT).contains(&capacity) {
-            make.error(format!("CAPACITY: must be between 1 and {CAPACITY_LIMIT}"));
+        if capacity > CAPACITY_LIMIT {
+            make.error(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}"));
         }
-        let capacity = capacity.clamp(1, CAPACITY_LIMIT);
+        let capacity = capacity.min(CAPACITY_LIMIT);
         let replica = make.replica();
         let only = replica.count == 1;
         let core = make.shared(|| Core::new(capacity, replica.count > 2));
@@ -137,7 +138,8 @@ impl Queue {
         Queue { core, side, crosses: !only, capacity, part: None }
     }
 
-    fn len(&self) -> usize {
+    /// Packets held.
+    pub(crate) fn len(&self) -> usize {
         match &self.side {
             Side::Own { producer: Some(producer), .. } => producer.len(),
             Side::Own { consumer: Some(consumer), .. } => consumer.len(),
@@ -195,11 +197,31 @@ impl Queue {
         Ok(())
     }
 
+    /// Drops the newest packets beyond `capacity`, as Click does when it is
+    /// written; where the other side is on another worker they stay.
+    fn trim(&mut self, cx: &mut Context, capacity: usize) {
+        if let Side::Own { producer: Some(producer), consumer: Some(consumer) } = &mut self.side
+            && capacity < producer.len()
+        {
+            // The newest go, as in Click.
+            let (mut held, mut frame) = (Vec::with_capacity(producer.len()), cx.new_frame());
+            while consumer.pop_frame(&mut frame, usize::MAX) > 0 {
+                let count = frame.len();
+                frame.drain_front(count, |slot| held.push(slot));
+            }
+            for slot in held.drain(capacity..) {
+                cx.drop_packet(slot, FULL);
+            }
+            let kept = held.into_iter().all(|slot| producer.push(slot).is_ok());
+            debug_assert!(kept, "they had room before");
+        }
+    }
+
     fn empty(&mut self, cx: &mut Context) {
         let mut frame = cx.new_frame();
         let count = frame.limit();
         while self.fetch(&mut frame, count) > 0 {
-            cx.drop_frame(&mut frame, FULL);
+            turn_away(cx, &mut frame, FULL);
         }
         cx.set_full(false);
     }
@@ -232,10 +254,10 @@ impl Core {
 impl Ends {
     fn new(capacity: usize, shared: bool) -> Ends {
         if shared {
-            let shared = Some(Arc::new(Mpmc::new(capacity)));
+            let shared = Some(Arc::new(Mpmc::new(capacity.max(1))));
             return Ends { producer: None, consumer: None, shared };
         }
-        let (producer, consumer) = spsc(capacity);
+        let (producer, consumer) = spsc(capacity.max(1));
         Ends { producer: Some(producer), consumer: Some(consumer), shared: None }
     }
 }
@@ -255,8 +277,11 @@ impl Element for Queue {
             self.part = Some(part);
         }
         if !frame.is_empty() {
-            self.core.drops.fetch_add(frame.len() as u64, Ordering::Relaxed);
-            cx.drop_frame(frame, FULL);
+            let before = self.core.drops.fetch_add(frame.len() as u64, Ordering::Relaxed);
+            if before == 0 && capacity > 0 {
+                overflow(cx);
+            }
+            turn_away(cx, frame, FULL);
         }
         if after > self.core.highwater.load(Ordering::Relaxed) {
             self.core.highwater.store(after, Ordering::Relaxed);
@@ -361,12 +386,46 @@ impl Element for Queue {
             "reset" => self.empty(cx),
             "capacity" => {
                 let wanted =
-                    parse_integer(value).filter(|n| (1..=CAPACITY_LIMIT as i128).contains(n));
-                let wanted = wanted.ok_or_else(|| HandlerError::refused("invalid capacity"))?;
+                    parse_integer(value).filter(|n| (0..=CAPACITY_LIMIT as i128).contains(n));
+                let wanted =
+                    wanted.ok_or_else(|| HandlerError::refused("CAPACITY: invalid number"))?;
+                self.trim(cx, wanted as usize);
                 self.resize(cx, wanted as usize)?;
+                record_argument(cx, 0, "CAPACITY", value);
             }
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    #[test]
+    fn what_does_not_fit_leaves_by_output_1() {
+        let mut run = Run::new(
+            "TimedSource(1ms, LIMIT 9) -> q :: Queue(5) -> Idle; q [1] -> d :: Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!((run.read("q.drops"), run.read("d.count")), ("4".into(), "4".into()));
+        assert_eq!(run.output(), "q :: Queue: overflow\n");
+        run.write("q.capacity", "3").unwrap();
+        assert_eq!((run.read("q.length"), run.read("q.capacity")), ("3".into(), "3".into()));
+        run.write("q.reset", "").unwrap();
+        assert_eq!(run.read("q.length"), "0");
+    }
+
+    #[test]
+    fn a_queue_for_no_packets_holds_none() {
+        let mut run = Run::new(
+            "TimedSource(1ms, LIMIT 9) -> q :: Queue(0) -> Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!(run.read("q.drops"), "9");
+        assert_eq!(run.output(), "");
     }
 }

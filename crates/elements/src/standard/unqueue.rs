@@ -11,11 +11,17 @@ pub(super) const CLASS: Class = Class {
     name: "Unqueue",
     family: FAMILY,
     summary: "pulls packets as fast as they come and pushes them on",
-    description: "Stops while everything behind it is full.",
+    description: "Moves up to `BURST` packets at a time, but no more than there is room for behind \
+        it: a queue it pushes to drops what comes when it is full, never for a burst.",
     ports: "1/1",
     processing: "l/h",
     args: &[
-        Arg::optional("BURST", "packets", "frame limit", "most packets moved at a time"),
+        Arg::optional(
+            "BURST",
+            "packets",
+            "frame limit",
+            "most packets moved at a time; no limit below zero",
+        ),
         Arg::keyword("ACTIVE", "bool", "true", "whether it moves packets"),
         Arg::keyword("LIMIT", "packets", "-1: no limit", "packets to move in all"),
     ],
@@ -25,6 +31,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("burst", "most packets moved at a time"),
         Handler::value("limit", "packets to move in all"),
         Handler::button("reset", "sets the count to zero, so that the limit is moved again"),
+        Handler::button("reset_counts", "the same"),
     ],
     cost: "A copy of eight bytes per packet, out of the queue.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> Unqueue -> Discard;",
@@ -39,10 +46,16 @@ struct Unqueue {
     count: u64,
 }
 
+/// A burst below zero is one without a limit: as long as packets come.
+fn unlimited_below_zero(burst: i64) -> usize {
+    usize::try_from(burst).unwrap_or(i32::MAX as usize)
+}
+
 impl Unqueue {
     fn new(make: &mut Make<'_>) -> Unqueue {
+        let burst = make.or("BURST", make.world.frame_limit as i64);
         Unqueue {
-            burst: make.burst("BURST"),
+            burst: unlimited_below_zero(burst),
             active: make.or("ACTIVE", true),
             limit: make.or("LIMIT", -1),
             count: 0,
@@ -52,20 +65,26 @@ impl Unqueue {
 
 impl Element for Unqueue {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        let mut burst = self.burst.min(cx.downstream_room());
+        // Like Click it goes on when all behind it is full, a packet at a time.
+        let mut burst = self.burst.min(cx.downstream_room().max(1));
         if let Ok(limit) = u64::try_from(self.limit) {
             burst = burst.min(limit.saturating_sub(self.count) as usize);
         }
         if !self.active || burst == 0 {
             return Next::Sleep;
         }
-        match cx.pull(0, burst, frame) {
-            0 => cx.nothing_pulled(),
-            pulled => {
-                self.count += pulled as u64;
-                Next::Again
+        let mut left = burst;
+        loop {
+            let asked = left.min(frame.limit());
+            let pulled = cx.pull(0, asked, frame);
+            left -= pulled;
+            if left == 0 || pulled < asked {
+                break;
             }
+            cx.out.emit_frame(0, frame);
         }
+        self.count += (burst - left) as u64;
+        if left == burst { cx.nothing_pulled() } else { Next::Again }
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
@@ -95,18 +114,46 @@ impl Element for Unqueue {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let number = || parse_integer(value).ok_or_else(|| HandlerError::refused("invalid number"));
+        let syntax = || HandlerError::refused("syntax error");
+        let number = || parse_integer(value).ok_or_else(syntax);
         match handler {
-            "reset" => self.count = 0,
-            "burst" => self.burst = number()?.clamp(1, cx.frame_limit() as i128) as usize,
+            "reset" | "reset_counts" => self.count = 0,
+            "burst" => {
+                let burst = number()?.clamp(-1, i32::MAX.into());
+                self.burst = unlimited_below_zero(burst as i64);
+            }
             "limit" => self.limit = number()?.clamp(-1, i64::MAX.into()) as i64,
             "active" => {
-                self.active =
-                    parse_bool(value).ok_or_else(|| HandlerError::refused("syntax error"))?;
+                self.active = parse_bool(value).ok_or_else(syntax)?;
             }
             _ => return Err(HandlerError::missing(handler)),
         }
         cx.schedule();
         Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    #[test]
+    fn no_more_than_the_limit() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 900) -> Queue -> u :: Unqueue(LIMIT 700, BURST -1) -> Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!((run.read("u.count"), run.read("u.burst")), ("700".into(), "2147483647".into()));
+    }
+
+    #[test]
+    fn a_full_queue_behind_it_drops() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 900) -> Queue -> u :: Unqueue -> q :: Queue(10) -> Idle; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!((run.read("q.length"), run.read("q.drops")), ("10".into(), "890".into()));
     }
 }

@@ -133,6 +133,18 @@ impl Context {
         &self.plan.elements[self.node].name
     }
 
+    /// The configuration string of the element at work.
+    pub fn config(&self) -> &str {
+        self.configs.get(&self.node).unwrap_or(&self.plan.elements[self.node].config)
+    }
+
+    /// Changes the configuration string of the element at work, which has
+    /// already done what it says: a handler was written that stands for an
+    /// argument.
+    pub fn set_config(&mut self, config: String) {
+        self.configs.insert(self.node, config);
+    }
+
     /// This worker's number.
     pub fn worker(&self) -> usize {
         self.worker

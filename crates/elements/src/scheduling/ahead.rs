@@ -1,0 +1,101 @@
+//! Packets pulled before it is known whether they may go yet.
+//!
+//! Where bytes are rationed, how many packets may be pulled depends on their
+//! lengths. A guess from the last length gives whole frames with a call each;
+//! where lengths vary a few packets too many may have been pulled, which are
+//! held and go first the next time. With equal lengths no more are held than
+//! Click holds.
+
+use linerate_graph::Context;
+use linerate_memory::{Frame, Slot};
+
+/// Packets held, from one input.
+pub(super) struct Ahead {
+    held: Frame,
+    /// Length of the last packet that went.
+    typical: u64,
+}
+
+impl Ahead {
+    pub(super) fn new(frame_limit: usize) -> Ahead {
+        // The first guess must not be too high: one packet.
+        Ahead { held: Frame::new(frame_limit), typical: u64::from(u16::MAX) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// The length of the next packet, when one is held.
+    pub(super) fn next_len(&self) -> Option<u64> {
+        self.held.slots().first().map(|slot| slot.len() as u64)
+    }
+
+    /// Pulls from input `port` when none is held: what `bytes` are enough for,
+    /// and one more.
+    pub(super) fn refill(&mut self, cx: &mut Context, port: usize, bytes: u64, most: usize) {
+        if self.held.is_empty() {
+            let count = usize::try_from(bytes / self.typical.max(1)).unwrap_or(usize::MAX);
+            cx.pull(port, count.saturating_add(1).min(most), &mut self.held);
+        }
+    }
+
+    /// Moves the packets that `may` go to the end of `to`, at most `most` and
+    /// as many as there is room for; returns their number and bytes.
+    pub(super) fn release(
+        &mut self,
+        to: &mut Frame,
+        most: usize,
+        mut may: impl FnMut(u64) -> bool,
+    ) -> (usize, u64) {
+        let may_go = |slot: &&Slot| may(slot.len() as u64);
+        let slots = self.held.slots().iter().take(most.min(to.room()));
+        let count = slots.take_while(may_go).count();
+        let gone = &self.held.slots()[..count];
+        if let Some(last) = gone.last() {
+            self.typical = last.len() as u64;
+        }
+        let bytes = Slot::total_len(gone);
+        to.append(&mut self.held, count);
+        (count, bytes)
+    }
+
+    /// Pulls and lets go packets one of which may go while those before it
+    /// have at most `credit` bytes, and at most `most`; returns their bytes.
+    pub(super) fn pull(
+        &mut self,
+        cx: &mut Context,
+        credit: u64,
+        most: usize,
+        to: &mut Frame,
+    ) -> u64 {
+        let mut used = 0;
+        let mut count = 0;
+        while used <= credit && count < most && to.room() > 0 {
+            self.refill(cx, 0, credit - used, most - count);
+            let mut sum = used;
+            let (moved, bytes) = self.release(to, most - count, |len| {
+                let may = sum <= credit;
+                sum += len;
+                may
+            });
+            if moved == 0 {
+                break;
+            }
+            count += moved;
+            used += bytes;
+        }
+        used
+    }
+
+    /// Takes over what another one holds.
+    pub(super) fn take_state(&mut self, old: &mut Ahead) {
+        self.held.append(&mut old.held, usize::MAX);
+        self.typical = old.typical;
+    }
+
+    /// Gives the held packets back.
+    pub(super) fn close(&mut self, cx: &mut Context) {
+        cx.discard(&mut self.held);
+    }
+}

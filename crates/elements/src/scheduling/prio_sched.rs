@@ -1,0 +1,65 @@
+//! `PrioSched`: the first input that has a packet.
+
+use linerate_graph::{Class, Context, Element, Make};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+
+pub(super) const CLASS: Class = Class {
+    name: "PrioSched",
+    family: FAMILY,
+    summary: "pulls from the first input that has packets",
+    description: "Input 0 goes before input 1, and so on: a lower one is served while those \
+        above have nothing.",
+    ports: "-/1",
+    processing: "l/l",
+    cost: "One call per input and frame until the frame is full.",
+    example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
+        a, b => PrioSched -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
+    make: |make| Box::new(Prio::new(make)),
+    ..Class::EMPTY
+};
+
+struct Prio {
+    inputs: usize,
+}
+
+impl Prio {
+    fn new(make: &mut Make<'_>) -> Prio {
+        Prio { inputs: make.inputs() }
+    }
+}
+
+impl Element for Prio {
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        for input in 0..self.inputs {
+            let room = count - frame.len();
+            if room == 0 {
+                break;
+            }
+            cx.pull(input, room, frame);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    #[test]
+    fn the_first_input_goes_first() {
+        let mut run = Run::new(
+            "InfiniteSource(\\<0a>, LIMIT 30) -> a :: Queue; \
+                InfiniteSource(\\<0b>, LIMIT 500) -> b :: Queue; \
+                b, a => PrioSched -> u :: Unqueue(ACTIVE false) -> out :: Collect; \
+                TimedSource(1ms, LIMIT 1) -> Counter(COUNT_CALL 1 u.active true) -> Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        let packets = run.read("out.packets");
+        let lines: Vec<&str> = packets.lines().collect();
+        assert_eq!(lines.len(), 530);
+        assert!(lines[..500].iter().all(|line| *line == "0b"));
+        assert!(lines[500..].iter().all(|line| *line == "0a"));
+    }
+}
