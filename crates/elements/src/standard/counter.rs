@@ -32,6 +32,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+#[derive(Default)]
 struct Counter {
     count: u64,
     bytes: u64,
@@ -39,9 +40,10 @@ struct Counter {
     at_bytes: Option<Call>,
 }
 
-/// A handler to be written when a count is reached.
+/// A handler to be written when a count is reached, once until a reset.
 struct Call {
     at: u64,
+    made: bool,
     handler: HandlerRef,
     value: String,
 }
@@ -52,7 +54,9 @@ impl Call {
         let (at, rest) = shift_word(&text);
         let (handler, value) = shift_word(rest);
         match (make.parse(at), make.parse(handler)) {
-            (Ok(at), Ok(handler)) => Some(Call { at, handler, value: unquoted(value) }),
+            (Ok(at), Ok(handler)) => {
+                Some(Call { at, made: false, handler, value: unquoted(value) })
+            }
             (Err(error), _) | (_, Err(error)) => {
                 make.error(format!("{name}: {error}"));
                 None
@@ -76,12 +80,17 @@ impl Counter {
     /// Makes the calls whose count has been reached, once each.
     #[cold]
     fn call(&mut self, cx: &mut Context) {
-        let reached = [
-            self.at_count.take_if(|call| self.count >= call.at),
-            self.at_bytes.take_if(|call| self.bytes >= call.at),
-        ];
-        for call in reached.into_iter().flatten() {
-            if let Err(error) = cx.write_handler(&call.handler, &call.value) {
+        let reached = [(self.count, &mut self.at_count), (self.bytes, &mut self.at_bytes)];
+        let due = |(count, call): (u64, &mut Option<Call>)| {
+            let call = call.as_mut().filter(|call| !call.made && count >= call.at)?;
+            call.made = true;
+            Some((call.handler.clone(), call.value.clone()))
+        };
+        let calls: Vec<_> = reached.into_iter().filter_map(due).collect();
+        for (handler, value) in calls {
+            // What is called may read or reset this counter.
+            let result = cx.stand_in(self, |cx| cx.write_handler(&handler, &value));
+            if let Err(error) = result {
                 let name = cx.name().to_owned();
                 cx.console().report(&format!("{name}: {error}\n"));
             }
@@ -114,7 +123,11 @@ impl Element for Counter {
 
     fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "reset" | "reset_counts" => (self.count, self.bytes) = (0, 0),
+            "reset" | "reset_counts" => {
+                (self.count, self.bytes) = (0, 0);
+                let calls = self.at_count.iter_mut().chain(&mut self.at_bytes);
+                calls.for_each(|call| call.made = false);
+            }
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())

@@ -71,7 +71,12 @@ impl Context {
             return false;
         }
         let now = self.clock.steady();
-        self.run_timers(now)
+        let any = self.run_timers(now);
+        // Timers that are set to now again and again do not stop time.
+        if any && self.clock.is_simulated() && self.timers.next().is_some_and(|at| at <= now) {
+            self.clock.advance(now + 1);
+        }
+        any
     }
 
     /// There was nothing to do.

@@ -32,6 +32,12 @@ pub trait Variables {
     /// substituted, or nothing if it is not known.
     fn value(&self, reference: &str, form: Form, depth: usize) -> Option<String>;
 
+    /// Whether values outside quotes are put in quotes, so that they stay as
+    /// they are when quotes are taken off.
+    fn quotes(&self) -> bool {
+        false
+    }
+
     /// Accounts for `bytes` written; whether it may go on.
     fn spend(&self, bytes: usize) -> bool {
         let _ = bytes;
@@ -81,6 +87,8 @@ pub fn expand(config: &str, variables: &dyn Variables, depth: usize) -> String {
                         if in_quotes {
                             let value = quote(value.as_bytes());
                             out.push_str(&value[1..value.len() - 1]);
+                        } else if depth == 0 && variables.quotes() {
+                            out.push_str(&quote(value.as_bytes()));
                         } else {
                             out.push_str(&value);
                         }
@@ -97,6 +105,11 @@ pub fn expand(config: &str, variables: &dyn Variables, depth: usize) -> String {
             }
             _ => at += 1,
         }
+    }
+    // Click takes a text that starts with nothing but empty values for one
+    // without references.
+    if out.is_empty() {
+        return config.to_owned();
     }
     out.push_str(&config[written..]);
     out

@@ -1,0 +1,97 @@
+//! Signals for scripts of the type `SIGNAL`.
+//!
+//! A signal sets a flag and writes to a socket the worker waits on; the script
+//! runs later, on its worker. The signal's default action is left alone only as
+//! long as the script is installed.
+
+use std::{
+    io::{self, Read as _},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use signal_hook::{SigId, consts, flag, low_level};
+
+/// Names of signals scripts know.
+const NAMES: &[(&str, i32)] = &[
+    ("ABRT", consts::SIGABRT),
+    ("ALRM", consts::SIGALRM),
+    ("HUP", consts::SIGHUP),
+    ("INT", consts::SIGINT),
+    ("IO", consts::SIGIO),
+    ("PIPE", consts::SIGPIPE),
+    ("QUIT", consts::SIGQUIT),
+    ("TERM", consts::SIGTERM),
+    ("TSTP", consts::SIGTSTP),
+    ("USR1", consts::SIGUSR1),
+    ("USR2", consts::SIGUSR2),
+];
+
+/// The signal a name or number means.
+pub(super) fn number(word: &str) -> Option<i32> {
+    let named = NAMES.iter().find(|(name, _)| *name == word).map(|(_, number)| *number);
+    named.or_else(|| {
+        let number = linerate_graph::parse_integer(word)?;
+        i32::try_from(number).ok().filter(|number| (0..32).contains(number))
+    })
+}
+
+/// Signals being waited for.
+#[derive(Debug)]
+pub(super) struct Signals {
+    wake: UnixStream,
+    raised: Vec<(i32, Arc<AtomicBool>)>,
+    actions: Vec<SigId>,
+}
+
+impl Signals {
+    /// Waits for signals from now on.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be waited for, or there is no descriptor left.
+    pub(super) fn new(numbers: &[i32]) -> io::Result<Signals> {
+        let (wake, sender) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let mut signals = Signals { wake, raised: Vec::new(), actions: Vec::new() };
+        for &number in numbers {
+            let raised = Arc::new(AtomicBool::new(false));
+            signals.actions.push(flag::register(number, Arc::clone(&raised))?);
+            signals.raised.push((number, raised));
+            signals.actions.push(low_level::pipe::register(number, sender.try_clone()?)?);
+        }
+        Ok(signals)
+    }
+
+    /// The signals that have come since this was last asked.
+    pub(super) fn take(&mut self) -> Vec<i32> {
+        // What is in the socket only wakes.
+        while matches!(self.wake.read(&mut [0; 64]), Ok(1..)) {}
+        let raised = self.raised.iter().filter(|(_, raised)| raised.swap(false, Ordering::AcqRel));
+        raised.map(|(number, _)| *number).collect()
+    }
+
+    pub(super) fn wake(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for action in self.actions.drain(..) {
+            low_level::unregister(action);
+        }
+    }
+}
+
+/// What a signal does to a process that does not handle it.
+pub(super) fn default_action(number: i32) {
+    // A signal unknown to the library has no default action to take.
+    let _ = low_level::emulate_default_handler(number);
+}
