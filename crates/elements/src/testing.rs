@@ -81,6 +81,12 @@ impl Run {
         self.router.as_mut().expect("just made")
     }
 
+    /// The handle on it, for other threads.
+    #[allow(dead_code, reason = "not every family needs it")]
+    pub(crate) fn control(&mut self) -> linerate_graph::Control {
+        self.router().control()
+    }
+
     /// Runs until something asks for the end.
     pub(crate) fn run(&mut self) {
         self.router().run();

@@ -38,6 +38,12 @@ pub struct Leases {
 }
 
 impl Leases {
+    /// Whether a port is lent under that key.
+    pub fn is_open(&self, key: &str) -> bool {
+        let ports = self.ports.lock().expect("no panic while held");
+        ports.get(key).is_some_and(|port| port.strong_count() > 0)
+    }
+
     /// Joins the users of a port. Each must [leave](LeasedPort::leave).
     pub fn join(&self, key: &str, uri: &PortUri) -> Arc<LeasedPort> {
         let mut ports = self.ports.lock().expect("no panic while held");

@@ -52,7 +52,7 @@ pub const DRIVERS: &[Driver] = &[
     },
     Driver {
         name: "packet",
-        usage: "packet:IF[?queues=N&slots=4096&promisc=off&qdisc=on&time=on]",
+        usage: "packet:IF[?queues=N&slots=4096&promisc=off&qdisc=on&time=on&outbound=on]",
         summary: "any network interface, through an AF_PACKET socket; one copy",
         open: af_packet::open,
     },
@@ -60,6 +60,12 @@ pub const DRIVERS: &[Driver] = &[
         name: "tap",
         usage: "tap:NAME[?addr=10.0.0.1/24&queues=N&vnet&mtu=N&mac=MAC&up=no]",
         summary: "this machine's own network stack, through an interface made for it",
+        open: tap::open,
+    },
+    Driver {
+        name: "tun",
+        usage: "tun:NAME[?addr=10.0.0.1/24&queues=N&mtu=N&up=no]",
+        summary: "as tap, with IP packets instead of Ethernet frames",
         open: tap::open,
     },
 ];

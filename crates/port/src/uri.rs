@@ -35,6 +35,19 @@ impl PortUri {
         self
     }
 
+    /// The options of this name for another driver and object.
+    #[must_use]
+    pub fn named(&self, driver: &str, name: &str) -> PortUri {
+        PortUri { driver: driver.into(), name: name.into(), options: self.options.clone() }
+    }
+
+    /// The same without an option.
+    #[must_use]
+    pub fn without(mut self, key: &str) -> PortUri {
+        self.options.retain(|(known, _)| known != key);
+        self
+    }
+
     /// The part before the colon: which driver.
     pub fn driver(&self) -> &str {
         &self.driver

@@ -1,4 +1,5 @@
-//! `FromPort`: packets from any port.
+//! `FromPort`: packets from any port; `FromDevice`: from a network interface, by
+//! Click's arguments.
 
 use std::sync::{
     Arc,
@@ -9,9 +10,20 @@ use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, parse_bool,
 };
 use linerate_memory::Frame;
-use linerate_port::Wake;
+use linerate_port::{DropReason, Wake};
 
-use super::{DROPS, FAMILY, TICK, intake::Intake, keep_ticking, mode_text, wants::port_argument};
+use super::{
+    DROPS, FAMILY, TICK,
+    device::{prepare_source, source_port},
+    filter::{Filter, Link},
+    intake::Intake,
+    keep_ticking, mode_text,
+    wants::port_argument,
+};
+
+/// What Click allows.
+const SNAPLEN: std::ops::RangeInclusive<usize> = 14..=65535;
+const HEADROOM_LIMIT: usize = 8190;
 
 pub(super) const CLASS: Class = Class {
     name: "FromPort",
@@ -57,8 +69,57 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+/// What `FromDevice` has besides.
+const BY_CLICK: &str = "\
+    Reads packets that a network interface receives. `METHOD` chooses how: `PCAP` and `LINUX`, the \
+    default, mean an AF_PACKET socket (`packet:`); `XDP` and `NETMAP` mean AF_XDP (`xdp:`), which \
+    takes the packets away from the kernel, and so does `SNIFFER false`. `DEVNAME` can also be any \
+    port, as for FromPort.\n\n\
+    `FORCE_IP true` emits only IP packets, with their headers found; the others leave by the second \
+    output. `HEADROOM` is accepted and of no effect: buffers have as much as they have. There is no \
+    `BPF_FILTER`; put a classifier behind.";
+
+pub(super) const DEVICE: Class = Class {
+    name: "FromDevice",
+    summary: "receives packets from a network interface",
+    description: BY_CLICK,
+    ports: "0/1-2",
+    args: &[
+        Arg::required("DEVNAME", "device", "the interface, or any port"),
+        Arg::optional("PROMISC", "bool", "false", "whether frames for other hosts are received"),
+        Arg::optional("SNAPLEN", "bytes", "no limit", "longest packet; longer ones are cut"),
+        Arg::keyword("SNIFFER", "bool", "true", "whether the kernel gets the packets as well"),
+        Arg::keyword("FORCE_IP", "bool", "false", "whether only IP packets are emitted"),
+        Arg::keyword("METHOD", "word", "PCAP", "how packets are received"),
+        Arg::keyword("CAPTURE", "word", "", "old name of METHOD"),
+        Arg::keyword("BPF_FILTER", "string", "", "must be empty"),
+        Arg::keyword("PROTOCOL", "Ethertype", "0: all", "the only protocol received"),
+        Arg::keyword("OUTBOUND", "bool", "false", "whether packets the kernel sends are received"),
+        Arg::keyword("HEADROOM", "bytes", "", "has no effect"),
+        Arg::keyword("ENCAP", "word", "ETHER", "what packets begin with: only ETHER"),
+        Arg::keyword("BURST", "packets", "frame limit", "most packets received at a time"),
+        Arg::keyword("TIMESTAMP", "bool", "true", "whether packets carry the time of reception"),
+    ],
+    handlers: &[
+        Handler::count("count", "packets received"),
+        Handler::count("bytes", "bytes received"),
+        Handler::count("kernel_drops", "packets the kernel had no place for"),
+        Handler::read("encap", "what packets begin with"),
+        Handler::read("counters", "packets, bytes, and drops by reason, a line each")
+            .merged(linerate_graph::Merge::Lines),
+        Handler::read("uri", "the port's name"),
+        Handler::read("mode", "how the port was opened"),
+        Handler::button("reset_counts", "sets count and bytes to zero"),
+    ],
+    example: "FromDevice(null:?count=10) -> Discard; DriverManager(wait 10ms, stop);",
+    prepare: Some(prepare_source),
+    make: |make| Box::new(FromPort::device(make)),
+    ..CLASS
+};
+
 struct FromPort {
     intake: Intake,
+    filter: Option<Filter>,
     active: bool,
     waits: bool,
     /// Replicas whose queues have not ended, when the end is asked for.
@@ -75,9 +136,43 @@ impl FromPort {
         let running = stop.then(|| make.shared(|| AtomicUsize::new(replicas)));
         FromPort {
             intake: Intake::new(make, uri, burst),
+            filter: None,
             active: make.or("ACTIVE", true),
             waits: make.or("WAIT", false),
             running,
+            ended: false,
+        }
+    }
+
+    /// With Click's arguments.
+    fn device(make: &mut Make<'_>) -> FromPort {
+        let uri = source_port(make);
+        let burst = make.burst("BURST");
+        let snaplen: Option<usize> = make.get("SNAPLEN");
+        if snaplen.is_some_and(|snaplen| !SNAPLEN.contains(&snaplen)) {
+            make.error("SNAPLEN out of range");
+        }
+        if make.or::<usize>("HEADROOM", 0) > HEADROOM_LIMIT {
+            make.error("HEADROOM out of range");
+        }
+        if !make.or("BPF_FILTER", String::new()).is_empty() {
+            make.error("BPF_FILTER: there are no BPF filters; use a classifier behind FromDevice");
+        }
+        if !matches!(make.or("ENCAP", String::new()).as_str(), "" | "ETHER") {
+            make.error("bad encapsulation type");
+        }
+        let filter = Filter {
+            link: Link::Ethernet,
+            snaplen,
+            protocol: make.get("PROTOCOL").filter(|protocol| *protocol != 0),
+            force_ip: make.or("FORCE_IP", false),
+        };
+        FromPort {
+            intake: Intake::new(make, uri, burst),
+            filter: filter.is_needed().then_some(filter),
+            active: true,
+            waits: false,
+            running: None,
             ended: false,
         }
     }
@@ -100,6 +195,9 @@ impl Element for FromPort {
             return Next::Sleep;
         }
         if self.intake.receive(cx, frame) > 0 {
+            if let Some(filter) = &self.filter {
+                filter.apply(cx, frame);
+            }
             return Next::Again;
         }
         if self.intake.ended() {
@@ -139,6 +237,8 @@ impl Element for FromPort {
         match handler {
             "count" => Ok(self.intake.packets.to_string()),
             "bytes" => Ok(self.intake.bytes.to_string()),
+            "kernel_drops" => Ok(self.intake.dropped_for(cx, DropReason::Overrun).to_string()),
+            "encap" => Ok("ETHER".into()),
             "counters" => Ok(self.intake.counters(cx)),
             "uri" => Ok(self.intake.uri().to_string()),
             "mode" => Ok(mode_text(self.intake.port())),

@@ -85,7 +85,7 @@ impl Intake {
 
     /// Takes the queues that are this replica's.
     fn attach(&mut self) {
-        let Some(port) = &self.port else { return };
+        let Some(port) = self.port.as_ref().filter(|port| !port.is_lost()) else { return };
         let held = |sides: &[Side], queue| sides.iter().any(|side: &Side| side.queue == queue);
         let mut all = true;
         for queue in (self.replica.index..port.receives()).step_by(self.replica.count) {
@@ -220,6 +220,12 @@ impl Intake {
 
     pub(super) fn reset_counts(&mut self) {
         (self.packets, self.bytes) = (0, 0);
+    }
+
+    /// Drops of the port for a reason.
+    pub(super) fn dropped_for(&mut self, cx: &mut Context, reason: DropReason) -> u64 {
+        self.tick(cx);
+        self.drops[reason as usize]
     }
 
     /// The counts, a line each.

@@ -3,16 +3,30 @@
 use linerate_graph::{Class, Context};
 use linerate_port::LeasedPort;
 
+mod device;
+mod filter;
 mod from_port;
 mod intake;
+#[cfg(test)]
+mod kernel_tests;
 mod outlet;
 #[cfg(test)]
 mod tests;
 mod to_port;
+mod tunnel;
 mod wants;
 
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[&from_port::CLASS, &to_port::CLASS];
+pub(crate) const CLASSES: &[&Class] = &[
+    &from_port::CLASS,
+    &from_port::DEVICE,
+    &to_port::CLASS,
+    &to_port::DEVICE,
+    &tunnel::FROM_HOST,
+    &tunnel::KERNEL_TAP,
+    &tunnel::KERNEL_TUN,
+    &tunnel::TO_HOST,
+];
 
 /// The name of the family in the reference.
 const FAMILY: &str = "devices";

@@ -157,3 +157,79 @@ fn what_cannot_be_opened_is_said() {
     assert!(errors.contains("URI: port \"eth0\""), "{errors}");
     assert!(Run::errors("FromPort -> Discard").contains("URI: required argument missing"));
 }
+
+#[test]
+fn a_device_can_be_any_port() {
+    let scratch = Scratch::new("device");
+    let file = scratch.file("a.pcap");
+    let mut run = Run::new(&format!(
+        "FromDevice(ring:d?loop&seed=4) -> Queue -> t :: ToDevice(ring:d?loop&seed=4)
+            -> c :: Counter(COUNT_CALL 400 stop) -> Queue -> u :: ToDevice(pcap:{file})"
+    ));
+    run.run();
+    let count: u64 = run.read("t.count").parse().unwrap();
+    assert!(count >= 400 && run.read("c.count") == count.to_string());
+}
+
+/// Ends the run when other tasks have run some hundred times.
+const SOON: &str = "FromPort(null:?count=500, 1, STOP true) -> Discard";
+
+#[test]
+fn only_ip_packets_leave_by_the_first_output() {
+    let scratch = Scratch::new("force");
+    let file = scratch.file("a.pcap");
+    let zeros = "00".repeat(12);
+    let make = |kind: &str, rest: &str| {
+        format!("InfiniteSource(DATA \\<{zeros} {kind} {rest}>, LIMIT 5) -> to;")
+    };
+    let ip = format!("45{}", "00".repeat(39));
+    let mut run = Run::new(&format!(
+        "to :: Counter(COUNT_CALL 15 stop) -> ToPort(pcap:{file}); {} {} {}",
+        make("0800", &ip),
+        make("0806", &ip),
+        make("8100 0001 86dd", "60"),
+    ));
+    run.run();
+    drop(run);
+    for (arguments, ip, other) in [
+        ("", "15", "0"),
+        ("FORCE_IP true", "5", "10"),
+        ("PROTOCOL 0x0800", "5", "0"),
+        ("PROTOCOL 0x0806, FORCE_IP true", "0", "5"),
+    ] {
+        let mut run = Run::new(&format!(
+            "f :: FromDevice(pcap:{file}, {arguments}) -> a :: Counter -> Discard;
+             f[1] -> b :: Counter -> Discard; {SOON}"
+        ));
+        run.run();
+        assert_eq!((run.read("a.count"), run.read("b.count")), (ip.into(), other.into()));
+        assert_eq!(run.read("f.count"), "15");
+    }
+    let mut run =
+        Run::new(&format!("f :: FromDevice(pcap:{file}, SNAPLEN 20) -> c :: Collect; {SOON}"));
+    run.run();
+    let lengths: Vec<String> = run.read("c.lengths").lines().map(Into::into).collect();
+    assert_eq!(lengths, [vec!["20"; 10], vec!["19"; 5]].concat());
+}
+
+#[test]
+fn wrong_device_arguments_are_said_as_click_does() {
+    for (text, error) in [
+        ("FromDevice(lo, METHOD FOO) -> Discard", "bad METHOD"),
+        ("FromDevice(lo, SNAPLEN 13) -> Discard", "SNAPLEN out of range"),
+        ("FromDevice(lo, HEADROOM 8191) -> Discard", "HEADROOM out of range"),
+        ("FromDevice -> Discard", "DEVNAME: required argument missing"),
+        ("Idle -> Queue -> ToDevice(lo, METHOD FOO)", "bad METHOD"),
+        ("KernelTun(10.0.0.1/24, 10.1.0.1) -> Discard", "bad GATEWAY"),
+        ("KernelTap(10.0.0.1) -> Discard", "ADDR: invalid IP prefix"),
+        ("KernelTap(10.0.0.1/24, MTU 19) -> Discard", "MTU must be greater than 20"),
+        (
+            "Idle -> ToHost(fake)",
+            "ToHost(fake) requires an initialized FromHost with the same dev_name",
+        ),
+    ] {
+        let errors = Run::errors(text);
+        assert!(errors.contains(error), "{text}: {errors}");
+        assert_eq!(errors.matches("While").count(), 1, "{errors}");
+    }
+}

@@ -1,4 +1,5 @@
-//! `ToPort`: packets to any port.
+//! `ToPort`: packets to any port; `ToDevice`: to a network interface, by Click's
+//! arguments.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +7,11 @@ use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals,
 };
 use linerate_memory::Frame;
-use linerate_port::Wake;
+use linerate_port::{DropReason, Wake};
 
 use super::{
-    DROPS, FAMILY, FLUSH, TICK, keep_ticking, mode_text, outlet::Outlet, wants::port_argument,
+    DROPS, FAMILY, FLUSH, TICK, device::sink_port, keep_ticking, mode_text, outlet::Outlet,
+    wants::port_argument,
 };
 
 /// How soon a source that does not say when it has packets is asked again.
@@ -42,6 +44,27 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+pub(super) const DEVICE: Class = Class {
+    name: "ToDevice",
+    summary: "sends packets to a network interface",
+    description: "Pulls packets and sends them. `METHOD` chooses how, as for FromDevice; without \
+        it that of a FromDevice of the same device, else an AF_PACKET socket. `DEVNAME` can also \
+        be any port. Packets leave by output 0, if it exists, once they are given to the port; \
+        output 1 is there for compatibility: what the port could not send it counts as dropped.",
+    ports: "1/0-2",
+    processing: "l/h",
+    args: &[
+        Arg::required("DEVNAME", "device", "the interface, or any port"),
+        Arg::keyword("METHOD", "word", "that of FromDevice", "how packets are sent"),
+        Arg::keyword("BURST", "packets", "frame limit", "most packets pulled at a time"),
+        Arg::keyword("DEBUG", "bool", "false", "has no effect"),
+    ],
+    signals: Signals::NONE,
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> ToDevice(null:);",
+    make: |make| Box::new(ToPort::device(make)),
+    ..CLASS
+};
+
 const HANDLERS: &[Handler] = &[
     Handler::count("count", "packets the port has taken"),
     Handler::count("bytes", "bytes the port has taken"),
@@ -56,6 +79,8 @@ struct ToPort {
     outlet: Outlet,
     burst: usize,
     pulls: bool,
+    /// Whether packets go on by output 0.
+    emits: bool,
 }
 
 impl ToPort {
@@ -63,7 +88,39 @@ impl ToPort {
         let uri = port_argument(make, "URI");
         let pulls = make.input_is_pull(0);
         let waits = make.or("WAIT", false) || pulls;
-        ToPort { outlet: Outlet::new(make, uri, waits), burst: make.burst("BURST"), pulls }
+        ToPort {
+            outlet: Outlet::new(make, uri, waits),
+            burst: make.burst("BURST"),
+            pulls,
+            emits: false,
+        }
+    }
+
+    /// With Click's arguments.
+    fn device(make: &mut Make<'_>) -> ToPort {
+        let uri = sink_port(make);
+        make.or("DEBUG", false);
+        let emits = make.outputs() > 0;
+        ToPort {
+            outlet: Outlet::new(make, uri, true),
+            burst: make.burst("BURST"),
+            pulls: true,
+            emits,
+        }
+    }
+
+    /// Sends the packets of a frame and leaves them in it.
+    #[cold]
+    fn send_and_keep(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let mut sent = Frame::new(frame.limit());
+        for slot in frame.slots_mut() {
+            match cx.pool.share(slot).map(|shared| sent.push(shared)) {
+                Some(Ok(())) => {}
+                Some(Err(slot)) => cx.drop_packet(slot, DropReason::NoBuffer as usize),
+                None => cx.count_drops(DropReason::NoBuffer as usize, 1),
+            }
+        }
+        self.outlet.send(cx, &mut sent);
     }
 
     /// Sends what waits. Returns whether there is room.
@@ -94,7 +151,11 @@ impl Element for ToPort {
         if cx.pull(0, self.burst, frame) == 0 {
             return cx.nothing_pulled();
         }
-        self.outlet.send(cx, frame);
+        if self.emits {
+            self.send_and_keep(cx, frame);
+        } else {
+            self.outlet.send(cx, frame);
+        }
         Next::Again
     }
 

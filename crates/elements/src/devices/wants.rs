@@ -6,7 +6,7 @@ use std::{
     sync::Mutex,
 };
 
-use linerate_graph::{Make, Replica, Text};
+use linerate_graph::{Make, Replica, Text, Value};
 use linerate_port::{Context as PortContext, Direction, PortUri};
 
 /// The port elements of a graph, by the port's name.
@@ -113,4 +113,11 @@ pub(super) fn port_argument(make: &mut Make<'_>, name: &str) -> PortUri {
         make.error(format!("{name}: {error}"));
         PortUri::new("null", "")
     })
+}
+
+/// An argument's value when it has one that parses: for what is looked at
+/// before arguments are checked, and is then reported.
+pub(super) fn quietly<T: Value>(make: &mut Make<'_>, name: &str) -> Option<T> {
+    let Text(text) = make.get(name)?;
+    make.parse(&text).ok()
 }

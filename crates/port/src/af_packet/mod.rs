@@ -5,11 +5,12 @@
 //! (1), `slots=N` places in each receive ring (4096), `promisc=off` leaves
 //! out frames for other hosts, `qdisc=on` sends through the interface's queueing
 //! discipline instead of around it, `time=on` notes when each packet was
-//! received.
+//! received, `outbound=on` receives what this host sends as well.
 //!
 //! # What it does about the kernel's ways
 //!
-//! - Packets this host sends on the interface are not received.
+//! - Packets this host sends on the interface are not received, unless asked
+//!   for.
 //! - A VLAN tag the kernel took out is put back.
 //! - Checksums and segmentation that the sender, on this host, left to the
 //!   interface are done here (see `offload`), so nothing has to be turned off
@@ -46,7 +47,12 @@ use std::{os::fd::AsFd, sync::Arc};
 use linerate_memory::stride_for;
 use linerate_packet::MacAddr;
 
-use self::{receive::PacketReceive, ring::Ring, socket::Fanout, transmit::PacketTransmit};
+use self::{
+    receive::{PacketReceive, Wanted},
+    ring::Ring,
+    socket::Fanout,
+    transmit::PacketTransmit,
+};
 use crate::{
     error::OpenError,
     interface::Promiscuous,
@@ -66,6 +72,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     let promiscuous = options.switch("promisc")?.unwrap_or(true);
     let qdisc = options.switch("qdisc")?.unwrap_or(false);
     let time = options.switch("time")?.unwrap_or(false);
+    let outbound = options.switch("outbound")?.unwrap_or(false);
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
     let name = uri.to_string();
@@ -83,7 +90,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     let stride = stride_for(slot::FRAME_AT + mtu + FRAMING);
 
     let mut opened = Vec::with_capacity(queues);
-    let mut fanout = Fanout::new(queues);
+    let mut fanout = Fanout::new(queues, outbound);
     let promiscuous = (promiscuous && context.direction.receives())
         .then(|| Promiscuous::enable(&link).map(Arc::new))
         .transpose()
@@ -91,12 +98,19 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     for _ in 0..queues {
         let receive = || -> Result<_, OpenError> {
             let socket = socket::open().map_err(refused("open a packet socket"))?;
-            socket::prepare_receive(&socket).map_err(refused("set up a packet socket"))?;
+            socket::prepare_receive(&socket, outbound)
+                .map_err(refused("set up a packet socket"))?;
             let ring =
                 Ring::new(socket.as_fd(), slots, stride).map_err(refused("make a receive ring"))?;
             socket::bind_receive(&socket, link.index, &mut fanout)
                 .map_err(refused("bind a packet socket"))?;
-            Ok(PacketReceive::new(uri, socket, ring, promiscuous.clone(), time))
+            Ok(PacketReceive::new(
+                uri,
+                socket,
+                ring,
+                promiscuous.clone(),
+                Wanted { time, outbound },
+            ))
         };
         let receive = context.direction.receives().then(receive).transpose()?;
         let transmit = || -> Result<_, OpenError> {

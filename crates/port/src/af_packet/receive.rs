@@ -39,7 +39,7 @@ pub(super) struct PacketReceive {
     ring: Ring,
     aside: Aside,
     counters: Arc<Counters>,
-    time: bool,
+    wanted: Wanted,
     /// Someone is going to sleep on the socket, or did. An error at the socket
     /// ends every sleep at once until it is asked for.
     slept: bool,
@@ -47,6 +47,15 @@ pub(super) struct PacketReceive {
     down: bool,
     gone: bool,
     _promiscuous: Option<Arc<Promiscuous>>,
+}
+
+/// What is received besides the packets that come in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// The time each packet was received.
+    pub(super) time: bool,
+    /// The packets this host sends.
+    pub(super) outbound: bool,
 }
 
 /// A frame longer than a slot, or to be cut into segments, put aside.
@@ -85,7 +94,7 @@ impl PacketReceive {
         socket: OwnedFd,
         ring: Ring,
         promiscuous: Option<Arc<Promiscuous>>,
-        time: bool,
+        wanted: Wanted,
     ) -> PacketReceive {
         PacketReceive {
             uri: uri.clone(),
@@ -98,7 +107,7 @@ impl PacketReceive {
                 rest: Rest::Nothing,
             },
             counters: Counters::shared(),
-            time,
+            wanted,
             slept: false,
             down: false,
             gone: false,
@@ -115,9 +124,9 @@ impl PacketReceive {
         let whole = received.bytes.len() == received.length;
         let Some(undone) = received.undone.filter(|undone| whole && undone.segments.is_none())
         else {
-            return Some(self.aside.put(&self.socket, &received, pool.arena().room()));
+            return Some(self.aside.put(&self.socket, &received, pool.arena().room(), self.wanted));
         };
-        if received.outgoing {
+        if received.outgoing && !self.wanted.outbound {
             return Some(Taken::Ignored);
         }
         let tag = if received.tag.is_some() { TAG } else { 0 };
@@ -135,7 +144,7 @@ impl PacketReceive {
             let checksum = undone.shifted(tag).checksum;
             good = checksum.is_none_or(|checksum| checksum.complete(to).is_ok());
         }
-        if self.time
+        if self.wanted.time
             && let Some(meta) = pool.arena().meta_mut(&mut slot)
         {
             meta.reset();
@@ -171,7 +180,13 @@ impl PacketReceive {
 impl Aside {
     /// Puts a frame aside, from its slot or from the socket's queue.
     #[cold]
-    fn put(&mut self, socket: &OwnedFd, received: &Received<'_>, room: usize) -> Taken {
+    fn put(
+        &mut self,
+        socket: &OwnedFd,
+        received: &Received<'_>,
+        room: usize,
+        wanted: Wanted,
+    ) -> Taken {
         let mut undone = received.undone;
         self.length = received.length;
         self.start = TAG;
@@ -189,7 +204,7 @@ impl Aside {
         } else {
             return Taken::Dropped(DropReason::TooLong);
         }
-        if received.outgoing {
+        if received.outgoing && !wanted.outbound {
             return Taken::Ignored;
         }
         let (Some(mut undone), true) = (undone, self.length >= 12) else {

@@ -21,12 +21,14 @@ pub(super) fn open() -> io::Result<OwnedFd> {
 }
 
 /// Everything that has to be set before the ring is made.
-pub(super) fn prepare_receive(socket: &OwnedFd) -> io::Result<()> {
+pub(super) fn prepare_receive(socket: &OwnedFd, outbound: bool) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
     // A frame longer than a slot is also queued, whole.
     set_option(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)?;
     // Kernels before 4.20 cannot; the receiver looks at each packet as well.
-    let _ = set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1);
+    if !outbound {
+        let _ = set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1);
+    }
     queue_bytes(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)
 }
 
@@ -56,17 +58,22 @@ pub(super) fn prepare_transmit(socket: &OwnedFd, index: u32, qdisc: bool) -> io:
 /// The sockets among which an interface's packets are shared.
 pub(super) struct Fanout {
     members: usize,
+    /// Whether packets that are sent are shared as well.
+    outbound: bool,
     /// The group's number, once the first member has made it.
     group: Option<libc::c_int>,
 }
 
 impl Fanout {
-    pub(super) fn new(members: usize) -> Fanout {
-        Fanout { members, group: None }
+    pub(super) fn new(members: usize, outbound: bool) -> Fanout {
+        Fanout { members, outbound, group: None }
     }
 
     fn join(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        let kind = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+        let mut kind = libc::PACKET_FANOUT_HASH;
+        if !self.outbound {
+            kind |= libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+        }
         let join = |group: libc::c_int, flags: libc::c_uint| {
             let request = group & 0xffff | ((kind | flags) << 16) as libc::c_int;
             set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, request)

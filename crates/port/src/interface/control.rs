@@ -4,7 +4,7 @@
 
 use std::{
     io,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     os::fd::{AsRawFd, OwnedFd},
 };
 
@@ -13,6 +13,10 @@ use netlink_packet_route::{
     AddressFamily,
     address::{AddressAttribute, AddressHeaderFlags, AddressMessage},
     link::{LinkAttribute, LinkFlags, LinkMessage},
+    route::{
+        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope,
+        RouteType,
+    },
 };
 use rustix::net::{SocketFlags, SocketType, socket_with};
 
@@ -65,6 +69,24 @@ pub(crate) fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result
     message.header.index = index;
     message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
     match request(libc::RTM_NEWADDR, &message) {
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+        result => result,
+    }
+}
+
+/// Sends what no other route is for to `gateway` on an interface.
+pub(crate) fn add_default_route(index: u32, gateway: Ipv4Addr) -> io::Result<()> {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.protocol = RouteProtocol::Boot;
+    message.header.scope = RouteScope::Universe;
+    message.header.kind = RouteType::Unicast;
+    message.attributes =
+        vec![RouteAttribute::Gateway(RouteAddress::Inet(gateway)), RouteAttribute::Oif(index)];
+    let mut body = vec![0; message.buffer_len()];
+    message.emit(&mut body);
+    match Netlink::route()?.create(libc::RTM_NEWROUTE, &body) {
         Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
         result => result,
     }

@@ -37,7 +37,7 @@ pub use self::{
     xdp::XdpSupport,
 };
 pub(crate) use self::{
-    control::{add_address, set_mac, set_mtu},
+    control::{add_address, add_default_route, set_mac, set_mtu},
     lost::Lost,
 };
 use self::{

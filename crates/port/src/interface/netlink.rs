@@ -12,9 +12,9 @@ use std::{
 };
 
 use netlink_packet_core::{
-    DefaultNla, Emitable, ErrorBuffer, NLA_HEADER_SIZE, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR,
-    NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer,
-    NetlinkHeader, NlasIterator,
+    DefaultNla, Emitable, ErrorBuffer, NLA_HEADER_SIZE, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP,
+    NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN,
+    NetlinkBuffer, NetlinkHeader, NlasIterator,
 };
 use netlink_sys::{Socket, SocketAddr, protocols};
 
@@ -90,6 +90,12 @@ impl Netlink {
     /// Asks for one thing and collects the reply.
     pub(super) fn request(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
         Ok(self.exchange(kind, NLM_F_REQUEST | NLM_F_ACK, body)?.0)
+    }
+
+    /// As [`Netlink::request`], for something that is not there yet.
+    pub(super) fn create(&mut self, kind: u16, body: &[u8]) -> io::Result<()> {
+        let flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+        self.exchange(kind, flags, body).map(|_| ())
     }
 
     /// Asks for a whole table. It is consistent unless the table changed

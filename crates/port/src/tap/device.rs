@@ -16,6 +16,8 @@ use rustix::{
 use super::CAPABILITY;
 use crate::{error::OpenError, kernel, offload::VNET_HEADER};
 
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
 const PATH: &str = "/dev/net/tun";
 
 /// What the stack may leave undone: checksums and TCP segmentation, and on
@@ -24,10 +26,19 @@ const OFFLOADS: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 const UDP_OFFLOADS: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
-/// One queue of a TAP interface.
+/// What packets pass in and out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form {
+    /// With a virtio header.
+    pub(super) vnet: bool,
+    /// IP packets instead of Ethernet frames.
+    pub(super) tun: bool,
+}
+
+/// One queue of a TAP or TUN interface.
 pub(super) struct Device {
     fd: OwnedFd,
-    vnet: bool,
+    form: Form,
 }
 
 /// Attaches `queues` queues to the interface, which is made if it is not
@@ -36,7 +47,7 @@ pub(super) fn open(
     port: &str,
     interface: &str,
     queues: usize,
-    vnet: bool,
+    form: Form,
     there: bool,
 ) -> Result<Vec<Device>, OpenError> {
     // An interface of one queue, so that nobody can share it by mistake.
@@ -49,7 +60,7 @@ pub(super) fn open(
             Mode::empty(),
         )
         .map_err(|errno| cannot_open(port, errno))?;
-        match attach(fd.as_fd(), interface, vnet, multiple) {
+        match attach(fd.as_fd(), interface, form, multiple) {
             Ok(()) => {}
             // It was made for several queues, which must be said again.
             Err(error) if is(&error, libc::EINVAL) && there && !multiple => {
@@ -59,15 +70,15 @@ pub(super) fn open(
             Err(error) => return Err(cannot_attach(port, interface, queues, there, error)),
         }
         let step = "set offloads";
-        offload(fd.as_fd(), vnet).map_err(kernel::refused(port, step, CAPABILITY))?;
-        devices.push(Device { fd, vnet });
+        offload(fd.as_fd(), form.vnet).map_err(kernel::refused(port, step, CAPABILITY))?;
+        devices.push(Device { fd, form });
     }
     Ok(devices)
 }
 
-fn attach(fd: BorrowedFd<'_>, interface: &str, vnet: bool, multiple: bool) -> io::Result<()> {
-    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI;
-    if vnet {
+fn attach(fd: BorrowedFd<'_>, interface: &str, form: Form, multiple: bool) -> io::Result<()> {
+    let mut flags = libc::IFF_NO_PI | if form.tun { libc::IFF_TUN } else { libc::IFF_TAP };
+    if form.vnet {
         flags |= libc::IFF_VNET_HDR;
     }
     if multiple {
@@ -147,7 +158,8 @@ fn cannot_attach(
             port: port.into(),
             reason: format!(
                 "{interface} was made with one queue; make it again with `ip tuntap add {interface} \
-                 mode tap multi_queue`, or use queues=1"
+                 mode {} multi_queue`, or use queues=1",
+                port.split(':').next().unwrap_or("tap"),
             ),
         },
         Some(libc::E2BIG | libc::ENFILE) => OpenError::Busy {
@@ -167,7 +179,12 @@ impl AsFd for Device {
 impl Device {
     /// Whether a virtio header precedes each frame.
     pub(super) fn vnet(&self) -> bool {
-        self.vnet
+        self.form.vnet
+    }
+
+    /// Length of the shortest packet.
+    pub(super) fn least(&self) -> usize {
+        if self.form.tun { 1 } else { ETHERNET }
     }
 
     /// Reads a frame: its virtio header, what there is place for in `to`, and
@@ -181,7 +198,7 @@ impl Device {
         beyond: &mut [u8],
     ) -> Result<usize, Errno> {
         let mut parts = [IoSliceMut::new(header), IoSliceMut::new(to), IoSliceMut::new(beyond)];
-        if self.vnet {
+        if self.form.vnet {
             let length = rustix::io::readv(&self.fd, &mut parts)?;
             Ok(length.saturating_sub(VNET_HEADER))
         } else {
@@ -199,7 +216,7 @@ impl Device {
     /// Writes a frame whose checksums are complete.
     #[inline]
     pub(super) fn write(&self, frame: &[u8]) -> Result<usize, Errno> {
-        if self.vnet {
+        if self.form.vnet {
             let parts = [IoSlice::new(&[0; VNET_HEADER]), IoSlice::new(frame)];
             rustix::io::writev(&self.fd, &parts)
         } else {

@@ -7,8 +7,12 @@
 //! namespace the port is opened in.
 //!
 //! Options: `queues=N` (1), among which the stack shares its packets by flow;
-//! `addr=10.0.0.1/24` gives the interface an address, `mac=` and `mtu=`
+//! `addr=10.0.0.1/24` gives the interface an address, `gateway=10.0.0.2` makes
+//! a default route through it, `mac=` and `mtu=`
 //! another Ethernet address and MTU; `up=no` leaves it to others to set it up.
+//! `tun:NAME` is the same for IP packets without an Ethernet header; it has no
+//! `mac` and no `vnet`.
+//!
 //! `vnet` lets the stack leave checksums and segmentation to us: up to 64 KiB
 //! of a stream come in one system call and are cut here (see `offload`), with
 //! one more copy. Without it the stack does both and each frame is as on a wire.
@@ -22,11 +26,15 @@ mod device;
 mod receive;
 mod transmit;
 
-use std::{net::IpAddr, str::FromStr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    str::FromStr,
+    sync::Arc,
+};
 
 use linerate_packet::MacAddr;
 
-use self::{receive::TapReceive, transmit::TapTransmit};
+use self::{device::Form, receive::TapReceive, transmit::TapTransmit};
 use crate::{
     error::{OpenError, UriError},
     interface::{self, Link, Lost},
@@ -46,18 +54,26 @@ struct Settings {
     mtu: Option<u32>,
     mac: Option<Unicast>,
     address: Option<Network>,
+    gateway: Option<Ipv4Addr>,
     up: bool,
 }
 
 pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let mut options = uri.options();
     let queues = options.number("queues", 1..=64)?.map(|n| n as usize);
-    let vnet = options.switch("vnet")?.unwrap_or(false);
+    let tun = uri.driver() == "tun";
+    let vnet = !tun && options.switch("vnet")?.unwrap_or(false);
     let settings = Settings {
         up: options.switch("up")?.unwrap_or(true),
         address: options.value("addr", "an address with its prefix, as 10.0.0.1/24")?,
+        gateway: options.value("gateway", "an IPv4 address")?,
         mtu: options.number("mtu", MTU_RANGE)?.map(|n| n as u32),
-        mac: options.value("mac", "an Ethernet address of one station, as 02:00:00:00:00:01")?,
+        mac: match tun {
+            true => None,
+            false => {
+                options.value("mac", "an Ethernet address of one station, as 02:00:00:00:00:01")?
+            }
+        },
     };
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
@@ -65,11 +81,14 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     check_name(uri)?;
 
     let before = interface::find(uri.name()).ok();
-    if let Some(link) = before.as_ref().filter(|link| link.kind != "tap") {
+    if let Some(link) = before.as_ref().filter(|link| link.kind != uri.driver()) {
         return Err(OpenError::Unsupported {
             reason: format!(
-                "{} is a {} interface, not a tap; use packet:{} or a name that is not taken",
-                link.name, link.kind, link.name,
+                "{} is a {} interface, not a {}; use packet:{} or a name that is not taken",
+                link.name,
+                link.kind,
+                uri.driver(),
+                link.name,
             ),
             port: name,
         });
@@ -78,7 +97,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     let mtu = settings.mtu.or(before.as_ref().map(|link| link.mtu));
     kernel::check_room(&name, mtu.map_or(MTU_DEFAULT, |mtu| mtu as usize), &context.arena)?;
 
-    let devices = device::open(&name, uri.name(), queues, vnet, before.is_some())?;
+    let devices = device::open(&name, uri.name(), queues, Form { vnet, tun }, before.is_some())?;
     let link = kernel::find(&name, uri.name())?;
     // The kernel counts by interface: the first queue tells of all.
     let mut lost =
@@ -108,7 +127,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             uri: uri.clone(),
             interface: Some(link.name),
             mac: link.mac.map(MacAddr),
-            frame_limit: Some(mtu + FRAMING),
+            frame_limit: Some(if tun { mtu } else { mtu + FRAMING }),
             speed: None,
             copies: Copies::Kernel,
             stamps: false,
@@ -165,6 +184,10 @@ impl Settings {
                     _ => refused("add an address")(error),
                 }
             })?;
+        }
+        if let Some(gateway) = self.gateway {
+            interface::add_default_route(link.index, gateway)
+                .map_err(refused("add a default route"))?;
         }
         kernel::find(port, &link.name)
     }

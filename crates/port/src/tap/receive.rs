@@ -18,8 +18,6 @@ use crate::{
 /// Longest merged frame the kernel makes: 64 KiB of IP packet behind link-layer
 /// headers.
 const MERGED_MAX: usize = (1 << 16) + 64;
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
 
 /// The receiving side of a queue.
 pub(super) struct TapReceive {
@@ -112,7 +110,7 @@ impl TapReceive {
         header: &[u8; VNET_HEADER],
         length: usize,
     ) -> Taken {
-        if length < ETHERNET {
+        if length < self.device.least() {
             return Taken::Dropped(DropReason::Malformed);
         }
         // Without virtio headers this one is all zero: nothing is undone.

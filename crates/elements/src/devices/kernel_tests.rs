@@ -1,0 +1,185 @@
+//! Elements on network interfaces, in network namespaces of the tests' own.
+
+use std::{
+    net::UdpSocket,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use linerate_graph::{Control, HandlerRef};
+use linerate_testlab::{Lab, Namespace, wait_until};
+
+use crate::testing::Run;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs a configuration in a namespace while `meanwhile` does something, then
+/// reads handlers of it.
+fn run_in(
+    space: &Namespace,
+    text: &str,
+    meanwhile: impl FnOnce(&Control),
+    handlers: &[&str],
+) -> (Vec<String>, String) {
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        let running = scope.spawn(move || {
+            space.enter(move || {
+                let mut run = Run::new(text).real_time();
+                sender.send(run.control()).expect("the test waits for it");
+                run.run();
+                let answers = handlers.iter().map(|handler| run.read(handler)).collect();
+                (answers, run.output())
+            })
+        });
+        if let Ok(control) = receiver.recv() {
+            let outcome = catch_unwind(AssertUnwindSafe(|| meanwhile(&control)));
+            control.stop();
+            outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        running.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+fn handler(control: &Control, element: &str, handler: &str) -> HandlerRef {
+    let element = control.plan().find(element);
+    assert!(element.is_some());
+    HandlerRef { element, handler: handler.into() }
+}
+
+fn count(control: &Control, element: &str) -> u64 {
+    let answer = control.read(&handler(control, element, "count"), "");
+    answer.expect("a count").parse().expect("a number")
+}
+
+/// Two hosts on either side of a router.
+fn line(lab: &Lab) -> [Namespace; 3] {
+    let spaces = [lab.namespace("a"), lab.namespace("r"), lab.namespace("b")];
+    let [a, router, b] = &spaces;
+    lab.veth(a, "eth", router, "left");
+    lab.veth(b, "eth", router, "right");
+    a.add_address("eth", "10.1.0.1/24");
+    b.add_address("eth", "10.1.0.2/24");
+    for (space, interface) in [(a, "eth"), (b, "eth"), (router, "left"), (router, "right")] {
+        space.link_up(interface);
+    }
+    spaces
+}
+
+#[test]
+#[ignore = "needs root"]
+fn devices_carry_a_ping_there_and_back() {
+    for arguments in ["", ", METHOD LINUX, BURST 8", ", SNIFFER false", ", METHOD XDP"] {
+        let lab = Lab::new();
+        let [a, router, _b] = line(&lab);
+        let text = format!(
+            "l :: FromDevice(left{arguments}) -> Queue -> ToDevice(right);
+             r :: FromDevice(right{arguments}) -> Queue -> ToDevice(left)"
+        );
+        let ping = |control: &Control| {
+            a.expect(["ping", "-c", "5", "-i", "0.1", "-W", "5", "10.1.0.2"]);
+            assert!(count(control, "l") >= 5 && count(control, "r") >= 5);
+        };
+        let (answers, _) = run_in(&router, &text, ping, &["l.uri", "r.kernel_drops"]);
+        let xdp = arguments.contains("XDP") || arguments.contains("false");
+        assert!(answers[0].starts_with(if xdp { "xdp:left" } else { "packet:left" }));
+        assert_eq!(answers[1], "0");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_port_is_opened_again_when_its_interface_is_back() {
+    let lab = Lab::new();
+    let [a, router, b] = line(&lab);
+    let text = "l :: FromPort(packet:left) -> ToPort(packet:right);
+                r :: FromPort(packet:right) -> ToPort(packet:left)";
+    let ping = || a.run(["ping", "-c", "1", "-W", "1", "10.1.0.2"]).status.success();
+    let meanwhile = |_: &Control| {
+        assert!(wait_until(ping, PATIENCE));
+        router.delete_link("right");
+        assert!(!ping());
+        lab.veth(&b, "eth", &router, "right");
+        b.add_address("eth", "10.1.0.2/24");
+        b.link_up("eth");
+        router.link_up("right");
+        // The new interface has another address.
+        a.ip(["neigh", "flush", "all"]);
+        assert!(wait_until(ping, PATIENCE));
+    };
+    let (_, output) = run_in(&router, text, meanwhile, &[]);
+    assert!(output.contains("the interface has gone; waiting for it to come back"), "{output}");
+    assert!(output.contains("packet:right: open again"), "{output}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_tap_shows_what_the_stack_sends() {
+    let lab = Lab::new();
+    let space = lab.namespace("t");
+    let text = "tap :: KernelTap(10.9.0.1/24, 10.9.0.2) -> c :: Counter -> Discard";
+    let meanwhile = |control: &Control| {
+        assert_eq!(space.mac("tap0"), [0, 1, 2, 3, 4, 5]);
+        assert!(space.ip(["route"]).contains("default via 10.9.0.2 dev tap0"));
+        space.enter(|| {
+            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+            // The stack asks who has the address before it sends.
+            socket.send_to(b"hello", "10.9.0.3:9").unwrap();
+        });
+        assert!(wait_until(|| count(control, "c") > 0, PATIENCE));
+    };
+    let (answers, _) = run_in(&space, text, meanwhile, &["tap.dev_name"]);
+    assert_eq!(answers, ["tap0"]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_tun_carries_ip_packets_both_ways() {
+    let lab = Lab::new();
+    let space = lab.namespace("t");
+    // 10.8.0.2 sends "hello" to UDP port 7777 of 10.8.0.1.
+    let packet = "4500002100000000401166ba0a0800020a08000104d21e61000d000068656c6c6f";
+    let text = format!(
+        "s :: InfiniteSource(DATA \\<{packet}>, LIMIT 1) -> Queue -> tun :: KernelTun(10.8.0.1/24)
+            -> c :: Counter -> o :: Collect; tun[1] -> Discard"
+    );
+    let (sender, receiver) = mpsc::channel();
+    let meanwhile = |control: &Control| {
+        let heard = space.enter(|| {
+            let socket = UdpSocket::bind("10.8.0.1:7777").unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.send_to(b"hi", "10.8.0.2:9").unwrap();
+            // What came before the socket was there is lost: ask for another.
+            control.write(&handler(control, "s", "reset"), "").unwrap();
+            let mut bytes = [0; 100];
+            let (length, from) = socket.recv_from(&mut bytes).unwrap();
+            (bytes[..length].to_vec(), from.to_string())
+        });
+        sender.send(heard).unwrap();
+        assert!(wait_until(|| count(control, "c") > 0, PATIENCE));
+    };
+    let (answers, _) = run_in(&space, &text, meanwhile, &["o.packets", "tun.counters"]);
+    assert_eq!(receiver.recv().unwrap(), (b"hello".to_vec(), "10.8.0.2:1234".into()));
+    let sent = answers[0].lines().find(|line| line.ends_with("6869")).expect("the datagram");
+    assert!(sent.starts_with("4500001e") && sent.contains("0a0800010a080002"), "{sent}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn from_host_and_to_host_share_an_interface() {
+    let lab = Lab::new();
+    let space = lab.namespace("t");
+    let text = "f :: FromHost(fake, 10.7.0.1/24) -> Queue -> Unqueue -> t :: ToHost(fake)";
+    let meanwhile = |_: &Control| {
+        space.enter(|| {
+            let socket = UdpSocket::bind("10.7.0.1:0").unwrap();
+            socket.send_to(b"hello", "10.7.0.2:9").unwrap();
+        });
+        // The request for the address comes back to the stack.
+        assert!(wait_until(|| space.counters("fake").rx_packets > 0, PATIENCE));
+    };
+    let (answers, _) = run_in(&space, text, meanwhile, &["f.dev_name", "t.dev_name"]);
+    assert_eq!(answers, ["fake", "fake"]);
+}

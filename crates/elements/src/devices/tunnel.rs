@@ -1,0 +1,466 @@
+//! `KernelTap`, `KernelTun`, `FromHost`, `ToHost`: this machine's own network
+//! stack, through an interface made for it.
+
+use std::{
+    collections::HashMap,
+    net::Ipv4Addr,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Preparation, Role, Text, Value,
+};
+use linerate_memory::{Frame, Meta, Slot};
+use linerate_packet::MacAddr;
+use linerate_port::{DropReason, PortUri, Wake, interface};
+
+use super::{
+    DROPS, FAMILY, FLUSH, TICK,
+    device::Devices,
+    filter::{Filter, Link},
+    intake::Intake,
+    keep_ticking,
+    outlet::Outlet,
+    wants::quietly,
+};
+
+/// How soon a source that does not say when it has packets is asked again.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Click's defaults and limits.
+const ETHER_DEFAULT: MacAddr = MacAddr([0, 1, 2, 3, 4, 5]);
+const MTU_DEFAULT: u32 = 1500;
+const MTU_LEAST: u32 = 20;
+const HEADROOM_LIMIT: usize = 8192;
+/// Interfaces of one kind that are looked at to find a free name.
+const NAMES: usize = 256;
+
+const HANDLERS: &[Handler] = &[
+    Handler::read("dev_name", "the interface"),
+    Handler::count("packets", "packets received"),
+    Handler::read("counters", "packets, bytes and drops, received and sent, a line each"),
+];
+
+const ADDRESS: Arg = Arg::required("ADDR", "address/bits", "the interface's address");
+const GATEWAY: Arg = Arg::optional("GATEWAY", "IP address", "", "default route through it");
+const BURST: Arg = Arg::keyword("BURST", "packets", "frame limit", "most packets moved at a time");
+const ETHER: Arg =
+    Arg::keyword("ETHER", "Ethernet address", "00:01:02:03:04:05", "the interface's address");
+const MTU: Arg =
+    Arg::keyword("MTU", "bytes", "1500", "longest packet, Ethernet header not counted");
+const HEADROOM: Arg = Arg::keyword("HEADROOM", "bytes", "", "has no effect");
+const DEVICE_NAME: Arg = Arg::keyword("DEVNAME", "name", "a free one", "the interface's name");
+const IGNORE: Arg = Arg::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false", "has no effect");
+
+pub(super) const KERNEL_TAP: Class = Class {
+    name: "KernelTap",
+    family: FAMILY,
+    summary: "exchanges Ethernet frames with this machine's network stack",
+    description: "Makes a TAP interface with address `ADDR`, which vanishes at the end. What the \
+        stack sends on it comes out here, what comes in here the stack receives. The stack only \
+        takes frames for the interface's Ethernet address, `ETHER`.",
+    ports: "0-1/1-2",
+    processing: "a/h",
+    flow: "x/y",
+    args: &[ADDRESS, GATEWAY, BURST, ETHER, MTU, HEADROOM, DEVICE_NAME, IGNORE],
+    handlers: HANDLERS,
+    drops: DROPS,
+    role: Role::Io,
+    cost: "A system call and a copy per packet, each way.",
+    example: "KernelTap(192.0.2.1/24) -> Discard; DriverManager(wait 10ms, stop);",
+    make: |make| Box::new(Tunnel::kernel(make, "tap")),
+    ..Class::EMPTY
+};
+
+pub(super) const KERNEL_TUN: Class = Class {
+    name: "KernelTun",
+    summary: "exchanges IP packets with this machine's network stack",
+    description: "Makes a TUN interface with address `ADDR`, which vanishes at the end. Packets \
+        begin with their IP header; what comes in with something in front of a network header \
+        that is known is sent without. What the stack sends that is no IP packet leaves by \
+        output 1.",
+    args: &[
+        ADDRESS,
+        GATEWAY,
+        Arg::keyword("TAP", "bool", "false", "whether it is a KernelTap"),
+        BURST,
+        ETHER,
+        MTU,
+        HEADROOM,
+        DEVICE_NAME,
+        IGNORE,
+    ],
+    example: "KernelTun(192.0.2.1/24) -> Discard; DriverManager(wait 10ms, stop);",
+    make: |make| {
+        let tap = make.or("TAP", false);
+        Box::new(Tunnel::kernel(make, if tap { "tap" } else { "tun" }))
+    },
+    ..KERNEL_TAP
+};
+
+pub(super) const FROM_HOST: Class = Class {
+    name: "FromHost",
+    summary: "receives Ethernet frames from this machine's network stack",
+    description: "As KernelTap, the receiving half: makes the interface DEVNAME, which a ToHost \
+        of the same name sends to.",
+    ports: "0/1",
+    args: &[
+        Arg::required("DEVNAME", "name", "the interface"),
+        Arg::optional("DST", "address/bits", "none", "the interface's address"),
+        Arg::keyword("GATEWAY", "IP address", "", "default route through it"),
+        Arg::keyword("ETHER", "Ethernet address", "the kernel's choice", "the interface's address"),
+        MTU,
+        HEADROOM,
+    ],
+    example: "FromHost(fake0, 192.0.2.1/24) -> Discard; DriverManager(wait 10ms, stop);",
+    prepare: Some(prepare_host),
+    make: |make| Box::new(Tunnel::from_host(make)),
+    ..KERNEL_TAP
+};
+
+pub(super) const TO_HOST: Class = Class {
+    name: "ToHost",
+    summary: "gives Ethernet frames to this machine's network stack",
+    description: "As KernelTap, the sending half; there must be a FromHost of the same name.",
+    ports: "1/0",
+    processing: "h/h",
+    args: &[Arg::required("DEVNAME", "name", "the interface")],
+    handlers: &[
+        Handler::read("dev_name", "the interface"),
+        Handler::read("counters", "packets, bytes and drops, a line each"),
+    ],
+    example: "FromHost(fake0, 192.0.2.1/24) -> ToHost(fake0); DriverManager(wait 10ms, stop);",
+    make: |make| Box::new(Tunnel::to_host(make)),
+    ..KERNEL_TAP
+};
+
+struct Tunnel {
+    intake: Option<Intake>,
+    outlet: Option<Outlet>,
+    filter: Option<Filter>,
+    burst: usize,
+    pulls: bool,
+    /// Whether packets are IP packets.
+    raw: bool,
+    /// Packets that are not sent, on their way to be dropped.
+    refused: Vec<Slot>,
+}
+
+/// Names of interfaces given to elements of a graph that asked for none.
+#[derive(Default)]
+struct Given {
+    names: Mutex<HashMap<String, usize>>,
+}
+
+/// An argument's value; what is wrong with it goes to `errors`.
+fn value<T: Value>(make: &mut Make<'_>, name: &str, errors: &mut Vec<String>) -> Option<T> {
+    let Text(text) = make.get(name)?;
+    let parsed = make.parse(&text);
+    parsed.map_err(|error| errors.push(format!("{name}: {error}"))).ok()
+}
+
+/// An address and how much of it its network shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Network {
+    address: Ipv4Addr,
+    bits: u32,
+}
+
+impl Network {
+    fn parse(make: &Make<'_>, text: &str) -> Option<Network> {
+        let (address, length) = text.split_once('/')?;
+        let address = make.parse(address).ok()?;
+        let bits = match length.parse::<u32>() {
+            Ok(bits) => bits,
+            Err(_) => {
+                let mask = u32::from(length.parse::<Ipv4Addr>().ok()?);
+                Some(mask.leading_ones()).filter(|ones| *ones == mask.count_ones())?
+            }
+        };
+        (bits <= u32::BITS).then_some(Network { address, bits })
+    }
+
+    fn contains(self, address: Ipv4Addr) -> bool {
+        let mask = u32::MAX.checked_shl(u32::BITS - self.bits).unwrap_or(0);
+        (u32::from(address) ^ u32::from(self.address)) & mask == 0
+    }
+}
+
+/// What the arguments say about the interface, as options of a port's name,
+/// and what is wrong with them.
+fn settings(make: &mut Make<'_>, address: &str, mac: Option<MacAddr>) -> (PortUri, Vec<String>) {
+    let mut errors = Vec::new();
+    let mut uri = PortUri::new("", "");
+    let network = make.get(address).and_then(|Text(text)| {
+        let network = Network::parse(make, &text);
+        if network.is_none() {
+            errors.push(format!("{address}: invalid IP prefix"));
+        }
+        network
+    });
+    if let Some(Network { address, bits }) = network {
+        uri = uri.with("addr", format!("{address}/{bits}"));
+    }
+    match (value::<Ipv4Addr>(make, "GATEWAY", &mut errors), network) {
+        (Some(gateway), _) if gateway.is_unspecified() => {}
+        (Some(gateway), Some(network)) if network.contains(gateway) => {
+            uri = uri.with("gateway", gateway);
+        }
+        (Some(_), _) => errors.push("bad GATEWAY".into()),
+        (None, _) => {}
+    }
+    if let Some(mac) = value(make, "ETHER", &mut errors).or(mac) {
+        uri = uri.with("mac", mac);
+    }
+    let headroom: Option<usize> = value(make, "HEADROOM", &mut errors);
+    if headroom.is_some_and(|headroom| headroom > HEADROOM_LIMIT) {
+        errors.push("HEADROOM too big".into());
+    }
+    let mtu = value(make, "MTU", &mut errors).unwrap_or(MTU_DEFAULT);
+    if mtu < MTU_LEAST {
+        errors.push(format!("MTU must be greater than {MTU_LEAST}"));
+    }
+    (uri.with("mtu", mtu), errors)
+}
+
+/// The interface the element had before, or the first of its kind whose name
+/// is free.
+fn free_port(make: &Make<'_>, kind: &str, settings: &PortUri) -> PortUri {
+    let given = make.world.common::<Given>();
+    let mut names = given.names.lock().expect("no panic while held");
+    let leases = &make.world.ports.leases;
+    let candidates = (0..NAMES).map(|number| settings.named(kind, &format!("{kind}{number}")));
+    let mut candidates = candidates.filter(|uri| {
+        let free = interface::find(uri.name()).is_err();
+        let ours = names.get(uri.name()).is_none_or(|element| *element == make.element());
+        ours && (free || leases.is_open(&format!("{uri} 0")))
+    });
+    let uri = candidates.next().unwrap_or_else(|| settings.named(kind, kind));
+    names.insert(uri.name().into(), make.element());
+    uri
+}
+
+/// The port of a `FromHost`, for the `ToHost` of the same name.
+fn prepare_host(make: &mut Make<'_>, _: &mut Preparation) {
+    if let Some(name) = quietly::<String>(make, "DEVNAME") {
+        let (settings, _) = settings(make, "DST", None);
+        make.world.common::<Devices>().add(&host(&name), &settings.named("tap", &name));
+    }
+}
+
+/// What a host's interface is called among devices: it is none.
+fn host(name: &str) -> String {
+    format!("host {name}")
+}
+
+impl Tunnel {
+    fn new(make: &mut Make<'_>, uri: &PortUri, receives: bool) -> Tunnel {
+        let burst = make.world.frame_limit;
+        let pulls = make.input_is_pull(0);
+        Tunnel {
+            intake: receives.then(|| Intake::new(make, uri.clone(), burst)),
+            outlet: (make.inputs() > 0).then(|| Outlet::new(make, uri.clone(), pulls)),
+            filter: None,
+            burst,
+            pulls,
+            raw: uri.driver() == "tun",
+            refused: Vec::new(),
+        }
+    }
+
+    fn kernel(make: &mut Make<'_>, kind: &str) -> Tunnel {
+        if !make.is_given("ADDR") {
+            make.error("ADDR: required argument missing");
+        }
+        make.or("IGNORE_QUEUE_OVERFLOWS", false);
+        let tap = kind == "tap";
+        let (mut settings, errors) = settings(make, "ADDR", tap.then_some(ETHER_DEFAULT));
+        errors.into_iter().for_each(|error| make.error(error));
+        if !tap {
+            settings = settings.without("mac");
+        }
+        let uri = match make.get::<String>("DEVNAME") {
+            Some(name) => settings.named(kind, &name),
+            None => free_port(make, kind, &settings),
+        };
+        let burst = make.burst("BURST");
+        let filter = Filter { link: Link::Raw, snaplen: None, protocol: None, force_ip: !tap };
+        let filter = (!tap).then_some(filter);
+        let mut tunnel = Tunnel { filter, burst, ..Tunnel::new(make, &uri, true) };
+        tunnel.intake = Some(Intake::new(make, uri, burst));
+        tunnel
+    }
+
+    fn from_host(make: &mut Make<'_>) -> Tunnel {
+        let name: String = make.need("DEVNAME");
+        let (settings, errors) = settings(make, "DST", None);
+        errors.into_iter().for_each(|error| make.error(error));
+        Tunnel::new(make, &settings.named("tap", &name), true)
+    }
+
+    fn to_host(make: &mut Make<'_>) -> Tunnel {
+        let name: String = make.need("DEVNAME");
+        let uri = make.world.common::<Devices>().find(&host(&name)).unwrap_or_else(|| {
+            make.error(format!(
+                "ToHost({name}) requires an initialized FromHost with the same dev_name"
+            ));
+            PortUri::new("null", "")
+        });
+        Tunnel::new(make, &uri, false)
+    }
+
+    /// Sends the packets of a frame; of IP packets what is in front of their
+    /// header is left out, and what is none is dropped.
+    fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let Some(outlet) = &mut self.outlet else { return };
+        if self.raw {
+            let annotated = cx.world().annotated;
+            let arena = cx.pool.arena();
+            let refused = &mut self.refused;
+            let is_ip = |slot: &mut Slot| {
+                let network = if annotated { arena.meta(slot).network } else { Meta::UNSET };
+                if network != Meta::UNSET && network <= slot.len() as u16 {
+                    slot.pull(network.into());
+                }
+                let version = arena.packet(slot).first().map(|byte| byte >> 4);
+                matches!(version, Some(4 | 6))
+            };
+            frame.sift(is_ip, |slot| refused.push(slot));
+            let malformed = DropReason::Malformed as usize;
+            self.refused.drain(..).for_each(|slot| cx.drop_packet(slot, malformed));
+        }
+        outlet.send(cx, frame);
+        if outlet.is_blocked() {
+            cx.schedule();
+        }
+    }
+
+    /// Moves packets that are pulled or wait; whether there were any.
+    fn run_outlet(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        let Some(outlet) = &mut self.outlet else { return false };
+        if outlet.is_blocked() && (!outlet.retry(cx) || outlet.is_blocked()) {
+            return false;
+        }
+        if !self.pulls || cx.pull(0, self.burst, frame) == 0 {
+            return false;
+        }
+        self.send(cx, frame);
+        true
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.outlet.as_ref().is_some_and(Outlet::is_blocked)
+    }
+}
+
+impl Element for Tunnel {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.send(cx, frame);
+        // Packets that are sent go nowhere else.
+        cx.discard(frame);
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        let sent = self.run_outlet(cx, frame);
+        let Some(intake) = &mut self.intake else {
+            return match sent {
+                true => Next::Again,
+                false if self.is_blocked() => Next::Idle,
+                false => Next::Sleep,
+            };
+        };
+        if intake.receive(cx, frame) > 0 {
+            if let Some(filter) = &self.filter {
+                filter.apply(cx, frame);
+            }
+            return Next::Again;
+        }
+        if sent { Next::Again } else { Next::Idle }
+    }
+
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        if timer != TICK {
+            return;
+        }
+        if let Some(intake) = &mut self.intake {
+            intake.tick(cx);
+        }
+        if let Some(outlet) = &mut self.outlet {
+            outlet.tick(cx);
+        }
+        keep_ticking(cx, TICK);
+    }
+
+    fn idle(&mut self, cx: &mut Context) {
+        if let Some(outlet) = &mut self.outlet {
+            outlet.idle(cx, FLUSH);
+        }
+    }
+
+    fn wakes<'a>(&'a mut self, add: &mut dyn FnMut(Wake<'a>)) {
+        let blocked = self.is_blocked();
+        if let Some(intake) = &mut self.intake {
+            intake.wakes(add);
+        }
+        match &mut self.outlet {
+            Some(outlet) if blocked => add(outlet.wake()),
+            Some(_) if self.pulls => add(Wake::At(Instant::now() + LOOK_AGAIN)),
+            _ => {}
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if let Some(intake) = &mut self.intake {
+            intake.open(cx)?;
+        }
+        if let Some(outlet) = &mut self.outlet {
+            outlet.open(cx)?;
+        }
+        keep_ticking(cx, TICK);
+        if self.intake.is_some() {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Tunnel>() else { return };
+        if let (Some(intake), Some(old)) = (&mut self.intake, &mut old.intake) {
+            intake.take_state(old);
+        }
+        if let (Some(outlet), Some(old)) = (&mut self.outlet, &mut old.outlet) {
+            outlet.take_state(old);
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        if let Some(outlet) = &mut self.outlet {
+            outlet.close(cx);
+        }
+        if let Some(intake) = &mut self.intake {
+            intake.close(cx);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "dev_name" => {
+                let intake = self.intake.as_ref().map(Intake::uri);
+                let uri = intake.or(self.outlet.as_ref().map(Outlet::uri));
+                Ok(uri.map(|uri| uri.name().to_owned()).unwrap_or_default())
+            }
+            "packets" => Ok(self.intake.as_ref().map_or(0, |intake| intake.packets).to_string()),
+            "counters" => {
+                let mut lines = Vec::new();
+                if let Some(intake) = &mut self.intake {
+                    lines.extend(intake.counters(cx).lines().map(|line| format!("in_{line}")));
+                }
+                if let Some(outlet) = &mut self.outlet {
+                    lines.extend(outlet.counters(cx).lines().map(|line| format!("out_{line}")));
+                }
+                Ok(lines.join("\n"))
+            }
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+}
