@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(times("RatedUnqueue(10)", 40, 0.35), [0, 100_000, 200_000, 300_000]);
         assert_eq!(times("RatedUnqueue(3)", 40, 0.7), [0, 333_333, 666_666]);
         assert_eq!(times("RatedUnqueue(60/min)", 40, 2.5), [0, 1_000_000, 2_000_000]);
-        assert_eq!(times("RatedUnqueue(0)", 40, 2.5), []);
+        assert_eq!(times("RatedUnqueue(0)", 40, 2.5), Vec::<u64>::new());
     }
 
     #[test]

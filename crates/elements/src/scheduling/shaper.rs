@@ -155,7 +155,7 @@ mod tests {
     fn packets_come_at_equal_distances() {
         assert_eq!(times("Shaper(5)", 0.9), [0, 200_000, 400_000, 600_000, 800_000]);
         assert_eq!(times("Shaper(3)", 1.1), [0, 333_333, 666_666, 1_000_000]);
-        assert_eq!(times("Shaper(0)", 1.1), []);
+        assert_eq!(times("Shaper(0)", 1.1), Vec::<u64>::new());
     }
 
     #[test]
