@@ -32,8 +32,8 @@ struct PaintTee {
     anno: Byte,
 }
 
-impl Element for PaintTee {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+impl PaintTee {
+    fn copy(&self, cx: &mut Context, frame: &mut Frame) {
         for slot in frame.slots_mut() {
             if self.anno.get(cx.pool.arena().meta(slot)) == self.color
                 && let Some(copy) = cx.pool.share(slot)
@@ -41,6 +41,21 @@ impl Element for PaintTee {
                 cx.out.emit(1, copy);
             }
         }
+    }
+}
+
+impl Element for PaintTee {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.copy(cx, frame);
+        // A packet at a time, the copy goes first, as in Click.
+        if cx.frame_limit() == 1 {
+            cx.out.emit_frame(0, frame);
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        cx.pull(0, count, frame);
+        self.copy(cx, frame);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
@@ -67,6 +82,18 @@ impl Element for PaintTee {
 #[cfg(test)]
 mod tests {
     use crate::testing::Run;
+
+    /// As Click 2.1 does.
+    #[test]
+    fn the_copy_goes_first() {
+        let mut run = Run::new(
+            "InfiniteSource(DATA ab, LIMIT 1, STOP true) -> Paint(2) -> t :: PaintTee(2)
+                -> j :: Collect; t [1] -> Strip(1) -> j;",
+        )
+        .frame_limit(1);
+        run.run();
+        assert_eq!(run.read("j.packets"), "62\n6162");
+    }
 
     #[test]
     fn packets_of_the_colour_are_copied_pushed_or_pulled() {

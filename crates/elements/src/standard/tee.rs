@@ -37,7 +37,7 @@ impl Tee {
     fn new(make: &mut Make<'_>) -> Tee {
         let outputs = make.outputs();
         if make.get::<usize>("N").is_some_and(|n| n != outputs) {
-            make.error(format!("number of outputs used is {outputs}"));
+            make.error(format!("{outputs} outputs implies {outputs} arms"));
         }
         Tee { outputs }
     }
