@@ -90,6 +90,11 @@ impl std::fmt::Display for ConfigurationError {
 
 impl std::error::Error for ConfigurationError {}
 
+/// A configuration that is not there.
+pub(crate) fn cannot_read(name: &str, error: io::Error) -> anyhow::Error {
+    anyhow::Error::from(error).context(format!("cannot read {name}"))
+}
+
 /// The code for an error, by the first cause that has one.
 pub(crate) fn code_of(error: &anyhow::Error) -> Code {
     error.chain().find_map(code_of_cause).unwrap_or(Code::Failure)

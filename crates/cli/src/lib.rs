@@ -9,6 +9,7 @@ mod click;
 mod commands;
 mod configuration;
 mod exit;
+mod graph;
 mod live;
 mod ranges;
 mod reference;

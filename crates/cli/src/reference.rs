@@ -244,6 +244,8 @@ fn wrap(text: &str, indent: usize) -> String {
 mod tests {
     use std::{collections::BTreeSet, fs, path::Path};
 
+    use linerate_graph::{BuildError, Options, Router, lang::Globals, load};
+
     use super::*;
 
     #[test]
@@ -260,12 +262,36 @@ mod tests {
                 assert!(!text.trim().is_empty(), "{name} has no {what}");
             }
             assert!(!class.summary.ends_with('.'), "{name}: a summary is no sentence");
-            assert!(class.example.contains(name), "{name}: the example does without it");
             for arg in class.args {
                 assert!(!arg.help.is_empty(), "{name}: {} has no help", arg.name);
             }
             for handler in class.handlers {
                 assert!(!handler.help.is_empty(), "{name}.{} has no help", handler.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_example_is_a_configuration() {
+        let library = linerate_elements::library();
+        let options =
+            linerate_memory::ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
+        let arena = options.create().unwrap();
+        for class in library.iter() {
+            let name = class.name;
+            let mut loader = |_: &str, _: &str| Err(None);
+            let globals = Globals::default();
+            let loaded = load(name, class.example, &library, &globals, &mut loader);
+            let Some(plan) = loaded.plan else { panic!("{}", loaded.found.click()) };
+            let ports = linerate_port::Context::new(arena.clone());
+            match Router::new(plan, &library, ports, &Options::default()) {
+                Ok(mut router) => router.close(),
+                // Files and devices need not be there.
+                Err(BuildError::Configuration(found)) => {
+                    let text = found.click();
+                    assert!(!text.contains("While configuring"), "{text}");
+                }
+                Err(error) => panic!("{name}: {error}"),
             }
         }
     }

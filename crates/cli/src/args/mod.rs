@@ -17,7 +17,9 @@ use crate::{
     units::{parse_count, parse_duration, parse_size},
 };
 
-pub(crate) use graph::{Call, Elements, ReferenceFormat, Run, Running as GraphRunning};
+pub(crate) use graph::{
+    Call, Check, Elements, GraphFormat, ReferenceFormat, Run, Running as GraphRunning,
+};
 
 /// Move packets at the speed of the link and see what each of them costs
 #[derive(Debug, Parser)]
@@ -31,6 +33,7 @@ pub(crate) struct Cli {
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum Command {
     Run(Run),
+    Check(Check),
     Elements(Elements),
     Call(Call),
     Forward(Forward),

@@ -5,9 +5,12 @@
 //! it always puts the values of global variables in their places, as that does
 //! under `--expand-vars`.
 
-use std::{env, fmt::Write as _, fs, process::ExitCode};
+use std::{collections::HashSet, env, fmt::Write as _, fs, process::ExitCode};
 
-use linerate_graph::lang::{Classes, Flat, Globals};
+use linerate_graph::lang::{
+    self, Classes, Flat, Globals, SourceMap,
+    ast::{Class, Compound, Definition, ElementList, Statement, What},
+};
 
 use super::{
     command_line::{Ending, done, prefixed, wrong},
@@ -179,7 +182,7 @@ fn run(line: &CommandLine) -> u8 {
     if text.is_empty() {
         eprintln!("{name}: warning: empty configuration");
     }
-    let parsed = Parsed::new(name, &text, &line.globals, &AnyClass, &path);
+    let parsed = Parsed::new(name, &text, &line.globals, &AnyClass::of(&text), &path);
     eprint!("{}", parsed.found.click());
     if parsed.found.has_errors() {
         return 1;
@@ -233,12 +236,63 @@ fn with_directives(flat: &Flat) -> String {
     text
 }
 
-/// Every name is a class.
-struct AnyClass;
+/// Every name is a class that is not declared as an element's.
+struct AnyClass {
+    elements: HashSet<String>,
+}
+
+impl AnyClass {
+    fn of(text: &str) -> AnyClass {
+        let mut sources = SourceMap::new();
+        let file = sources.add("", text);
+        let mut found = AnyClass { elements: HashSet::new() };
+        found.statements(&lang::parse(&mut sources, file).0.statements);
+        found
+    }
+
+    fn statements(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            match statement {
+                Statement::Connection(connection) => {
+                    connection.lists.iter().for_each(|list| self.list(list));
+                }
+                Statement::ElementClass(class) => {
+                    if let Definition::Compound(compound) = &class.definition {
+                        self.compound(compound);
+                    }
+                }
+                Statement::Require(_) | Statement::Define(_) => {}
+            }
+        }
+    }
+
+    fn list(&mut self, list: &ElementList) {
+        for element in &list.elements {
+            match &element.what {
+                What::Name(name) if list.spread || element.class.is_some() => {
+                    self.elements.insert(name.name.clone());
+                }
+                What::Compound(compound) => self.compound(compound),
+                What::Group(group) => self.statements(&group.statements),
+                What::Name(_) | What::Implicit(_) => {}
+            }
+            if let Some(Class::Compound(compound)) = &element.class {
+                self.compound(compound);
+            }
+        }
+    }
+
+    fn compound(&mut self, compound: &Compound) {
+        compound.bodies.iter().for_each(|body| self.statements(&body.statements));
+    }
+}
 
 impl Classes for AnyClass {
-    fn contains(&self, _: &str) -> bool {
-        true
+    fn contains(&self, name: &str) -> bool {
+        // Names with these are given to elements that have none of their own.
+        !name.contains(['/', '@'])
+            && !["input", "output"].contains(&name)
+            && !self.elements.contains(name)
     }
 
     fn names(&self) -> Vec<&str> {

@@ -1,0 +1,42 @@
+//! `linerate check`: what is wrong with a configuration, or what it makes.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use linerate_graph::{Options, Router};
+use linerate_memory::ArenaOptions;
+
+use crate::{
+    args::Check,
+    configuration::{self, Parsed},
+    exit::{ConfigurationError, cannot_read},
+    graph::Graph,
+};
+
+/// Packet memory of elements that are made and not run.
+const ARENA: usize = 2 << 20;
+
+pub(crate) fn run(args: &Check) -> Result<()> {
+    let (source, globals) = args.configuration.source()?;
+    let library = linerate_elements::library();
+    let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
+    let path = configuration::click_path();
+    let parsed = Parsed::new(source.name(), &text, &globals, &library, &path);
+    let (plan, sources) = parsed.into_plan(&library)?;
+    let graph = if args.dry {
+        Graph::new(&plan, |_| Vec::new())
+    } else {
+        let options = ArenaOptions { size: ARENA, huge: false, ..ArenaOptions::default() };
+        let ports = linerate_port::Context::new(options.create()?);
+        let options = Options { workers: args.workers.into(), ..Options::default() };
+        let mut router = Router::new(plan, &library, ports, &options)
+            .map_err(|error| ConfigurationError::of(error, &sources))?;
+        let control = router.control();
+        let graph = Graph::new(&control.plan(), |element| control.workers_of(element));
+        router.close();
+        graph
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(graph.show(args.format).as_bytes())?;
+    Ok(out.flush()?)
+}

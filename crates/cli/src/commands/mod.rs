@@ -2,6 +2,7 @@
 
 mod call;
 mod capture;
+mod check;
 mod doctor;
 mod documents;
 mod elements;
@@ -20,6 +21,7 @@ use crate::args::Command;
 pub(crate) fn run(command: Command) -> Result<()> {
     match command {
         Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Elements(args) => elements::run(&args),
         Command::Call(args) => call::run(&args),
         Command::Forward(args) => forward::run(&args),

@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{
     args::{GraphRunning, Run},
     configuration::{self, Parsed, Source, control_socket},
-    exit::{ConfigurationError, UsageError},
+    exit::{ConfigurationError, UsageError, cannot_read},
     session,
 };
 use figures::Figures;
@@ -160,7 +160,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn plan(&self) -> Result<(Plan, SourceMap)> {
         let name = self.source.name();
-        let text = self.source.read().with_context(|| format!("cannot read {name}"))?;
+        let text = self.source.read().map_err(|error| cannot_read(name, error))?;
         let path = configuration::click_path();
         let mut parsed = Parsed::new(name, &text, &self.globals, self.library, &path);
         for (number, address) in self.control.iter().enumerate() {

@@ -1,0 +1,192 @@
+//! Configurations with what they must print: the corpus in `tests/corpus`.
+//!
+//! Each file holds cases. A case is a command line, the configuration it reads
+//! from standard input, and what must come of it, byte for byte:
+//!
+//! ```text
+//! === what the case shows
+//! $ click -q -h c.config
+//! Idle -> c :: Counter -> Discard;
+//! --- file NAME          (a file in the folder the program runs in)
+//! --- stdout             (empty when the section is missing)
+//! --- stderr
+//! --- exit 1             (0 when missing)
+//! ```
+//!
+//! Expectations are those of Click 2.1's own programs; where ours must differ,
+//! a line `# differs: WHY` says so.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// One case.
+#[derive(Debug, Default)]
+struct Case {
+    place: String,
+    command: Vec<String>,
+    input: String,
+    files: Vec<(String, String)>,
+    stdout: String,
+    stderr: String,
+    exit: i32,
+}
+
+/// Where the next line of a case belongs.
+enum Section {
+    Nowhere,
+    Input,
+    File,
+    Stdout,
+    Stderr,
+}
+
+fn cases(path: &Path) -> Vec<Case> {
+    let text = fs::read_to_string(path).unwrap();
+    let mut cases: Vec<Case> = Vec::new();
+    let mut section = Section::Nowhere;
+    // The empty line in front of a case belongs to none.
+    let text = text.replace("\n\n=== ", "\n=== ");
+    for (number, line) in (1..).zip(text.lines()) {
+        let place = || format!("{}: {number}: {line}", path.display());
+        if let Some(title) = line.strip_prefix("=== ") {
+            let file = path.file_name().unwrap().to_string_lossy();
+            cases.push(Case { place: format!("{file}: {title}"), ..Case::default() });
+            section = Section::Nowhere;
+            continue;
+        }
+        let Some(case) = cases.last_mut() else { continue };
+        if let Some(command) = line.strip_prefix("$ ") {
+            assert!(case.command.is_empty(), "{}: a second command", place());
+            case.command = words(command);
+            section = Section::Input;
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("--- ") {
+            section = match rest.split_once(' ').unwrap_or((rest, "")) {
+                ("stdout", "") => Section::Stdout,
+                ("stderr", "") => Section::Stderr,
+                ("file", name) => {
+                    case.files.push((name.into(), String::new()));
+                    Section::File
+                }
+                ("exit", code) => {
+                    case.exit = code.parse().unwrap_or_else(|_| panic!("{}", place()));
+                    Section::Nowhere
+                }
+                _ => panic!("{}: no such section", place()),
+            };
+            continue;
+        }
+        let text = match section {
+            Section::Nowhere => {
+                assert!(line.is_empty() || line.starts_with('#'), "{}: stray line", place());
+                continue;
+            }
+            Section::Input => &mut case.input,
+            Section::File => &mut case.files.last_mut().unwrap().1,
+            Section::Stdout => &mut case.stdout,
+            Section::Stderr => &mut case.stderr,
+        };
+        text.push_str(line);
+        text.push('\n');
+    }
+    cases
+}
+
+/// Splits a command line at spaces outside of quotes.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line.chars() {
+        match (c, quote) {
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, Some(open)) if c == open => quote = None,
+            (' ', None) => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+fn run(case: &Case, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).unwrap();
+    for (name, text) in &case.files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let program = match case.command.first().map(String::as_str) {
+        Some("click") => env!("CARGO_BIN_EXE_click"),
+        Some("click-flatten") => env!("CARGO_BIN_EXE_click-flatten"),
+        Some("linerate") => env!("CARGO_BIN_EXE_linerate"),
+        other => panic!("{}: no such program: {other:?}", case.place),
+    };
+    let mut child = Command::new(program)
+        .args(&case.command[1..])
+        .current_dir(folder)
+        .env("LANG", "C")
+        .env_remove("CLICKPATH")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A program that ends without reading closes the pipe: no matter.
+    let _ = child.stdin.take().unwrap().write_all(case.input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let mut wrong = String::new();
+    for (what, found, expected) in [
+        ("stdout", String::from_utf8_lossy(&output.stdout), &case.stdout),
+        ("stderr", String::from_utf8_lossy(&output.stderr), &case.stderr),
+    ] {
+        if found != expected.as_str() {
+            let _ = write!(wrong, "{what} is\n{found}but should be\n{expected}");
+        }
+    }
+    if output.status.code() != Some(case.exit) {
+        let _ = writeln!(wrong, "{} but should exit with {}", output.status, case.exit);
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("=== {}\n{wrong}", case.place)) }
+}
+
+fn corpus() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = entries.filter(|path| path.extension().is_some()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn every_case_comes_out_as_click_has_it() {
+    let folder = std::env::temp_dir().join(format!("linerate-corpus-{}", std::process::id()));
+    let cases: Vec<Case> = corpus().iter().flat_map(|path| cases(path)).collect();
+    assert!(cases.len() >= 50, "the corpus has shrunk to {} cases", cases.len());
+    let wrong: Vec<String> = (0..)
+        .zip(&cases)
+        .filter_map(|(number, case)| run(case, &folder.join(number.to_string())).err())
+        .collect();
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases fail:\n\n{}",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn words_of_a_command_line() {
+    assert_eq!(words("click -e 'a b' \"c'd\" ''"), ["click", "-e", "a b", "c'd", ""]);
+}
