@@ -191,22 +191,19 @@ fn path(graph: &Graph, layout: &Layout, number: usize) -> String {
     );
     let end = (x(to, port_at(input, graph.nodes[to].inputs.len())), top(layout.nodes[to].1));
     let mut path = format!("M {:.1} {:.1}", start.0, start.1);
-    if end.1 <= start.1 && layout.bends[number].is_empty() {
-        // Back to an element above or to itself: round the outside.
-        let side = x(from, 0.0).max(x(to, 0.0)) + 120.0;
-        let (below, above) = (start.1 + 34.0, end.1 - 34.0);
+    // Back to an element above or to itself: round the boxes at both ends.
+    let up = end.1 <= start.1;
+    let side = |node: usize| x(node, width(&graph.nodes[node]) / 2.0 + 16.0);
+    let mut last = start;
+    if up {
+        last = (side(from), start.1 - HEIGHT / 2.0);
+        let below = start.1 + 24.0;
         let _ = write!(
             path,
-            " C {:.1} {below:.1} {side:.1} {below:.1} {side:.1} {:.1} S {:.1} {above:.1} {:.1} {:.1}",
-            start.0,
-            (start.1 + end.1) / 2.0,
-            end.0,
-            end.0,
-            end.1
+            " C {:.1} {below:.1} {:.1} {below:.1} {:.1} {:.1}",
+            start.0, last.0, last.0, last.1
         );
-        return path;
     }
-    let mut last = start;
     let mut curve = |to: (f64, f64), path: &mut String| {
         let middle = (last.1 + to.1) / 2.0;
         let _ = write!(
@@ -216,15 +213,25 @@ fn path(graph: &Graph, layout: &Layout, number: usize) -> String {
         );
         last = to;
     };
-    let down = end.1 > start.1;
     for (bend, layer) in &layout.bends[number] {
         // Straight past the elements of the layer.
         let (upper, lower) = (top(*layer), top(*layer) + HEIGHT);
-        let (first, second) = if down { (upper, lower) } else { (lower, upper) };
+        let (first, second) = if up { (lower, upper) } else { (upper, lower) };
         curve((bend + MARGIN, first), &mut path);
         curve((bend + MARGIN, second), &mut path);
     }
-    curve(end, &mut path);
+    if up {
+        let beside = (side(to), end.1 + HEIGHT / 2.0);
+        curve(beside, &mut path);
+        let above = end.1 - 24.0;
+        let _ = write!(
+            path,
+            " C {:.1} {above:.1} {:.1} {above:.1} {:.1} {:.1}",
+            beside.0, end.0, end.0, end.1
+        );
+    } else {
+        curve(end, &mut path);
+    }
     path
 }
 

@@ -126,7 +126,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     fn new(make: &mut Make<'_>) -> Queue {
-        let capacity = make.or("CAPACITY", CAPACITY_DEFAULT);
+        let capacity = make.get::<u32>("CAPACITY").map_or(CAPACITY_DEFAULT, |n| n as usize);
         if capacity > CAPACITY_LIMIT {
             make.error(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}"));
         }

@@ -110,7 +110,11 @@ impl Parser<'_> {
 
     fn directives(&mut self) {
         for span in self.lexer.take_bad_directives() {
-            self.error(span, "unknown preprocessor directive");
+            // Known as soon as it is read, unlike an error of a statement.
+            let landmark = self.lexer.sources().landmark(span, span.start);
+            let order = Order::parser(self.read().found);
+            let message = "unknown preprocessor directive";
+            self.diagnostics.push(Diagnostic::error(landmark, message).at(order));
         }
     }
 
