@@ -11,7 +11,7 @@
 
 use linerate_memory::{
     ArenaOptions, Frame,
-    ring::{Consumer, Mpmc, Producer, spsc, wrapping},
+    ring::{Consumer, Doorbell, Mpmc, Producer, spsc, wrapping},
 };
 use loom::{alloc::Track, sync::Arc, thread};
 
@@ -299,5 +299,42 @@ fn pool_hands_every_buffer_to_one_worker() {
         buffers.dedup();
         assert_eq!(buffers.len(), total);
         pool.give(&mut frame);
+    });
+}
+
+/// Whoever sleeps on an empty ring is woken by whoever fills it.
+#[test]
+fn a_doorbell_wakes_who_found_the_ring_empty() {
+    model(None, || {
+        let (mut producer, mut consumer) = spsc(1);
+        let bell = Arc::new(Doorbell::new());
+        let theirs = Arc::clone(&bell);
+        let sender = thread::spawn(move || {
+            producer.push(1).unwrap();
+            theirs.is_armed()
+        });
+        bell.arm();
+        let sleeps = consumer.pop().is_none();
+        let rang = sender.join().unwrap();
+        assert!(rang || !sleeps, "the consumer sleeps beside an element");
+    });
+}
+
+/// Whoever sleeps on a full ring is woken by whoever empties it.
+#[test]
+fn a_doorbell_wakes_who_found_the_ring_full() {
+    model(None, || {
+        let (mut producer, mut consumer) = spsc(1);
+        producer.push(1).unwrap();
+        let bell = Arc::new(Doorbell::new());
+        let theirs = Arc::clone(&bell);
+        let sender = thread::spawn(move || {
+            theirs.arm();
+            producer.push(2).is_err()
+        });
+        assert_eq!(consumer.pop(), Some(1));
+        let rang = bell.is_armed();
+        let sleeps = sender.join().unwrap();
+        assert!(rang || !sleeps, "the producer sleeps and there is room");
     });
 }

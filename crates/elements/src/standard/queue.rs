@@ -7,7 +7,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use linerate_graph::{
@@ -15,7 +15,7 @@ use linerate_graph::{
 };
 use linerate_memory::{
     Frame, Slot,
-    ring::{Consumer, Mpmc, Producer, spsc},
+    ring::{Consumer, Doorbell, Mpmc, Producer, spsc},
 };
 
 use super::FAMILY;
@@ -83,10 +83,10 @@ struct Core {
     capacity: AtomicUsize,
     highwater: AtomicUsize,
     drops: AtomicU64,
-    /// Whether a worker that pulls has found it empty and sleeps.
-    asleep: AtomicBool,
-    /// Whether a worker that pushes has found it full and waits.
-    waiting: AtomicBool,
+    /// For a worker that pulls and has found it empty.
+    filled: Doorbell,
+    /// For a worker that pushes and has found it full.
+    emptied: Doorbell,
     /// The ends no replica has taken yet, and the ring where it is shared.
     ends: Mutex<Ends>,
 }
@@ -233,8 +233,8 @@ impl Core {
             capacity: AtomicUsize::new(capacity),
             highwater: AtomicUsize::new(0),
             drops: AtomicU64::new(0),
-            asleep: AtomicBool::new(false),
-            waiting: AtomicBool::new(false),
+            filled: Doorbell::new(),
+            emptied: Doorbell::new(),
             ends: Mutex::new(Ends::new(capacity, shared)),
         }
     }
@@ -288,42 +288,28 @@ impl Element for Queue {
         }
         if after >= capacity {
             if self.crosses {
-                self.core.waiting.store(true, Ordering::Relaxed);
+                // Sources look at the room again before they sleep.
+                self.core.emptied.arm();
             }
             cx.set_full(true);
         }
         if before == 0 {
             cx.notify();
         }
-        if self.crosses {
-            // Orders the packets before the look at the flag; pairs with the
-            // fence in `pull`.
-            fence(Ordering::SeqCst);
-            if self.core.asleep.load(Ordering::Relaxed)
-                && self.core.asleep.swap(false, Ordering::Relaxed)
-            {
-                cx.notify_others();
-            }
+        if self.crosses && self.core.filled.is_armed() {
+            cx.notify_others();
         }
     }
 
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
         let mut pulled = self.fetch(frame, count);
         if pulled == 0 && self.crosses {
-            self.core.asleep.store(true, Ordering::Relaxed);
-            // Orders the flag before the second look; pairs with the fence in
-            // `push`: one of the two sides sees the other's write.
-            fence(Ordering::SeqCst);
+            self.core.filled.arm();
             pulled = self.fetch(frame, count);
         }
         if pulled > 0 {
             cx.set_full(false);
-            if self.crosses {
-                // Orders the room before the look at the flag; pairs with the
-                // fence in `push`.
-                fence(Ordering::SeqCst);
-            }
-            if self.crosses && self.core.waiting.swap(false, Ordering::Relaxed) {
+            if self.crosses && self.core.emptied.is_armed() {
                 cx.room_for_others();
             }
         }

@@ -5,11 +5,13 @@
 //! hold a power of two of elements.
 
 mod cells;
+mod doorbell;
 mod mpmc;
 mod spsc;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use doorbell::Doorbell;
 pub use mpmc::Mpmc;
 pub use spsc::{Consumer, Producer, spsc};
 
