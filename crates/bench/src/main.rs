@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod forward;
+mod graph;
 mod operations;
 
 use anyhow::Result;
@@ -23,6 +24,8 @@ struct Cli {
 enum Case {
     /// Forwards between ports.
     Forward(forward::Args),
+    /// Runs a configuration.
+    Graph(graph::Args),
     /// Repeats operations of rings and pools.
     Operations(operations::Args),
     /// Says what machine this is.
@@ -32,6 +35,7 @@ enum Case {
 fn main() -> Result<()> {
     let line = match Cli::parse().case {
         Case::Forward(args) => forward::run(&args)?,
+        Case::Graph(args) => graph::run(&args)?,
         Case::Operations(args) => operations::run(&args)?,
         Case::Machine => serde_json::to_value(linerate_port::machine::Machine::inspect())?,
     };

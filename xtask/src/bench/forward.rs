@@ -18,6 +18,7 @@ use super::peers::{
     start_time,
 };
 use super::priority::Priority;
+use super::row::{Row, best, median, row};
 use crate::shell;
 
 const BURSTS: [u32; 5] = [1, 8, 32, 64, 256];
@@ -52,19 +53,6 @@ pub(crate) struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// One case at one burst against one peer.
-#[derive(Debug)]
-struct Row {
-    case: &'static str,
-    burst: u32,
-    peer: &'static str,
-    /// Cycles per packet or object of each repetition.
-    ours: Vec<f64>,
-    theirs: Vec<f64>,
-    /// Rates in Mpps, where the network decides.
-    rates: Vec<(f64, f64)>,
 }
 
 /// The measurement in progress.
@@ -121,13 +109,7 @@ impl Bench<'_> {
     }
 
     fn row(&mut self, case: &'static str, burst: u32, peer: &'static str) -> &mut Row {
-        let same = |row: &Row| (row.case, row.burst, row.peer) == (case, burst, peer);
-        let at = self.rows.iter().position(same).unwrap_or_else(|| {
-            let (ours, theirs) = (Vec::new(), Vec::new());
-            self.rows.push(Row { case, burst, peer, ours, theirs, rates: Vec::new() });
-            self.rows.len() - 1
-        });
-        &mut self.rows[at]
+        row(&mut self.rows, case, burst, peer)
     }
 
     fn against_dpdk(&mut self) -> Result<()> {
@@ -317,10 +299,7 @@ impl Bench<'_> {
             "TSC cycles per packet or object, {} repetitions of {} ms, {pages} pages for DPDK",
             self.args.repetitions, self.args.ms
         );
-        println!(
-            "{:<16} {:>5} {:>9} {:>9}   {:<20} {:>9} {:>9} {:>7}  Mpps",
-            "case", "burst", "best", "median", "peer", "best", "median", "ratio"
-        );
+        Row::print_header();
         self.rows.iter().for_each(Row::print);
         if let Some(start) = &self.start {
             println!(
@@ -347,68 +326,4 @@ fn over(network: &Network, measure: impl FnOnce() -> Result<Sample>) -> Result<(
     let rate = arrived as f64 / start.elapsed().as_secs_f64() / 1e6;
     generator.stop()?;
     Ok((sample, rate))
-}
-
-fn best(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-impl Row {
-    /// The median over repetitions of ours divided by theirs: cycles, or rates where there are any.
-    fn ratio(&self) -> f64 {
-        let ratios: Vec<f64> = match self.rates.is_empty() {
-            true => {
-                self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect()
-            }
-            false => self.rates.iter().map(|(ours, theirs)| ours / theirs).collect(),
-        };
-        median(&ratios)
-    }
-
-    fn rate_medians(&self) -> Option<(f64, f64)> {
-        let (ours, theirs): (Vec<f64>, Vec<f64>) = self.rates.iter().copied().unzip();
-        (!ours.is_empty()).then(|| (median(&ours), median(&theirs)))
-    }
-
-    fn json(&self) -> Value {
-        let mut row = json!({
-            "case": self.case,
-            "burst": self.burst,
-            "cycles_best": best(&self.ours),
-            "cycles_median": median(&self.ours),
-            "peer": self.peer,
-            "peer_cycles_best": best(&self.theirs),
-            "peer_cycles_median": median(&self.theirs),
-            "ratio_median": self.ratio(),
-        });
-        if let Some((ours, theirs)) = self.rate_medians() {
-            row["mpps_median"] = ours.into();
-            row["peer_mpps_median"] = theirs.into();
-            row["ratio_of"] = "mpps".into();
-        }
-        row
-    }
-
-    fn print(&self) {
-        let rates = self
-            .rate_medians()
-            .map_or(String::new(), |(ours, theirs)| format!("{ours:.2} against {theirs:.2}"));
-        println!(
-            "{:<16} {:>5} {:>9.2} {:>9.2}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}",
-            self.case,
-            self.burst,
-            best(&self.ours),
-            median(&self.ours),
-            self.peer,
-            best(&self.theirs),
-            median(&self.theirs),
-            self.ratio(),
-        );
-    }
 }

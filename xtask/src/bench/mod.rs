@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measurements against other frameworks, interleaved with ours in one run.
 
 mod forward;
+mod graph;
 mod instructions;
 #[allow(unsafe_code, reason = "bpf(2) has no safe interface")]
 mod live_frames;
@@ -9,6 +10,7 @@ mod ours;
 mod peers;
 mod priority;
 mod reference;
+mod row;
 mod undo;
 
 use anyhow::Result;
@@ -22,6 +24,7 @@ const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
   cargo xtask bench forward    ours beside DPDK and libpcap, in turns
   cargo xtask bench forward --only mac --repetitions 11
   cargo xtask bench forward --json
+  cargo xtask bench graph      what elements and frames cost, beside testpmd
   cargo xtask bench instructions   instructions per packet, against the recorded ones
   cargo xtask bench peers      install the frameworks measurements compare with
   cargo xtask bench reference  what DPDK and libpcap reach on this machine")]
@@ -34,6 +37,8 @@ pub(crate) struct Args {
 enum Command {
     /// Measure ours beside testpmd, C loops on DPDK's libraries, and libpcap, in turns.
     Forward(forward::Args),
+    /// Measure graphs of elements, beside testpmd, and against the size of frames.
+    Graph(graph::Args),
     /// Count instructions per packet under callgrind, and compare with the recorded counts.
     Instructions(instructions::Args),
     /// Install the frameworks measurements compare with: DPDK, libpcap, valgrind.
@@ -45,6 +50,7 @@ enum Command {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Forward(args) => forward::run(args),
+        Command::Graph(args) => graph::run(args),
         Command::Instructions(args) => instructions::run(args),
         Command::Peers => crate::peers::install(&PACKAGES),
         Command::Reference(args) => reference::run(args),

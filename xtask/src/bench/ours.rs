@@ -82,6 +82,19 @@ impl Ours {
         })
     }
 
+    /// Runs a configuration for about `time`, or until it ends by itself.
+    pub(crate) fn graph(&self, text: &str, burst: u32, time: Option<Duration>) -> Result<Value> {
+        let (burst, core) = (burst.to_string(), FORWARDING_CORE.to_string());
+        let mut arguments = vec!["graph", "-e", text, "--burst", &burst, "--core", &core];
+        let limit = match time {
+            Some(time) => ["--ms".to_owned(), time.as_millis().to_string()],
+            // The configuration says when it ends.
+            None => ["--count".to_owned(), "0".to_owned()],
+        };
+        arguments.extend(limit.iter().map(String::as_str));
+        self.run(None, &arguments)
+    }
+
     /// Repeats a ring or pool operation for about `time`.
     pub(crate) fn operation(&self, case: OpCase, burst: u32, time: Duration) -> Result<Cycles> {
         let (burst, ms) = (burst.to_string(), time.as_millis().to_string());

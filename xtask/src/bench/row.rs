@@ -1,0 +1,103 @@
+//! One line of a measurement, the same form for all of them.
+
+use serde_json::{Value, json};
+
+/// One case at one burst against one peer.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) case: &'static str,
+    pub(super) burst: u32,
+    pub(super) peer: &'static str,
+    /// Cycles per packet or object of each repetition.
+    pub(super) ours: Vec<f64>,
+    pub(super) theirs: Vec<f64>,
+    /// Rates in Mpps, where the network decides.
+    pub(super) rates: Vec<(f64, f64)>,
+}
+
+pub(super) fn best(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+pub(super) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The row of that case, made if there is none.
+pub(super) fn row<'a>(
+    rows: &'a mut Vec<Row>,
+    case: &'static str,
+    burst: u32,
+    peer: &'static str,
+) -> &'a mut Row {
+    let same = |row: &Row| (row.case, row.burst, row.peer) == (case, burst, peer);
+    let at = rows.iter().position(same).unwrap_or_else(|| {
+        let (ours, theirs) = (Vec::new(), Vec::new());
+        rows.push(Row { case, burst, peer, ours, theirs, rates: Vec::new() });
+        rows.len() - 1
+    });
+    &mut rows[at]
+}
+
+impl Row {
+    pub(super) fn print_header() {
+        println!(
+            "{:<16} {:>5} {:>9} {:>9}   {:<20} {:>9} {:>9} {:>7}  Mpps",
+            "case", "burst", "best", "median", "peer", "best", "median", "ratio"
+        );
+    }
+
+    /// The median over repetitions of ours divided by theirs: cycles, or rates where there are any.
+    pub(super) fn ratio(&self) -> f64 {
+        let ratios: Vec<f64> = match self.rates.is_empty() {
+            true => {
+                self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect()
+            }
+            false => self.rates.iter().map(|(ours, theirs)| ours / theirs).collect(),
+        };
+        median(&ratios)
+    }
+
+    fn rate_medians(&self) -> Option<(f64, f64)> {
+        let (ours, theirs): (Vec<f64>, Vec<f64>) = self.rates.iter().copied().unzip();
+        (!ours.is_empty()).then(|| (median(&ours), median(&theirs)))
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let mut row = json!({
+            "case": self.case,
+            "burst": self.burst,
+            "cycles_best": best(&self.ours),
+            "cycles_median": median(&self.ours),
+            "peer": self.peer,
+            "peer_cycles_best": best(&self.theirs),
+            "peer_cycles_median": median(&self.theirs),
+            "ratio_median": self.ratio(),
+        });
+        if let Some((ours, theirs)) = self.rate_medians() {
+            row["mpps_median"] = ours.into();
+            row["peer_mpps_median"] = theirs.into();
+            row["ratio_of"] = "mpps".into();
+        }
+        row
+    }
+
+    pub(super) fn print(&self) {
+        let rates = self
+            .rate_medians()
+            .map_or(String::new(), |(ours, theirs)| format!("{ours:.2} against {theirs:.2}"));
+        println!(
+            "{:<16} {:>5} {:>9.2} {:>9.2}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}",
+            self.case,
+            self.burst,
+            best(&self.ours),
+            median(&self.ours),
+            self.peer,
+            best(&self.theirs),
+            median(&self.theirs),
+            self.ratio(),
+        );
+    }
+}
