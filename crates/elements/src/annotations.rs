@@ -6,7 +6,7 @@
 //! | 0-3 | aggregate: the group a packet is counted in |
 //! | 4-7 | packets it stands for besides itself |
 //! | 8-11 | bytes it had on the wire beyond those captured |
-//! | 16-23 | time of the first of the packets it stands for |
+//! | 16-23 | time of the first of the packets it stands for; or a cycle count |
 
 use linerate_memory::Meta;
 
@@ -33,6 +33,8 @@ annotation!(aggregate, set_aggregate, u32, 0, "the aggregate");
 annotation!(extra_packets, set_extra_packets, u32, 4, "the packets it stands for besides itself");
 annotation!(extra_length, set_extra_length, u32, 8, "the bytes it had beyond those captured");
 annotation!(first_time, set_first_time, u64, 16, "the time of the first packet it stands for");
+// Those who count cycles do not care what packets stand for.
+annotation!(cycle_count, set_cycle_count, u64, 16, "the cycle count");
 
 #[cfg(test)]
 mod tests {

@@ -2,5 +2,26 @@
 
 use linerate_graph::Class;
 
+mod average_counter;
+mod counter_groups;
+mod cycle_count;
+mod cycle_load;
+mod memory_load;
+mod print;
+mod progress_bar;
+
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[];
+pub(crate) const CLASSES: &[&Class] = &[
+    &average_counter::CLASS,
+    &counter_groups::CLASS,
+    &cycle_count::ACCUM,
+    &cycle_count::ROUND_TRIP,
+    &cycle_count::SET,
+    &cycle_load::CLASS,
+    &memory_load::CLASS,
+    &print::CLASS,
+    &progress_bar::CLASS,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "measuring";

@@ -8,6 +8,7 @@ mod discard;
 mod infinite_source;
 mod null;
 pub(crate) mod queue;
+mod rate;
 mod tee;
 mod unqueue;
 

@@ -588,6 +588,21 @@ impl Context {
         }
     }
 
+    /// Sends a frame by output 0 and returns when its packets have gone as far
+    /// as they get, for an element that measures what that takes. `false` when
+    /// other packets wait, which it could overtake: nothing is sent then.
+    pub fn send_ahead(&mut self, frame: &mut Frame) -> bool {
+        if !self.pending.is_empty() || self.out.is_touched() {
+            return false;
+        }
+        let (node, place) = (self.node, self.out.place());
+        self.flow(node, frame);
+        self.node = node;
+        self.out.enter(place.0, place.1);
+        self.account.switch(node);
+        true
+    }
+
     /// All packets on the way go as far as they get.
     pub(crate) fn drain(&mut self) {
         if !self.pending.is_empty() {
