@@ -5,12 +5,14 @@
 //! hexadecimal digits, `lengths` its length, `times` when it came, in
 //! nanoseconds since simulated time began. `MarkNetwork` says where the network
 //! header is.
+//! `Packets` sends the packets it is given as words of hexadecimal digits, `-`
+//! for an empty one, and ends the run.
 
 use std::sync::{Arc, Mutex};
 
 use linerate_graph::{
     Arg, BuildError, Class, Console, Context, Element, Handler, HandlerError, HandlerRef, Library,
-    Next, Options, Router, lang::Globals, load,
+    Next, Options, Router, Text, lang::Globals, load,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
 
@@ -135,7 +137,7 @@ impl Drop for Run {
 
 /// The library and what tests need besides.
 pub(crate) fn library() -> Library {
-    Library::new(crate::library().iter().chain([&COLLECT, &MARK_NETWORK]))
+    Library::new(crate::library().iter().chain([&COLLECT, &MARK_NETWORK, &PACKETS]))
 }
 
 /// When simulated time begins.
@@ -207,5 +209,48 @@ impl Element for MarkNetwork {
         for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
             meta.network = self.0;
         }
+    }
+}
+
+const PACKETS: Class = Class {
+    name: "Packets",
+    ports: "0/1",
+    processing: "h/h",
+    args: &[Arg::required("PACKETS", "hex", "")],
+    make: |make| {
+        let Text(text) = make.need("PACKETS");
+        let packets = text.split_whitespace().rev().map(|word| {
+            let word = word.trim_matches('-');
+            let byte = |at: usize| u8::from_str_radix(&word[at..at + 2], 16).expect("hex digits");
+            (0..word.len()).step_by(2).map(byte).collect()
+        });
+        Box::new(Packets(packets.collect()))
+    },
+    ..Class::EMPTY
+};
+
+/// Packets still to send, the next one last.
+struct Packets(Vec<Vec<u8>>);
+
+impl Element for Packets {
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        while frame.room() > 0
+            && let Some(bytes) = self.0.pop()
+        {
+            assert_eq!(cx.pool.take(frame, 1, bytes.len()), 1);
+            let slot = frame.slots_mut().last_mut().expect("just taken");
+            cx.pool.arena().packet_mut(slot).expect("not shared").copy_from_slice(&bytes);
+        }
+        cx.begin_packets(frame);
+        if self.0.is_empty() {
+            cx.driver.stop();
+            return Next::Sleep;
+        }
+        Next::Again
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
     }
 }

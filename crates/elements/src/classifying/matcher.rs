@@ -185,3 +185,72 @@ fn gather_some<const WORDS: usize>(
     });
     Some(short)
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ArenaOptions;
+
+    use super::super::pattern::{Clause, Pattern, parse};
+    use super::*;
+
+    /// What a pattern means, byte by byte.
+    fn matches(pattern: &Pattern, bytes: &[u8]) -> bool {
+        let holds = |clause: &Clause| {
+            let mut bytes_of = clause.tests.iter().flat_map(|test| {
+                let (mask, value) = (test.mask.to_be_bytes(), test.value.to_be_bytes());
+                (0..4).map(move |at| (test.offset + at, mask[at], value[at]))
+            });
+            bytes_of.all(|(at, mask, value)| {
+                mask == 0 || bytes.get(at).is_some_and(|byte| byte & mask == value)
+            }) != clause.negated
+        };
+        pattern.clauses.iter().all(holds)
+    }
+
+    fn random_patterns(random: &mut fastrand::Rng) -> Vec<Pattern> {
+        let count = random.usize(1..8);
+        let mut errors = Vec::new();
+        let patterns = (0..count).map(|at| {
+            let mut text = String::new();
+            for _ in 0..random.usize(0..5) {
+                let negated = if random.u8(..4) == 0 { "!" } else { "" };
+                let offset = random.usize(..20);
+                text += &format!(" {negated}{offset}/");
+                for _ in 0..random.usize(1..7) {
+                    text += ["00", "01", "02", "03", "?1", "??"][random.usize(..6)];
+                }
+            }
+            parse(at, &text, &mut errors)
+        });
+        let patterns = patterns.collect();
+        assert_eq!(errors, Vec::<String>::new());
+        patterns
+    }
+
+    #[test]
+    fn any_program_means_what_its_patterns_mean() {
+        let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
+        let arena = arena.create().unwrap();
+        let mut pool = arena.cache(256);
+        for seed in 0..2000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let patterns = random_patterns(&mut random);
+            let mut matcher = Matcher::new(Program::new(&patterns), 64);
+            let mut frame = Frame::new(64);
+            let count = random.usize(1..65);
+            assert_eq!(pool.take(&mut frame, count, 26), count);
+            arena.for_each_mut(&mut frame, |bytes| bytes.fill_with(|| random.u8(..4)));
+            if random.bool() {
+                let slots = frame.slots_mut().iter_mut();
+                slots.for_each(|slot| slot.truncate(random.usize(..30)));
+            }
+            let answers = matcher.run(&arena, &frame).to_vec();
+            for (answer, bytes) in answers.iter().zip(arena.packets(&frame)) {
+                let expected = patterns.iter().position(|pattern| matches(pattern, bytes));
+                let expected = expected.map_or(NEVER, |output| output as u32);
+                assert_eq!(*answer, expected, "seed {seed}: {bytes:02x?} {}", matcher.program());
+            }
+            pool.give(&mut frame);
+        }
+    }
+}

@@ -55,7 +55,7 @@ pub(super) fn parse(number: usize, text: &str, errors: &mut Vec<String>) -> Patt
             wrong("value has less than 2 hex digits");
             continue;
         }
-        if value.len() % 2 != 0 {
+        if !value.len().is_multiple_of(2) {
             wrong("value has odd number of hex digits");
             value = &value[..value.len() - 1];
             mask = mask.map(|mask| &mask[..mask.len().saturating_sub(1)]);

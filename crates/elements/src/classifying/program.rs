@@ -6,7 +6,7 @@
 //! known, and steps whose answer follows are skipped. What is known where ways
 //! meet is what all of them know, so the work is bounded by the square of the
 //! number of steps; a program can stay larger than the smallest possible one.
-//! The idea of skipping is that of Begel, McCanne and Graham, "BPF+" (1999).
+//! The idea of skipping is that of "BPF+" (Begel and others, SIGCOMM 1999).
 
 use std::fmt;
 

@@ -88,7 +88,7 @@ fn steps_per_cycle() -> u64 {
 impl Element for CycleLoad {
     fn push(&mut self, _: &mut Context, _: usize, frame: &mut Frame) {
         let wanted = self.per_frame + self.per_packet * frame.len() as u64;
-        let steps = u128::from(wanted) * u128::from(steps_per_cycle()) >> 16;
+        let steps = (u128::from(wanted) * u128::from(steps_per_cycle())) >> 16;
         self.state = chain(self.state, steps as u64);
     }
 

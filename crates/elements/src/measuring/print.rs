@@ -83,7 +83,7 @@ impl Print {
         let mut length = make.or("MAXLENGTH", 24);
         for old in ["LENGTH", "NBYTES"] {
             if make.is_given(old) {
-                make.warn(format!("{old}: warning: argument deprecated"));
+                make.warn(format!("warning: {old}: argument deprecated"));
                 length = make.or(old, length);
             }
         }
@@ -301,7 +301,7 @@ mod tests {
         run.run();
         assert_eq!(
             run.output(),
-            "config:1: While configuring 'p :: Print':\n  NBYTES: warning: argument deprecated\n\
+            "config:1: While configuring 'p :: Print':\n  warning: NBYTES: argument deprecated\n\
              x:   27 | 616263\nx:   27 | 616263\n"
         );
     }
