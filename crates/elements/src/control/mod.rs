@@ -1,11 +1,20 @@
 //! Elements that call handlers: scripts, sockets, drivers.
 
+use std::io;
+
 use linerate_graph::Class;
 
 mod script;
+mod socket;
 
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[&script::DRIVER_MANAGER, &script::SCRIPT];
+pub(crate) const CLASSES: &[&Class] = &[&script::DRIVER_MANAGER, &script::SCRIPT, &socket::CLASS];
 
 /// The name of the family in the reference.
 const FAMILY: &str = "control";
+
+/// What the system says, without the number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -24,9 +24,9 @@ mod run;
 mod signals;
 mod sprintf;
 
-use super::FAMILY;
+use super::{FAMILY, reason};
 use program::{End, Instruction, Op, RETURNED, Target};
-use run::{Errors, Rest, Step, reason};
+use run::{Errors, Rest, Step};
 use signals::Signals;
 
 /// Bytes a script's variables hold in all, and how many there are.

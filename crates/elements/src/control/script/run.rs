@@ -21,6 +21,7 @@ use linerate_graph::{
 use super::{
     Script,
     program::{End, Op, RETURNED, Target},
+    reason,
 };
 
 /// Jumps in one activation, as in Click.
@@ -502,12 +503,6 @@ fn open(name: &str, append: bool) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(!append).append(append);
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(name)
-}
-
-/// What the system says, without the number.
-pub(super) fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// What can be substituted in a script.

@@ -1,0 +1,196 @@
+//! One client of a control socket: its descriptor and what is on its way.
+//!
+//! Both directions are bounded: no more is read while commands wait or answers
+//! are not taken.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::TcpStream,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+};
+
+use super::protocol::{Command, take};
+
+/// Bytes read at a time.
+const PIECE: usize = 16 << 10;
+/// Answers that may wait before commands do.
+const ANSWERS: usize = 1 << 20;
+
+/// A connection of either kind.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(to),
+            Stream::Unix(stream) => stream.read(to),
+        }
+    }
+
+    /// Rust's standard streams do not raise a signal when nobody listens.
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(from),
+            Stream::Unix(stream) => stream.write(from),
+        }
+    }
+
+    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nonblocking(true),
+            Stream::Unix(stream) => stream.set_nonblocking(true),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// A client and its conversation.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) stream: Stream,
+    /// What it has sent and has not been taken yet.
+    input: Vec<u8>,
+    /// What it is still to get.
+    output: Vec<u8>,
+    /// Bytes of `output` that have been sent.
+    sent: usize,
+    /// Nothing more comes.
+    pub(super) input_closed: bool,
+    /// Nobody listens any more.
+    output_closed: bool,
+    /// What has come is part of a command.
+    incomplete: bool,
+    /// What is waited for, as it is registered.
+    pub(super) waits_to_send: bool,
+}
+
+impl Client {
+    pub(super) fn new(stream: Stream) -> Client {
+        Client {
+            stream,
+            input: Vec::new(),
+            output: b"Click::ControlSocket/1.3\r\n".to_vec(),
+            sent: 0,
+            input_closed: false,
+            output_closed: false,
+            incomplete: true,
+            waits_to_send: false,
+        }
+    }
+
+    /// Reads a piece of what has come, unless commands wait.
+    pub(super) fn receive(&mut self) {
+        if self.input_closed || !self.incomplete {
+            return;
+        }
+        let length = self.input.len();
+        self.input.resize(length + PIECE, 0);
+        let read = self.stream.read(&mut self.input[length..]);
+        let (read, closed) = match read {
+            Ok(0) => (0, true),
+            Ok(read) => (read, false),
+            Err(error) => {
+                (0, !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
+            }
+        };
+        self.input.truncate(length + read);
+        self.input_closed |= closed;
+        self.incomplete = read == 0 && !closed;
+    }
+
+    /// The next command, if one is complete and its answer can be kept.
+    pub(super) fn command(&mut self) -> Option<Command> {
+        if self.output.len() - self.sent > ANSWERS {
+            return None;
+        }
+        let Some((command, length)) = take(&self.input, self.input_closed) else {
+            self.incomplete = true;
+            return None;
+        };
+        self.input.drain(..length);
+        if matches!(command, Command::Quit { .. } | Command::Lost { .. }) {
+            self.input_closed = true;
+            self.input.clear();
+        }
+        self.incomplete = self.input.is_empty();
+        Some(command)
+    }
+
+    /// Whether there may be a command to take at once.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.incomplete && !self.is_over() && self.output.len() - self.sent <= ANSWERS
+    }
+
+    /// Answers with a line; `more` is whether another one of the same answer
+    /// follows.
+    pub(super) fn message(&mut self, code: u16, text: &str, more: bool) {
+        let mark = if more { '-' } else { ' ' };
+        self.output.extend(format!("{code}{mark}").bytes());
+        self.output.extend(printable(text).bytes());
+        self.output.extend(b"\r\n");
+    }
+
+    /// Answers with data.
+    pub(super) fn data(&mut self, data: &str) {
+        self.output.extend(format!("DATA {}\r\n", data.len()).bytes());
+        self.output.extend(data.bytes());
+    }
+
+    /// Sends what can be sent.
+    pub(super) fn send(&mut self) {
+        while !self.output_closed && self.sent < self.output.len() {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.output_closed = error.kind() != ErrorKind::WouldBlock;
+                    break;
+                }
+            }
+        }
+        if self.sent == self.output.len() || self.sent > PIECE {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    /// Whether answers wait to be taken.
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Whether nothing more is to be said.
+    pub(super) fn is_over(&self) -> bool {
+        self.output_closed || (self.input_closed && self.input.is_empty() && self.output.is_empty())
+    }
+}
+
+/// Text without what could be taken for the end of a line.
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            ' '..='~' | '\u{80}'.. => out.push(c),
+            _ => {
+                out.push('\\');
+                out.push_str(&format!("{:03o}", u32::from(c)));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,619 @@
+//! `ControlSocket`: handlers over a TCP or Unix connection.
+//!
+//! One descriptor, an epoll instance, stands for the listener and all clients,
+//! so the element waits as any other task does. [`protocol`] takes commands
+//! apart, [`client`] keeps what is on its way; here they are carried out.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, ErrorKind},
+    net::{Ipv4Addr, TcpListener},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixListener,
+    },
+};
+
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Role,
+    parse_integer,
+};
+use linerate_memory::Frame;
+use linerate_port::{Interest, Wake};
+use rustix::event::{Timespec, epoll};
+
+mod client;
+mod protocol;
+
+use super::{FAMILY, reason};
+use client::{Client, Stream};
+use protocol::{Command, code};
+
+/// Clients served at a time; more wait until one goes.
+const CLIENTS: usize = 256;
+/// Commands carried out at a time.
+const COMMANDS: usize = 16;
+/// Ports tried for `PORT+`.
+const PORTS: u16 = 12;
+/// What the listener is called among the clients.
+const LISTENER: u64 = u64::MAX;
+/// How long to wait before trying again, in nanoseconds.
+const AGAIN: u64 = 1_000_000_000;
+/// The timer that tries to listen, and the one that listens again.
+const RETRY: u32 = 0;
+const RESUME: u32 = 1;
+
+pub(super) const CLASS: Class = Class {
+    name: "ControlSocket",
+    family: FAMILY,
+    summary: "lets other programs call handlers over a socket",
+    description: "`ControlSocket(TCP, PORT)` listens on a TCP port, with `PORT+` on the first of \
+        some that is free; `ControlSocket(UNIX, FILENAME)` on a Unix socket. Clients speak lines: \
+        `READ`, `READDATA`, `READUNTIL`, `WRITE`, `WRITEDATA`, `WRITEUNTIL`, `CHECKREAD`, \
+        `CHECKWRITE`, `LLRPC`, `HELP`, `QUIT`, with handlers named `element.handler`, \
+        `number.handler` or, global, `handler`. Answers begin with a code of three digits, 2xx for \
+        success. Lines of more than 1 MiB and data of more than 16 MiB (1 MiB up to a \
+        terminator) end with code 521 and the end of the \
+        conversation; 256 clients are served at a time.",
+    args: &[
+        Arg::required("TYPE", "TCP or UNIX", "what kind of socket"),
+        Arg::optional("PORT", "port, port+ or file name", "", "where to listen"),
+        Arg::keyword("FILENAME", "file name", "", "where to listen, for UNIX"),
+        Arg::keyword("READONLY", "bool", "false", "whether handlers cannot be written"),
+        Arg::keyword("PROXY", "element", "none", "the element whose handlers are called instead"),
+        Arg::keyword("VERBOSE", "bool", "false", "whether clients coming and going are reported"),
+        Arg::keyword("LOCALHOST", "bool", "false", "whether only this host can connect, for TCP"),
+        Arg::keyword("RETRIES", "count", "0", "times to try again to listen, once a second"),
+        Arg::keyword("RETRY_WARNINGS", "bool", "true", "whether each failure is reported"),
+    ],
+    handlers: &[
+        Handler::read("port", "the TCP port it listens on"),
+        Handler::read("filename", "the Unix socket it listens on"),
+    ],
+    role: Role::Information,
+    cost: "Nothing per packet. A command costs its worker what the handler costs, between bursts.",
+    example: "ControlSocket(TCP, 41930+, LOCALHOST true); \
+        InfiniteSource(LIMIT 10, STOP true) -> Discard;",
+    make: |make| Box::new(ControlSocket::new(make)),
+    ..Class::EMPTY
+};
+
+/// Where it listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Tcp { port: u16, or_above: bool },
+    Unix(String),
+}
+
+#[derive(Debug)]
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// The element; without a place it stands in for one at work.
+struct ControlSocket {
+    place: Place,
+    /// The port it got.
+    port: u16,
+    read_only: bool,
+    proxy: Option<usize>,
+    verbose: bool,
+    local: bool,
+    retries: i64,
+    retry_warnings: bool,
+    listener: Option<Listener>,
+    /// Whether the listener is among what is waited for.
+    listening: bool,
+    epoll: Option<OwnedFd>,
+    clients: BTreeMap<u64, Client>,
+    /// The number of the next client.
+    next: u64,
+}
+
+impl Default for ControlSocket {
+    fn default() -> ControlSocket {
+        ControlSocket {
+            place: Place::Nowhere,
+            port: 0,
+            read_only: false,
+            proxy: None,
+            verbose: false,
+            local: false,
+            retries: 0,
+            retry_warnings: true,
+            listener: None,
+            listening: false,
+            epoll: None,
+            clients: BTreeMap::new(),
+            next: 0,
+        }
+    }
+}
+
+impl ControlSocket {
+    fn new(make: &mut Make<'_>) -> ControlSocket {
+        let kind: String = make.need("TYPE");
+        let mut socket = ControlSocket {
+            read_only: make.or("READONLY", false),
+            proxy: make.get("PROXY").map(|ElementRef(at)| at),
+            verbose: make.or("VERBOSE", false),
+            local: make.or("LOCALHOST", false),
+            retries: make.or("RETRIES", 0),
+            retry_warnings: make.or("RETRY_WARNINGS", true),
+            ..ControlSocket::default()
+        };
+        match kind.to_ascii_uppercase().as_str() {
+            "" => {}
+            "TCP" => {
+                let port = make.get::<String>("PORT");
+                match port.as_deref().map(tcp_place) {
+                    Some(Some(place)) => socket.place = place,
+                    Some(None) => make.error("PORT requires TCP port"),
+                    None => make.error("PORT: required argument missing"),
+                }
+            }
+            "UNIX" => {
+                let name = if make.is_given("PORT") { "PORT" } else { "FILENAME" };
+                match make.get::<String>(name) {
+                    // The kernel's addresses hold that many, with the end.
+                    Some(name) if name.len() < 108 => socket.place = Place::Unix(name),
+                    Some(_) => make.error("filename too long"),
+                    None => make.error("FILENAME: required argument missing"),
+                }
+            }
+            _ => make.error(format!("unknown socket type '{}'", kind.to_ascii_uppercase())),
+        }
+        socket
+    }
+
+    /// Starts to listen.
+    fn listen(&mut self) -> Result<(), String> {
+        let (listener, port) = match &self.place {
+            Place::Nowhere => return Ok(()),
+            Place::Tcp { port, or_above } => {
+                let address = if self.local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let last = if *or_above { port.saturating_add(PORTS - 1) } else { *port };
+                let mut bound = TcpListener::bind((address, *port));
+                for other in port.saturating_add(1)..=last {
+                    if bound.is_ok() {
+                        break;
+                    }
+                    bound = TcpListener::bind((address, other));
+                }
+                let listener = bound.map_err(|error| format!("bind: {}", reason(&error)))?;
+                let port = listener.local_addr().map_or(*port, |address| address.port());
+                (Listener::Tcp(listener), port)
+            }
+            Place::Unix(name) => {
+                let listener = UnixListener::bind(name);
+                let listener = listener.map_err(|error| format!("bind: {}", reason(&error)))?;
+                (Listener::Unix(listener), 0)
+            }
+        };
+        let nonblocking = match &listener {
+            Listener::Tcp(listener) => listener.set_nonblocking(true),
+            Listener::Unix(listener) => listener.set_nonblocking(true),
+        };
+        nonblocking.map_err(|error| format!("listen: {}", reason(&error)))?;
+        self.port = port;
+        self.listener = Some(listener);
+        self.wait_for_clients(true).map_err(|error| format!("listen: {}", reason(&error)))
+    }
+
+    /// Waits for clients, or no longer.
+    fn wait_for_clients(&mut self, listening: bool) -> io::Result<()> {
+        let (Some(epoll), Some(listener)) = (&self.epoll, &self.listener) else { return Ok(()) };
+        if std::mem::replace(&mut self.listening, listening) == listening {
+            return Ok(());
+        }
+        let data = epoll::EventData::new_u64(LISTENER);
+        match listening {
+            true => epoll::add(epoll, listener, data, epoll::EventFlags::IN)?,
+            false => epoll::delete(epoll, listener)?,
+        }
+        Ok(())
+    }
+
+    /// Takes in clients that have come.
+    fn accept(&mut self, cx: &mut Context) {
+        loop {
+            if self.clients.len() >= CLIENTS {
+                let _ = self.wait_for_clients(false);
+                return;
+            }
+            let accepted = match &self.listener {
+                None => return,
+                Some(Listener::Tcp(listener)) => listener.accept().map(|(stream, from)| {
+                    let from = format!(" from {}.{}", from.ip(), from.port());
+                    (Stream::Tcp(stream), from)
+                }),
+                Some(Listener::Unix(listener)) => {
+                    listener.accept().map(|(stream, _)| (Stream::Unix(stream), String::new()))
+                }
+            };
+            match accepted {
+                Ok((stream, from)) => self.add(cx, stream, &from),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Such as no descriptor left: trying again at once would
+                    // only say so again.
+                    self.report(cx, &format!("accept: {}", reason(&error)));
+                    let _ = self.wait_for_clients(false);
+                    cx.set_timer(RESUME, cx.steady() + AGAIN);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, cx: &Context, stream: Stream, from: &str) {
+        let Some(epoll) = &self.epoll else { return };
+        let number = self.next;
+        let data = epoll::EventData::new_u64(number);
+        let added = stream
+            .set_nonblocking()
+            .and_then(|()| Ok(epoll::add(epoll, &stream, data, epoll::EventFlags::IN)?));
+        if let Err(error) = added {
+            self.report(cx, &format!("accept: {}", reason(&error)));
+            return;
+        }
+        self.next += 1;
+        if self.verbose {
+            self.report(cx, &format!("opened connection {number}{from}"));
+        }
+        let mut client = Client::new(stream);
+        client.send();
+        self.clients.insert(number, client);
+    }
+
+    fn report(&self, cx: &Context, text: &str) {
+        let name = cx.name();
+        cx.console().report(&format!("{name} :: ControlSocket: {text}\n"));
+    }
+
+    /// Those of whom epoll has something to say.
+    fn ready(&mut self) -> (bool, Vec<u64>) {
+        let Some(epoll) = &self.epoll else { return (false, Vec::new()) };
+        let mut events = Vec::with_capacity(64);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // An interruption looks as if there was nothing: the caller comes back.
+        let _ = epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&now));
+        let mut ready: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
+        let before = ready.len();
+        ready.retain(|number| *number != LISTENER);
+        (ready.len() < before, ready)
+    }
+
+    /// Serves a client; returns whether it has more commands at hand.
+    fn serve(&mut self, cx: &mut Context, number: u64) -> bool {
+        // It is not among the others while its commands are carried out: one of
+        // them may replace this element.
+        let Some(mut client) = self.clients.remove(&number) else { return false };
+        client.receive();
+        for _ in 0..COMMANDS {
+            let Some(command) = client.command() else { break };
+            self.carry_out(cx, &mut client, command);
+        }
+        client.send();
+        if client.is_over() || self.wait_for(number, &mut client).is_err() {
+            if self.verbose {
+                self.report(cx, &format!("closed connection {number}"));
+            }
+            drop(client);
+            // There is room for another one.
+            if cx.timer(RESUME).is_none() {
+                let _ = self.wait_for_clients(true);
+            }
+            return false;
+        }
+        let more = client.is_ready();
+        self.clients.insert(number, client);
+        more
+    }
+
+    /// Waits for what a client is to do next.
+    fn wait_for(&self, number: u64, client: &mut Client) -> io::Result<()> {
+        let Some(epoll) = &self.epoll else { return Ok(()) };
+        let sends = client.has_output();
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::OUT, sends);
+        // What it sends waits in the kernel while it does not take answers.
+        flags.set(epoll::EventFlags::IN, !client.input_closed && !sends);
+        if std::mem::replace(&mut client.waits_to_send, sends) != sends || client.input_closed {
+            let data = epoll::EventData::new_u64(number);
+            epoll::modify(epoll, &client.stream, data, flags)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, cx: &mut Context, client: &mut Client, command: Command) {
+        match command {
+            Command::Nothing => {}
+            Command::Wrong { code, text } | Command::Lost { code, text } => {
+                client.message(code, &text, false);
+            }
+            Command::Read { handler, parameter } => self.read(cx, client, &handler, &parameter),
+            Command::Write { handler, value } => self.write(cx, client, &handler, &value),
+            Command::Check { handler, write } => self.check(cx, client, &handler, write),
+            Command::Llrpc { name } => self.llrpc(cx, client, &name),
+            Command::Help => help(client),
+            Command::Quit { more } => {
+                if more {
+                    client.message(code::SYNTAX, "Bad command syntax", false);
+                }
+                client.message(code::OK, "Goodbye!", false);
+            }
+        }
+    }
+
+    /// The handler a client means; it has been told if there is none.
+    fn find(&mut self, cx: &mut Context, client: &mut Client, full: &str) -> Option<Found> {
+        let name = canonical(full);
+        let (element, handler) = match (self.proxy, name.split_once('.')) {
+            (Some(proxy), _) => (Some(proxy), name),
+            (None, None) => (None, name),
+            (None, Some((element, handler))) => {
+                let plan = cx.plan();
+                let number = || {
+                    let number = parse_integer(element).and_then(|n| usize::try_from(n).ok())?;
+                    (1..=plan.elements.len()).contains(&number).then(|| number - 1)
+                };
+                let found = plan.find(element).or_else(number);
+                if found.is_none() {
+                    let text = format!("No element named '{element}'");
+                    client.message(code::NO_ELEMENT, &text, false);
+                    return None;
+                }
+                (found, handler)
+            }
+        };
+        let handler = HandlerRef { element, handler: handler.into() };
+        // This element is in its place, so that it can be asked too.
+        let about = cx.stand_in(self, |cx| cx.handler(&handler));
+        let visible = |about: &&Handler| !about.private;
+        let Some(about) = about.filter(visible) else {
+            let proxied = if self.proxy.is_some() { "proxied " } else { "" };
+            let text = format!("No {proxied}handler named '{full}'");
+            client.message(code::NO_HANDLER, &text, false);
+            return None;
+        };
+        Some(Found { handler, reads: about.access.reads(), writes: about.access.writes() })
+    }
+
+    fn read(&mut self, cx: &mut Context, client: &mut Client, full: &str, parameter: &str) {
+        let Some(found) = self.find(cx, client, full) else { return };
+        if !found.reads {
+            client.message(code::PERMISSION, &format!("Handler '{full}' write-only"), false);
+            return;
+        }
+        match cx.stand_in(self, |cx| cx.read_handler(&found.handler, parameter)) {
+            Ok(data) => {
+                client.message(code::OK, &format!("Read handler '{full}' OK"), false);
+                client.data(&data);
+            }
+            Err(error) => {
+                let text = format!("Read handler '{full}' error");
+                failed(client, code::UNSPECIFIED, &text, &error);
+            }
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context, client: &mut Client, full: &str, value: &str) {
+        let Some(found) = self.find(cx, client, full) else { return };
+        if !found.writes {
+            client.message(code::PERMISSION, &format!("Handler '{full}' read-only"), false);
+        } else if self.read_only {
+            let text = format!("Permission denied for '{full}'");
+            client.message(code::PERMISSION, &text, false);
+        } else {
+            match cx.stand_in(self, |cx| cx.write_handler(&found.handler, value)) {
+                Ok(_) => client.message(code::OK, &format!("Write handler '{full}' OK"), false),
+                Err(error) => {
+                    let text = format!("Write handler '{full}' error");
+                    failed(client, code::HANDLER, &text, &error);
+                }
+            }
+        }
+    }
+
+    fn check(&mut self, cx: &mut Context, client: &mut Client, full: &str, write: bool) {
+        let Some(found) = self.find(cx, client, full) else { return };
+        let can = if write { found.writes } else { found.reads };
+        let (code, text) = match can {
+            true if write && self.read_only => {
+                (code::PERMISSION, format!("Permission denied for '{full}'"))
+            }
+            true => {
+                let kind = if write { "Write" } else { "Read" };
+                (code::OK, format!("{kind} handler '{full}' OK"))
+            }
+            false => {
+                let kind = if write { "writable" } else { "readable" };
+                (code::NO_HANDLER, format!("Handler '{full}' not {kind}"))
+            }
+        };
+        client.message(code, &text, false);
+    }
+
+    /// No element here has calls by number, so none can be made.
+    fn llrpc(&mut self, cx: &mut Context, client: &mut Client, name: &str) {
+        let (element, number) = name.split_once('#').unwrap_or((name, name));
+        let digits = number.strip_prefix("0x").unwrap_or(number);
+        if u32::from_str_radix(digits, 16).is_err() {
+            let text = format!("Syntax error in LLRPC name '{name}'");
+            client.message(code::SYNTAX, &text, false);
+        } else if self.find(cx, client, &format!("{element}.name")).is_some() {
+            let text = format!("Cannot call LLRPC '{name}' remotely");
+            client.message(code::UNIMPLEMENTED, &text, false);
+        }
+    }
+}
+
+/// A handler and what can be done with it.
+struct Found {
+    handler: HandlerRef,
+    reads: bool,
+    writes: bool,
+}
+
+/// The port of `PORT` or `PORT+`.
+fn tcp_place(text: &str) -> Option<Place> {
+    let (number, or_above) = match text.strip_suffix('+') {
+        Some(number) => (number, true),
+        None => (text, false),
+    };
+    let port = parse_integer(number).and_then(|port| u16::try_from(port).ok())?;
+    (port > 0 || !or_above).then_some(Place::Tcp { port, or_above })
+}
+
+/// `handler` for `.handler` and `0.handler`, which are global too.
+fn canonical(name: &str) -> &str {
+    name.strip_prefix("0.").or_else(|| name.strip_prefix('.')).unwrap_or(name)
+}
+
+/// Answers that a handler has failed, and why.
+fn failed(client: &mut Client, code: u16, text: &str, error: &HandlerError) {
+    let why = error.to_string();
+    let lines: Vec<&str> = why.lines().collect();
+    if lines.is_empty() {
+        client.message(code, text, false);
+        return;
+    }
+    client.message(code, &format!("{text}:"), true);
+    for (at, line) in lines.iter().enumerate() {
+        client.message(code, line, at + 1 < lines.len());
+    }
+}
+
+fn help(client: &mut Client) {
+    const LINES: [&str; 11] = [
+        "Commands supported:",
+        "READ handler [arg...]   call read handler, return DATA",
+        "READDATA handler len    call read handler with len data bytes, return DATA",
+        "READUNTIL handler term  call read handler, take data until term, return DATA",
+        "WRITE handler [arg...]  call write handler",
+        "WRITEDATA handler len   call write handler, pass len data bytes",
+        "WRITEUNTIL handler term call write handler, take data until term",
+        "CHECKREAD handler       check if read handler is valid",
+        "CHECKWRITE handler      check if write handler is valid",
+        "LLRPC elt#number [len]  call LLRPC, pass len data bytes, return DATA",
+        "QUIT                    close connection",
+    ];
+    for (at, line) in LINES.iter().enumerate() {
+        client.message(code::OK, line, at + 1 < LINES.len());
+    }
+}
+
+impl Element for ControlSocket {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        let made = epoll::create(epoll::CreateFlags::CLOEXEC);
+        self.epoll = Some(made.map_err(|error| format!("epoll: {}", reason(&error.into())))?);
+        cx.schedule();
+        self.try_to_listen(cx)
+    }
+
+    fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
+        let (new, mut ready) = self.ready();
+        if new {
+            self.accept(cx);
+        }
+        ready.extend(self.clients.iter().filter(|(_, client)| client.is_ready()).map(|at| *at.0));
+        ready.sort_unstable();
+        ready.dedup();
+        let mut more = false;
+        for number in ready {
+            more |= self.serve(cx, number);
+        }
+        if more { Next::Again } else { Next::Wait }
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        match &self.epoll {
+            Some(epoll) => Wake::Fd(epoll.as_fd(), Interest::Read),
+            None => Wake::Never,
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        if timer == RESUME {
+            let _ = self.wait_for_clients(true);
+            cx.schedule();
+        } else if self.listener.is_none()
+            && let Err(text) = self.try_to_listen(cx)
+        {
+            self.report(cx, &text);
+            cx.driver.stop();
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<ControlSocket>() else { return };
+        let same = match (&self.place, &old.place) {
+            (Place::Tcp { or_above: true, .. }, Place::Tcp { .. }) => true,
+            (new, old) => new == old,
+        };
+        if !same || self.listener.is_some() {
+            return;
+        }
+        self.port = old.port;
+        self.epoll = old.epoll.take();
+        self.listener = old.listener.take();
+        self.listening = old.listening;
+        self.clients = std::mem::take(&mut old.clients);
+        self.next = old.next;
+        cx.clear_timer(RETRY);
+        cx.schedule();
+    }
+
+    fn close(&mut self, _: &mut Context) {
+        for client in self.clients.values_mut() {
+            client.send();
+        }
+        self.clients.clear();
+        if let (Some(Listener::Unix(_)), Place::Unix(name)) = (self.listener.take(), &self.place) {
+            // It may be gone already.
+            let _ = std::fs::remove_file(name);
+        }
+        self.epoll = None;
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match (handler, &self.place) {
+            ("port", Place::Tcp { .. }) => Ok(self.port.to_string()),
+            ("filename", Place::Unix(name)) => Ok(name.clone()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+}
+
+impl ControlSocket {
+    /// Starts to listen, now or later.
+    fn try_to_listen(&mut self, cx: &mut Context) -> Result<(), String> {
+        let Err(text) = self.listen() else { return Ok(()) };
+        self.retries -= 1;
+        if self.retries < 0 {
+            return Err(text);
+        }
+        if self.retry_warnings {
+            let left = self.retries + 1;
+            let tries = if left == 1 { "try" } else { "tries" };
+            self.report(cx, &format!("warning: {text} ({left} {tries} left)"));
+        }
+        cx.set_timer(RETRY, cx.steady() + AGAIN);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Conversations with control sockets. Every answer expected is that of Click
+//! 2.1, except where nothing a client sends may exhaust memory.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    time::Duration,
+};
+
+use crate::testing::Run;
+
+/// A file name of its own for a test.
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("linerate-control-{}-{name}", std::process::id()))
+}
+
+/// What is answered to `sent`, after which the client says no more. The run
+/// ends when it has been answered.
+fn talk(config: &str, name: &str, sent: &[&[u8]]) -> Vec<String> {
+    let path = file(name);
+    let _ = std::fs::remove_file(&path);
+    let text = format!("cs :: ControlSocket(UNIX, {}{config}", path.display());
+    let sent: Vec<Vec<u8>> = sent.iter().map(|sent| sent.to_vec()).collect();
+    let client = std::thread::spawn(move || {
+        let connect = || {
+            for _ in 0..1000 {
+                if let Ok(stream) = UnixStream::connect(&path) {
+                    return stream;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            panic!("nobody listens on {}", path.display());
+        };
+        let answers: Vec<String> = sent
+            .iter()
+            .map(|sent| {
+                let mut stream = connect();
+                let mut writer = stream.try_clone().unwrap();
+                let mut answer = Vec::new();
+                std::thread::scope(|scope| {
+                    scope.spawn(move || {
+                        // The other side may have had enough.
+                        let _ = writer.write_all(sent);
+                        let _ = writer.shutdown(Shutdown::Write);
+                    });
+                    let _ = stream.read_to_end(&mut answer);
+                });
+                String::from_utf8(answer).unwrap()
+            })
+            .collect();
+        let _ = connect().write_all(b"WRITE stop 100\n");
+        answers
+    });
+    let mut run = Run::new(&text).real_time();
+    run.run();
+    client.join().unwrap()
+}
+
+#[test]
+fn commands_are_answered_as_click_does() {
+    let sent = include_bytes!("conversation.txt");
+    let answers = talk(
+        "); c :: Counter; Idle -> c -> Discard; s :: Script(TYPE PASSIVE, return \"<$args>\");
+        e :: Script(TYPE PASSIVE, error bad thing)",
+        "commands",
+        &[sent],
+    );
+    // Only lines of the protocol end in two bytes, so the file has one.
+    assert_eq!(answers[0].replace("\r\n", "\n"), include_str!("answers.txt"));
+    assert!(answers[0].starts_with("Click::ControlSocket/1.3\r\n200 "));
+}
+
+#[test]
+fn who_may_only_read_cannot_write() {
+    let answers = talk(
+        ", READONLY true); c :: Counter; Idle -> c -> Discard; Script(wait 1s, stop)",
+        "readonly",
+        &[b"write c.reset\ncheckwrite c.reset\nset c.count 1\nread c.count\n"],
+    );
+    let expected = "Click::ControlSocket/1.3\r\n530 Permission denied for 'c.reset'\r\n\
+        530 Permission denied for 'c.reset'\r\n530 Handler 'c.count' read-only\r\n\
+        200 Read handler 'c.count' OK\r\nDATA 1\r\n0";
+    assert_eq!(answers[0], expected);
+}
+
+#[test]
+fn garbage_half_lines_and_endless_lines_end_alone() {
+    let garbage: Vec<u8> = (0..=255u8).cycle().take(5000).collect();
+    let endless = vec![b'x'; 3 << 20];
+    let huge = b"WRITEDATA c.reset 99999999\r\n";
+    let half = b"READ c.cou";
+    let good = b"READ c.count\r\nQUIT\r\n";
+    let answers = talk(
+        "); c :: Counter; Idle -> c -> Discard",
+        "garbage",
+        &[&garbage, &endless, huge, half, b"", good],
+    );
+    assert!(answers[1].ends_with("\r\n521 Line longer than 1048576 bytes\r\n"), "{}", answers[1]);
+    assert!(answers[2].ends_with("\r\n521 Data too large for handler 'c.reset'\r\n"));
+    assert!(answers[3].ends_with("\r\n511 No handler named 'c.cou'\r\n"));
+    assert_eq!(answers[4], "Click::ControlSocket/1.3\r\n");
+    assert!(answers[5].ends_with("200 Read handler 'c.count' OK\r\nDATA 1\r\n0200 Goodbye!\r\n"));
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_not_read_from() {
+    // Many answers of some size: the client sends all commands before it reads.
+    let commands = b"READ s.run\n".repeat(200);
+    let text = "x".repeat(60_000);
+    let answers = talk(
+        &format!("); s :: Script(TYPE PASSIVE, return {text})"),
+        "answers",
+        &[&commands, b"READ s.length abc\n"],
+    );
+    let answer = format!("200 Read handler 's.run' OK\r\nDATA 60000\r\n{text}");
+    assert_eq!(answers[0], format!("Click::ControlSocket/1.3\r\n{}", answer.repeat(200)));
+    assert!(answers[1].ends_with("\r\n3"));
+}
+
+#[test]
+fn a_port_in_use_is_passed_over() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let mut run = Run::new(&format!(
+        "cs :: ControlSocket(tcp, {port}+, LOCALHOST true); Script(wait 10ms, stop)"
+    ))
+    .real_time();
+    run.run();
+    let got: u16 = run.read("cs.port").parse().unwrap();
+    assert!(got > port && got < port + 12, "{got} after {port}");
+    let mut stream = TcpStream::connect(("127.0.0.1", got)).unwrap();
+    stream.write_all(b"QUIT\n").unwrap();
+    let errors = Run::errors(&format!("ControlSocket(TCP, {port}, LOCALHOST true)"));
+    assert!(errors.contains("bind: Address already in use"), "{errors}");
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    for (text, expected) in [
+        ("ControlSocket()", "TYPE: required argument missing"),
+        ("ControlSocket(FOO)", "unknown socket type 'FOO'"),
+        ("ControlSocket(TCP)", "PORT: required argument missing"),
+        ("ControlSocket(UNIX)", "FILENAME: required argument missing"),
+        ("ControlSocket(TCP, x)", "PORT requires TCP port"),
+        ("ControlSocket(TCP, 0+)", "PORT requires TCP port"),
+    ] {
+        let errors = Run::errors(text);
+        assert!(errors.contains(expected), "{text}: {errors}");
+    }
+}
