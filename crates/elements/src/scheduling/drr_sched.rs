@@ -152,6 +152,20 @@ mod tests {
     }
 
     #[test]
+    fn the_order_is_that_of_click() {
+        // How many of a length follow each other.
+        let expected = [3, 3, 3, 4, 3, 3, 4, 3, 3, 1].map(|long| [(100, 33), (1000, long)]);
+        let mut expected = expected.concat();
+        expected.push((100, 170));
+        for frame_limit in [1, 256] {
+            let lengths = order(3300, frame_limit);
+            let runs = lengths.chunk_by(|a, b| a == b).map(|run| (run[0], run.len()));
+            assert_eq!(runs.collect::<Vec<_>>(), expected);
+        }
+        assert_eq!(order(1, 1), order(500, 256));
+    }
+
+    #[test]
     fn a_turn_is_a_quantum() {
         let lengths = order(2000, 256);
         let turn = [vec![1000; 2], vec![100; 20]].concat();

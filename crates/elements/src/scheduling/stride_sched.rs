@@ -288,6 +288,24 @@ mod tests {
     }
 
     #[test]
+    fn the_order_is_that_of_click() {
+        for (tickets, expected) in [
+            (
+                "1, 2, 4",
+                "ccbccbaccbccbaccbccaccccaccccaccccaccccaccccaccccaccccaaaaaaaaaaaaaaaaaaaaa",
+            ),
+            (
+                "3, 5, 7",
+                "cbcabccbacbccbaccaccacccaccaccacccaccaccacccaccaccacccaccaccacaaaaaaaaaaaaa",
+            ),
+        ] {
+            for frame_limit in [1, 7, 256] {
+                assert_eq!(order(tickets, frame_limit), expected, "{tickets} by {frame_limit}");
+            }
+        }
+    }
+
+    #[test]
     fn handlers() {
         let mut run = Run::new("Idle -> s :: StrideSched(3) -> Discard");
         assert_eq!(run.read("s.tickets0"), "3");
