@@ -1,0 +1,158 @@
+//! `linerate run` and `check` from end to end: what needs no network.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn linerate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("linerate-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn every_example_runs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut count = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "click") {
+            continue;
+        }
+        count += 1;
+        let path = path.to_str().unwrap();
+        let output = linerate(&["run", path, "--duration", "200ms"]).output().unwrap();
+        let err = text(&output.stderr);
+        assert!(output.status.success(), "{path}: {err}");
+        assert!(err.contains("(engine)"), "{path}: {err}");
+    }
+    assert!(count > 0);
+}
+
+#[test]
+fn figures_for_programs_balance() {
+    let config = "i :: InfiniteSource(LIMIT 1000) -> c :: Counter -> q :: SimpleQueue(100)";
+    let config = format!("{config}; q -> Idle; t :: InfiniteSource(LIMIT 1, STOP true) -> Discard");
+    let output = linerate(&["run", "-e", &config, "--json", "--simtime"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    let lines: Vec<Value> = out.lines().map(json).collect();
+    assert_eq!(lines[0]["event"], "start");
+    let summary = lines.last().unwrap();
+    assert_eq!(summary["event"], "summary");
+    assert_eq!(summary["buffers_held"], 0);
+    let element = |name: &str| {
+        let all = summary["elements"].as_array().unwrap();
+        all.iter().find(|element| element["name"] == name).unwrap().clone()
+    };
+    let (source, counter, queue) = (element("i"), element("c"), element("q"));
+    assert_eq!(counter["packets"], source["packets"]);
+    let dropped = queue["drops"].as_object().unwrap().values().map(|n| n.as_u64().unwrap());
+    assert_eq!(dropped.sum::<u64>(), source["packets"].as_u64().unwrap().saturating_sub(100));
+    let worker = &summary["workers"][0];
+    let parts = ["io", "task", "busy"].map(|part| worker[part].as_f64().unwrap());
+    assert!((parts.iter().sum::<f64>() - 1.0).abs() < 0.02, "{worker}");
+}
+
+#[test]
+fn ctrl_c_ends_the_run_with_its_totals() {
+    let mut child = linerate(&["run", "-e", "InfiniteSource -> Discard", "--interval", "50ms"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // A line of figures: it runs.
+    assert!(lines.any(|line| line.unwrap().contains("worker 0")));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(child.wait().unwrap().success());
+    assert!(rest.iter().any(|line| line.starts_with("(engine)")), "{rest:?}");
+}
+
+fn fails(arguments: &[&str], code: i32, reason: &str) {
+    let Output { status, stderr, .. } = linerate(arguments).output().unwrap();
+    assert_eq!(status.code(), Some(code), "{arguments:?}: {}", text(&stderr));
+    assert!(text(&stderr).contains(reason), "{arguments:?}: {}", text(&stderr));
+}
+
+#[test]
+fn what_is_wrong_is_shown_and_has_its_exit_code() {
+    fails(&["run", "-e", "Idle -> Discrad"], 8, "did you mean 'Discard'?");
+    fails(&["check", "-e", "Idle -> Queue(x) -> Discard"], 8, "CAPACITY: invalid number");
+    fails(&["check", "-e", "Idle -> Queue -> Queue -> Discard"], 8, "pull output 0");
+    fails(&["run"], 2, "no configuration");
+    fails(&["run", "a.click", "b.click"], 2, "more than one");
+    fails(&["run", "-e", "Idle", "--watch"], 2, "--watch needs a FILE");
+    fails(&["run", "-e", "Idle", "--simtime", "-j", "2"], 2, "one worker");
+    fails(&["run", "/nonexistent.click"], 5, "/nonexistent.click");
+    fails(&["elements", "Que"], 2, "Queue");
+    fails(&["call", "/nonexistent.socket", "list"], 5, "/nonexistent.socket");
+}
+
+#[test]
+fn a_graph_is_shown_in_every_format() {
+    for (format, start) in
+        [("text", "2 elements"), ("dot", "digraph"), ("svg", "<svg"), ("json", "{")]
+    {
+        let arguments = ["check", "-e", "Idle -> d :: Discard", "--format", format];
+        let output = linerate(&arguments).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).starts_with(start), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn a_changed_file_replaces_what_runs() {
+    let folder = Folder::new("watch");
+    let path = folder.0.join("router.click");
+    fs::write(&path, "i :: InfiniteSource -> c :: Counter -> Discard").unwrap();
+    let arguments = ["run", path.to_str().unwrap(), "--watch", "--json", "--interval", "50ms"];
+    let mut child =
+        linerate(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut notes = BufReader::new(child.stderr.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    fs::write(&path, "i :: InfiniteSource -> c :: Conter -> Discard").unwrap();
+    assert!(notes.any(|line| line.unwrap().contains("the old configuration goes on")));
+    fs::write(&path, "i :: InfiniteSource -> n :: Null -> c :: Counter -> Discard").unwrap();
+    assert!(notes.any(|line| line.unwrap().contains("has changed and runs now")));
+    let replaced = lines.any(|line| {
+        let elements = json(&line.unwrap())["elements"].clone();
+        elements.as_array().is_some_and(|all| all.iter().any(|element| element["name"] == "n"))
+    });
+    assert!(replaced);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert!(lines.any(|line| json(&line.unwrap())["event"] == "summary"));
+    assert!(child.wait().unwrap().success());
+}
