@@ -29,3 +29,8 @@ impl Drop for Scratch {
 pub(super) fn capture(name: &str) -> String {
     format!("{}/../port/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }
+
+/// A capture of many kinds of packets, or what Click made of it.
+pub(super) fn data(name: &str) -> String {
+    format!("{}/data/{name}", env!("CARGO_MANIFEST_DIR"))
+}
