@@ -1,15 +1,14 @@
 //! `FromDump`: packets from a capture file.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals, parse_bool,
-    parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, Make, Next, Role, Signals,
+    parse_bool, parse_integer,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_port::pcap::{Error, Fault, ReadOptions, Reader};
 
 use super::{
-    FAMILY,
-    call::HandlerCall,
+    FAMILY, call,
     encap::Encap,
     output::reason,
     sample::Sample,
@@ -128,7 +127,7 @@ impl FromDump {
     fn new(make: &mut Make<'_>) -> FromDump {
         let span = Span::from_args(make);
         let stop = make.or("STOP", false);
-        let call = HandlerCall::from_arg(make, "END_CALL");
+        let call: Option<HandlerCall> = make.get("END_CALL");
         if stop && call.is_some() {
             make.error("END_CALL and STOP are mutually exclusive");
         }
@@ -324,9 +323,9 @@ impl FromDump {
                 self.active = false;
                 cx.driver.stop();
             }
-            End::Call(call) => {
-                let call = call.clone();
-                call.perform(self, cx, str::to_owned);
+            End::Call(made) => {
+                let made = made.clone();
+                call::perform(&made, self, cx, str::to_owned);
             }
         }
     }

@@ -178,11 +178,9 @@ impl Format {
             &"-" => Some(0),
             word => parse_integer(word).and_then(|port| u16::try_from(port).ok()),
         };
-        let flow = || {
-            let addresses = [address(0)?, address(2)?];
-            Some(Flow { addresses, ports: [port(1)?, port(3)?] })
-        };
-        self.flow = flow();
+        let addresses = address(0).zip(address(2)).map(<[_; 2]>::from);
+        let ports = port(1).zip(port(3)).map(<[_; 2]>::from);
+        self.flow = addresses.zip(ports).map(|(addresses, ports)| Flow { addresses, ports });
         if self.flow.is_none() {
             warn("bad !flowid specification".into());
         } else if let Some(protocol) = words.get(4) {

@@ -2,10 +2,14 @@
 
 use linerate_graph::Class;
 
+mod aggregate_counter;
+mod aggregate_ip;
 pub(crate) mod call;
+mod cursor;
 mod encap;
 mod from_dump;
 mod from_ip_summary_dump;
+mod ip_field;
 mod lines;
 mod output;
 mod sample;
@@ -14,12 +18,20 @@ mod scratch;
 mod span;
 mod stamp;
 mod summary;
+mod time_filter;
 mod to_dump;
 mod to_ip_summary_dump;
 
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] =
-    &[&from_dump::CLASS, &from_ip_summary_dump::CLASS, &to_dump::CLASS, &to_ip_summary_dump::CLASS];
+pub(crate) const CLASSES: &[&Class] = &[
+    &aggregate_counter::CLASS,
+    &aggregate_ip::CLASS,
+    &from_dump::CLASS,
+    &from_ip_summary_dump::CLASS,
+    &time_filter::CLASS,
+    &to_dump::CLASS,
+    &to_ip_summary_dump::CLASS,
+];
 
 /// The name of the family in the reference.
 const FAMILY: &str = "analysis";

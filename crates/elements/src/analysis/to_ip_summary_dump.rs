@@ -112,6 +112,7 @@ impl ToIpSummaryDump {
         if fields.is_empty() {
             make.error("no contents specified");
         }
+        let headers = fields.iter().any(|field| field.needs_headers());
         let counts = fields.iter().any(|field| field.name == "count");
         let (banner, verbose) = (make.get::<String>("BANNER"), make.or("VERBOSE", false));
         let header = if make.or("HEADER", true) {
@@ -125,7 +126,7 @@ impl ToIpSummaryDump {
             manner: Manner {
                 careful: make.or("CAREFUL_TRUNC", true),
                 with_extra: make.or("EXTRA_LENGTH", true),
-                headers: fields.iter().any(|field| field.needs_headers()),
+                headers,
             },
             multipacket: make.or("MULTIPACKET", false) && !counts,
             bad_packets: make.or("BAD_PACKETS", false),

@@ -1,14 +1,14 @@
 //! `InfiniteSource`: packets as fast as they are taken.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Signals, parse_bool,
-    parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, Make, Next, Signals,
+    parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
 use crate::{
-    analysis::call::HandlerCall,
+    analysis::call,
     template::{Template, stamp},
 };
 
@@ -76,7 +76,7 @@ impl InfiniteSource {
         if burst < 1 {
             make.error("burst size must be >= 1");
         }
-        let end = match (make.or("STOP", false), HandlerCall::from_arg(make, "END_CALL")) {
+        let end = match (make.or("STOP", false), make.get::<HandlerCall>("END_CALL")) {
             (true, Some(_)) => {
                 make.error("END_CALL and STOP are mutually exclusive");
                 End::Nothing
@@ -125,7 +125,10 @@ impl InfiniteSource {
         match &self.end {
             End::Nothing => {}
             End::Stop => cx.driver.stop(),
-            End::Call(call) => call.clone().perform(self, cx, str::to_owned),
+            End::Call(made) => {
+                let made = made.clone();
+                call::perform(&made, self, cx, str::to_owned);
+            }
         }
     }
 }

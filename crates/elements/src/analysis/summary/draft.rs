@@ -204,7 +204,8 @@ impl Draft {
         let start = self.transport_start();
         let is_udp = self.ip_byte(9) == proto::UDP && self.is_first_fragment();
         if is_udp && u16_at(self.transport(), 4) == 0 {
-            let length = length.saturating_sub(self.header) as u16;
+            // Of a length that is too small, garbage: as Click has it.
+            let length = (length as u16).wrapping_sub(self.header as u16);
             self.set(start + 4, &length.to_be_bytes());
         }
         if checksum {

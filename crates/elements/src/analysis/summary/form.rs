@@ -7,8 +7,8 @@ use linerate_graph::{
     parse_integer,
 };
 
-use super::{Datum, Draft, Width, cursor::Cursor, icmp_names, ip_options, md5, proto, tcp_options};
-use crate::analysis::stamp::Stamp;
+use super::{Datum, Draft, Width, icmp_names, ip_options, md5, proto, tcp_options};
+use crate::analysis::{cursor::Cursor, stamp::Stamp};
 
 pub(super) use super::tcp_options::Mask;
 use super::view::View;
@@ -197,8 +197,8 @@ impl Form {
         let datum = datum.unwrap_or(Datum::Bytes(&[]));
         let (seconds, rest) = (number / 1_000_000_000, number % 1_000_000_000);
         match width {
-            Width::Micro => out.extend((seconds << 32 | rest / 1000).to_be_bytes()),
-            Width::Nano => out.extend((rest << 32 | seconds & 0xffff_ffff).to_be_bytes()),
+            Width::Micro => out.extend(((seconds << 32) | (rest / 1000)).to_be_bytes()),
+            Width::Nano => out.extend(((rest << 32) | (seconds & 0xffff_ffff)).to_be_bytes()),
             Width::Counted => {
                 let at = out.len();
                 out.push(0);

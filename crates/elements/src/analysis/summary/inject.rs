@@ -243,7 +243,9 @@ fn make_headers(d: &mut Draft) {
 /// is known, makes the headers longer to account for the difference.
 pub(super) fn payload_length(d: &mut Draft, length: usize) {
     make_headers(d);
-    let end = payload_start(d) + length;
+    // Click writes payloads of less than nothing, modulo 2^32, for packets whose
+    // IP length is too small.
+    let end = (payload_start(d) as u32).wrapping_add(length as u32) as usize;
     let said = usize::from(u16_at(d.ip(), 2));
     if !d.is_ip || said == 0 && d.want == 0 {
         d.want = end;

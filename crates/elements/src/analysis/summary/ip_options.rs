@@ -2,11 +2,8 @@
 
 use std::io::Write;
 
-use super::{
-    cursor::{Cursor, fit},
-    tcp_options::print_data,
-    view::u32_at,
-};
+use super::{tcp_options::print_data, view::u32_at};
+use crate::analysis::cursor::{Cursor, fit};
 
 const END: u8 = 0;
 const PADDING: u8 = 1;

@@ -8,7 +8,6 @@
 //! Source: the description of the format in the documentation of Click's
 //! `ToIPSummaryDump`.
 
-mod cursor;
 mod draft;
 mod fields;
 mod form;

@@ -2,10 +2,8 @@
 
 use std::io::Write;
 
-use super::{
-    cursor::{Cursor, fit},
-    view::u32_at,
-};
+use super::view::u32_at;
+use crate::analysis::cursor::{Cursor, fit};
 
 const END: u8 = 0;
 const PADDING: u8 = 1;
@@ -58,11 +56,7 @@ fn print_some(mut rest: &[u8], mask: Mask, out: &mut Vec<u8>) -> Option<()> {
             }
             _ => {}
         }
-        let known = matches!(*kind, MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMP);
         let length = usize::from(*behind.first()?);
-        if !known && !mask.has(*kind) || known && length < 2 {
-            return None;
-        }
         let option = rest.get(..length).filter(|option| option.len() >= 2)?;
         rest = &rest[length..];
         let fits = match *kind {

@@ -216,7 +216,7 @@ impl<'a> View<'a> {
             Header::Ip => self.complain(format_args!("truncated IP header capture")),
             _ if ip.get(9).is_some_and(|protocol| !header.is(*protocol)) => {}
             _ if !self.is_first_fragment() => {
-                self.complain(format_args!("fragmented {name} header"))
+                self.complain(format_args!("fragmented {name} header"));
             }
             _ if self.transport.len() + self.extra as usize >= need => {
                 self.complain(format_args!("truncated {name} header capture"));
