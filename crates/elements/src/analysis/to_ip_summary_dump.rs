@@ -416,7 +416,8 @@ mod tests {
         let dump = |arguments: &str| {
             let out = scratch.path("out");
             let text = format!(
-                "InfiniteSource(LIMIT 1, STOP true) -> ToIPSummaryDump({out}, {arguments})"
+                "InfiniteSource(LIMIT 1, STOP true, TIMESTAMP false)
+                 -> ToIPSummaryDump({out}, {arguments})"
             );
             Run::new(&text).run();
             fs::read_to_string(out).unwrap()
