@@ -10,6 +10,7 @@ mod intake;
 #[cfg(test)]
 mod kernel_tests;
 mod outlet;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod to_port;
@@ -20,6 +21,9 @@ mod wants;
 pub(crate) const CLASSES: &[&Class] = &[
     &from_port::CLASS,
     &from_port::DEVICE,
+    &socket::MCAST_SOCKET,
+    &socket::RAW_SOCKET,
+    &socket::SOCKET,
     &to_port::CLASS,
     &to_port::DEVICE,
     &tunnel::FROM_HOST,
