@@ -130,6 +130,7 @@ impl Base {
             timers: Timers::default(),
             account: Account::new(Arc::new(WorkerStats::new(stats))),
             node: 0,
+            delivered: false,
             limit: frame_limit,
             worker,
             hub: self.hub.clone(),

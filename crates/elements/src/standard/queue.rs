@@ -184,8 +184,9 @@ impl Queue {
                 producer.capacity()
             }
             Side::Own { producer: Some(producer), .. } => producer.capacity(),
-            Side::Own { consumer: Some(consumer), .. } => consumer.capacity(),
-            Side::Own { .. } => 0,
+            // The limit is the pushing side's: changed from here, it could fall
+            // below the room a source over there has just been promised.
+            Side::Own { .. } => return Ok(()),
             Side::Shared(ring) => ring.capacity(),
         };
         if capacity > places {

@@ -48,6 +48,8 @@ pub struct Context {
     pub(crate) account: Account,
     /// The element at work.
     pub(crate) node: usize,
+    /// Whether the task that runs has had a packet pulled by anybody.
+    pub(crate) delivered: bool,
     pub(crate) limit: usize,
     pub(crate) worker: usize,
     pub(crate) hub: Hub,
@@ -266,6 +268,7 @@ impl Context {
         element.pull(self, output, count, frame);
         self.elements[source] = Some(element);
         self.account.called(source, frame.len());
+        self.delivered |= !frame.is_empty();
         if self.out.is_touched() {
             self.collect();
         }
@@ -405,10 +408,15 @@ impl Context {
     }
 
     /// What a task says that found nothing to pull: it sleeps when everything
-    /// it pulls from wakes it.
+    /// it pulls from wakes it, unless packets were pulled and lost on the way,
+    /// behind which there may be more.
     #[inline]
     pub fn nothing_pulled(&self) -> Next {
-        if self.nodes[self.node].may_sleep { Next::Sleep } else { Next::Idle }
+        match self.nodes[self.node].may_sleep {
+            _ if self.delivered => Next::Again,
+            true => Next::Sleep,
+            false => Next::Idle,
+        }
     }
 
     // Other elements
@@ -650,6 +658,7 @@ impl Context {
     #[inline]
     pub(crate) fn run_task(&mut self) -> Option<bool> {
         let element = self.tasks.next()?;
+        self.delivered = false;
         self.account.begin();
         let next = self.with(element, |element, cx, frame| element.run(cx, frame));
         let (state, worked) = match next.unwrap_or(Next::Sleep) {
