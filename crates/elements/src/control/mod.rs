@@ -4,11 +4,21 @@ use std::io;
 
 use linerate_graph::Class;
 
+mod aggregate;
+mod poke;
+mod proxy;
 mod script;
 mod socket;
 
 /// The family's classes.
-pub(crate) const CLASSES: &[&Class] = &[&script::DRIVER_MANAGER, &script::SCRIPT, &socket::CLASS];
+pub(crate) const CLASSES: &[&Class] = &[
+    &aggregate::CLASS,
+    &poke::CLASS,
+    &proxy::CLASS,
+    &script::DRIVER_MANAGER,
+    &script::SCRIPT,
+    &socket::CLASS,
+];
 
 /// The name of the family in the reference.
 const FAMILY: &str = "control";

@@ -18,7 +18,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Slot};
 use linerate_port::{Interest, Wake};
 
-mod numbers;
+pub(super) mod numbers;
 mod program;
 mod run;
 mod signals;
@@ -158,7 +158,7 @@ enum Kind {
 
 /// One script. Its default value does nothing and stands in for one at work.
 #[derive(Default)]
-struct Script {
+pub(super) struct Script {
     kind: Kind,
     program: Vec<Instruction>,
     variables: HashMap<String, String>,
@@ -204,27 +204,38 @@ impl Script {
         } else if kind != Kind::Packet && make.inputs() + make.outputs() > 0 {
             make.error("ports allowed only on PACKET scripts");
         } else {
-            match program::parse(&make.rest(), kind == Kind::Driver) {
-                Ok(program) => script.program = program,
-                Err(errors) => errors.into_iter().for_each(|error| make.error(error)),
-            }
+            script.load(make, &make.rest());
+        }
+        script
+    }
+
+    /// A script that starts by itself and has no other arguments.
+    pub(super) fn active(make: &mut Make<'_>, instructions: &[String]) -> Script {
+        let mut script = Script::default();
+        script.load(make, instructions);
+        script
+    }
+
+    fn load(&mut self, make: &mut Make<'_>, instructions: &[String]) {
+        match program::parse(instructions, self.kind == Kind::Driver) {
+            Ok(program) => self.program = program,
+            Err(errors) => errors.into_iter().for_each(|error| make.error(error)),
         }
         // Every variable there can be exists from the start, empty.
-        for instruction in &script.program {
+        for instruction in &self.program {
             match &instruction.op {
                 Op::Set { variable, .. } | Op::Init { variable, .. } => {
-                    script.variables.insert(variable.clone(), String::new());
+                    self.variables.insert(variable.clone(), String::new());
                 }
                 Op::Return { .. } => {
-                    script.variables.insert(RETURNED.into(), String::new());
+                    self.variables.insert(RETURNED.into(), String::new());
                 }
                 _ => {}
             }
             if let Op::Init { variable, export: true, .. } = &instruction.op {
-                script.exported.insert(variable.clone(), ());
+                self.exported.insert(variable.clone(), ());
             }
         }
-        script
     }
 
     /// The `TYPE` argument.

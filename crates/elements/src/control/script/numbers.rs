@@ -9,10 +9,10 @@ use linerate_graph::{
 };
 
 /// What such a handler answers, or what is wrong with its parameters.
-pub(super) type Answer = Result<String, String>;
+pub(crate) type Answer = Result<String, String>;
 
 /// The answer of the handler `name`; `None` if it does not compute.
-pub(super) fn compute(name: &str, parameter: &str) -> Option<Answer> {
+pub(crate) fn compute(name: &str, parameter: &str) -> Option<Answer> {
     Some(match name {
         "add" | "sub" | "min" | "max" | "mul" | "div" | "idiv" => arithmetic(name, parameter),
         "mod" | "rem" => remainder(name, parameter),

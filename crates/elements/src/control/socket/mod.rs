@@ -25,7 +25,7 @@ use rustix::event::{Timespec, epoll};
 mod client;
 mod protocol;
 
-use super::{FAMILY, reason};
+use super::{FAMILY, proxy::is_proxy, reason};
 use client::{Client, Stream};
 use protocol::{Command, code};
 
@@ -360,7 +360,12 @@ impl ControlSocket {
     /// The handler a client means; it has been told if there is none.
     fn find(&mut self, cx: &mut Context, client: &mut Client, full: &str) -> Option<Found> {
         let name = canonical(full);
+        let global;
         let (element, handler) = match (self.proxy, name.split_once('.')) {
+            (Some(proxy), None) if is_proxy(cx, proxy) => {
+                global = format!(".{name}");
+                (Some(proxy), global.as_str())
+            }
             (Some(proxy), _) => (Some(proxy), name),
             (None, None) => (None, name),
             (None, Some((element, handler))) => {
