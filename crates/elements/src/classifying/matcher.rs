@@ -1,8 +1,8 @@
 //! A decision program run over a frame.
 //!
-//! All words any step looks at are gathered first, in a column per word; then
-//! each step is decided for sixteen packets at a time, from the last step to
-//! the first, as a choice between the answers of the steps it leads to. There
+//! All words any step looks at are gathered first, those of sixteen packets side
+//! by side; then each step is decided for sixteen packets at a time, from the last
+//! step to the first, as a choice between the answers of the steps it leads to. There
 //! is no branch on packet bytes, so a mix of packets costs what packets of one
 //! kind cost, and the compiler turns the choices into vector instructions.
 //! That does the work of all steps for all packets: programs with many steps,
@@ -31,8 +31,8 @@ pub(super) struct Matcher {
     program: Program,
     /// The distinct offsets of words.
     offsets: Vec<usize>,
-    /// What packets have at each of them.
-    columns: Vec<Vec<u32>>,
+    /// What packets have there: for each sixteen packets a row per offset.
+    words: Vec<[u32; LANES]>,
     /// Length from which on all words are inside the packet.
     whole: usize,
     choices: Vec<Choice>,
@@ -41,11 +41,11 @@ pub(super) struct Matcher {
     answers: Vec<u32>,
 }
 
-/// One step; words, cells by number.
+/// One step; offsets, cells by number.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
-    column: usize,
-    /// In the machine's byte order, like the columns.
+    row: usize,
+    /// In the machine's byte order, like the words.
     mask: u32,
     value: u32,
     yes: usize,
@@ -70,7 +70,7 @@ impl Matcher {
                 }
             };
             choices.push(Choice {
-                column: offsets.binary_search(&test.offset).unwrap_or(0),
+                row: offsets.binary_search(&test.offset).unwrap_or(0),
                 mask: test.mask.to_be(),
                 value: test.value.to_be(),
                 yes: cell(yes),
@@ -80,7 +80,7 @@ impl Matcher {
         let room = frame_limit.next_multiple_of(LANES);
         Matcher {
             whole: offsets.last().map_or(0, |last| last.saturating_add(4)),
-            columns: vec![vec![0; room]; offsets.len()],
+            words: vec![[0; LANES]; offsets.len() * room / LANES],
             offsets,
             choices,
             cells,
@@ -114,35 +114,67 @@ impl Matcher {
         &self.answers[..count]
     }
 
-    /// Fills the columns; returns whether a packet ends before a word does.
+    /// Fills in the words; returns whether a packet ends before a word does.
+    #[inline]
     fn gather(&mut self, arena: &Arena, frame: &Frame) -> bool {
-        let offsets = self.offsets.chunks(WORDS_AT_ONCE);
-        let columns = self.columns.chunks_mut(WORDS_AT_ONCE);
         let mut short = false;
-        for (offsets, columns) in offsets.zip(columns) {
-            short |= gather_some::<4>(arena, frame, offsets, columns)
-                .or_else(|| gather_some::<3>(arena, frame, offsets, columns))
-                .or_else(|| gather_some::<2>(arena, frame, offsets, columns))
-                .or_else(|| gather_some::<1>(arena, frame, offsets, columns))
-                .unwrap_or(true);
+        for first in (0..self.offsets.len()).step_by(WORDS_AT_ONCE) {
+            short |= match self.offsets.len() - first {
+                1 => self.gather_some::<1>(arena, frame, first),
+                2 => self.gather_some::<2>(arena, frame, first),
+                3 => self.gather_some::<3>(arena, frame, first),
+                _ => self.gather_some::<WORDS_AT_ONCE>(arena, frame, first),
+            };
         }
         short
     }
 
-    /// Answers for the first `count` packets from the columns.
-    fn decide(&mut self, count: usize) {
-        let chunks = count.div_ceil(LANES);
-        let (answers, _) = self.answers.as_chunks_mut::<LANES>();
-        for (chunk, answers) in answers.iter_mut().take(chunks).enumerate() {
-            for (at, choice) in self.choices.iter().enumerate().rev() {
-                let (column, _) = self.columns[choice.column].as_chunks::<LANES>();
-                let words = &column[chunk];
-                let (yes, no) = (self.cells[choice.yes], self.cells[choice.no]);
-                let cell = &mut self.cells[at];
-                for lane in 0..LANES {
-                    let matches = words[lane] & choice.mask == choice.value;
-                    cell[lane] = if matches { yes[lane] } else { no[lane] };
+    /// The same for `WORDS` offsets from `first` on.
+    #[inline(never)]
+    fn gather_some<const WORDS: usize>(
+        &mut self,
+        arena: &Arena,
+        frame: &Frame,
+        first: usize,
+    ) -> bool {
+        let rows = self.offsets.len();
+        let Some(offsets) = self.offsets[first..].first_chunk::<WORDS>() else { return true };
+        let offsets = *offsets;
+        let words = self.words.as_mut_slice();
+        let mut short = false;
+        let mut at = 0;
+        arena.for_each(frame, |bytes| {
+            let row = at / LANES * rows + first;
+            if let Some(rows) =
+                words.get_mut(row..).and_then(|rows| rows.first_chunk_mut::<WORDS>())
+            {
+                for (row, offset) in rows.iter_mut().zip(offsets) {
+                    let word = bytes.get(offset..).and_then(|rest| rest.first_chunk());
+                    short |= word.is_none();
+                    row[at % LANES] = word.map_or(0, |word| u32::from_ne_bytes(*word));
                 }
+            }
+            at += 1;
+        });
+        short
+    }
+
+    /// Answers for the first `count` packets from the words.
+    #[inline(never)]
+    fn decide(&mut self, count: usize) {
+        let (answers, _) = self.answers.as_chunks_mut::<LANES>();
+        let chunks = self.words.chunks_exact(self.offsets.len());
+        for (answers, rows) in answers.iter_mut().zip(chunks).take(count.div_ceil(LANES)) {
+            for (at, choice) in self.choices.iter().enumerate().rev() {
+                let (words, yes) = (&rows[choice.row], &self.cells[choice.yes]);
+                let no = &self.cells[choice.no];
+                // A choice by bits: a choice by condition becomes a branch.
+                let cell = std::array::from_fn(|lane| {
+                    let matches = words[lane] & choice.mask == choice.value;
+                    let bits = u32::from(matches).wrapping_neg();
+                    no[lane] ^ ((yes[lane] ^ no[lane]) & bits)
+                });
+                self.cells[at] = cell;
             }
             *answers = self.cells[0];
         }
@@ -159,31 +191,6 @@ impl Matcher {
             }
         });
     }
-}
-
-/// Fills `WORDS` columns if there are so many.
-#[inline]
-fn gather_some<const WORDS: usize>(
-    arena: &Arena,
-    frame: &Frame,
-    offsets: &[usize],
-    columns: &mut [Vec<u32>],
-) -> Option<bool> {
-    let offsets = *offsets.first_chunk::<WORDS>()?;
-    let columns = columns.first_chunk_mut::<WORDS>()?;
-    let mut columns = columns.each_mut().map(|column| column.iter_mut());
-    let last = offsets[WORDS - 1].saturating_add(4);
-    let mut short = false;
-    arena.for_each(frame, |bytes| {
-        short |= bytes.len() < last;
-        for (column, offset) in columns.iter_mut().zip(offsets) {
-            let word = bytes.get(offset..).and_then(|rest| rest.first_chunk());
-            if let Some(place) = column.next() {
-                *place = word.map_or(0, |word| u32::from_ne_bytes(*word));
-            }
-        }
-    });
-    Some(short)
 }
 
 #[cfg(test)]
