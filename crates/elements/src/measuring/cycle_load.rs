@@ -58,15 +58,21 @@ impl CycleLoad {
     }
 }
 
-/// A number of steps, each of which needs the result of the one before.
+/// A number of steps, each of which needs the result of the one before. All in
+/// registers: what memory would add varies.
 #[inline(never)]
 fn chain(mut state: u64, steps: u64) -> u64 {
     for _ in 0..steps {
-        // Knuth's linear congruential generator; the barrier keeps the
-        // compiler from finding a formula for many steps.
-        state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        state = step(state);
     }
     state
+}
+
+/// A multiplication alone could be contracted over several steps; the shift
+/// prevents that.
+#[inline(always)]
+fn step(state: u64) -> u64 {
+    (state ^ (state >> 29)).wrapping_mul(6_364_136_223_846_793_005)
 }
 
 /// Steps of [`chain`] that take a cycle, times 2^16.
@@ -89,7 +95,7 @@ impl Element for CycleLoad {
     fn push(&mut self, _: &mut Context, _: usize, frame: &mut Frame) {
         let wanted = self.per_frame + self.per_packet * frame.len() as u64;
         let steps = (u128::from(wanted) * u128::from(steps_per_cycle())) >> 16;
-        self.state = chain(self.state, steps as u64);
+        self.state = black_box(chain(self.state, steps as u64));
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
@@ -145,7 +151,7 @@ mod tests {
         let mut expected = 7u64;
         for steps in 0..100 {
             assert_eq!(chain(7, steps), expected);
-            expected = expected.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            expected = step(expected);
         }
     }
 }
