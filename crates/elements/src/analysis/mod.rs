@@ -4,9 +4,12 @@ use linerate_graph::Class;
 
 mod aggregate_counter;
 mod aggregate_ip;
+mod aggregate_ip_flows;
 pub(crate) mod call;
 mod cursor;
 mod encap;
+mod flow_header;
+mod flows;
 mod from_dump;
 mod from_ip_summary_dump;
 mod ip_field;
@@ -26,6 +29,7 @@ mod to_ip_summary_dump;
 pub(crate) const CLASSES: &[&Class] = &[
     &aggregate_counter::CLASS,
     &aggregate_ip::CLASS,
+    &aggregate_ip_flows::CLASS,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
     &time_filter::CLASS,

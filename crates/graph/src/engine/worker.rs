@@ -202,6 +202,8 @@ impl Context {
 
     /// Closes every element and gives the buffers back.
     pub(crate) fn close(&mut self) {
+        // What a handler has sent since the run ended gets where it goes.
+        self.drain();
         for at in 0..self.elements.len() {
             self.call(at, |element, cx| element.close(cx));
         }
