@@ -214,7 +214,8 @@ impl AggregateIpFlows {
             let age = seconds.wrapping_sub(flow.seconds()) as i32;
             let starts = header.flags.is_some_and(|flags| flags & SYN != 0);
             let died = age > of.life(flow).min(i32::MAX as u32) as i32;
-            if !died && !(flow.over == OVER && starts) {
+            let restarts = flow.over == OVER && starts;
+            if !died && !restarts {
                 let found = (flow.number, flow.reverse);
                 of.pairs[pair].flows[..=at].rotate_right(1);
                 return found;
