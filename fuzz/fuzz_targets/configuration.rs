@@ -181,11 +181,25 @@ fn sides(code: &str) -> (&str, &str) {
     code.split_once('/').unwrap_or((code, code))
 }
 
+/// What is written for an argument: mostly something of its kind.
+fn value(bytes: &mut Bytes<'_>, arg: &Arg) -> &'static str {
+    let fitting: &[&'static str] = match arg.kind {
+        "bool" => &["true", "false"],
+        "time" => &["1ms", "20us", "0", "10s", "0.5"],
+        kind if kind.contains("bandwidth") => &["8kbps", "1MBps", "100Gbps", "100"],
+        kind if kind.contains("element") => &["e0", "e1", "e0 2"],
+        kind if kind.contains("pattern") => &["12/0800", "0/00??%f0f0", "-", "!0/01 3/ff"],
+        _ => &["0", "1", "2", "3", "7", "64", "1500", "0.5", "-1"],
+    };
+    let among = if bytes.one_in(4) { VALUES } else { fitting };
+    *bytes.choice::<&'static str>(among)
+}
+
 /// Arguments for a class, some of them wrong.
 fn arguments(bytes: &mut Bytes<'_>, class: &Class) -> String {
     let mut out = Vec::new();
     for arg in class.args {
-        let value = *bytes.choice(VALUES);
+        let value = value(bytes, arg);
         match arg.need {
             // Nothing goes on for ever.
             _ if arg.name == "LIMIT" => out.push(format!("LIMIT {}", bytes.next())),
@@ -193,7 +207,7 @@ fn arguments(bytes: &mut Bytes<'_>, class: &Class) -> String {
             Need::Keyword { required: true } => out.push(format!("{} {value}", arg.name)),
             Need::Rest => {
                 for _ in 0..bytes.below(PORTS + 1) {
-                    out.push((*bytes.choice(VALUES)).to_owned());
+                    out.push(self::value(bytes, arg).to_owned());
                 }
             }
             _ if bytes.one_in(3) => out.push(format!("{} {value}", arg.name)),
