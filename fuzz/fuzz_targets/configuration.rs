@@ -2,16 +2,17 @@
 //! arguments, run in simulated time on random packets, their handlers read and written.
 //!
 //! Asserted besides the absence of panics and hangs: no buffer is lost. Left out are elements that
-//! reach outside the process (devices, files, sockets) and those that control the run.
+//! reach outside the process (devices, files, sockets) and those that control the run. With `SHOW`
+//! in the environment each configuration is shown before it is run.
 
 #![no_main]
 
-use std::{cell::RefCell, fmt::Write as _, panic};
+use std::{cell::RefCell, env, fmt::Write as _, panic};
 
 use libfuzzer_sys::fuzz_target;
 use linerate_graph::{
-    Arg, Class, Console, Context, Element, HandlerRef, Library, Need, Options, Router, handler,
-    lang::Globals, load,
+    Arg, Class, Console, Context, Element, HandlerRef, Library, Need, Next, Options, Router,
+    handler, lang::Globals, load,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
 
@@ -19,9 +20,9 @@ use linerate_memory::{Arena, ArenaOptions, Frame};
 const CHAIN: usize = 6;
 /// Ports of an element.
 const PORTS: usize = 4;
-/// The simulated time a run takes, and how often its end is looked for.
+/// The simulated time a run takes, and how often the worker's tasks are run in it.
 const RUN: u64 = 50_000_000;
-const STEPS: u64 = 50;
+const ROUNDS: u32 = 10_000;
 
 const NOT_HERE: &[&str] = &["devices", "control"];
 /// Kinds of arguments that name something outside the process.
@@ -101,24 +102,32 @@ impl Bytes<'_> {
     }
 }
 
-/// Ends the run after some simulated time.
-const CLOCK: Class = Class { name: "Clock", make: |_| Box::new(Clock(0)), ..Class::EMPTY };
+/// Ends the run after some simulated time, or when much has happened in less: an element may have a
+/// timer every nanosecond.
+const CLOCK: Class =
+    Class { name: "Clock", make: |_| Box::new(Clock { rounds: 0 }), ..Class::EMPTY };
 
-struct Clock(u64);
+struct Clock {
+    rounds: u32,
+}
 
 impl Element for Clock {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        cx.set_timer(0, cx.steady() + RUN / STEPS);
+        cx.set_timer(0, cx.steady() + RUN);
+        cx.schedule();
         Ok(())
     }
 
-    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        self.0 += 1;
-        if self.0 == STEPS {
+    fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
+        self.rounds += 1;
+        if self.rounds == ROUNDS {
             cx.driver.stop();
-        } else {
-            cx.set_timer(0, cx.steady() + RUN / STEPS);
         }
+        Next::Idle
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        cx.driver.stop();
     }
 }
 
@@ -132,6 +141,8 @@ struct World {
 thread_local! {
     /// What is being run, to be shown with a panic.
     static RUNNING: RefCell<String> = const { RefCell::new(String::new()) };
+
+    static SHOW: bool = env::var_os("SHOW").is_some();
 
     static WORLD: World = {
         let before = panic::take_hook();
@@ -292,6 +303,9 @@ fuzz_target!(|data: &[u8]| {
         let mut bytes = Bytes(data);
         let frame_limit = *bytes.choice(&[1, 2, 7, 32, 256]);
         let text = configuration(&mut bytes, &world.usable);
+        if SHOW.with(|show| *show) {
+            eprintln!("{text}\n");
+        }
         RUNNING.replace(format!("frame limit {frame_limit}\n{text}"));
         let mut loader = |_: &str, _: &str| Err(None);
         let loaded = load("config", &text, &world.library, &Globals::default(), &mut loader);

@@ -13,9 +13,32 @@ pub(crate) struct Timers {
     /// The setting that holds of each timer that is set.
     set: HashMap<(u32, u32), (u64, u64)>,
     settings: u64,
+    /// When timers were last due, and how far time was moved on then.
+    fired: (u64, u64),
+    /// How many times in a row time had not moved by itself since.
+    standing: u32,
 }
 
 impl Timers {
+    /// How far simulated time is to move on because timers that were due at
+    /// `now` are due again: a nanosecond, and more the longer it stands, since
+    /// a timer without an interval would take for ever to get anywhere. What
+    /// sets a timer again may be a task that runs later, so time that stands
+    /// for many rounds moves as well.
+    pub(crate) fn step(&mut self, now: u64) -> u64 {
+        /// Rounds until the step doubles.
+        const PATIENCE: u32 = 64;
+        /// A millisecond at most.
+        const LARGEST: u32 = 20;
+        let (fired, step) = self.fired;
+        self.standing = if now > fired + step { 0 } else { self.standing.saturating_add(1) };
+        let again = self.next().is_some_and(|at| at <= now);
+        let stands = again || self.standing >= PATIENCE;
+        let step = if stands { 1 << (self.standing / PATIENCE).min(LARGEST) } else { 0 };
+        self.fired = (now, step);
+        step
+    }
+
     /// Sets an element's timer, instead of what it was set to.
     pub(crate) fn set(&mut self, element: u32, timer: u32, at: u64) {
         self.settings += 1;
@@ -67,6 +90,26 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_that_stands_moves_faster_and_faster() {
+        let mut timers = Timers::default();
+        let (mut now, mut rounds) = (1000, 0);
+        while now < 50_000_000 {
+            timers.set(0, 0, now);
+            assert!(timers.due(now, timers.settings()).is_some());
+            now += timers.step(now);
+            rounds += 1;
+            assert!(rounds < 5000, "stands at {now}");
+        }
+        // Timers with an interval move it by themselves.
+        for _ in 0..1000 {
+            now += 5_000_000;
+            timers.set(0, 0, now);
+            timers.due(now, timers.settings());
+            assert_eq!(timers.step(now), 0);
+        }
+    }
 
     #[test]
     fn in_order_of_time_and_then_of_setting() {

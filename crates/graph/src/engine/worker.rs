@@ -73,8 +73,9 @@ impl Context {
         let now = self.clock.steady();
         let any = self.run_timers(now);
         // Timers that are set to now again and again do not stop time.
-        if any && self.clock.is_simulated() && self.timers.next().is_some_and(|at| at <= now) {
-            self.clock.advance(now + 1);
+        if any && self.clock.is_simulated() {
+            let step = self.timers.step(now);
+            self.clock.advance(now + step);
         }
         any
     }
