@@ -238,7 +238,7 @@ mod tests {
     fn time_after(path: &str) -> String {
         let times = [1, 256].map(|frame_limit| {
             let mut run = Run::new(&format!(
-                "InfiniteSource(LIMIT 3, STOP true) -> {path} -> end :: SetTimestampDelta -> Discard"
+                "InfiniteSource(LIMIT 3, STOP true, TIMESTAMP false) -> {path} -> end :: SetTimestampDelta -> Discard"
             ))
             .frame_limit(frame_limit);
             run.run();
