@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -38,6 +38,26 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A program that does not outlive its test.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        Running(command.spawn().unwrap())
+    }
+
+    fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.0), Signal::INT).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -87,16 +107,14 @@ fn figures_for_programs_balance() {
 
 #[test]
 fn ctrl_c_ends_the_run_with_its_totals() {
-    let mut child = linerate(&["run", "-e", "InfiniteSource -> Discard", "--interval", "50ms"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let arguments = ["run", "-e", "InfiniteSource -> Discard", "--interval", "50ms"];
+    let mut child = Running::start(linerate(&arguments).stderr(Stdio::piped()));
+    let mut lines = BufReader::new(child.0.stderr.take().unwrap()).lines();
     // A line of figures: it runs.
     assert!(lines.any(|line| line.unwrap().contains("worker 0")));
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    child.interrupt();
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
-    assert!(child.wait().unwrap().success());
+    assert!(child.0.wait().unwrap().success());
     assert!(rest.iter().any(|line| line.starts_with("(engine)")), "{rest:?}");
 }
 
@@ -139,9 +157,9 @@ fn a_changed_file_replaces_what_runs() {
     fs::write(&path, "i :: InfiniteSource -> c :: Counter -> Discard").unwrap();
     let arguments = ["run", path.to_str().unwrap(), "--watch", "--json", "--interval", "50ms"];
     let mut child =
-        linerate(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut notes = BufReader::new(child.stderr.take().unwrap()).lines();
+        Running::start(linerate(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let mut notes = BufReader::new(child.0.stderr.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     fs::write(&path, "i :: InfiniteSource -> c :: Conter -> Discard").unwrap();
     assert!(notes.any(|line| line.unwrap().contains("the old configuration goes on")));
@@ -152,7 +170,33 @@ fn a_changed_file_replaces_what_runs() {
         elements.as_array().is_some_and(|all| all.iter().any(|element| element["name"] == "n"))
     });
     assert!(replaced);
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    child.interrupt();
     assert!(lines.any(|line| json(&line.unwrap())["event"] == "summary"));
-    assert!(child.wait().unwrap().success());
+    assert!(child.0.wait().unwrap().success());
+}
+
+#[test]
+fn handlers_of_a_running_router_are_called() {
+    let folder = Folder::new("call");
+    let socket = folder.0.join("control.sock");
+    let socket = socket.to_str().unwrap();
+    let config = "i :: InfiniteSource -> c :: Counter -> q :: Queue(10) -> Unqueue -> Discard";
+    let arguments = ["run", "-e", config, "--control", socket, "--interval", "50ms"];
+    let mut child = Running::start(linerate(&arguments).stderr(Stdio::piped()));
+    let mut lines = BufReader::new(child.0.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("worker 0")));
+    let call = |arguments: &[&str]| {
+        let all = [&["call", socket], arguments].concat();
+        let output = linerate(&all).output().unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, err) = call(&["c.count"]);
+    assert!(code == Some(0) && out.trim().parse::<u64>().unwrap() > 0, "{out}{err}");
+    assert_eq!(call(&["q.capacity", "20"]), (Some(0), String::new(), String::new()));
+    assert_eq!(call(&["q.capacity"]).1, "20\n");
+    let (code, _, err) = call(&["x.count"]);
+    assert!(code == Some(1) && err.contains("(510)"), "{code:?} {err}");
+    assert_eq!(call(&["stop", "--write"]).0, Some(0));
+    assert!(lines.any(|line| line.unwrap().starts_with("(engine)")));
+    assert!(child.0.wait().unwrap().success());
 }
