@@ -69,7 +69,7 @@ pub(super) const CLASS: Class = Class {
     role: Role::Io,
     signals: Signals { empty: true, full: false },
     annotates: true,
-    cost: "A copy of the packet from a block of 256 KiB read at once, and a line of metadata: \
+    cost: "A copy of the packet from a block of 64 KiB read at once, and a line of metadata: \
         some 40 cycles for 64 bytes, besides what the system takes for reading.",
     example: "FromDump(-, ACTIVE false) -> Discard; \
         InfiniteSource(LIMIT 10, STOP true) -> ToDump(/dev/null);",

@@ -24,7 +24,7 @@ pub(super) const CLASS: Class = Class {
     description: "Writes a pcap file, or a pcapng file when the name ends in `.pcapng`. A \
         packet without a time gets the current one. With an output, packets go on; without, they \
         end here, and with a pull input they are pulled as fast as they come.\n\n\
-        What is written is collected in blocks of 256 KiB, with `UNBUFFERED` only within a \
+        What is written is collected in blocks of 64 KiB, with `UNBUFFERED` only within a \
         frame. Compressed files are not written: pipe `ToDump(-)` into the program that does.",
     ports: "1/0-1",
     args: &[

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use super::error::{Error, Fault};
 use super::{ETHERNET, Format, MAX_PACKET, ng};
 
-/// Bytes collected before they are written.
-const BUFFER: usize = 256 << 10;
+/// Bytes collected before they are written: few enough to be in the second-level cache when they are.
+const BUFFER: usize = 64 << 10;
 const STATISTICS: u32 = 5;
 
 /// Resolution of pcap timestamps.
