@@ -203,7 +203,7 @@ fn value(bytes: &mut Bytes<'_>, arg: &Arg) -> &'static str {
         _ => &["0", "1", "2", "3", "7", "64", "1500", "0.5", "-1"],
     };
     let among = if bytes.one_in(4) { VALUES } else { fitting };
-    *bytes.choice::<&'static str>(among)
+    bytes.choice::<&'static str>(among)
 }
 
 /// Arguments for a class, some of them wrong.
