@@ -27,6 +27,7 @@ use crate::{
     frame::Frame,
     meta::Meta,
     pool::PoolCache,
+    prefetch::prefetch_address,
     ring::Mpmc,
     slot::{SHARED, Slot},
     sync,
@@ -202,7 +203,7 @@ impl Arena {
         for at in 0..slots.len() {
             if let Some(ahead) = slots.get(at + AHEAD) {
                 let start = (ahead.buffer & mask) as usize * stride as usize + ahead.headroom();
-                prefetch(buffers.as_ptr().wrapping_add(start));
+                prefetch_address(buffers.as_ptr().wrapping_add(start));
             }
             let slot = &mut slots[at];
             let index = slot.buffer ^ tag;
@@ -232,7 +233,7 @@ impl Arena {
         for (at, slot) in slots.iter().enumerate() {
             if let Some(ahead) = slots.get(at + AHEAD) {
                 let start = (ahead.buffer & mask) as usize * stride as usize + ahead.headroom();
-                prefetch(buffers.as_ptr().wrapping_add(start));
+                prefetch_address(buffers.as_ptr().wrapping_add(start));
             }
             let index = (slot.buffer & !SHARED) ^ tag;
             if index & !mask != 0 {
@@ -484,19 +485,6 @@ impl Arena {
     #[cfg(not(debug_assertions))]
     #[inline(always)]
     fn track_used(&self, _: u32) {}
-}
-
-/// Asks the processor for a cache line that will be needed soon.
-#[inline(always)]
-fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 #[cold]

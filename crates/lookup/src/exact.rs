@@ -1,0 +1,1 @@
+//! Exact matches of whole keys.

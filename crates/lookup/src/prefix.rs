@@ -1,0 +1,1 @@
+//! Longest matches of address prefixes.
