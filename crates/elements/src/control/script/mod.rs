@@ -26,7 +26,7 @@ mod sprintf;
 
 use super::{FAMILY, reason};
 use program::{End, Instruction, Op, RETURNED, Target};
-use run::{Errors, Rest, Step};
+use run::{Errors, Rest, Step, count_work};
 use signals::Signals;
 
 /// Bytes a script's variables hold in all, and how many there are.
@@ -110,8 +110,8 @@ pub(super) const SCRIPT: Class = Class {
         A script is `ACTIVE` (starts by itself), `PASSIVE` (run by the handler `run`), `PACKET` \
         (run by each packet; what it returns is the output), `PROXY` (run by any handler not \
         listed here), `DRIVER` (stepped when something asks for the end of the run, which ends \
-        when the script does) or `SIGNAL NAME...`. A script that jumps 1000 times without waiting \
-        is given up.",
+        when the script does) or `SIGNAL NAME...`. A script that jumps 1000 times or \
+        handles 64 MiB of text without waiting is given up.",
     ports: "-/-",
     processing: "ah/ah",
     args: &[
@@ -261,6 +261,7 @@ impl Script {
     }
 
     fn set_variable(&mut self, cx: &Context, name: &str, value: String, errors: &mut Errors) {
+        count_work(self.variables.len());
         let others = self.variables.iter().filter(|(other, _)| *other != name);
         let bytes: usize = others.map(|(other, value)| other.len() + value.len()).sum();
         let new = !self.variables.contains_key(name);
@@ -396,10 +397,10 @@ impl Script {
         let mut errors = Errors::caller();
         let rest = self.activate(cx, name, write, text, &mut errors);
         match errors {
-            Errors::Caller(texts)
-                if !texts.is_empty() || matches!(rest, Rest::Ended(End::Error { .. })) =>
+            Errors::Caller { text, count }
+                if count > 0 || matches!(rest, Rest::Ended(End::Error { .. })) =>
             {
-                Err(HandlerError::Refused(texts.join("\n")))
+                Err(HandlerError::Refused(text))
             }
             _ => Ok(self.returned(&rest)),
         }
@@ -442,6 +443,7 @@ impl Script {
             "args" => Ok(&mut self.arguments),
             _ => {
                 let found = self.variables.get_mut(name);
+                count_work(found.as_ref().map_or(0, |value| value.len()));
                 found.ok_or_else(|| format!("undefined variable '{name}'"))
             }
         }
@@ -505,7 +507,7 @@ impl Element for Script {
             cx.manage_run();
         }
         match errors {
-            Errors::Caller(texts) if !texts.is_empty() => Err(texts.join("\n")),
+            Errors::Caller { text, count: 1.. } => Err(text),
             _ => Ok(()),
         }
     }

@@ -26,17 +26,25 @@ use super::{
 
 /// Jumps in one activation, as in Click.
 const JUMPS: u32 = 1000;
-/// Instructions of one activation and of all scripts it calls.
-const INSTRUCTIONS: u32 = 1_000_000;
+/// Work of one activation and of all scripts it calls, in bytes of text, and
+/// what an instruction counts for.
+const WORK: usize = 64 << 20;
+const INSTRUCTION: usize = 256;
 /// Scripts that call each other.
 const DEPTH: u32 = 32;
 /// Bytes a text may grow to by substitution.
 const TEXT: usize = 1 << 20;
 
 thread_local! {
-    /// Scripts at work on this thread, one called by the other, and the
-    /// instructions they have run.
-    static ACTIVE: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+    /// Scripts at work on this thread, one called by the other, and the work
+    /// they have done.
+    static ACTIVE: Cell<(u32, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// Counts text a script has looked at or written.
+pub(super) fn count_work(bytes: usize) {
+    let (depth, work) = ACTIVE.get();
+    ACTIVE.set((depth, work.saturating_add(bytes)));
 }
 
 /// Who steps a script.
@@ -61,8 +69,8 @@ pub(super) enum Rest {
 pub(super) enum Errors {
     /// To the console, below a line that names the script.
     Console { named: bool, count: usize },
-    /// To whoever called a handler.
-    Caller(Vec<String>),
+    /// To whoever called a handler: their lines, as far as [`TEXT`] goes.
+    Caller { text: String, count: usize },
 }
 
 impl Errors {
@@ -71,19 +79,24 @@ impl Errors {
     }
 
     pub(super) fn caller() -> Errors {
-        Errors::Caller(Vec::new())
+        Errors::Caller { text: String::new(), count: 0 }
     }
 
     pub(super) fn count(&self) -> usize {
         match self {
-            Errors::Console { count, .. } => *count,
-            Errors::Caller(texts) => texts.len(),
+            Errors::Console { count, .. } | Errors::Caller { count, .. } => *count,
         }
     }
 
     pub(super) fn add(&mut self, cx: &Context, text: &str) {
         match self {
-            Errors::Caller(texts) => texts.push(text.to_owned()),
+            Errors::Caller { text: lines, count } => {
+                if lines.len() < TEXT {
+                    lines.push_str(if *count > 0 { "\n" } else { "" });
+                    lines.push_str(text);
+                }
+                *count += 1;
+            }
             Errors::Console { named, count } => {
                 *count += 1;
                 if !std::mem::replace(named, true) {
@@ -113,17 +126,16 @@ impl Script {
         mut jumps: u32,
         errors: &mut Errors,
     ) -> u32 {
-        let (depth, instructions) = ACTIVE.get();
+        let (depth, work) = ACTIVE.get();
         if depth >= DEPTH {
             errors.add(cx, "scripts call each other too deeply");
             return jumps + 1;
         }
-        ACTIVE.set((depth + 1, if depth == 0 { 0 } else { instructions }));
+        ACTIVE.set((depth + 1, if depth == 0 { 0 } else { work }));
         let steps = steps.saturating_add(self.steps);
         let ended = loop {
-            let (_, instructions) = ACTIVE.get();
-            ACTIVE.set((depth + 1, instructions + 1));
-            if instructions >= INSTRUCTIONS {
+            count_work(INSTRUCTION);
+            if ACTIVE.get().1 > WORK {
                 jumps = JUMPS;
             }
             if steps < self.steps || self.at >= self.program.len() || jumps >= JUMPS {
@@ -379,7 +391,9 @@ impl Script {
             let handler = cx.find_handler(name).map_err(|error| error.to_string())?;
             let name = cx.handler_name(&handler);
             known(cx, &handler, &name, Call::Read(&parameter))?;
-            Ok((cx.read_handler(&handler, &parameter), name))
+            let answer = cx.read_handler(&handler, &parameter);
+            count_work(parameter.len() + answer.as_ref().map_or(0, String::len));
+            Ok((answer, name))
         });
         match called {
             Ok((Ok(answer), name)) => Some((name, answer)),
@@ -424,6 +438,7 @@ impl Script {
         if let Some(value) = self.variables.get(name) {
             return Some(value.clone());
         }
+        count_work(self.arguments.len());
         let argument =
             |at: usize| words(&self.arguments).get(at - 1).map(|word| (*word).to_owned());
         Some(match name {
@@ -527,6 +542,7 @@ impl Variables for Values<'_, '_> {
     }
 
     fn spend(&self, bytes: usize) -> bool {
+        count_work(bytes);
         let left = self.left.get().checked_sub(bytes);
         self.left.set(left.unwrap_or(0));
         left.is_some()

@@ -61,6 +61,10 @@ impl Signals {
         wake.set_nonblocking(true)?;
         let mut signals = Signals { wake, raised: Vec::new(), actions: Vec::new() };
         for &number in numbers {
+            // Some cannot be waited for; the library would panic.
+            if consts::FORBIDDEN.contains(&number) {
+                return Err(io::Error::from_raw_os_error(rustix::io::Errno::INVAL.raw_os_error()));
+            }
             let raised = Arc::new(AtomicBool::new(false));
             signals.actions.push(flag::register(number, Arc::clone(&raised))?);
             signals.raised.push((number, raised));
