@@ -69,9 +69,10 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         match ends.get_mut(uri.name()) {
             None => {
                 let (first, second) = if single {
-                    (loops(queues, slots).map_err(system("eventfd"))?, None)
+                    (loops(queues, slots, &context.arena).map_err(system("eventfd"))?, None)
                 } else {
-                    let (first, second) = pairs(queues, slots).map_err(system("eventfd"))?;
+                    let (first, second) =
+                        pairs(queues, slots, &context.arena).map_err(system("eventfd"))?;
                     (first, Some(second))
                 };
                 ends.insert(uri.name().into(), second);
@@ -128,11 +129,11 @@ fn seed_ring(transmit: &mut RingTransmit, arena: &Arena, count: usize, size: usi
 }
 
 /// Two ends, joined crosswise.
-fn pairs(queues: usize, slots: usize) -> std::io::Result<(End, End)> {
+fn pairs(queues: usize, slots: usize, arena: &Arena) -> std::io::Result<(End, End)> {
     let (mut first, mut second) = (End::new(), End::new());
     for _ in 0..queues {
-        let (to_second, from_first) = channel(slots)?;
-        let (to_first, from_second) = channel(slots)?;
+        let (to_second, from_first) = channel(slots, arena)?;
+        let (to_first, from_second) = channel(slots, arena)?;
         first.push((from_second, to_second));
         second.push((from_first, to_first));
     }
@@ -140,16 +141,18 @@ fn pairs(queues: usize, slots: usize) -> std::io::Result<(End, End)> {
 }
 
 /// One end, joined to itself.
-fn loops(queues: usize, slots: usize) -> std::io::Result<End> {
-    (0..queues).map(|_| channel(slots).map(|(transmit, receive)| (receive, transmit))).collect()
+fn loops(queues: usize, slots: usize, arena: &Arena) -> std::io::Result<End> {
+    (0..queues)
+        .map(|_| channel(slots, arena).map(|(transmit, receive)| (receive, transmit)))
+        .collect()
 }
 
-fn channel(slots: usize) -> std::io::Result<(RingTransmit, RingReceive)> {
+fn channel(slots: usize, arena: &Arena) -> std::io::Result<(RingTransmit, RingReceive)> {
     let (producer, consumer) = spsc(slots);
     let bell = Arc::new(Bell::new()?);
     Ok((
         RingTransmit { producer, bell: Arc::clone(&bell), counters: Counters::shared() },
-        RingReceive { consumer, bell, counters: Counters::shared() },
+        RingReceive { consumer, bell, counters: Counters::shared(), arena: arena.clone() },
     ))
 }
 
@@ -222,6 +225,17 @@ struct RingReceive {
     consumer: Consumer<Slot>,
     bell: Arc<Bell>,
     counters: Arc<Counters>,
+    /// Where what is left in the ring goes in the end.
+    arena: Arena,
+}
+
+impl Drop for RingReceive {
+    /// An end that is not received from, or was never opened, may have been
+    /// sent packets.
+    fn drop(&mut self) {
+        let mut pool = self.arena.cache(64);
+        self.close(&mut pool);
+    }
 }
 
 impl Receive for RingReceive {
@@ -308,6 +322,7 @@ mod tests {
     use linerate_memory::ArenaOptions;
 
     use super::*;
+    use crate::port::Direction;
 
     fn context() -> Context {
         let options = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
@@ -316,6 +331,20 @@ mod tests {
 
     fn open_ring(context: &Context, text: &str) -> Port {
         open(&text.parse().unwrap(), context).unwrap()
+    }
+
+    #[test]
+    fn packets_nobody_receives_come_home() {
+        let context = context();
+        let arena = context.arena.clone();
+        let mut pool = arena.cache(64);
+        let mut a = open_ring(&context, "ring:x");
+        let mut frame = Frame::new(8);
+        pool.take(&mut frame, 6, 60);
+        a.queues[0].transmit.as_mut().unwrap().transmit(&mut pool, &mut frame).unwrap();
+        drop(open_ring(&context.toward(Direction::Transmit), "ring:y?seed=3"));
+        drop((a, context, pool));
+        assert_eq!(arena.accounting().held, 0);
     }
 
     #[test]
