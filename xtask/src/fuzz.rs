@@ -4,7 +4,8 @@
 //! LLVM's coverage instrumentation, which the stable compiler can insert by code generation flags
 //! (the list below is what clang's `-fsanitize=fuzzer` turns on). Only a C++ compiler is needed, for
 //! libFuzzer's own sources. The targets are the programs of the separate workspace `fuzz/`:
-//! `fuzz/seeds/TARGET` holds inputs kept in the repository, `fuzz/corpus/TARGET` what was found here.
+//! `fuzz/seeds/TARGET` holds inputs kept in the repository, `fuzz/dictionaries/TARGET.dict` words to
+//! make inputs of, `fuzz/corpus/TARGET` what was found here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
   cargo xtask fuzz                            each target for five minutes
   cargo xtask fuzz --list                     the targets
   cargo xtask fuzz headers --seconds 60
+  cargo xtask fuzz control                    clients of a control socket; likewise script,
+                                              and configuration: any graph on any packets
   cargo xtask fuzz headers --reproduce fuzz/artifacts/headers/crash-0123...")]
 pub(crate) struct Args {
     /// A program of fuzz/Cargo.toml, or all of them in turn.
@@ -137,6 +140,10 @@ fn fuzz(target: &str, program: &Path, seconds: u64) -> Result<()> {
     }
     // One execution that takes longer than this, or needs more memory than this, is a finding.
     command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
+    let words = directory().join("dictionaries").join(format!("{target}.dict"));
+    if words.is_file() {
+        command.arg(format!("-dict={}", words.display()));
+    }
     // New inputs go to the first directory; the others are only read.
     command.arg(corpus);
     if seeds.is_dir() {

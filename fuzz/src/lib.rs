@@ -1,0 +1,14 @@
+//! What the fuzz targets have in common.
+
+mod bounded;
+mod bytes;
+pub mod generate;
+mod isolation;
+mod packets;
+mod shown;
+
+pub use bounded::{BOUNDED, bounded_library, inside};
+pub use bytes::Bytes;
+pub use isolation::{directory, isolate};
+pub use packets::make_packets;
+pub use shown::show;

@@ -1,0 +1,124 @@
+//! Packets of an input: arbitrary bytes, lengths, times and headers that are known.
+
+use std::cell::RefCell;
+
+use linerate_graph::{Arg, Class, Context, Element, Next};
+use linerate_memory::{Frame, Meta};
+
+use crate::Bytes;
+
+/// Packets made for one input.
+const COUNT: usize = 16;
+/// Longest packet asked for; what no buffer has room for is cut.
+const LENGTH: usize = 4096;
+
+macro_rules! seeds {
+    ($($name:literal)*) => {
+        &[$(include_bytes!(concat!("../seeds/headers/", $name, ".bin"))),*]
+    };
+}
+
+/// Packets to begin with.
+const SEEDS: &[&[u8]] = seeds![
+    "arp_request" "icmp_echo" "icmp_time_exceeded" "ipv4_later_fragment" "ipv6_extensions"
+    "ipv6_first_fragment" "linux_last_fragment" "linux_ping_record_route" "linux_port_unreachable"
+    "linux_tcp_data" "linux_tcp_syn_ack" "linux_udp" "tcp6_syn" "tcp_options" "tcp_sack"
+    "udp6_qinq" "udp_vlan" "vxlan"
+];
+
+struct Packet {
+    bytes: Vec<u8>,
+    meta: Meta,
+}
+
+thread_local! {
+    static PACKETS: RefCell<Vec<Packet>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes the packets that `Packets` sends from now on.
+pub fn make_packets(bytes: &mut Bytes<'_>) {
+    let count = 1 + bytes.below(COUNT);
+    PACKETS.set((0..count).map(|_| packet(bytes)).collect());
+}
+
+fn packet(bytes: &mut Bytes<'_>) -> Packet {
+    let mut packet = match bytes.below(4) {
+        0 => {
+            let length = bytes.below(100);
+            bytes.take(length).to_vec()
+        }
+        _ => bytes.choice(SEEDS).to_vec(),
+    };
+    for _ in 0..bytes.below(4) {
+        let (at, byte) = (bytes.below(packet.len()), bytes.next());
+        if let Some(changed) = packet.get_mut(at) {
+            *changed = byte;
+        }
+    }
+    if bytes.one_in(4) {
+        let byte = bytes.next();
+        packet.resize(bytes.below(LENGTH), byte);
+    }
+    let mut meta = Meta::EMPTY;
+    if bytes.one_in(2) {
+        meta.timestamp = u64::from(bytes.next()) * 10_000_000;
+    }
+    if bytes.one_in(2) {
+        let headers = packet.len().min(64);
+        meta.network = bytes.choice(&[14, 0, 18, 22, 3]).min(&headers).to_owned() as u16;
+        let transport = bytes.choice(&[20, 24, 40]) + usize::from(meta.network);
+        meta.transport = transport.min(packet.len()) as u16;
+    }
+    if bytes.one_in(4) {
+        (meta.paint, meta.vlan) = (bytes.next(), u16::from(bytes.next()));
+        meta.user.fill_with(|| bytes.next());
+    }
+    Packet { bytes: packet, meta }
+}
+
+/// Sends the packets of the input, `COUNT` in all, again and again from the first.
+pub(crate) const CLASS: Class = Class {
+    name: "Packets",
+    ports: "0/1",
+    processing: "h/h",
+    args: &[Arg::required("COUNT", "packets", "packets sent")],
+    annotates: true,
+    make: |make| Box::new(Packets { left: make.need("COUNT"), at: 0 }),
+    ..Class::EMPTY
+};
+
+struct Packets {
+    left: usize,
+    at: usize,
+}
+
+impl Element for Packets {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        PACKETS.with_borrow(|packets| {
+            let room = cx.pool.arena().room();
+            let burst = frame.room().min(self.left).min(cx.downstream_room());
+            for _ in 0..burst {
+                let Some(Packet { bytes, meta }) = packets.get(self.at % packets.len()) else {
+                    break;
+                };
+                let bytes = &bytes[..bytes.len().min(room)];
+                if cx.pool.take(frame, 1, bytes.len()) == 0 {
+                    break;
+                }
+                let slot = frame.slots_mut().last_mut().expect("just taken");
+                cx.pool.arena().packet_mut(slot).expect("not shared").copy_from_slice(bytes);
+                if let Some(known) = cx.pool.arena().meta_mut(slot) {
+                    *known = *meta;
+                }
+                self.at += 1;
+                self.left -= 1;
+            }
+        });
+        if self.left == 0 { Next::Sleep } else { Next::Idle }
+    }
+}

@@ -1,0 +1,26 @@
+//! What is being run, shown with a panic; with `SHOW` in the environment, always.
+
+use std::{cell::RefCell, env, panic, sync::OnceLock};
+
+thread_local! {
+    static RUNNING: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Whether everything is shown.
+static ALWAYS: OnceLock<bool> = OnceLock::new();
+
+/// `text` is what is run from now on.
+pub fn show(text: String) {
+    let always = *ALWAYS.get_or_init(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            RUNNING.with_borrow(|text| eprintln!("{text}"));
+            before(info);
+        }));
+        env::var_os("SHOW").is_some()
+    });
+    if always {
+        eprintln!("{text}\n");
+    }
+    RUNNING.set(text);
+}
