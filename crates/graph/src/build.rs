@@ -11,7 +11,8 @@ use crate::{
         pending::{Order, Pending},
         tasks::Tasks,
         timers::Timers,
-        wiring::{Placement, wire},
+        waiting::Lists,
+        wiring::{Placement, Wiring, wire},
     },
     error::BuildError,
     lang::{Diagnostic, Diagnostics, Span},
@@ -81,7 +82,7 @@ impl Base {
             for at in 0..plan.elements.len() {
                 let Some(replica) = placement.replica(worker, at) else { continue };
                 let mut make = Make::new(&world, &plan, at, replica);
-                cx.elements[at] = Some((plan.elements[at].class.make)(&mut make));
+                cx.stations[at].put((plan.elements[at].class.make)(&mut make));
                 if replica.index == 0 {
                     report(&plan, at, "configuring", make.into_complaints(), &mut errors);
                 }
@@ -112,23 +113,24 @@ impl Base {
     ) -> Context {
         let frame_limit = self.options.frame_limit;
         let mut out = Outputs::new(frame_limit);
-        let (nodes, inputs) = wire(plan, placement, worker, frame_limit, &mut out);
         let elements = plan.elements.iter();
         let stats = elements.map(|element| (element.class.role, element.class.drops.len()));
+        let stats = Arc::new(WorkerStats::new(stats));
+        let Wiring { stations, nodes, inputs } = wire(plan, placement, worker, &stats, &mut out);
         Context {
             pool: world.arena().cache(self.options.cache),
             out,
             clock: self.clock.clone(),
             driver: self.driver.clone(),
             plan: Arc::clone(plan),
-            elements: plan.elements.iter().map(|_| None).collect(),
             pending: Pending::new(frame_limit == 1, inputs.len()),
-            order: Order::new(nodes.iter().any(|node| node.meets_again), world.arena()),
+            order: Order::new(stations.iter().any(|at| at.meets_again), world.arena()),
+            stations,
             nodes,
             inputs,
             tasks: Tasks::new(plan.elements.len()),
             timers: Timers::default(),
-            account: Account::new(Arc::new(WorkerStats::new(stats))),
+            account: Account::new(stats, self.options.cycles),
             node: 0,
             delivered: false,
             limit: frame_limit,
@@ -139,6 +141,7 @@ impl Base {
             manager: None,
             replicas: (0..plan.elements.len()).map(|at| placement.replica(worker, at)).collect(),
             idlers: Vec::new(),
+            lists: Lists::default(),
             configs: HashMap::new(),
         }
     }

@@ -324,7 +324,7 @@ impl Context {
         if let Some(handler) = find(class, name) {
             return Some((handler, class.handlers.iter().any(|own| own.name == name)));
         }
-        let handler = self.elements.get(element)?.as_ref()?.handler(name)?;
+        let handler = self.stations.get(element)?.element.as_ref()?.handler(name)?;
         Some((handler, true))
     }
 
@@ -334,7 +334,7 @@ impl Context {
         let fixed = COMMON.iter().filter(|common| !replaced(common)).chain(own);
         let mut all: Vec<(String, &Handler)> =
             fixed.map(|handler| (handler.name.to_owned(), handler)).collect();
-        if let Some(found) = &self.elements[element] {
+        if let Some(found) = &self.stations[element].element {
             let more = found.handler_names().into_iter();
             all.extend(more.filter_map(|name| found.handler(&name).map(|about| (name, about))));
         }

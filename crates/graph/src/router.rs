@@ -35,6 +35,9 @@ pub struct Options {
     pub cache: usize,
     /// Cores to run on, by worker; a worker without one is not bound.
     pub cores: Vec<u32>,
+    /// Whether it is measured what cycles elements cost. Frames and packets are
+    /// counted in any case.
+    pub cycles: bool,
     /// Where elements write text for people.
     pub console: Console,
 }
@@ -49,6 +52,7 @@ impl Default for Options {
             simulated_start: SIMULATED_START,
             cache: 1024,
             cores: Vec::new(),
+            cycles: true,
             console: Console::default(),
         }
     }

@@ -8,7 +8,7 @@
 //! call. Elsewhere, and for what
 //! does not divide by four, one by one.
 
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, ptr};
 
 use crate::slot::Slot;
 
@@ -60,12 +60,35 @@ fn narrow_short(from: &[Slot], to: &mut [u32], tag: u32) -> u32 {
     strange
 }
 
+/// Sums up the lengths of packets: loaded as whole words, where the two-byte
+/// loads of the field itself would go one by one.
+#[inline(always)]
+pub(crate) fn total_len(slots: &[Slot]) -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if slots.len() >= LONG {
+        return long::total_len(slots);
+    }
+    total_len_short(slots)
+}
+
+#[inline(always)]
+fn total_len_short(slots: &[Slot]) -> u64 {
+    let length_of = |word: u64| match cfg!(target_endian = "little") {
+        true => word >> 48,
+        false => word & 0xffff,
+    };
+    // SAFETY: a slot is eight initialised bytes without padding, aligned like a
+    // word (asserted where it is defined).
+    let words = slots.iter().map(|slot| unsafe { ptr::from_ref(slot).cast::<u64>().read() });
+    words.map(length_of).sum()
+}
+
 /// Bursts that are worth a call, all of them.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod long {
     use std::mem::MaybeUninit;
 
-    use super::{avx2, avx512, narrow_short, widen_short};
+    use super::{avx2, avx512, narrow_short, total_len_short, widen_short};
     use crate::slot::Slot;
 
     #[inline(never)]
@@ -96,6 +119,16 @@ mod long {
             (from, to) = unsafe { avx2::narrow(from, to, tag, &mut strange) };
         }
         strange | narrow_short(from, to, tag)
+    }
+
+    #[inline(never)]
+    pub(super) fn total_len(slots: &[Slot]) -> u64 {
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            unsafe { avx2::total_len(slots) }
+        } else {
+            total_len_short(slots)
+        }
     }
 }
 
@@ -229,6 +262,12 @@ mod avx2 {
         *strange |= words.iter().fold(0, |all, word| all | word);
         (from_rest, to_rest)
     }
+
+    /// All of them: the compiler makes sixteen at a time of it.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn total_len(slots: &[Slot]) -> u64 {
+        super::total_len_short(slots)
+    }
 }
 
 /// The part that divides by four; both return the rest.
@@ -270,6 +309,9 @@ mod sse2 {
     ) -> (&'a [Slot], &'b mut [u32]) {
         let (from, from_rest) = from.as_chunks::<4>();
         let (to, to_rest) = to.as_chunks_mut::<4>();
+        if from.is_empty() {
+            return (from_rest, to_rest);
+        }
         // SAFETY: as in `widen`, with four slots read and four numbers
         // written.
         unsafe {

@@ -62,15 +62,33 @@ impl FreeStack {
         count.min(self.level)
     }
 
+    /// Elements that can be given back before some go to the ring.
+    #[inline(always)]
+    fn places(&self) -> usize {
+        self.stack.len() - self.level
+    }
+
+    /// The places of the next `count` elements, which count once they are
+    /// added to the level.
+    ///
+    /// # Safety
+    ///
+    /// `count` is at most [`FreeStack::places`].
+    #[inline(always)]
+    unsafe fn places_for(&mut self, count: usize) -> &mut [u32] {
+        // SAFETY: `level + count` is at most the length, as the caller says.
+        unsafe { self.stack.get_unchecked_mut(self.level..self.level + count) }
+    }
+
     /// Room for at least one and at most `count` elements, which count once
     /// they are added to the level. `count` is not zero.
     #[inline(always)]
     fn room(&mut self, mut count: usize) -> &mut [u32] {
-        if count > self.stack.len() - self.level {
+        if count > self.places() {
             count = self.spill(count);
         }
         // SAFETY: there is room for `count`, found or made.
-        unsafe { self.stack.get_unchecked_mut(self.level..self.level + count) }
+        unsafe { self.places_for(count) }
     }
 
     /// Gives the older half of the stack to the ring; returns how many of
@@ -165,6 +183,26 @@ impl PoolCache {
     pub fn take(&mut self, frame: &mut Frame, count: usize, length: usize) -> usize {
         let (offset, length) = self.placement(length);
         let count = count.min(frame.room());
+        if count > self.free.level() {
+            return self.take_apart(frame, count, offset, length);
+        }
+        let run = self.free.take_run(count);
+        self.arena.track_taken(run);
+        // SAFETY: the frame has room for `count`, and as many slots are written
+        // as are counted in.
+        unsafe {
+            widen(run, frame.spare().get_unchecked_mut(..count), offset, length);
+            frame.grow(count);
+        }
+        self.publish_level();
+        count
+    }
+
+    /// Adds up to `count` packets, for which the frame has room, in as many
+    /// pieces as it takes to fetch them.
+    #[cold]
+    #[inline(never)]
+    fn take_apart(&mut self, frame: &mut Frame, count: usize, offset: u16, length: u16) -> usize {
         let mut taken = 0;
         while taken < count {
             let run = self.free.take_run(count - taken);
@@ -212,16 +250,37 @@ impl PoolCache {
     #[inline]
     pub fn give_front(&mut self, frame: &mut Frame, count: usize) {
         assert!(count <= frame.len(), "{count} packets of a frame of {}", frame.len());
+        if count > self.free.places() {
+            return self.give_apart(frame, count);
+        }
+        // SAFETY: there are `count` places, and `count` packets in the frame.
+        let (to, slots) =
+            unsafe { (self.free.places_for(count), frame.slots().get_unchecked(..count)) };
+        // One test for all: flags and foreign numbers alike show as bits
+        // outside the arena's mask.
+        let strange = narrow(slots, to, self.arena.tag());
+        if strange & !self.arena.mask() != 0 {
+            return self.give_apart(frame, count);
+        }
+        self.arena.track_given(to);
+        self.free.level += count;
+        // SAFETY: the slots have moved to the stack, and `count <= len`.
+        unsafe { frame.forget_front(count) };
+        self.publish_level();
+    }
+
+    /// Gives back the first `count` packets of `frame`, of which there are as
+    /// many, in as many pieces as it takes to find place for them.
+    #[cold]
+    #[inline(never)]
+    fn give_apart(&mut self, frame: &mut Frame, count: usize) {
         let mut done = 0;
         while done < count {
             let to = self.free.room(count - done);
             let run = to.len();
             // SAFETY: `done + run <= count <= len`.
             let slots = unsafe { frame.slots().get_unchecked(done..done + run) };
-            // One test for the whole run: flags and foreign numbers alike
-            // show as bits outside the arena's mask.
-            let tag = self.arena.tag();
-            let strange = narrow(slots, to, tag);
+            let strange = narrow(slots, to, self.arena.tag());
             if strange & !self.arena.mask() == 0 {
                 self.arena.track_given(to);
                 self.free.level += run;

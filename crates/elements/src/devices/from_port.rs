@@ -177,8 +177,25 @@ impl FromPort {
         }
     }
 
-    /// Nothing will ever come again.
+    /// Whether it does not receive now.
     #[cold]
+    #[inline(never)]
+    fn pauses(&self, cx: &Context) -> bool {
+        !self.active || self.ended || (self.waits && cx.is_downstream_full())
+    }
+
+    /// Nothing has been received.
+    #[cold]
+    #[inline(never)]
+    fn nothing(&mut self, cx: &Context) -> Next {
+        if !self.intake.ended() {
+            return Next::Idle;
+        }
+        self.end(cx);
+        Next::Sleep
+    }
+
+    /// Nothing will ever come again.
     fn end(&mut self, cx: &Context) {
         self.ended = true;
         if let Some(running) = &self.running
@@ -191,20 +208,16 @@ impl FromPort {
 
 impl Element for FromPort {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        if !self.active || self.ended || (self.waits && cx.is_downstream_full()) {
+        if (!self.active || self.ended || self.waits) && self.pauses(cx) {
             return Next::Sleep;
         }
-        if self.intake.receive(cx, frame) > 0 {
-            if let Some(filter) = &self.filter {
-                filter.apply(cx, frame);
-            }
-            return Next::Again;
+        if self.intake.receive(cx, frame) == 0 {
+            return self.nothing(cx);
         }
-        if self.intake.ended() {
-            self.end(cx);
-            return Next::Sleep;
+        if let Some(filter) = &self.filter {
+            filter.apply(cx, frame);
         }
-        Next::Idle
+        Next::Again
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
@@ -223,9 +236,9 @@ impl Element for FromPort {
         Ok(())
     }
 
-    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<FromPort>() {
-            self.intake.take_state(&mut old.intake);
+            self.intake.take_state(cx, &mut old.intake);
         }
     }
 
@@ -235,8 +248,8 @@ impl Element for FromPort {
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "count" => Ok(self.intake.packets.to_string()),
-            "bytes" => Ok(self.intake.bytes.to_string()),
+            "count" => Ok(self.intake.received(cx).0.to_string()),
+            "bytes" => Ok(self.intake.received(cx).1.to_string()),
             "kernel_drops" => Ok(self.intake.dropped_for(cx, DropReason::Overrun).to_string()),
             "encap" => Ok("ETHER".into()),
             "counters" => Ok(self.intake.counters(cx)),
@@ -254,7 +267,7 @@ impl Element for FromPort {
         value: &str,
     ) -> Result<String, HandlerError> {
         match handler {
-            "reset_counts" => self.intake.reset_counts(),
+            "reset_counts" => self.intake.reset_counts(cx),
             "active" => {
                 self.active =
                     parse_bool(value).ok_or_else(|| HandlerError::refused("syntax error"))?;

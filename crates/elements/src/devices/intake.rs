@@ -28,15 +28,16 @@ pub(super) struct Intake {
     part: Option<Frame>,
     /// Whether the port says when packets were received.
     stamps: bool,
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
+    /// What its queues have counted, up to the counts they were seen at.
+    packets: u64,
+    bytes: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 
 struct Side {
     queue: usize,
     receive: Box<dyn Receive>,
-    /// Drops of the port that have been counted.
+    /// Its counts when they were last looked at.
     seen: Counts,
 }
 
@@ -107,32 +108,34 @@ impl Intake {
     /// Receives into `frame`; a failure has been dealt with.
     #[inline]
     pub(super) fn receive(&mut self, cx: &mut Context, frame: &mut Frame) -> usize {
-        if !self.attached {
-            self.attach();
-        }
-        let received = match self.part.take() {
-            None => self.fill(cx, frame),
-            Some(mut part) => {
-                let received = self.fill(cx, &mut part);
-                frame.append(&mut part, usize::MAX);
-                self.part = Some(part);
-                received
+        let received = match &mut self.sides[..] {
+            [side] if self.attached && self.part.is_none() => {
+                side.receive.receive(&mut cx.pool, frame).map(|_| ())
             }
+            _ => self.receive_apart(cx, frame),
         };
         if let Err(error) = received {
             self.failed(cx, &error);
         }
-        if !frame.is_empty() {
-            if !self.stamps {
-                cx.begin_packets(frame);
-            }
-            self.packets += frame.len() as u64;
-            self.bytes += frame.bytes();
+        if !frame.is_empty() && !self.stamps {
+            cx.begin_packets(frame);
         }
         frame.len()
     }
 
-    #[inline]
+    /// Receives from several queues, or by way of a smaller frame.
+    #[inline(never)]
+    fn receive_apart(&mut self, cx: &mut Context, frame: &mut Frame) -> Result<(), PortError> {
+        if !self.attached {
+            self.attach();
+        }
+        let Some(mut part) = self.part.take() else { return self.fill(cx, frame) };
+        let received = self.fill(cx, &mut part);
+        frame.append(&mut part, usize::MAX);
+        self.part = Some(part);
+        received
+    }
+
     fn fill(&mut self, cx: &mut Context, frame: &mut Frame) -> Result<(), PortError> {
         for _ in 0..self.sides.len() {
             let at = if self.next < self.sides.len() { self.next } else { 0 };
@@ -147,6 +150,7 @@ impl Intake {
 
     /// An interface that has gone may come back; nothing else does.
     #[cold]
+    #[inline(never)]
     fn failed(&mut self, cx: &mut Context, error: &PortError) {
         report_failure(cx, self.port.as_deref(), error);
         self.give_back(cx);
@@ -171,10 +175,8 @@ impl Intake {
             self.give_back(cx);
             self.reopen(cx);
         }
-        for at in 0..self.sides.len() {
-            self.sides[at].receive.refresh();
-            self.count_drops(cx, at);
-        }
+        self.sides.iter_mut().for_each(|side| side.receive.refresh());
+        self.settle(cx);
     }
 
     #[cold]
@@ -188,16 +190,19 @@ impl Intake {
         }
     }
 
-    fn count_drops(&mut self, cx: &mut Context, at: usize) {
-        let side = &mut self.sides[at];
-        let counts = side.receive.counters().read();
-        add_drops(cx, &mut self.drops, &mut side.seen, counts);
+    /// Counts what the queues have counted since they were last looked at. The
+    /// queues are this element's alone.
+    fn settle(&mut self, cx: &Context) {
+        for side in &mut self.sides {
+            let now = side.receive.counters().read();
+            self.packets += now.packets - side.seen.packets;
+            self.bytes += now.bytes - side.seen.bytes;
+            add_drops(cx, &mut self.drops, &mut side.seen, now);
+        }
     }
 
     fn give_back(&mut self, cx: &mut Context) {
-        for at in 0..self.sides.len() {
-            self.count_drops(cx, at);
-        }
+        self.settle(cx);
         let Some(port) = &self.port else { return };
         for side in self.sides.drain(..) {
             port.give_receive(side.queue, side.receive, &mut cx.pool);
@@ -206,7 +211,8 @@ impl Intake {
     }
 
     /// What was counted goes on being counted.
-    pub(super) fn take_state(&mut self, old: &mut Intake) {
+    pub(super) fn take_state(&mut self, cx: &Context, old: &mut Intake) {
+        old.settle(cx);
         (self.packets, self.bytes, self.drops) = (old.packets, old.bytes, old.drops);
     }
 
@@ -218,8 +224,15 @@ impl Intake {
         }
     }
 
-    pub(super) fn reset_counts(&mut self) {
+    pub(super) fn reset_counts(&mut self, cx: &Context) {
+        self.settle(cx);
         (self.packets, self.bytes) = (0, 0);
+    }
+
+    /// Packets and bytes received.
+    pub(super) fn received(&mut self, cx: &Context) -> (u64, u64) {
+        self.settle(cx);
+        (self.packets, self.bytes)
     }
 
     /// Drops of the port for a reason.

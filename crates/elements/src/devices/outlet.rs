@@ -8,7 +8,7 @@ use std::{
 
 use linerate_graph::{Context, Make, Replica};
 use linerate_memory::{FRAME_DEFAULT, Frame};
-use linerate_port::{Counts, DropReason, LeasedPort, PortUri, Transmit, Wake};
+use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortUri, Transmit, Wake};
 
 use super::{
     intake::{add_drops, counters_text, leave, report_failure, report_return},
@@ -28,6 +28,7 @@ pub(super) struct Outlet {
     side: Option<Box<dyn Transmit>>,
     /// Whether it counts what the port drops: one of those that share a queue.
     counts: bool,
+    /// The queue's counts when they were last looked at.
     seen: Counts,
     /// Packets the port had no place for.
     held: Frame,
@@ -85,6 +86,8 @@ impl Outlet {
         Ok(())
     }
 
+    #[cold]
+    #[inline(never)]
     fn attach(&mut self, cx: &Context) {
         let Some(port) = self.port.as_ref().filter(|port| !port.is_lost()) else { return };
         let share = cx.world().common::<Wants>().sender(&self.uri, cx.element(), self.replica);
@@ -110,14 +113,23 @@ impl Outlet {
     /// place for waits or is dropped.
     #[inline]
     pub(super) fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
-        if !self.held.is_empty() {
-            self.retry(cx);
-        }
         if self.held.is_empty() {
             self.transmit(cx, frame);
+        } else {
+            self.send_behind(cx, frame);
         }
         if !frame.is_empty() {
             self.keep(cx, frame);
+        }
+    }
+
+    /// Sends what waits, then the packets of `frame`.
+    #[cold]
+    #[inline(never)]
+    fn send_behind(&mut self, cx: &mut Context, frame: &mut Frame) {
+        self.retry(cx);
+        if self.held.is_empty() {
+            self.transmit(cx, frame);
         }
     }
 
@@ -137,21 +149,32 @@ impl Outlet {
             self.attach(cx);
         }
         let Some(side) = &mut self.side else { return };
-        let (packets, bytes) = (frame.len(), frame.bytes());
+        let (packets, bytes) = (frame.len() as u64, frame.bytes());
         let outcome = side.transmit(&mut cx.pool, frame);
-        self.packets += (packets - frame.len()) as u64;
-        self.bytes += bytes - frame.bytes();
+        self.packets += packets;
+        self.bytes += bytes;
+        if !frame.is_empty() {
+            self.packets -= frame.len() as u64;
+            self.bytes -= frame.bytes();
+        }
         if let Err(error) = outcome {
-            report_failure(cx, self.port.as_deref(), &error);
-            self.give_back(cx);
+            self.failed(cx, &error);
         } else if !self.unflushed {
             self.unflushed = true;
             cx.when_idle();
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn failed(&mut self, cx: &mut Context, error: &PortError) {
+        report_failure(cx, self.port.as_deref(), error);
+        self.give_back(cx);
+    }
+
     /// Packets that were not sent.
     #[cold]
+    #[inline(never)]
     fn keep(&mut self, cx: &mut Context, frame: &mut Frame) {
         let is_lost = self.port().is_none_or(LeasedPort::is_lost);
         if is_lost {
@@ -185,10 +208,7 @@ impl Outlet {
                     cx.set_timer(timer, at);
                 }
             }
-            Err(error) => {
-                report_failure(cx, self.port.as_deref(), &error);
-                self.give_back(cx);
-            }
+            Err(error) => self.failed(cx, &error),
         }
     }
 

@@ -423,10 +423,10 @@ impl Element for Tunnel {
         Ok(())
     }
 
-    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Tunnel>() else { return };
         if let (Some(intake), Some(old)) = (&mut self.intake, &mut old.intake) {
-            intake.take_state(old);
+            intake.take_state(cx, old);
         }
         if let (Some(outlet), Some(old)) = (&mut self.outlet, &mut old.outlet) {
             outlet.take_state(old);
@@ -449,7 +449,9 @@ impl Element for Tunnel {
                 let uri = intake.or(self.outlet.as_ref().map(Outlet::uri));
                 Ok(uri.map(|uri| uri.name().to_owned()).unwrap_or_default())
             }
-            "packets" => Ok(self.intake.as_ref().map_or(0, |intake| intake.packets).to_string()),
+            "packets" => {
+                Ok(self.intake.as_mut().map_or(0, |intake| intake.received(cx).0).to_string())
+            }
             "counters" => {
                 let mut lines = Vec::new();
                 if let Some(intake) = &mut self.intake {

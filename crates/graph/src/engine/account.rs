@@ -1,10 +1,11 @@
 //! Where a worker's cycles go, element by element.
 //!
 //! Reading the cycle counter costs more than many elements do, so it is read
-//! when the worker changes between work and waiting, and inside one round in
-//! about [`INTERVAL`], in which every element is then measured by itself. The
-//! rounds are chosen at random: tasks take turns, and a fixed interval could
-//! meet the same one every time. An element's cycles are its part of the
+//! when the worker changes between work and waiting, and inside a few rounds, in
+//! which every element is then measured by itself: at most one round in
+//! [`INTERVAL`], and so few that measuring takes no more than one part in
+//! [`PARTS`] of the work. The rounds are chosen at random: tasks take turns, and a
+//! fixed interval could meet the same one every time. An element's cycles are its part of the
 //! measured rounds, applied to all work; so what the elements and the engine
 //! are said to cost is what was spent, and nothing is left over.
 
@@ -17,8 +18,12 @@ use linerate_memory::clock::cycles;
 
 use crate::class::Role;
 
-/// Mean rounds from one that is measured to the next.
-const INTERVAL: u32 = 64;
+/// Least mean number of rounds from one that is measured to the next, and the
+/// greatest, which short rounds have.
+const INTERVAL: u64 = 64;
+const INTERVAL_LIMIT: u64 = 1024;
+/// Measuring may take one part in so many.
+const PARTS: u64 = 128;
 /// Who is charged for what happens between elements.
 pub(crate) const ENGINE: usize = usize::MAX;
 
@@ -31,12 +36,13 @@ pub struct WorkerStats {
     wait: AtomicU64,
     rounds: AtomicU64,
     engine: AtomicU64,
-    elements: Box<[ElementStats]>,
+    elements: Box<[Arc<ElementStats>]>,
 }
 
 /// One element's figures on one worker.
 #[derive(Debug)]
-struct ElementStats {
+#[repr(align(64))]
+pub(crate) struct ElementStats {
     role: Role,
     frames: AtomicU64,
     packets: AtomicU64,
@@ -103,13 +109,15 @@ impl Usage {
 
 impl WorkerStats {
     pub(crate) fn new(elements: impl Iterator<Item = (Role, usize)>) -> WorkerStats {
-        let element = |(role, reasons)| ElementStats {
-            role,
-            frames: AtomicU64::new(0),
-            packets: AtomicU64::new(0),
-            cycles: AtomicU64::new(0),
-            drops: (0..reasons).map(|_| AtomicU64::new(0)).collect(),
-            nowhere: AtomicU64::new(0),
+        let element = |(role, reasons)| {
+            Arc::new(ElementStats {
+                role,
+                frames: AtomicU64::new(0),
+                packets: AtomicU64::new(0),
+                cycles: AtomicU64::new(0),
+                drops: (0..reasons).map(|_| AtomicU64::new(0)).collect(),
+                nowhere: AtomicU64::new(0),
+            })
         };
         WorkerStats {
             work: AtomicU64::new(0),
@@ -120,7 +128,12 @@ impl WorkerStats {
         }
     }
 
-    /// The figures now: of a running worker at most some hundred rounds old.
+    /// One element's figures.
+    pub(crate) fn element(&self, element: usize) -> &Arc<ElementStats> {
+        &self.elements[element]
+    }
+
+    /// The figures now: of a running worker at most some thousand rounds old.
     pub fn read(&self) -> Usage {
         let measured: Vec<u64> = self.elements.iter().map(|e| e.cycles.load(Relaxed)).collect();
         let engine = self.engine.load(Relaxed);
@@ -145,6 +158,20 @@ impl WorkerStats {
     }
 }
 
+impl ElementStats {
+    /// The element has been called with packets.
+    #[inline(always)]
+    pub(crate) fn called(&self, packets: usize) {
+        add(&self.frames, 1);
+        add(&self.packets, packets as u64);
+    }
+
+    /// Packets were sent to an output that leads nowhere.
+    pub(crate) fn nowhere(&self, packets: usize) {
+        add(&self.nowhere, packets as u64);
+    }
+}
+
 /// Adds as the only writer.
 #[inline(always)]
 fn add(counter: &AtomicU64, by: u64) {
@@ -158,7 +185,11 @@ pub(crate) struct Account {
     since: u64,
     working: bool,
     rounds: u64,
+    /// Whether rounds are measured at all.
+    measured: bool,
     until_measured: u32,
+    /// Mean rounds from one that is measured to the next.
+    interval: u32,
     random: u32,
     measuring: bool,
     /// Who is at work in a measured round, and since when.
@@ -172,14 +203,16 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    pub(crate) fn new(stats: Arc<WorkerStats>) -> Account {
+    pub(crate) fn new(stats: Arc<WorkerStats>, measured: bool) -> Account {
         let overhead = (0..64).map(|_| cycles().abs_diff(cycles())).min().unwrap_or(0);
         Account {
             stats,
             since: cycles(),
             working: false,
             rounds: 0,
-            until_measured: 1,
+            measured,
+            until_measured: if measured { 1 } else { u32::MAX },
+            interval: INTERVAL as u32,
             random: 0x9e37_79b9,
             measuring: false,
             at_work: ENGINE,
@@ -210,11 +243,15 @@ impl Account {
     #[cold]
     #[inline(never)]
     fn begin_measured(&mut self) {
+        if !self.measured {
+            self.until_measured = u32::MAX;
+            return;
+        }
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
-        self.until_measured = 1 + self.random % (2 * INTERVAL);
+        self.until_measured = 1 + self.random % (2 * self.interval);
         self.measuring = true;
         self.at_work = ENGINE;
         self.mark = cycles();
@@ -236,22 +273,10 @@ impl Account {
         std::mem::replace(&mut self.at_work, element)
     }
 
-    /// An element has been called with packets.
-    #[inline(always)]
-    pub(crate) fn called(&mut self, element: usize, packets: usize) {
-        let stats = &self.stats.elements[element];
-        add(&stats.frames, 1);
-        add(&stats.packets, packets as u64);
-    }
-
     pub(crate) fn dropped(&self, element: usize, reason: usize, packets: usize) {
         if let Some(drops) = self.stats.elements[element].drops.get(reason) {
             add(drops, packets as u64);
         }
-    }
-
-    pub(crate) fn nowhere(&self, element: usize, packets: usize) {
-        add(&self.stats.elements[element].nowhere, packets as u64);
     }
 
     /// The round is over.
@@ -270,6 +295,13 @@ impl Account {
         if self.measuring {
             self.charge(ENGINE);
             self.measuring = false;
+            if worked {
+                // The reading at the start, those in between, and the one below.
+                let measuring = (self.charges.len() as u64 + 2) * self.overhead;
+                let round = self.charges.iter().map(|(_, taken)| taken).sum::<u64>().max(1);
+                let wanted = measuring.saturating_mul(PARTS) / round;
+                self.interval = wanted.clamp(INTERVAL, INTERVAL_LIMIT) as u32;
+            }
             for (who, taken) in self.charges.drain(..) {
                 match self.stats.elements.get(who) {
                     _ if !worked => {}

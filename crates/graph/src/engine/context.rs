@@ -5,14 +5,16 @@ use std::{any::Any, collections::HashMap, fmt, sync::Arc};
 use linerate_memory::{Arena, Frame, Meta, PoolCache, Slot};
 
 use super::{
-    account::{Account, ENGINE, WorkerStats},
+    account::Account,
     clock::Clock,
     driver::Driver,
     hub::Hub,
-    outputs::{InputId, NOWHERE, Outputs},
+    outputs::Outputs,
     pending::{Order, Pending},
+    station::{Input, Station},
     tasks::{State, Tasks},
     timers::Timers,
+    waiting::Lists,
     wiring::Placement,
 };
 use crate::{
@@ -36,9 +38,9 @@ pub struct Context {
     /// How the run ends, and who decides.
     pub driver: Driver,
     pub(crate) plan: Arc<Plan>,
-    /// By their place in the plan; `None` when the element is not on this
-    /// worker or at work right now.
-    pub(crate) elements: Vec<Option<Box<dyn Element>>>,
+    /// By their place in the plan.
+    pub(crate) stations: Vec<Station>,
+    /// Likewise.
     pub(crate) nodes: Vec<Node>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) pending: Pending,
@@ -60,26 +62,22 @@ pub struct Context {
     pub(crate) replicas: Vec<Option<Replica>>,
     /// Elements to be told when there is nothing to do.
     pub(crate) idlers: Vec<usize>,
+    /// What is needed to look at what elements wait for.
+    pub(crate) lists: Lists,
     /// Configuration strings written since the start.
     pub(crate) configs: HashMap<usize, String>,
 }
 
-/// How one element is wired on this worker.
+/// How one element is wired on this worker, besides what is in its
+/// [`Station`].
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// Its first edge in [`Outputs`], and how many it has.
-    pub(crate) edges: usize,
-    pub(crate) outputs: usize,
-    /// The input output 0 leads to.
-    pub(crate) next: InputId,
     /// By input: the element and its output that is pulled.
     pub(crate) sources: Vec<Option<(usize, usize)>>,
     /// Tasks to wake when there is something to pull here.
     pub(crate) pullers: Listeners,
     /// Tasks to wake when there is room again here.
     pub(crate) feeders: Listeners,
-    /// Whether packets that leave by different outputs meet again.
-    pub(crate) meets_again: bool,
     /// Whether all it could pull from wakes it.
     pub(crate) may_sleep: bool,
     /// Elements behind it that say when they are full.
@@ -98,13 +96,6 @@ pub(crate) struct Listeners {
     pub(crate) here: Vec<usize>,
     /// On others: worker and task.
     pub(crate) elsewhere: Vec<(usize, usize)>,
-}
-
-/// Whose input it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Input {
-    pub(crate) node: usize,
-    pub(crate) port: usize,
 }
 
 impl Context {
@@ -262,18 +253,19 @@ impl Context {
             self.out.recycle(more);
             return pulled;
         }
-        let Some(mut element) = self.elements[source].take() else { return 0 };
+        let Some(mut element) = self.stations[source].take() else { return 0 };
         let (node, place) = (self.node, self.out.place());
         let charged = self.enter(source);
         element.pull(self, output, count, frame);
-        self.elements[source] = Some(element);
-        self.account.called(source, frame.len());
+        let station = &mut self.stations[source];
+        station.put(element);
+        station.stats.called(frame.len());
         self.delivered |= !frame.is_empty();
         if self.out.is_touched() {
             self.collect();
         }
         self.node = node;
-        self.out.enter(place.0, place.1);
+        self.out.enter(place);
         self.account.switch(charged);
         frame.len()
     }
@@ -397,7 +389,7 @@ impl Context {
     #[inline]
     pub fn downstream_room(&self) -> usize {
         let fulls = self.nodes[self.node].fulls.iter();
-        let rooms = fulls.filter_map(|element| self.elements[*element].as_ref());
+        let rooms = fulls.filter_map(|element| self.stations[*element].element.as_ref());
         rooms.map(|element| element.room()).max().unwrap_or(usize::MAX)
     }
 
@@ -419,6 +411,13 @@ impl Context {
         }
     }
 
+    /// The element at work manages the run: it is asked what to do when the
+    /// run count is used up ([`Element::run_ended`]).
+    pub fn manage_run(&mut self) {
+        self.manager = Some(self.node);
+        self.driver.manage();
+    }
+
     // Other elements
 
     /// Calls `f` with another element of this worker, as what it is. `None`
@@ -428,12 +427,12 @@ impl Context {
         element: usize,
         f: impl FnOnce(&mut T, &mut Context) -> R,
     ) -> Option<R> {
-        let mut taken = self.elements.get_mut(element)?.take()?;
+        let mut taken = self.stations.get_mut(element)?.take()?;
         let node = std::mem::replace(&mut self.node, element);
         let any: &mut dyn Any = &mut *taken;
         let result = any.downcast_mut().map(|element| f(element, self));
         self.node = node;
-        self.elements[element] = Some(taken);
+        self.stations[element].put(taken);
         result
     }
 
@@ -446,35 +445,13 @@ impl Context {
         f: impl FnOnce(&mut Context) -> R,
     ) -> R {
         let node = self.node;
-        self.elements[node] = Some(Box::new(std::mem::take(element)));
+        self.stations[node].put(Box::new(std::mem::take(element)));
         let result = f(self);
-        let back = self.elements[node].take().map(|back| -> Box<dyn Any> { back });
+        let back = self.stations[node].take().map(|back| -> Box<dyn Any> { back });
         if let Some(Ok(back)) = back.map(Box::<dyn Any>::downcast) {
             *element = *back;
         }
         result
-    }
-
-    /// Calls `f` with an element of this worker and it as the one at work; what
-    /// `f` makes it send goes on at once. `None` when it is already at work.
-    pub(crate) fn call<R>(
-        &mut self,
-        element: usize,
-        f: impl FnOnce(&mut dyn Element, &mut Context) -> R,
-    ) -> Option<R> {
-        let mut taken = self.elements.get_mut(element)?.take()?;
-        let (node, place) = (self.node, self.out.place());
-        self.node = element;
-        let Node { edges, outputs, .. } = self.nodes[element];
-        self.out.enter(edges, outputs);
-        let result = f(&mut *taken, self);
-        self.elements[element] = Some(taken);
-        if self.out.is_touched() {
-            self.collect();
-        }
-        self.node = node;
-        self.out.enter(place.0, place.1);
-        Some(result)
     }
 
     /// Gives an element a new configuration string: a new one is made, which
@@ -490,19 +467,19 @@ impl Context {
             return Err(HandlerError::Refused(errors.join("\n")));
         }
         let busy = || HandlerError::Busy(plan.elements[element].name.clone());
-        let mut old = self.elements[element].take().ok_or_else(busy)?;
+        let mut old = self.stations[element].take().ok_or_else(busy)?;
         let node = std::mem::replace(&mut self.node, element);
         let outcome = made.initialize(self).map_err(HandlerError::Refused);
         match outcome {
             Ok(()) => {
                 made.take_state(self, &mut *old);
                 old.close(self);
-                self.elements[element] = Some(made);
+                self.stations[element].put(made);
                 self.configs.insert(element, config.into());
             }
             Err(_) => {
                 made.close(self);
-                self.elements[element] = Some(old);
+                self.stations[element].put(old);
             }
         }
         self.node = node;
@@ -513,185 +490,13 @@ impl Context {
     fn replica(&self, element: usize) -> Replica {
         self.replicas[element].unwrap_or(Replica::ONLY)
     }
-
-    // The engine
-
-    pub(crate) fn stats(&self) -> &Arc<WorkerStats> {
-        self.account.stats()
-    }
-
-    /// `node` is at work from now on.
-    #[inline(always)]
-    fn enter(&mut self, node: usize) -> usize {
-        self.node = node;
-        let Node { edges, outputs, .. } = self.nodes[node];
-        self.out.enter(edges, outputs);
-        self.account.switch(node)
-    }
-
-    /// Calls an element with the packets of `frame`.
-    #[inline]
-    fn step(&mut self, to: InputId, frame: &mut Frame) -> usize {
-        let Input { node, port } = self.inputs[to as usize];
-        let Some(mut element) = self.elements[node].take() else {
-            self.account.nowhere(node, frame.len());
-            self.pool.give(frame);
-            return node;
-        };
-        self.enter(node);
-        self.account.called(node, frame.len());
-        if self.nodes[node].meets_again {
-            self.order.number(frame, self.pool.arena());
-        }
-        element.push(self, port, frame);
-        self.elements[node] = Some(element);
-        if self.out.is_touched() {
-            self.collect();
-        }
-        node
-    }
-
-    /// What has been put on outputs waits for its turn.
-    fn collect(&mut self) {
-        let mark = self.pending.mark();
-        let Context { out, pending, pool, account, node, order, .. } = self;
-        out.collect(|out, to, mut frame| {
-            if to == NOWHERE {
-                account.nowhere(*node, frame.len());
-                pool.give(&mut frame);
-                out.recycle(frame);
-            } else {
-                pending.add(to, frame, order.is_numbered(), out);
-            }
-        });
-        self.pending.reverse_from(mark);
-    }
-
-    /// Packets that `from` has left in `frame` go on by its output 0, and all
-    /// packets on the way go as far as they get.
-    fn flow(&mut self, mut from: usize, frame: &mut Frame) {
-        loop {
-            if !frame.is_empty() {
-                let to = self.nodes[from].next;
-                if to == NOWHERE {
-                    self.account.nowhere(from, frame.len());
-                    self.pool.give(frame);
-                } else if self.pending.is_next(to) {
-                    from = self.step(to, frame);
-                    continue;
-                } else {
-                    let waiting = std::mem::replace(frame, self.out.fresh());
-                    self.pending.add(to, waiting, self.order.is_numbered(), &mut self.out);
-                }
-            }
-            if self.pending.is_empty() {
-                return;
-            }
-            let next = self.pending.take(&mut self.order, self.pool.arena());
-            if let Some((to, mut waiting)) = next {
-                std::mem::swap(frame, &mut waiting);
-                self.out.recycle(waiting);
-                from = self.step(to, frame);
-            }
-        }
-    }
-
-    /// Sends a frame by output 0 and returns when its packets have gone as far
-    /// as they get, for an element that measures what that takes. `false` when
-    /// other packets wait, which it could overtake: nothing is sent then.
-    pub fn send_ahead(&mut self, frame: &mut Frame) -> bool {
-        if !self.pending.is_empty() || self.out.is_touched() {
-            return false;
-        }
-        let (node, place) = (self.node, self.out.place());
-        self.flow(node, frame);
-        self.node = node;
-        self.out.enter(place.0, place.1);
-        self.account.switch(node);
-        true
-    }
-
-    /// All packets on the way go as far as they get.
-    pub(crate) fn drain(&mut self) {
-        if !self.pending.is_empty() {
-            let mut frame = self.out.fresh();
-            self.flow(self.node, &mut frame);
-            self.out.recycle(frame);
-        }
-    }
-
-    /// The element at work manages the run: it is asked what to do when the
-    /// run count is used up ([`Element::run_ended`]).
-    pub fn manage_run(&mut self) {
-        self.manager = Some(self.node);
-        self.driver.manage();
-    }
-
-    /// Calls `f` with an element as the one at work, then sends on what it
-    /// left in the frame.
-    #[inline]
-    pub(crate) fn with<R>(
-        &mut self,
-        element: usize,
-        f: impl FnOnce(&mut dyn Element, &mut Context, &mut Frame) -> R,
-    ) -> Option<R> {
-        let mut taken = self.elements[element].take()?;
-        let mut frame = self.out.fresh();
-        self.order.begin();
-        self.enter(element);
-        let result = f(&mut *taken, self, &mut frame);
-        self.elements[element] = Some(taken);
-        if self.out.is_touched() {
-            self.collect();
-        }
-        if !frame.is_empty() && self.nodes[element].next != NOWHERE {
-            self.account.called(element, frame.len());
-        }
-        self.flow(element, &mut frame);
-        self.account.switch(ENGINE);
-        self.out.recycle(frame);
-        Some(result)
-    }
-
-    /// Runs the next task that is ready; `None` when there is none, else
-    /// whether it did something.
-    #[inline]
-    pub(crate) fn run_task(&mut self) -> Option<bool> {
-        let element = self.tasks.next()?;
-        self.delivered = false;
-        self.account.begin();
-        let next = self.with(element, |element, cx, frame| element.run(cx, frame));
-        let (state, worked) = match next.unwrap_or(Next::Sleep) {
-            Next::Again => (State::Ready, true),
-            Next::Idle => (State::Ready, false),
-            Next::Wait => (State::Waiting, false),
-            Next::Sleep => (State::Asleep, false),
-        };
-        self.tasks.done(element, state);
-        self.account.end(worked);
-        Some(worked)
-    }
-
-    /// Calls the timers that are due; returns whether there was one.
-    pub(crate) fn run_timers(&mut self, now: u64) -> bool {
-        let mut any = false;
-        // Those set meanwhile wait for the next round: time may stand still.
-        let set_until = self.timers.settings();
-        while let Some((element, timer)) = self.timers.due(now, set_until) {
-            any = true;
-            self.account.begin();
-            self.with(element as usize, |element, cx, frame| element.timer(cx, timer, frame));
-            self.account.end(true);
-        }
-        any
-    }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("worker", &self.worker)
-            .field("elements", &self.elements.len())
+            .field("elements", &self.stations.len())
             .finish_non_exhaustive()
     }
 }

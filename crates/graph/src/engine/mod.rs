@@ -4,12 +4,15 @@ pub(crate) mod account;
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod driver;
+mod flow;
 pub(crate) mod hub;
 pub(crate) mod outputs;
 mod passing;
 pub(crate) mod pending;
+pub(crate) mod station;
 pub(crate) mod tasks;
 pub(crate) mod timers;
+pub(crate) mod waiting;
 pub(crate) mod wiring;
 pub(crate) mod worker;
 

@@ -17,12 +17,19 @@ struct Edge {
     listed: bool,
 }
 
+/// The edges of one element.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Span {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
 /// The outputs of the element that is at work.
 pub struct Outputs {
     /// Of all elements, one element's side by side; the first leads nowhere.
     edges: Vec<Edge>,
-    first: usize,
-    count: usize,
+    /// Those of the element at work.
+    span: Span,
     /// Edges something was put on, in the order of the first packet.
     touched: Vec<u32>,
     /// Frames that were full, and in exact mode every packet, in order.
@@ -37,8 +44,7 @@ impl Outputs {
     pub(crate) fn new(limit: usize) -> Outputs {
         let mut outputs = Outputs {
             edges: Vec::new(),
-            first: 0,
-            count: 0,
+            span: Span::default(),
             touched: Vec::new(),
             log: Vec::new(),
             spare: Vec::new(),
@@ -47,6 +53,11 @@ impl Outputs {
         };
         outputs.add(NOWHERE);
         outputs
+    }
+
+    /// Whether every packet goes on alone.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.exact
     }
 
     /// A new edge; returns its number.
@@ -60,30 +71,36 @@ impl Outputs {
         self.edges[edge].to = to;
     }
 
-    /// From now on the outputs are those of an element whose `count` edges
-    /// begin at `first`.
+    /// From now on the outputs are those of the element that has these edges.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, first: usize, count: usize) {
-        self.first = first;
-        self.count = count;
+    pub(crate) fn enter(&mut self, span: Span) {
+        self.span = span;
     }
 
     #[inline(always)]
-    pub(crate) fn place(&self) -> (usize, usize) {
-        (self.first, self.count)
+    pub(crate) fn place(&self) -> Span {
+        self.span
     }
 
     /// Push outputs the element has.
     #[inline]
     pub fn count(&self) -> usize {
-        self.count
+        self.span.count as usize
+    }
+
+    /// The edge of an output; the one that leads nowhere for an output there is
+    /// not.
+    #[inline(always)]
+    fn edge_of(&self, output: usize) -> usize {
+        let Span { first, count } = self.span;
+        if output < count as usize { first as usize + output } else { 0 }
     }
 
     /// Sends a packet by an output. By one the element does not have, it is
     /// dropped and counted as such.
     #[inline]
     pub fn emit(&mut self, output: usize, slot: Slot) {
-        let at = if output < self.count { self.first + output } else { 0 };
+        let at = self.edge_of(output);
         let edge = &mut self.edges[at];
         if !edge.listed {
             edge.listed = true;
@@ -106,7 +123,7 @@ impl Outputs {
             frame.drain_front(frame.len(), |slot| self.emit(output, slot));
             return;
         }
-        let at = if output < self.count { self.first + output } else { 0 };
+        let at = self.edge_of(output);
         let edge = &mut self.edges[at];
         if !edge.listed {
             edge.listed = true;
@@ -201,6 +218,6 @@ impl Outputs {
 
 impl std::fmt::Debug for Outputs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outputs").field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("Outputs").field("span", &self.span).finish_non_exhaustive()
     }
 }

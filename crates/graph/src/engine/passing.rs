@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     context::Context,
-    outputs::{InputId, NOWHERE},
+    outputs::{InputId, NOWHERE, Span},
 };
 use crate::{lang::PortRef, plan::Processing};
 
@@ -20,20 +20,23 @@ impl Context {
     #[cold]
     pub fn pass_through(&mut self, routes: &[usize]) {
         self.nodes[self.node].routes = routes.to_vec();
-        let inputs: HashMap<(usize, usize), InputId> =
-            (0..).zip(&self.inputs).map(|(id, input)| ((input.node, input.port), id)).collect();
+        let inputs: HashMap<(usize, usize), InputId> = (0..)
+            .zip(&self.inputs)
+            .map(|(id, at)| ((at.node as usize, at.port as usize), id))
+            .collect();
         let plan = Arc::clone(&self.plan);
         for (at, element) in plan.elements.iter().enumerate() {
-            for port in 0..self.nodes[at].outputs {
+            let Span { first, count } = self.stations[at].outputs;
+            for port in 0..count as usize {
                 if element.outputs[port] == Processing::Push {
                     let to = self.follow(PortRef { element: at, port }, |element, port| {
                         plan.elements[element].targets.get(port)?.first().copied()
                     });
                     let to = to.and_then(|to| inputs.get(&(to.element, to.port)).copied());
                     let to = to.unwrap_or(NOWHERE);
-                    self.out.redirect(self.nodes[at].edges + port, to);
+                    self.out.redirect(first as usize + port, to);
                     if port == 0 {
-                        self.nodes[at].next = to;
+                        self.stations[at].next = to;
                     }
                 }
             }

@@ -41,6 +41,9 @@ pub(crate) struct Tasks {
     tasks: Vec<Task>,
     /// By pass; the running one is not in it.
     queue: VecDeque<u32>,
+    /// The only one that is ready, which then is not in the queue either: most
+    /// workers have one task, and it does not have to go through the queue.
+    alone: Option<u32>,
     pass: u64,
     waiting: usize,
     runs_idle: usize,
@@ -56,7 +59,8 @@ impl Tasks {
         };
         Tasks {
             tasks: vec![task; elements],
-            queue: VecDeque::new(),
+            queue: VecDeque::with_capacity(elements),
+            alone: None,
             pass: 0,
             waiting: 0,
             runs_idle: 0,
@@ -79,7 +83,7 @@ impl Tasks {
     }
 
     pub(crate) fn queued(&self) -> impl Iterator<Item = usize> + '_ {
-        self.queue.iter().map(|task| *task as usize)
+        self.alone.iter().chain(&self.queue).map(|task| *task as usize)
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
@@ -116,7 +120,10 @@ impl Tasks {
     /// The next task to run.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<usize> {
-        let element = self.queue.pop_front()?;
+        let element = match self.alone.take() {
+            Some(element) => element,
+            None => self.queue.pop_front()?,
+        };
         let task = &mut self.tasks[element as usize];
         self.pass = task.pass;
         task.again = false;
@@ -132,7 +139,11 @@ impl Tasks {
         match state {
             State::Ready => {
                 task.pass += task.stride;
-                self.enqueue(element as u32);
+                if self.queue.is_empty() {
+                    self.alone = Some(element as u32);
+                } else {
+                    self.enqueue(element as u32);
+                }
             }
             State::Waiting => self.waiting += 1,
             State::Asleep | State::Absent => {}
@@ -143,7 +154,10 @@ impl Tasks {
     pub(crate) fn sleep(&mut self, element: usize) {
         let task = &mut self.tasks[element];
         match task.state {
-            State::Ready => self.queue.retain(|queued| *queued != element as u32),
+            State::Ready => {
+                self.alone = self.alone.filter(|alone| *alone != element as u32);
+                self.queue.retain(|queued| *queued != element as u32);
+            }
             State::Waiting => self.waiting -= 1,
             State::Asleep | State::Absent => {}
         }
@@ -153,8 +167,8 @@ impl Tasks {
 
     /// Behind all tasks with the same pass or a smaller one. Found from the
     /// back: with equal tickets that is where it is.
-    #[inline]
     fn enqueue(&mut self, element: u32) {
+        self.queue.extend(self.alone.take());
         let pass = self.tasks[element as usize].pass;
         let ahead = |other: &u32| self.tasks[*other as usize].pass > pass;
         let behind = self.queue.iter().rev().take_while(|other| ahead(other)).count();
@@ -174,7 +188,7 @@ impl Tasks {
             return false;
         }
         self.runs_idle += 1;
-        self.runs_idle >= self.queue.len()
+        self.runs_idle >= self.queue.len() + usize::from(self.alone.is_some())
     }
 }
 
@@ -209,6 +223,17 @@ mod tests {
     }
 
     #[test]
+    fn the_only_task_can_be_put_to_sleep() {
+        let mut tasks = Tasks::new(2);
+        tasks.wake(1);
+        assert_eq!(tasks.next(), Some(1));
+        tasks.done(1, State::Ready);
+        assert_eq!(tasks.queued().collect::<Vec<_>>(), [1]);
+        tasks.sleep(1);
+        assert_eq!((tasks.next(), tasks.queued().count()), (None, 0));
+    }
+
+    #[test]
     fn a_task_that_slept_does_not_catch_up() {
         let mut tasks = Tasks::new(2);
         tasks.wake(0);
@@ -217,6 +242,7 @@ mod tests {
             tasks.done(task, State::Ready);
         }
         tasks.wake(1);
+        assert_eq!(tasks.queued().collect::<Vec<_>>(), [1, 0]);
         let mut runs = [0; 2];
         for _ in 0..10 {
             let task = tasks.next().unwrap();

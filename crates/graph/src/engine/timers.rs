@@ -55,6 +55,13 @@ impl Timers {
         self.set.get(&(element, timer)).map(|(at, _)| *at)
     }
 
+    /// No timer is due before this: the earliest setting, which may no longer
+    /// hold.
+    #[inline]
+    pub(crate) fn not_before(&self) -> Option<u64> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
     /// When the next one is due.
     pub(crate) fn next(&mut self) -> Option<u64> {
         loop {

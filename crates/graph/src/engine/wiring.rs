@@ -1,8 +1,12 @@
 //! Which elements a worker has, and how they are connected on it.
 
+use std::sync::Arc;
+
 use super::{
-    context::{Input, Listeners, Node},
-    outputs::{InputId, NOWHERE, Outputs},
+    account::WorkerStats,
+    context::{Listeners, Node},
+    outputs::{InputId, NOWHERE, Outputs, Span},
+    station::{Input, Station},
 };
 use crate::{
     make::Replica,
@@ -133,10 +137,20 @@ fn number_inputs(plan: &Plan) -> (Vec<Input>, Vec<Vec<InputId>>) {
     for node in order.into_iter().rev() {
         for port in 0..plan.elements[node].inputs.len() {
             ids[node].push(inputs.len() as InputId);
-            inputs.push(Input { node, port });
+            inputs.push(Input { node: node as u32, port: port as u32 });
         }
     }
     (inputs, ids)
+}
+
+/// How the elements of one worker are connected.
+pub(crate) struct Wiring {
+    /// By element; nobody is there yet.
+    pub(crate) stations: Vec<Station>,
+    /// Likewise.
+    pub(crate) nodes: Vec<Node>,
+    /// By number.
+    pub(crate) inputs: Vec<Input>,
 }
 
 /// Connects the elements of one worker.
@@ -144,14 +158,22 @@ pub(crate) fn wire(
     plan: &Plan,
     placement: &Placement,
     worker: usize,
-    frame_limit: usize,
+    stats: &WorkerStats,
     outputs: &mut Outputs,
-) -> (Vec<Node>, Vec<Input>) {
+) -> Wiring {
     let (inputs, ids) = number_inputs(plan);
     let here = |element: usize| placement.reached[worker][element].present;
     let mut nodes: Vec<Node> = Vec::with_capacity(plan.elements.len());
+    let mut stations = Vec::with_capacity(plan.elements.len());
     for (at, element) in plan.elements.iter().enumerate() {
-        let mut node = Node { next: NOWHERE, ..Node::default() };
+        let mut node = Node::default();
+        let mut station = Station {
+            element: None,
+            stats: Arc::clone(stats.element(at)),
+            outputs: Span::default(),
+            next: NOWHERE,
+            meets_again: false,
+        };
         if here(at) {
             for (port, targets) in element.targets.iter().enumerate() {
                 let push = element.outputs[port] == Processing::Push;
@@ -159,13 +181,13 @@ pub(crate) fn wire(
                 let to = to.map_or(NOWHERE, |target| ids[target.element][target.port]);
                 let edge = outputs.add(to);
                 if port == 0 {
-                    node.edges = edge;
-                    node.next = to;
+                    station.outputs.first = edge as u32;
+                    station.next = to;
                 }
             }
-            node.outputs = element.targets.len();
+            station.outputs.count = element.targets.len() as u32;
             // Single packets keep their order by themselves.
-            node.meets_again = frame_limit > 1 && meets_again(plan, at);
+            station.meets_again = !outputs.is_exact() && meets_again(plan, at);
             for (port, sources) in element.sources.iter().enumerate() {
                 let pull = element.inputs[port] == Processing::Pull;
                 let source = sources.first().filter(|_| pull);
@@ -173,13 +195,14 @@ pub(crate) fn wire(
             }
         }
         nodes.push(node);
+        stations.push(station);
     }
     for at in 0..nodes.len() {
         let of = Tasks { here: here(at), elsewhere: placement.others_of(at, worker) };
         connect_pulls(plan, at, &of, &mut nodes);
         connect_fulls(plan, at, &of, &mut nodes);
     }
-    (nodes, inputs)
+    Wiring { stations, nodes, inputs }
 }
 
 /// The workers an element's task is on.

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use linerate_port::{Interest, Wake};
+use linerate_memory::Frame;
 use linerate_worker::{Idle, Sleeper};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use smallvec::SmallVec;
 
 use super::{Context, hub::Hub};
 
@@ -24,6 +22,7 @@ impl Context {
     pub(crate) fn run(&mut self, idle: Idle) {
         let mut sleeper = Sleeper::new(idle);
         let mut rounds = 0u32;
+        let mut frame = self.new_frame();
         self.account.start();
         loop {
             if self.hub.has_jobs(self.worker) {
@@ -35,13 +34,13 @@ impl Context {
             }
             let mut busy = false;
             for _ in 0..RUNS {
-                let Some(worked) = self.run_task() else { break };
+                let Some(worked) = self.run_task(&mut frame) else { break };
                 busy |= worked;
                 if self.tasks.all_idle(worked) {
                     break;
                 }
             }
-            busy |= self.look_at_timers();
+            busy |= self.look_at_timers(&mut frame);
             rounds = rounds.wrapping_add(1);
             if self.tasks.has_waiting() && (!busy || rounds.is_multiple_of(ROUNDS)) {
                 busy |= self.look_at_descriptors(Duration::ZERO);
@@ -66,12 +65,13 @@ impl Context {
         }
     }
 
-    fn look_at_timers(&mut self) -> bool {
-        if self.timers.next().is_none() {
+    fn look_at_timers(&mut self, frame: &mut Frame) -> bool {
+        let Some(earliest) = self.timers.not_before() else { return false };
+        let now = self.clock.steady();
+        if earliest > now {
             return false;
         }
-        let now = self.clock.steady();
-        let any = self.run_timers(now);
+        let any = self.run_timers(now, frame);
         // Timers that are set to now again and again do not stop time.
         if any && self.clock.is_simulated() {
             let step = self.timers.step(now);
@@ -101,71 +101,6 @@ impl Context {
         }
     }
 
-    /// Waits, at most for `timeout`, for what the waiting and the idle tasks
-    /// wait for; wakes those that have it. Returns whether there was any.
-    fn look_at_descriptors(&mut self, timeout: Duration) -> bool {
-        let hub = self.hub.clone();
-        let mut timeout = timeout;
-        let mut ready: SmallVec<[usize; 16]> = SmallVec::new();
-        let mut polled: SmallVec<[PollFd<'_>; 16]> = SmallVec::new();
-        let mut owners: SmallVec<[usize; 16]> = SmallVec::new();
-        let mut due: SmallVec<[(Instant, usize); 16]> = SmallVec::new();
-        polled.push(PollFd::from_borrowed_fd(hub.bell(self.worker), PollFlags::IN));
-        owners.push(usize::MAX);
-        let mut watched: SmallVec<[bool; 64]> = SmallVec::from_elem(false, self.elements.len());
-        let sleeping = !timeout.is_zero();
-        self.tasks.waiting().for_each(|at| watched[at] = true);
-        if sleeping {
-            self.tasks.queued().for_each(|at| watched[at] = true);
-        }
-        for (at, element) in self.elements.iter_mut().enumerate() {
-            let Some(element) = element.as_mut().filter(|_| watched[at]) else { continue };
-            element.wakes(&mut |wake| match wake {
-                Wake::Now => {
-                    ready.push(at);
-                    timeout = Duration::ZERO;
-                }
-                Wake::Fd(fd, interest) => {
-                    let flags = match interest {
-                        Interest::Read => PollFlags::IN,
-                        Interest::Write => PollFlags::OUT,
-                    };
-                    polled.push(PollFd::from_borrowed_fd(fd, flags));
-                    owners.push(at);
-                }
-                Wake::At(time) => {
-                    let left = time.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        ready.push(at);
-                    } else {
-                        due.push((time, at));
-                    }
-                    timeout = timeout.min(left);
-                }
-                Wake::Never => {}
-            });
-        }
-        let timespec =
-            Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-        // An error is an interruption by a signal: the loop comes back here.
-        if poll(&mut polled, Some(&timespec)).is_ok_and(|count| count > 0) {
-            let events = polled.iter().zip(&owners);
-            ready.extend(
-                events
-                    .filter(|(fd, owner)| !fd.revents().is_empty() && **owner != usize::MAX)
-                    .map(|(_, owner)| *owner),
-            );
-        }
-        drop(polled);
-        if !due.is_empty() && sleeping {
-            let now = Instant::now();
-            ready.extend(due.iter().filter(|(time, _)| *time <= now).map(|(_, at)| *at));
-        }
-        let any = !ready.is_empty();
-        ready.into_iter().for_each(|at| self.tasks.wake(at));
-        any
-    }
-
     /// The run count is used up: whether the run is over. The element that
     /// manages the run, if there is one, is asked first; workers it is not on
     /// go on until it has answered.
@@ -185,13 +120,13 @@ impl Context {
     /// both keep their state.
     pub(crate) fn change_over(&mut self, new: Context) {
         let mut old = std::mem::replace(self, new);
-        for at in 0..self.elements.len() {
+        for at in 0..self.stations.len() {
             let element = &self.plan.elements[at];
             let before = old
                 .plan
                 .find(&element.name)
                 .filter(|before| old.plan.elements[*before].class.name == element.class.name);
-            let Some(mut before) = before.and_then(|before| old.elements[before].take()) else {
+            let Some(mut before) = before.and_then(|before| old.stations[before].take()) else {
                 continue;
             };
             self.call(at, |element, cx| element.take_state(cx, &mut *before));
@@ -205,11 +140,11 @@ impl Context {
     pub(crate) fn close(&mut self) {
         // What a handler has sent since the run ended gets where it goes.
         self.drain();
-        for at in 0..self.elements.len() {
+        for at in 0..self.stations.len() {
             self.call(at, |element, cx| element.close(cx));
         }
         self.drain();
         self.account.publish();
-        self.elements.iter_mut().for_each(|element| *element = None);
+        self.stations.iter_mut().for_each(|station| station.element = None);
     }
 }

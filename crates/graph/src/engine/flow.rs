@@ -1,0 +1,223 @@
+//! How packets get from element to element.
+
+use std::sync::Arc;
+
+use linerate_memory::Frame;
+
+use super::{
+    account::{ENGINE, WorkerStats},
+    context::Context,
+    outputs::{InputId, NOWHERE},
+    station::Input,
+    tasks::State,
+};
+use crate::element::{Element, Next};
+
+impl Context {
+    pub(crate) fn stats(&self) -> &Arc<WorkerStats> {
+        self.account.stats()
+    }
+
+    /// `node` is at work from now on; returns who was before.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, node: usize) -> usize {
+        self.node = node;
+        self.out.enter(self.stations[node].outputs);
+        self.account.switch(node)
+    }
+
+    /// Calls an element with the packets of `frame`, which become those it has
+    /// left there; returns the input its output 0 leads to.
+    #[inline(always)]
+    fn step(&mut self, to: InputId, frame: &mut Frame) -> InputId {
+        let Input { node, port } = self.inputs[to as usize];
+        let node = node as usize;
+        let station = &mut self.stations[node];
+        let Some(mut element) = station.take() else { return self.nobody_home(node, frame) };
+        station.stats.called(frame.len());
+        self.node = node;
+        self.out.enter(station.outputs);
+        let meets_again = station.meets_again;
+        self.account.switch(node);
+        if meets_again {
+            self.order.number(frame, self.pool.arena());
+        }
+        element.push(self, port as usize, frame);
+        let station = &mut self.stations[node];
+        station.put(element);
+        let next = station.next;
+        if self.out.is_touched() {
+            self.collect();
+        }
+        next
+    }
+
+    /// Packets have come round to an element that is still at work.
+    #[cold]
+    #[inline(never)]
+    fn nobody_home(&mut self, node: usize, frame: &mut Frame) -> InputId {
+        self.stations[node].stats.nowhere(frame.len());
+        self.pool.give(frame);
+        NOWHERE
+    }
+
+    /// What has been put on outputs waits for its turn.
+    #[inline(never)]
+    pub(crate) fn collect(&mut self) {
+        let mark = self.pending.mark();
+        let Context { out, pending, pool, stations, node, order, .. } = self;
+        out.collect(|out, to, mut frame| {
+            if to == NOWHERE {
+                stations[*node].stats.nowhere(frame.len());
+                pool.give(&mut frame);
+                out.recycle(frame);
+            } else {
+                pending.add(to, frame, order.is_numbered(), out);
+            }
+        });
+        self.pending.reverse_from(mark);
+    }
+
+    /// Packets that the element at work has left in `frame` go on to `next`,
+    /// and all packets on the way go as far as they get.
+    fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
+        loop {
+            if frame.is_empty() || next == NOWHERE || !self.pending.is_next(next) {
+                if frame.is_empty() && self.pending.is_empty() {
+                    return;
+                }
+                match self.turn(next, frame) {
+                    Some(to) => next = to,
+                    None => return,
+                }
+            }
+            next = self.step(next, frame);
+        }
+    }
+
+    /// The packets in `frame` cannot go on to `next` now: they wait, or there
+    /// is nobody. Puts into `frame` what is to go on instead and says where to;
+    /// `None` when nothing waits.
+    #[inline(never)]
+    fn turn(&mut self, next: InputId, frame: &mut Frame) -> Option<InputId> {
+        if next == NOWHERE {
+            self.stations[self.node].stats.nowhere(frame.len());
+            self.pool.give(frame);
+        } else if !frame.is_empty() {
+            let waiting = std::mem::replace(frame, self.out.fresh());
+            self.pending.add(next, waiting, self.order.is_numbered(), &mut self.out);
+        }
+        let (to, mut waiting) = self.pending.take(&mut self.order, self.pool.arena())?;
+        std::mem::swap(frame, &mut waiting);
+        self.out.recycle(waiting);
+        Some(to)
+    }
+
+    /// Sends a frame by output 0 and returns when its packets have gone as far
+    /// as they get, for an element that measures what that takes. `false` when
+    /// other packets wait, which it could overtake: nothing is sent then.
+    pub fn send_ahead(&mut self, frame: &mut Frame) -> bool {
+        if !self.pending.is_empty() || self.out.is_touched() {
+            return false;
+        }
+        let (node, place) = (self.node, self.out.place());
+        self.flow(self.stations[node].next, frame);
+        self.node = node;
+        self.out.enter(place);
+        self.account.switch(node);
+        true
+    }
+
+    /// All packets on the way go as far as they get.
+    pub(crate) fn drain(&mut self) {
+        if !self.pending.is_empty() {
+            let mut frame = self.out.fresh();
+            self.flow(NOWHERE, &mut frame);
+            self.out.recycle(frame);
+        }
+    }
+
+    /// Calls `f` with an element of this worker and it as the one at work; what
+    /// `f` makes it send waits for [`Context::drain`]. `None` when it is
+    /// already at work.
+    pub(crate) fn call<R>(
+        &mut self,
+        element: usize,
+        f: impl FnOnce(&mut dyn Element, &mut Context) -> R,
+    ) -> Option<R> {
+        let mut taken = self.stations.get_mut(element)?.take()?;
+        let (node, place) = (self.node, self.out.place());
+        self.node = element;
+        self.out.enter(self.stations[element].outputs);
+        let result = f(&mut *taken, self);
+        self.stations[element].put(taken);
+        if self.out.is_touched() {
+            self.collect();
+        }
+        self.node = node;
+        self.out.enter(place);
+        Some(result)
+    }
+
+    /// Calls `f` with an element as the one at work and an empty frame, then
+    /// sends on what it left in the frame.
+    #[inline]
+    fn with<R>(
+        &mut self,
+        element: usize,
+        frame: &mut Frame,
+        f: impl FnOnce(&mut dyn Element, &mut Context, &mut Frame) -> R,
+    ) -> Option<R> {
+        let mut taken = self.stations[element].take()?;
+        self.order.begin();
+        self.enter(element);
+        let result = f(&mut *taken, self, frame);
+        let station = &mut self.stations[element];
+        station.put(taken);
+        let next = station.next;
+        if !frame.is_empty() && next != NOWHERE {
+            station.stats.called(frame.len());
+        }
+        if self.out.is_touched() {
+            self.collect();
+        }
+        self.flow(next, frame);
+        self.account.switch(ENGINE);
+        Some(result)
+    }
+
+    /// Runs the next task that is ready; `None` when there is none, else
+    /// whether it did something. `frame` is empty before and after.
+    #[inline]
+    pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
+        let element = self.tasks.next()?;
+        self.delivered = false;
+        self.account.begin();
+        let next = self.with(element, frame, |element, cx, frame| element.run(cx, frame));
+        let (state, worked) = match next.unwrap_or(Next::Sleep) {
+            Next::Again => (State::Ready, true),
+            Next::Idle => (State::Ready, false),
+            Next::Wait => (State::Waiting, false),
+            Next::Sleep => (State::Asleep, false),
+        };
+        self.tasks.done(element, state);
+        self.account.end(worked);
+        Some(worked)
+    }
+
+    /// Calls the timers that are due; returns whether there was one. `frame`
+    /// is empty before and after.
+    pub(crate) fn run_timers(&mut self, now: u64, frame: &mut Frame) -> bool {
+        let mut any = false;
+        // Those set meanwhile wait for the next round: time may stand still.
+        let set_until = self.timers.settings();
+        while let Some((element, timer)) = self.timers.due(now, set_until) {
+            any = true;
+            self.account.begin();
+            let element = element as usize;
+            self.with(element, frame, |element, cx, frame| element.timer(cx, timer, frame));
+            self.account.end(true);
+        }
+        any
+    }
+}

@@ -1,0 +1,50 @@
+//! What is touched of an element whenever it is called, side by side.
+
+use std::sync::Arc;
+
+use super::{
+    account::ElementStats,
+    outputs::{InputId, Span},
+};
+use crate::element::Element;
+
+/// One element on one worker, in a cache line of its own.
+#[repr(align(64))]
+pub(crate) struct Station {
+    /// `None` when the element is not on this worker or at work right now.
+    pub(crate) element: Option<Box<dyn Element>>,
+    /// Its figures.
+    pub(crate) stats: Arc<ElementStats>,
+    /// Its edges in [`Outputs`](super::Outputs).
+    pub(crate) outputs: Span,
+    /// The input output 0 leads to.
+    pub(crate) next: InputId,
+    /// Whether packets that leave by different outputs meet again.
+    pub(crate) meets_again: bool,
+}
+
+const _: () = assert!(size_of::<Station>() == 64);
+
+/// Whose input it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input {
+    pub(crate) node: u32,
+    pub(crate) port: u32,
+}
+
+impl Station {
+    /// Takes the element to work with it.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Option<Box<dyn Element>> {
+        self.element.take()
+    }
+
+    /// Puts an element in its place, from where it has been taken.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, element: Box<dyn Element>) {
+        let before = self.element.replace(element);
+        debug_assert!(before.is_none(), "the place of an element at work is empty");
+        // There is nothing to drop, and so nothing to look whether there is.
+        std::mem::forget(before);
+    }
+}
