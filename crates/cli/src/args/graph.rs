@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use linerate_graph::lang::Globals;
 use linerate_worker::Idle;
 
-use super::Memory;
+use super::{Memory, Showing};
 use crate::{
     configuration::{Source, variable},
     exit::UsageError,
@@ -109,17 +109,8 @@ pub(crate) struct Running {
     #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Adaptive)]
     pub(crate) idle: Idle,
 
-    /// Time between two updates of the table
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
-    pub(crate) interval: Duration,
-
-    /// Print no table, only the totals
-    #[arg(long, short = 'q')]
-    pub(crate) quiet: bool,
-
-    /// Print JSON on standard output, one object per line
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) showing: Showing,
 
     #[command(flatten)]
     pub(crate) memory: Memory,

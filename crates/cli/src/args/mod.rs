@@ -73,7 +73,17 @@ pub(crate) struct Running {
     #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Adaptive)]
     pub(crate) idle: Idle,
 
-    /// Time between two lines of the table
+    #[command(flatten)]
+    pub(crate) showing: Showing,
+
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+}
+
+/// What is shown of a run.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Showing {
+    /// Time between two updates of the table
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub(crate) interval: Duration,
 
@@ -81,12 +91,9 @@ pub(crate) struct Running {
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
 
-    /// Print JSON, one object per line
+    /// Print JSON on standard output, one object per line
     #[arg(long)]
     pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) memory: Memory,
 }
 
 /// Options of the packet memory.

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
 pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let started = Instant::now();
     let stop = session::stop_on_signals()?;
-    let mut live = Live::new(args.running.json, args.running.quiet);
+    let mut live = Live::new(args.running.showing.json, args.running.showing.quiet);
     let until = args.running.duration.map(|duration| started + duration);
     let mut total = Totals::default();
     let mut first = true;
@@ -244,11 +244,11 @@ impl Run {
         let before = std::mem::take(total);
         let mut last = (Duration::ZERO, before.now(&flows, &readers));
         let offset = started.elapsed();
-        let outcomes = drive(jobs, args.running.interval, until, stop, |time| {
+        let outcomes = drive(jobs, args.running.showing.interval, until, stop, |time| {
             let now = before.now(&flows, &readers);
             let span = time.saturating_sub(last.0);
             // The rest of an interval at the end is too short to divide by.
-            if span >= args.running.interval / 2 {
+            if span >= args.running.showing.interval / 2 {
                 live.row(offset + time, &now.cells(&last.1, span))?;
             }
             last = (time, now);

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let stop = session::stop_on_signals()?;
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Transmit))?;
-    let mut live = Live::new(running.json, running.quiet);
+    let mut live = Live::new(running.showing.json, running.showing.quiet);
 
     let source = Source::new(args, &port)?;
     let probe = source.maker(0, 0)?;
@@ -73,10 +73,10 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
 
     let until = running.duration.map(|duration| Instant::now() + duration);
     let mut last = (Duration::ZERO, Figures::default());
-    let outcomes = drive(jobs, running.interval, until, &stop, |time| {
+    let outcomes = drive(jobs, running.showing.interval, until, &stop, |time| {
         let now = readers.read();
         let span = time.saturating_sub(last.0);
-        if span >= running.interval / 2 {
+        if span >= running.showing.interval / 2 {
             live.row(time, &now.cells(&last.1, span))?;
         }
         last = (time, now);

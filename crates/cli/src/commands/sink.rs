@@ -24,7 +24,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let stop = session::stop_on_signals()?;
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Receive))?;
-    let mut live = Live::new(running.json, running.quiet);
+    let mut live = Live::new(running.showing.json, running.showing.quiet);
     let lines =
         [session::describe_port(&port), session::describe_arena(&context.arena, &running.memory)];
     let start = json!({
@@ -59,10 +59,10 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let job: Job<()> = Box::new(move |stop| Ok(sink.run(stop)?));
     let until = running.duration.map(|duration| Instant::now() + duration);
     let mut last = (Duration::ZERO, Figures::default());
-    let outcomes = drive(vec![(core, job)], running.interval, until, &stop, |time| {
+    let outcomes = drive(vec![(core, job)], running.showing.interval, until, &stop, |time| {
         let now = read();
         let span = time.saturating_sub(last.0);
-        if span >= running.interval / 2 {
+        if span >= running.showing.interval / 2 {
             live.row(time, &now.cells(&last.1, span))?;
         }
         last = (time, now);

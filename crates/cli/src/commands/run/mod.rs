@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     if args.simtime && workers > 1 {
         return Err(UsageError("--simtime needs one worker: there is one clock".into()).into());
     }
-    let screen = Screen::new(running.json, running.quiet);
+    let screen = Screen::new(running.showing.json, running.showing.quiet);
     let options = Options {
         workers,
         frame_limit: running.vector.into(),
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     });
     let worker = worker.context("cannot start a worker thread")?;
 
-    let mut next = started + running.interval;
+    let mut next = started + running.showing.interval;
     let mut last = (started, Figures::read(&control));
     let mut shown = Ok(());
     loop {
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
             let figures = Figures::read(&control);
             shown = screen.interval(now - started, &figures.since(&last.1), now - last.0);
             last = (now, figures);
-            next += running.interval * (1 + late(now - next, running.interval));
+            next += running.showing.interval * (1 + late(now - next, running.showing.interval));
         }
         if let Some(watch) = &mut watch
             && watch.has_changed()
