@@ -72,12 +72,8 @@ impl Intake {
     pub(super) fn open(&mut self, cx: &mut Context) -> Result<(), String> {
         let world = Arc::clone(cx.world());
         let share = world.common::<Wants>().receiver(&self.uri, cx.element(), self.replica);
-        let port = world.ports.leases.join(&share.key(&self.uri), &self.uri);
-        let opened = port.open(&share.context(&world.ports)).map_err(|error| error.to_string());
-        let opened = opened.and_then(|()| match port.receives() {
-            0 => Err(format!("{}: it cannot be received from", self.uri)),
-            _ => Ok(()),
-        });
+        let (port, opened) =
+            share.open(&self.uri, &world.ports, LeasedPort::receives, "received from");
         self.port = Some(port);
         opened?;
         self.attach();

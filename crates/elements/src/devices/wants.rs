@@ -3,11 +3,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use linerate_graph::{Make, Replica, Text, Value};
-use linerate_port::{Context as PortContext, Direction, PortUri};
+use linerate_port::{Context as PortContext, Direction, LeasedPort, PortUri};
 
 /// The port elements of a graph, by the port's name.
 #[derive(Default)]
@@ -96,9 +96,24 @@ impl Share {
         PortContext { queues: Some(self.queues), ..ports.toward(self.direction) }
     }
 
-    /// What it is lent under.
-    pub(super) fn key(&self, uri: &PortUri) -> String {
-        format!("{uri} {}", self.opening)
+    /// Opens the port, or joins those who have. Also without success there is a
+    /// port, to be tried again. `sides` counts those this user needs one of, to
+    /// be `used`.
+    pub(super) fn open(
+        &self,
+        uri: &PortUri,
+        ports: &PortContext,
+        sides: fn(&LeasedPort) -> usize,
+        used: &str,
+    ) -> (Arc<LeasedPort>, Result<(), String>) {
+        // Each opening is lent apart from the others.
+        let port = ports.leases.join(&format!("{uri} {}", self.opening), uri);
+        let opened = match port.open(&self.context(ports)) {
+            Err(error) => Err(error.to_string()),
+            Ok(()) if sides(&port) == 0 => Err(format!("{uri}: it cannot be {used}")),
+            Ok(()) => Ok(()),
+        };
+        (port, opened)
     }
 }
 
