@@ -1,13 +1,9 @@
 //! `CheckPaint`: only packets of one colour.
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerError, Make};
+use linerate_graph::{Class, Context, Element, HandlerError, Make};
 use linerate_memory::{Frame, Slot};
 
-use super::{
-    FAMILY,
-    paint::{ANNO, COLOR},
-};
-use crate::{annotation_byte::Byte, written::integer};
+use super::{FAMILY, color::Color};
 
 /// Drop reason.
 const OTHER_COLOR: usize = 0;
@@ -19,8 +15,8 @@ pub(super) const CLASS: Class = Class {
     description: "Others leave by output 1, or are dropped when there is none.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[Arg::required("COLOR", "0 to 255", "the colour"), ANNO],
-    handlers: &[COLOR],
+    args: Color::ARGS,
+    handlers: Color::HANDLERS,
     annotates: true,
     drops: &["other colour"],
     cost: "Reads a line of annotations per packet.",
@@ -30,8 +26,7 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct CheckPaint {
-    color: u8,
-    anno: Byte,
+    color: Color,
     has_other: bool,
     failed: Vec<Slot>,
 }
@@ -39,8 +34,7 @@ struct CheckPaint {
 impl CheckPaint {
     fn new(make: &mut Make<'_>) -> CheckPaint {
         let has_other = make.outputs() > 1;
-        let (color, anno) = (make.need("COLOR"), Byte::from_args(make));
-        CheckPaint { color, anno, has_other, failed: Vec::new() }
+        CheckPaint { color: Color::from_args(make), has_other, failed: Vec::new() }
     }
 }
 
@@ -48,7 +42,7 @@ impl Element for CheckPaint {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let Context { pool, out, .. } = cx;
         let arena = pool.arena();
-        let right = |slot: &mut Slot| self.anno.get(arena.meta(slot)) == self.color;
+        let right = |slot: &mut Slot| self.color.is(arena.meta(slot));
         if self.has_other {
             frame.sift(right, |slot| out.emit(1, slot));
         } else {
@@ -68,10 +62,7 @@ impl Element for CheckPaint {
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "color" => Ok(self.color.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.color.read(handler)
     }
 
     fn write(
@@ -80,11 +71,7 @@ impl Element for CheckPaint {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        match handler {
-            "color" => self.color = integer(value)?,
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+        self.color.write(handler, value)
     }
 }
 

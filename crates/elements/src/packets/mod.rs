@@ -6,6 +6,7 @@ mod align;
 mod burster;
 mod check_paint;
 mod clipboard;
+mod color;
 mod error_element;
 mod message;
 mod pad;

@@ -1,20 +1,14 @@
 //! `Paint`: sets the paint annotation.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError};
+use linerate_graph::{Class, Context, Element, HandlerError};
 use linerate_memory::Frame;
 
-use super::FAMILY;
-use crate::{annotation_byte::Byte, written::integer};
+use super::{FAMILY, color::Color};
 
 /// Drop reason.
 const NO_BUFFER: usize = 0;
 
 /// The handler of all elements that have a colour.
-pub(super) const COLOR: Handler = Handler::value("color", "the colour");
-/// The argument of all elements that can go by another annotation.
-pub(super) const ANNO: Arg =
-    Arg::optional("ANNO", "annotation", "PAINT", "the one-byte annotation to use");
-
 pub(super) const CLASS: Class = Class {
     name: "Paint",
     family: FAMILY,
@@ -22,20 +16,19 @@ pub(super) const CLASS: Class = Class {
     description: "Other elements go by it: PaintSwitch, PaintTee, CheckPaint. `ANNO` is PAINT or \
         the number of one of Click's annotation bytes.",
     ports: "1/1",
-    args: &[Arg::required("COLOR", "0 to 255", "the colour"), ANNO],
-    handlers: &[COLOR],
+    args: Color::ARGS,
+    handlers: Color::HANDLERS,
     annotates: true,
     drops: &["no buffer"],
     cost: "Writes a line of annotations per packet; copies of packets become copies of their \
         own.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> CheckPaint(1) -> Discard;",
-    make: |make| Box::new(Paint { color: make.need("COLOR"), anno: Byte::from_args(make) }),
+    make: |make| Box::new(Paint { color: Color::from_args(make) }),
     ..Class::EMPTY
 };
 
 struct Paint {
-    color: u8,
-    anno: Byte,
+    color: Color,
 }
 
 impl Element for Paint {
@@ -44,16 +37,13 @@ impl Element for Paint {
         let arena = cx.pool.arena();
         for slot in frame.slots_mut() {
             if let Some(meta) = arena.meta_mut(slot) {
-                self.anno.set(meta, self.color);
+                self.color.put(meta);
             }
         }
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "color" => Ok(self.color.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.color.read(handler)
     }
 
     fn write(
@@ -62,11 +52,7 @@ impl Element for Paint {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        match handler {
-            "color" => self.color = integer(value)?,
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+        self.color.write(handler, value)
     }
 }
 

@@ -1,13 +1,9 @@
 //! `PaintTee`: a copy of packets of one colour.
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerError};
+use linerate_graph::{Class, Context, Element, HandlerError};
 use linerate_memory::Frame;
 
-use super::{
-    FAMILY,
-    paint::{ANNO, COLOR},
-};
-use crate::{annotation_byte::Byte, written::integer};
+use super::{FAMILY, color::Color};
 
 pub(super) const CLASS: Class = Class {
     name: "PaintTee",
@@ -17,25 +13,24 @@ pub(super) const CLASS: Class = Class {
         written to.",
     ports: "1/2",
     processing: "a/ah",
-    args: &[Arg::required("COLOR", "0 to 255", "the colour"), ANNO],
-    handlers: &[COLOR],
+    args: Color::ARGS,
+    handlers: Color::HANDLERS,
     annotates: true,
     cost: "Reads a line of annotations per packet; an atomic increment per copy.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> t :: PaintTee(1) -> Discard; \
         t [1] -> Discard;",
-    make: |make| Box::new(PaintTee { color: make.need("COLOR"), anno: Byte::from_args(make) }),
+    make: |make| Box::new(PaintTee { color: Color::from_args(make) }),
     ..Class::EMPTY
 };
 
 struct PaintTee {
-    color: u8,
-    anno: Byte,
+    color: Color,
 }
 
 impl PaintTee {
     fn copy(&self, cx: &mut Context, frame: &mut Frame) {
         for slot in frame.slots_mut() {
-            if self.anno.get(cx.pool.arena().meta(slot)) == self.color
+            if self.color.is(cx.pool.arena().meta(slot))
                 && let Some(copy) = cx.pool.share(slot)
             {
                 cx.out.emit(1, copy);
@@ -59,10 +54,7 @@ impl Element for PaintTee {
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "color" => Ok(self.color.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.color.read(handler)
     }
 
     fn write(
@@ -71,11 +63,7 @@ impl Element for PaintTee {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        match handler {
-            "color" => self.color = integer(value)?,
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+        self.color.write(handler, value)
     }
 }
 
