@@ -16,7 +16,6 @@ mod devices;
 mod information;
 mod measuring;
 mod packets;
-mod probability;
 mod random;
 mod scheduling;
 mod standard;
@@ -24,7 +23,6 @@ mod switching;
 mod template;
 #[cfg(test)]
 mod testing;
-mod timestamp;
 mod written;
 
 /// All elements there are.

@@ -3,7 +3,10 @@
 //! In simulated time they are the same in every run: an element's place in the
 //! graph is the seed.
 
-use linerate_graph::Make;
+use linerate_graph::{Fixed, Make};
+
+/// A probability as Click keeps and shows it.
+pub(crate) type Probability = Fixed<28>;
 
 /// A generator of an element's own (wyrand).
 pub(crate) struct Random(fastrand::Rng);
@@ -24,7 +27,7 @@ impl Random {
         self.0.usize(..end)
     }
 
-    /// 28 random bits.
+    /// 28 random bits: below a [`Probability`] with that probability.
     #[inline]
     pub(crate) fn bits28(&mut self) -> u32 {
         self.0.u32(..) >> 4

@@ -8,7 +8,10 @@ use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, 
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
-use crate::{probability::Probability, random::Random, written::boolean};
+use crate::{
+    random::{Probability, Random},
+    written::boolean,
+};
 
 /// Drop reason.
 const NO_BUFFER: usize = 0;
@@ -144,7 +147,7 @@ impl Element for RandomBitErrors {
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "p_bit_error" => Ok(self.probability.text()),
+            "p_bit_error" => Ok(self.probability.to_string()),
             "error_kind" => Ok(match self.kind {
                 Kind::Clear => "clear",
                 Kind::Set => "set",
@@ -165,7 +168,7 @@ impl Element for RandomBitErrors {
         match handler {
             "p_bit_error" => {
                 let read = Probability::read(value.trim());
-                let read = read.ok_or_else(|| HandlerError::refused("P: parse error"))?;
+                let read = read.map_err(|error| HandlerError::Refused(format!("P: {error}")))?;
                 if read > Probability::ONE {
                     return Err(HandlerError::refused("drop probability must be between 0 and 1"));
                 }

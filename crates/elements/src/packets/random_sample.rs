@@ -4,7 +4,10 @@ use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
-use crate::{probability::Probability, random::Random, written::boolean};
+use crate::{
+    random::{Probability, Random},
+    written::boolean,
+};
 
 /// Drop reason.
 const NOT_CHOSEN: usize = 0;
@@ -104,11 +107,11 @@ impl Element for RandomSample {
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "sampling_prob" => Ok(self.probability.text()),
-            "drop_prob" => Ok(self.probability.complement().text()),
+            "sampling_prob" => Ok(self.probability.to_string()),
+            "drop_prob" => Ok(self.probability.complement().to_string()),
             "active" => Ok(self.active.to_string()),
             "drops" => Ok(self.drops.to_string()),
-            "config" => Ok(format!("SAMPLE {}, ACTIVE {}", self.probability.text(), self.active)),
+            "config" => Ok(format!("SAMPLE {}, ACTIVE {}", self.probability, self.active)),
             _ => Err(HandlerError::missing(handler)),
         }
     }
@@ -120,7 +123,8 @@ impl Element for RandomSample {
         value: &str,
     ) -> Result<String, HandlerError> {
         let probability = || {
-            let read = Probability::read(value.trim()).filter(|read| *read <= Probability::ONE);
+            let read =
+                Probability::read(value.trim()).ok().filter(|read| *read <= Probability::ONE);
             read.ok_or_else(|| HandlerError::refused("Must be given a number between 0.0 and 1.0"))
         };
         match handler {

@@ -3,14 +3,11 @@
 //! Timestamps are nanoseconds in the annotations, differences of them in two's
 //! complement. Zero means none.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, SignedTime};
 use linerate_memory::{Frame, Meta};
 
 use super::FAMILY;
-use crate::{
-    annotations::{first_time, set_first_time},
-    timestamp::Timestamp,
-};
+use crate::annotations::{first_time, set_first_time};
 
 /// Drop reason.
 const NO_BUFFER: usize = 0;
@@ -76,14 +73,14 @@ fn for_each_meta(cx: &mut Context, frame: &mut Frame, change: impl FnMut(&mut Me
 }
 
 struct Set {
-    time: Option<Timestamp>,
+    time: Option<SignedTime>,
     first: bool,
 }
 
 impl Set {
     fn new(make: &mut Make<'_>) -> Set {
-        let time: Option<Timestamp> = make.get("TIMESTAMP");
-        if time.is_some_and(|time| time.0 < 0) {
+        let time: Option<SignedTime> = make.get("TIMESTAMP");
+        if time.is_some_and(|time| time.nanos < 0) {
             make.error("TIMESTAMP: parse error");
         }
         if make.or("DELTA", false) {
@@ -95,7 +92,7 @@ impl Set {
 
 impl Element for Set {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let time = self.time.map_or_else(|| cx.now(), |time| time.0.cast_unsigned());
+        let time = self.time.map_or_else(|| cx.now(), |time| time.nanos.cast_unsigned());
         if self.first {
             for_each_meta(cx, frame, |meta| set_first_time(meta, time));
         } else {
@@ -165,7 +162,7 @@ impl Element for SetDelta {
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "first" => Ok(Timestamp(self.first.cast_signed()).text()),
+            "first" => Ok(SignedTime::of(self.first).to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
@@ -180,7 +177,7 @@ impl Element for SetDelta {
 }
 
 struct Adjust {
-    time: Timestamp,
+    time: SignedTime,
     first: bool,
     all: bool,
 }
@@ -188,7 +185,7 @@ struct Adjust {
 impl Adjust {
     fn new(make: &mut Make<'_>) -> Adjust {
         Adjust {
-            time: make.or("TIME", Timestamp(0)),
+            time: make.or("TIME", SignedTime::default()),
             first: make.or("FIRST", false),
             all: make.or("ALL", false),
         }
@@ -197,7 +194,7 @@ impl Adjust {
 
 impl Element for Adjust {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let (by, all) = (self.time.0.cast_unsigned(), self.all);
+        let (by, all) = (self.time.nanos.cast_unsigned(), self.all);
         let adjusted = |time: u64| if time != 0 || all { time.wrapping_add(by) } else { 0 };
         if self.first {
             for_each_meta(cx, frame, |meta| set_first_time(meta, adjusted(first_time(meta))));
@@ -221,7 +218,7 @@ impl Element for Adjust {
     ) -> Result<String, HandlerError> {
         match handler {
             "time" => {
-                let time = Timestamp::read(value.trim());
+                let time = SignedTime::read(value.trim());
                 self.time = time.ok_or_else(|| HandlerError::refused("expected timestamp"))?;
             }
             _ => return Err(HandlerError::missing(handler)),

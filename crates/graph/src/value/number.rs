@@ -93,14 +93,38 @@ impl Value for f64 {
 }
 
 /// A number not below zero with `BITS` bits behind the point, in 32 bits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fixed<const BITS: u32>(pub u32);
 
-impl<const BITS: u32> Value for Fixed<BITS> {
-    fn parse(text: &str, _: &Scope<'_>) -> Result<Fixed<BITS>, String> {
+impl<const BITS: u32> Fixed<BITS> {
+    /// The number one: what is certain, for a probability.
+    pub const ONE: Fixed<BITS> = Fixed(1 << BITS);
+
+    /// Reads a decimal number.
+    ///
+    /// # Errors
+    ///
+    /// When it is none or too large, in Click's words.
+    pub fn read(text: &str) -> Result<Fixed<BITS>, String> {
         let number = Decimal::parse(text, false).ok_or(PARSE_ERROR)?;
         let value = number.times(1 << BITS).and_then(|value| u32::try_from(value).ok());
         value.map(Fixed).ok_or_else(|| format!("out of range, bound {}", Fixed::<BITS>(u32::MAX)))
+    }
+
+    /// One less it; it wraps around.
+    pub fn complement(self) -> Fixed<BITS> {
+        Fixed(Self::ONE.0.wrapping_sub(self.0))
+    }
+
+    /// The same number.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::ONE.0)
+    }
+}
+
+impl<const BITS: u32> Value for Fixed<BITS> {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Fixed<BITS>, String> {
+        Fixed::read(text)
     }
 }
 
@@ -237,6 +261,22 @@ mod tests {
             assert_eq!(read, expected.map_err(String::from), "{text}");
         }
         assert_eq!(Fixed::<10>(1536).to_string(), "1.5");
+        // What Click 2.1 answers when `RandomSample` is read.
+        for (given, shown, complement) in [
+            ("0.5", "0.5", "0.5"),
+            ("0.1", "0.1", "0.9"),
+            ("0.333333", "0.333333", "0.666667"),
+            ("1", "1", "0"),
+            ("0", "0", "1"),
+            ("1e-3", "0.001", "0.999"),
+            ("0.0000001", "0.0000001", "0.9999999"),
+            ("0.123456789", "0.12345678766", "0.876543213"),
+        ] {
+            let number = Fixed::<28>::read(given).unwrap();
+            assert_eq!(number.to_string(), shown);
+            assert_eq!(number.complement().to_string(), complement);
+        }
+        assert!(Fixed::<28>::read("2") > Ok(Fixed::ONE));
         assert_eq!(read::<Fixed<28>>("17").unwrap_err(), "out of range, bound 15.9999999966");
     }
 

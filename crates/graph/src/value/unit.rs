@@ -1,6 +1,6 @@
 //! Numbers with units: times and bandwidths.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use super::{Value, decimal::Decimal, or_parse_error};
 use crate::make::Scope;
@@ -82,18 +82,72 @@ impl Value for Duration {
     }
 }
 
-/// A time that may be below zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// A time or a distance between times. Shown as seconds with six decimals, or
+/// nine where it takes them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SignedTime {
     /// Nanoseconds.
     pub nanos: i64,
 }
 
+impl SignedTime {
+    /// This many nanoseconds, as packets carry them: in two's complement where
+    /// they are below zero.
+    pub fn of(nanos: u64) -> SignedTime {
+        SignedTime { nanos: nanos.cast_signed() }
+    }
+
+    /// Reads seconds, or a number with a unit, to the nanosecond.
+    pub fn read(text: &str) -> Option<SignedTime> {
+        if let Some(nanos) = plain_seconds(text) {
+            return Some(SignedTime { nanos });
+        }
+        let (negative, time) = parse_timestamp(text, true)?;
+        let nanos = time.as_nanos() as i64;
+        Some(SignedTime { nanos: if negative { -nanos } else { nanos } })
+    }
+
+    /// With a unit: below a second the largest that leaves no fraction.
+    pub fn interval(self) -> String {
+        match self.nanos {
+            ns if ns.unsigned_abs() >= 1_000_000_000 => format!("{self}s"),
+            ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+            ns if ns % 1000 == 0 => format!("{}us", ns / 1000),
+            ns => format!("{ns}ns"),
+        }
+    }
+}
+
+/// Nanoseconds of seconds as files have them, `1700000000.123456`: without what
+/// numbers of other forms cost.
+fn plain_seconds(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let seconds: u32 = whole.parse().ok()?;
+    let padded = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let nanos = padded.fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0'));
+    Some(i64::from(seconds) * 1_000_000_000 + nanos)
+}
+
+impl fmt::Display for SignedTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.nanos < 0 { "-" } else { "" };
+        let nanos = self.nanos.unsigned_abs();
+        let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+        if rest.is_multiple_of(1000) {
+            write!(f, "{sign}{seconds}.{:06}", rest / 1000)
+        } else {
+            write!(f, "{sign}{seconds}.{rest:09}")
+        }
+    }
+}
+
 impl Value for SignedTime {
     fn parse(text: &str, _: &Scope<'_>) -> Result<SignedTime, String> {
-        let (negative, time) = or_parse_error(parse_timestamp(text, true))?;
-        let nanos = time.as_nanos() as i64;
-        Ok(SignedTime { nanos: if negative { -nanos } else { nanos } })
+        or_parse_error(SignedTime::read(text))
     }
 }
 
@@ -170,6 +224,40 @@ mod tests {
         assert_eq!(read("1e40 d"), Ok(most));
         assert_eq!(read("-1.5ms"), Ok(SignedTime { nanos: -1_500_000 }));
         assert_eq!(read("1us"), Ok(SignedTime { nanos: 1000 }));
+    }
+
+    /// What Click 2.1 shows as the `time` of `AdjustTimestamp`.
+    #[test]
+    fn intervals_are_read_and_shown() {
+        for (given, shown) in [
+            ("0.5", "500ms"),
+            ("1", "1.000000s"),
+            ("1.0000001", "1.000000100s"),
+            ("100us", "100us"),
+            ("-3", "-3.000000s"),
+            ("1 min", "60.000000s"),
+            ("90", "90.000000s"),
+            ("0.001", "1ms"),
+            ("0.00001", "10us"),
+            ("4000", "4000.000000s"),
+            (".5ms", "500us"),
+            ("3ns", "3ns"),
+            ("1.0000000019", "1.000000002s"),
+        ] {
+            assert_eq!(SignedTime::read(given).unwrap().interval(), shown, "{given}");
+        }
+        for wrong in ["", ".", "x", "1.x", "--1", "1 hour"] {
+            assert_eq!(SignedTime::read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_far_from_the_epoch() {
+        let time = SignedTime::read("1435000000.123456789").unwrap();
+        assert_eq!(time.nanos, 1_435_000_000_123_456_789);
+        assert_eq!(time.to_string(), "1435000000.123456789");
+        assert_eq!(SignedTime::read("-2.25").unwrap().to_string(), "-2.250000");
+        assert_eq!(SignedTime::of(SignedTime { nanos: -5 }.nanos.cast_unsigned()).nanos, -5);
     }
 
     #[test]
