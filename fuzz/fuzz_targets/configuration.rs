@@ -3,7 +3,7 @@
 //! written. Elements that reach outside the process find an empty network and two small files.
 //!
 //! Asserted besides the absence of panics and hangs: no buffer is lost. With `SHOW` in the
-//! environment each configuration is shown before it is run.
+//! environment each configuration is shown, and whether it was accepted.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::{
     Bytes, bounded_library,
     generate::{Known, VALUES, configuration, files, known},
-    isolate, make_packets, show,
+    isolate, make_packets, note, show,
 };
 use linerate_graph::{Console, HandlerRef, Library, Options, Router, handler, lang::Globals, load};
 use linerate_memory::{Arena, ArenaOptions};
@@ -74,6 +74,7 @@ fuzz_target!(init: isolate(), |data: &[u8]| {
         let console = Console::new(io::sink(), io::sink());
         let options = Options { simulated: true, frame_limit, console, ..Options::default() };
         if let Ok(mut router) = Router::new(plan, &world.library, ports, &options) {
+            note("accepted");
             router.run();
             handlers(&mut bytes, &mut router);
             router.close();

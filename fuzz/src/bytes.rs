@@ -4,7 +4,7 @@
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    pub fn next(&mut self) -> u8 {
+    pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         *first
@@ -19,9 +19,9 @@ impl<'a> Bytes<'a> {
 
     /// A number below `limit`, which is at most 65536.
     pub fn below(&mut self, limit: usize) -> usize {
-        let mut number = usize::from(self.next());
+        let mut number = usize::from(self.byte());
         if limit > 256 {
-            number = number << 8 | usize::from(self.next());
+            number = number << 8 | usize::from(self.byte());
         }
         number % limit.max(1)
     }

@@ -11,4 +11,4 @@ pub use bounded::{BOUNDED, bounded_library, inside};
 pub use bytes::Bytes;
 pub use isolation::{directory, isolate};
 pub use packets::make_packets;
-pub use shown::show;
+pub use shown::{note, show};

@@ -50,18 +50,18 @@ fn packet(bytes: &mut Bytes<'_>) -> Packet {
         _ => bytes.choice(SEEDS).to_vec(),
     };
     for _ in 0..bytes.below(4) {
-        let (at, byte) = (bytes.below(packet.len()), bytes.next());
+        let (at, byte) = (bytes.below(packet.len()), bytes.byte());
         if let Some(changed) = packet.get_mut(at) {
             *changed = byte;
         }
     }
     if bytes.one_in(4) {
-        let byte = bytes.next();
+        let byte = bytes.byte();
         packet.resize(bytes.below(LENGTH), byte);
     }
     let mut meta = Meta::EMPTY;
     if bytes.one_in(2) {
-        meta.timestamp = u64::from(bytes.next()) * 10_000_000;
+        meta.timestamp = u64::from(bytes.byte()) * 10_000_000;
     }
     if bytes.one_in(2) {
         let headers = packet.len().min(64);
@@ -70,8 +70,8 @@ fn packet(bytes: &mut Bytes<'_>) -> Packet {
         meta.transport = transport.min(packet.len()) as u16;
     }
     if bytes.one_in(4) {
-        (meta.paint, meta.vlan) = (bytes.next(), u16::from(bytes.next()));
-        meta.user.fill_with(|| bytes.next());
+        (meta.paint, meta.vlan) = (bytes.byte(), u16::from(bytes.byte()));
+        meta.user.fill_with(|| bytes.byte());
     }
     Packet { bytes: packet, meta }
 }

@@ -11,6 +11,12 @@ static ALWAYS: OnceLock<bool> = OnceLock::new();
 
 /// `text` is what is run from now on.
 pub fn show(text: String) {
+    note(&text);
+    RUNNING.set(text);
+}
+
+/// Says something of what is run, when everything is shown.
+pub fn note(text: &str) {
     let always = *ALWAYS.get_or_init(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -22,5 +28,4 @@ pub fn show(text: String) {
     if always {
         eprintln!("{text}\n");
     }
-    RUNNING.set(text);
 }

@@ -19,7 +19,7 @@ pub fn files(bytes: &mut Bytes<'_>, text: &str) -> Vec<(&'static str, Vec<u8>)> 
             let captures = bytes.choice(CAPTURES);
             let mut contents = if name == "capture" { captures } else { SUMMARY }.to_vec();
             for _ in 0..bytes.below(8) {
-                let (at, byte) = (bytes.below(contents.len().min(65536)), bytes.next());
+                let (at, byte) = (bytes.below(contents.len().min(65536)), bytes.byte());
                 contents[at] = byte;
             }
             if bytes.one_in(4) {

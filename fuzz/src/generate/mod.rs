@@ -78,7 +78,7 @@ fn arguments(bytes: &mut Bytes<'_>, known: &Known) -> String {
         let value = value(bytes, arg);
         match arg.need {
             // Nothing goes on for ever.
-            _ if arg.name == "LIMIT" => out.push(format!("LIMIT {}", bytes.next())),
+            _ if arg.name == "LIMIT" => out.push(format!("LIMIT {}", bytes.byte())),
             Need::Positional { required: true } => out.push(value.to_owned()),
             Need::Keyword { required: true } => out.push(format!("{} {value}", arg.name)),
             Need::Rest => {
@@ -117,6 +117,10 @@ pub fn configuration(bytes: &mut Bytes<'_>, usable: &[Known]) -> String {
         let known = bytes.choice(usable);
         let class = known.class;
         let _ = writeln!(text, "e{at} :: {}({});", class.name, arguments(bytes, known));
+        if class.name == "ToHost" {
+            // It shares an interface that another element makes.
+            rest.push_str("FromHost(fake0) -> Discard;\n");
+        }
         let ((ins, outs), (input, output)) = (sides(class.ports), sides(class.processing));
         let inputs = ports(bytes, ins, 0);
         let outputs = ports(bytes, outs, inputs);

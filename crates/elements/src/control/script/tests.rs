@@ -347,9 +347,24 @@ fn what_scripts_can_spend_is_bounded() {
             Script(label l, write c.run, goto l); Script(wait 1, stop)",
             "too many jumps, giving up",
         ),
+        (
+            // Few jumps, but much text.
+            "Script(set x ab, set i 0, label l, set x $x$x, set i $(add $i 1), goto l $(lt $i 15),
+                label m, set y $x$x$x$x$x$x$x$x, set i $(add $i 1), goto m $(lt $i 500));
+            Script(wait 1, stop)",
+            "too many jumps, giving up",
+        ),
         ("Script(label l, wait 0, goto l); Script(wait 0.0001, stop)", ""),
     ] {
         let printed = output(text);
         assert!(printed.contains(said), "{text}: {printed}");
+    }
+}
+
+#[test]
+fn signals_that_cannot_be_caught_are_refused() {
+    for number in ["9", "11"] {
+        let errors = Run::errors(&format!("Script(TYPE SIGNAL {number}, stop)"));
+        assert!(errors.contains("signal: Invalid argument"), "{errors}");
     }
 }
