@@ -1,8 +1,8 @@
-//! Why packet memory could not be had.
+//! Why memory could not be had.
 
 use std::io;
 
-/// Why an arena could not be made.
+/// Why an arena, or memory for a table, could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -32,6 +32,16 @@ pub enum MemoryError {
     System {
         /// What was being done.
         step: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel has not the addresses or the memory for a table.
+    #[error("{bytes} bytes for a table: {step}: {source}")]
+    Reserve {
+        /// What was being done.
+        step: &'static str,
+        /// What was asked for.
+        bytes: u64,
         /// What the kernel said.
         source: io::Error,
     },

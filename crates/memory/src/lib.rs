@@ -22,20 +22,24 @@
 
 mod arena;
 pub mod clock;
+mod compare;
 mod error;
 mod frame;
 mod lanes;
 mod meta;
 mod pool;
 mod prefetch;
+mod reserved;
 pub mod ring;
 mod slot;
 mod sync;
 
 pub use arena::{Accounting, Arena, ArenaOptions, PageKind, stride_for};
+pub use compare::equal_lanes;
 pub use error::MemoryError;
 pub use frame::{FRAME_DEFAULT, FRAME_LIMIT, Frame};
 pub use meta::Meta;
 pub use pool::PoolCache;
 pub use prefetch::prefetch;
+pub use reserved::{Backing, Reserved};
 pub use slot::{RawSlot, Slot};

@@ -1,0 +1,237 @@
+//! A vector that never moves: its addresses are reserved when it is made, its
+//! memory comes with the elements or beforehand.
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    ptr::{self, NonNull},
+};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::MemoryError;
+
+const HUGE: usize = 2 << 20;
+const PAGE: usize = 4096;
+
+/// When the memory of a [`Reserved`] is taken from the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backing {
+    /// All of it when the vector is made, in pages of 2 MiB where the kernel has
+    /// them: no page fault later, and few misses of the address cache.
+    Ready,
+    /// A page of 4 KiB when the first element in it is written: a page fault,
+    /// about a microsecond, then. Huge pages are declined, because clearing one
+    /// takes a hundred times as long.
+    #[default]
+    OnDemand,
+}
+
+/// A vector with a capacity that is fixed when it is made, and elements that
+/// never move. Growing copies nothing and takes the same time at any length.
+///
+/// The first element is at the start of a page, so elements whose size divides
+/// 64 never cross a cache line.
+pub struct Reserved<T> {
+    start: NonNull<T>,
+    length: usize,
+    capacity: usize,
+    /// All addresses, of which a multiple of 2 MiB may come before `start`.
+    mapping: (NonNull<u8>, usize),
+    backing: Backing,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: it owns its elements as a `Vec` does; there is no interior mutability.
+unsafe impl<T: Send> Send for Reserved<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Reserved<T> {}
+
+impl<T> Reserved<T> {
+    const SIZED: () = assert!(size_of::<T>() > 0 && align_of::<T>() <= PAGE);
+
+    /// An empty one for `capacity` elements.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has not that many addresses or, with
+    /// [`Backing::Ready`], not that much memory.
+    pub fn new(capacity: usize, backing: Backing) -> Result<Reserved<T>, MemoryError> {
+        const { Self::SIZED };
+        let fail = |step| {
+            move |errno: rustix::io::Errno| MemoryError::Reserve {
+                step,
+                bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64),
+                source: errno.into(),
+            }
+        };
+        let too_much = || fail("mmap")(rustix::io::Errno::NOMEM);
+        let bytes = capacity.checked_mul(size_of::<T>()).ok_or_else(too_much)?.max(1);
+        let span = bytes.checked_add(2 * HUGE).ok_or_else(too_much)?;
+        let (bytes, span) = match bytes < HUGE {
+            true => (bytes.next_multiple_of(PAGE), bytes.next_multiple_of(PAGE)),
+            false => (bytes.next_multiple_of(HUGE), span.next_multiple_of(HUGE)),
+        };
+        // SAFETY: a fresh mapping anywhere. Madvise is on a part of it, and does
+        // not change contents: there are none yet.
+        unsafe {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let both = ProtFlags::READ | ProtFlags::WRITE;
+            let mapped = rustix::mm::mmap_anonymous(ptr::null_mut(), span, both, flags)
+                .map_err(fail("mmap"))?;
+            let skip = if span > bytes { mapped.align_offset(HUGE) } else { 0 };
+            let first = mapped.add(skip);
+            let reserved = Reserved {
+                start: NonNull::new_unchecked(first.cast()),
+                length: 0,
+                capacity,
+                mapping: (NonNull::new_unchecked(mapped.cast()), span),
+                backing,
+                owns: PhantomData,
+            };
+            // A hint, refused by kernels without transparent huge pages.
+            let pages = match backing {
+                Backing::Ready => Advice::LinuxHugepage,
+                Backing::OnDemand => Advice::LinuxNoHugepage,
+            };
+            let _ = rustix::mm::madvise(first, bytes, pages);
+            if backing == Backing::Ready {
+                match rustix::mm::madvise(first, bytes, Advice::LinuxPopulateWrite) {
+                    // Kernels before 5.14 cannot: there the pages come when touched.
+                    Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+                    Err(errno) => return Err(fail("populating")(errno)),
+                }
+            }
+            Ok(reserved)
+        }
+    }
+
+    /// Elements it can hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Adds an element behind the last. O(1), and a page fault where
+    /// [`Backing::OnDemand`] says so.
+    ///
+    /// # Errors
+    ///
+    /// The element back, when the vector is full.
+    pub fn push(&mut self, element: T) -> Result<(), T> {
+        if self.length == self.capacity {
+            return Err(element);
+        }
+        // SAFETY: `length < capacity`, so the place is inside the mapping, and it
+        // holds no element.
+        unsafe { self.start.add(self.length).write(element) };
+        self.length += 1;
+        Ok(())
+    }
+
+    /// Takes the last element off.
+    pub fn pop(&mut self) -> Option<T> {
+        self.length = self.length.checked_sub(1)?;
+        // SAFETY: the element at the old last place is initialised, and from now
+        // on nobody else reads it.
+        Some(unsafe { self.start.add(self.length).read() })
+    }
+
+    /// Bytes of memory taken from the machine for it, at most.
+    pub fn memory(&self) -> usize {
+        match self.backing {
+            Backing::Ready => self.capacity * size_of::<T>(),
+            Backing::OnDemand => (self.length * size_of::<T>()).next_multiple_of(PAGE),
+        }
+    }
+}
+
+impl<T> Deref for Reserved<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the first `length` elements are initialised, aligned to a page,
+        // and borrowed as `self` is.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl<T> DerefMut for Reserved<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`, and borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl<T> Drop for Reserved<T> {
+    fn drop(&mut self) {
+        // SAFETY: the elements are initialised and dropped once; then the mapping,
+        // which is ours alone, goes.
+        unsafe {
+            ptr::drop_in_place::<[T]>(&raw mut **self);
+            let _ = rustix::mm::munmap(self.mapping.0.as_ptr().cast(), self.mapping.1);
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Reserved<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn elements_stay_where_they_are() {
+        for backing in [Backing::OnDemand, Backing::Ready] {
+            let mut numbers = Reserved::new(1 << 20, backing).expect("memory");
+            numbers.push(7u64).expect("room");
+            let first = &raw const numbers[0];
+            assert_eq!(first as usize % PAGE, 0);
+            for number in 1..1 << 20 {
+                numbers.push(number).expect("room");
+            }
+            assert_eq!(numbers.push(0), Err(0));
+            assert_eq!(first, &raw const numbers[0]);
+            assert_eq!((numbers[0], numbers[99_999]), (7, 99_999));
+            assert_eq!(numbers.memory(), 8 << 20);
+        }
+    }
+
+    #[test]
+    fn memory_on_demand_is_that_of_the_elements() {
+        let mut huge = Reserved::<[u64; 8]>::new(1 << 30, Backing::OnDemand).expect("addresses");
+        assert_eq!(huge.memory(), 0);
+        huge.push([1; 8]).expect("room");
+        assert_eq!(huge.memory(), PAGE);
+        assert_eq!(huge.pop(), Some([1; 8]));
+        assert_eq!(huge.pop(), None);
+    }
+
+    #[test]
+    fn elements_are_dropped_once() {
+        let counted = Rc::new(());
+        let mut holders = Reserved::new(4, Backing::OnDemand).expect("memory");
+        for _ in 0..4 {
+            holders.push(counted.clone()).expect("room");
+        }
+        drop(holders.push(counted.clone()));
+        drop(holders.pop());
+        assert_eq!(Rc::strong_count(&counted), 4);
+        drop(holders);
+        assert_eq!(Rc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn what_no_machine_has_is_an_error() {
+        assert!(Reserved::<u64>::new(usize::MAX, Backing::OnDemand).is_err());
+        assert!(Reserved::<u64>::new(1 << 50, Backing::OnDemand).is_err());
+    }
+}
