@@ -1,0 +1,283 @@
+//! The table: an index of hashes and the slots it leads to.
+
+use std::num::NonZeroU32;
+
+use linerate_memory::{Backing, MemoryError, Reserved, prefetch};
+
+use super::index::{Index, short};
+use super::{Key, Refusal, Seed};
+
+/// Lookups under way at once. More than the cache misses a core can have outstanding, few enough
+/// for their lines to stay in its first cache.
+const GROUP: usize = 64;
+/// The number of no entry.
+const NOBODY: u32 = u32::MAX;
+
+/// Names an entry of a table from its insertion to its removal. Afterwards the name is given to
+/// another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Entry(NonZeroU32);
+
+impl Entry {
+    /// For arrays beside the table: counted from 0, below the largest number of entries there were.
+    #[inline(always)]
+    #[must_use]
+    pub fn number(self) -> usize {
+        self.0.get() as usize - 1
+    }
+
+    #[inline(always)]
+    pub(super) fn of(number: u32) -> Entry {
+        Entry(NonZeroU32::MIN.saturating_add(number))
+    }
+}
+
+#[derive(Debug)]
+#[repr(C)]
+struct Slot<K, V> {
+    /// Stays when the entry is removed; nothing leads to it then.
+    key: K,
+    value: Option<V>,
+}
+
+/// A table of exact matches. See the [module](super) for its layout and what operations cost.
+///
+/// ```
+/// use linerate_lookup::exact::{Backing, Table};
+///
+/// let mut table = Table::new(1_000_000, Backing::OnDemand)?;
+/// let (entry, old) = table.insert([0x0a00_0001, 0x0a00_0002_0050u64], "web")?;
+/// assert_eq!(old, None);
+/// let mut found = [None; 2];
+/// table.lookup_many(&[[1, 1], [0x0a00_0001, 0x0a00_0002_0050]], &mut found);
+/// assert_eq!(found, [None, Some(entry)]);
+/// assert_eq!(table.get(entry), Some(&"web"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Table<K, V> {
+    seed: Seed,
+    index: Index,
+    slots: Reserved<Slot<K, V>>,
+    /// Numbers of slots whose entries were removed; the last is taken first.
+    free: Reserved<u32>,
+    limit: usize,
+}
+
+impl<K: Key, V> Table<K, V> {
+    /// Entries a table can have at most.
+    pub const LIMIT: usize = 1 << 30;
+
+    /// An empty table for at most `limit` entries, with a random seed.
+    ///
+    /// # Errors
+    ///
+    /// When the machine has not the memory, or not the addresses for [`Backing::OnDemand`].
+    pub fn new(limit: usize, backing: Backing) -> Result<Table<K, V>, MemoryError> {
+        Self::with_seed(limit, backing, Seed::random())
+    }
+
+    /// The same with a known seed, for tests and for runs that must repeat.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn with_seed(
+        limit: usize,
+        backing: Backing,
+        seed: Seed,
+    ) -> Result<Table<K, V>, MemoryError> {
+        let limit = limit.min(Self::LIMIT);
+        Ok(Table {
+            seed,
+            index: Index::new(limit, backing)?,
+            slots: Reserved::new(limit, backing)?,
+            free: Reserved::new(limit, backing)?,
+            limit,
+        })
+    }
+
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Entries there may be.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes of memory it occupies. Removing entries gives none back: they are used again first.
+    pub fn memory(&self) -> usize {
+        self.index.memory() + self.slots.memory() + self.free.memory()
+    }
+
+    /// The entry of a key. Where several keys are at hand, [`lookup_many`](Self::lookup_many) costs
+    /// less for each.
+    #[inline]
+    pub fn lookup(&self, key: &K) -> Option<Entry> {
+        self.find(key, self.short(key)).map(Entry::of)
+    }
+
+    /// The entries of many keys. The cache misses of up to 64 overlap; when it returns, the first
+    /// lines of the entries found are in the cache. Bursts of 64 and more cost the least per key.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many places as keys.
+    #[inline]
+    pub fn lookup_many(&self, keys: &[K], found: &mut [Option<Entry>]) {
+        assert_eq!(keys.len(), found.len(), "a place for each key");
+        for (keys, found) in keys.chunks(GROUP).zip(found.chunks_mut(GROUP)) {
+            self.lookup_group(keys, found);
+        }
+    }
+
+    fn lookup_group(&self, keys: &[K], found: &mut [Option<Entry>]) {
+        let mut hashes = [0; GROUP];
+        let mut candidates = [NOBODY; GROUP];
+        for (key, hash) in keys.iter().zip(&mut hashes) {
+            *hash = self.short(key);
+            self.index.prefetch_first(*hash);
+        }
+        let mut gone = [0; GROUP];
+        let mut count = 0;
+        for (at, (&hash, candidate)) in hashes[..keys.len()].iter().zip(&mut candidates).enumerate()
+        {
+            match self.index.first(hash) {
+                Ok(number) => {
+                    self.prefetch(number);
+                    *candidate = number;
+                }
+                Err(true) => {
+                    self.index.prefetch_second(hash);
+                    gone[count % GROUP] = at as u8;
+                    count += 1;
+                }
+                Err(false) => {}
+            }
+        }
+        for &at in &gone[..count] {
+            let at = usize::from(at) % GROUP;
+            if let Some(number) = self.index.second(hashes[at]) {
+                self.prefetch(number);
+                candidates[at] = number;
+            }
+        }
+        for (((key, &hash), &candidate), found) in
+            keys.iter().zip(&hashes).zip(&candidates).zip(found)
+        {
+            *found = match self.slots.get(candidate as usize) {
+                Some(slot) if slot.key == *key => Some(Entry::of(candidate)),
+                Some(_) => self.beside(key, hash),
+                None => None,
+            };
+        }
+    }
+
+    /// The entry of a key when the first entry with its hash is another's: one lookup in some
+    /// hundreds in a table of millions.
+    #[cold]
+    fn beside(&self, key: &K, hash: u32) -> Option<Entry> {
+        self.find(key, hash).map(Entry::of)
+    }
+
+    #[inline(always)]
+    fn short(&self, key: &K) -> u32 {
+        short(key.hash(&self.seed))
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, number: u32) {
+        if let Some(slot) = self.slots.get(number as usize) {
+            prefetch(slot);
+            // Slots of other sizes may cross into the next line.
+            if size_of::<Slot<K, V>>() > 64 || !size_of::<Slot<K, V>>().is_power_of_two() {
+                prefetch(&slot.value);
+            }
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: &K, hash: u32) -> Option<u32> {
+        let is = |number: u32| self.slots.get(number as usize).is_some_and(|slot| slot.key == *key);
+        self.index.find(hash, is)
+    }
+
+    /// The value of an entry.
+    #[inline(always)]
+    pub fn get(&self, entry: Entry) -> Option<&V> {
+        self.slots.get(entry.number())?.value.as_ref()
+    }
+
+    /// The value of an entry, to be changed.
+    #[inline(always)]
+    pub fn get_mut(&mut self, entry: Entry) -> Option<&mut V> {
+        self.slots.get_mut(entry.number())?.value.as_mut()
+    }
+
+    /// The key of an entry.
+    pub fn key(&self, entry: Entry) -> Option<&K> {
+        let slot = self.slots.get(entry.number())?;
+        slot.value.is_some().then_some(&slot.key)
+    }
+
+    /// Adds a key, or replaces its value: then the old one comes back and the entry keeps its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]; the value is dropped.
+    pub fn insert(&mut self, key: K, value: V) -> Result<(Entry, Option<V>), Refusal> {
+        let hash = self.short(&key);
+        if let Some(number) = self.find(&key, hash) {
+            let entry = Entry::of(number);
+            return Ok((entry, self.get_mut(entry).map(|old| std::mem::replace(old, value))));
+        }
+        let vacated = self.free.last().copied();
+        let number = vacated.unwrap_or(self.slots.len() as u32);
+        if self.len() == self.limit {
+            return Err(Refusal::Full);
+        }
+        self.index.insert(hash, number)?;
+        let slot = Slot { key, value: Some(value) };
+        match vacated {
+            Some(_) => {
+                self.free.pop();
+                self.slots[number as usize] = slot;
+            }
+            // There is room: fewer entries than the limit, and none vacated.
+            None => drop(self.slots.push(slot)),
+        }
+        Ok((Entry::of(number), None))
+    }
+
+    /// Removes a key; its value comes back.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let entry = self.lookup(key)?;
+        self.remove_entry(entry).map(|(_, value)| value)
+    }
+
+    /// Removes an entry; its key and value come back.
+    pub fn remove_entry(&mut self, entry: Entry) -> Option<(K, V)> {
+        let slot = self.slots.get_mut(entry.number())?;
+        let value = slot.value.take()?;
+        let key = slot.key;
+        let number = entry.number() as u32;
+        self.index.remove(self.short(&key), number);
+        // There is room: as many places as slots.
+        let _ = self.free.push(number);
+        Some((key, value))
+    }
+
+    /// All entries, in no useful order. O(largest number of entries there were).
+    pub fn iter(&self) -> impl Iterator<Item = (Entry, &K, &V)> {
+        self.slots.iter().zip(0..).filter_map(|(slot, number)| {
+            slot.value.as_ref().map(|value| (Entry::of(number), &slot.key, value))
+        })
+    }
+}
