@@ -111,6 +111,16 @@ impl Parsed {
             .map_err(|(sources, found)| ConfigurationError::new(&found, &sources).into())
     }
 
+    /// The checked graph, or what is wrong with it as Click says it to who has
+    /// written it to the `hotconfig` handler.
+    pub(crate) fn into_plan_as_click(self, library: &Library) -> Result<Plan, String> {
+        if self.found.has_errors() {
+            return Err(self.found.click());
+        }
+        let checked = self.check(library);
+        checked.map(|(plan, _)| plan).map_err(|(_, errors)| not_initialized(&errors))
+    }
+
     /// Checks the graph.
     pub(crate) fn check(
         self,
@@ -122,6 +132,11 @@ impl Parsed {
             Err(errors) => Err((self.sources, errors)),
         }
     }
+}
+
+/// What Click says about a graph that cannot be made.
+pub(crate) fn not_initialized(errors: &Diagnostics) -> String {
+    format!("{}Router could not be initialized!", errors.click())
 }
 
 /// The configuration of a control socket at a TCP port or a UNIX path.

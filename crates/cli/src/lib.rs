@@ -14,6 +14,7 @@ mod live;
 mod ranges;
 mod reference;
 mod session;
+mod signals;
 mod units;
 
 use std::process::ExitCode;

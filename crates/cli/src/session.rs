@@ -2,8 +2,6 @@
 //! on their cores, and the clock that drives the table.
 
 use std::{
-    io::Read,
-    os::unix::net::UnixStream,
     panic,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
@@ -11,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use linerate_memory::{Arena, ArenaOptions, PageKind};
+use linerate_memory::{Arena, ArenaOptions, MemoryError, Meta, PageKind, stride_for};
 use linerate_port::{
     Port, Receive, Transmit,
     machine::{parse_cores, pin_current_thread},
@@ -28,16 +26,54 @@ pub(crate) const CACHE: usize = 512;
 /// How soon a signal is acted upon.
 const ALERT: Duration = Duration::from_millis(20);
 
-/// Makes the packet memory.
+/// Packet memory when nothing is said about it.
+const ARENA: usize = 16 << 20;
+/// Packets in queues it has room for as it is.
+const QUEUES_FREE: usize = 2000;
+/// Most packet memory that is taken unasked because queues may need it.
+const ARENA_UNASKED: usize = 1 << 30;
+
+/// Makes the packet memory: what was asked for, else some.
 pub(crate) fn arena(args: &Memory) -> Result<Arena> {
-    let options = ArenaOptions {
-        size: args.arena,
+    arena_for(args, 0)
+}
+
+/// As [`arena`], with room for queues that hold so many packets, unless a size
+/// was asked for or the machine has not that much.
+pub(crate) fn arena_for(args: &Memory, packets: usize) -> Result<Arena> {
+    let options = |size| ArenaOptions {
+        size,
         buffer_size: args.buffer_size,
         huge: !args.no_huge,
         node: args.numa_node,
         ..ArenaOptions::default()
     };
-    Ok(options.create()?)
+    Ok(match args.arena {
+        Some(size) => options(size).create()?,
+        None => create_with_queues(options, ARENA, packets)?,
+    })
+}
+
+/// Makes packet memory of `least` bytes and what `packets` in queues need, up
+/// to a bound; where there is not that much, of `least` bytes. Queues it does
+/// not suffice for stay short of full.
+pub(crate) fn create_with_queues(
+    options: impl Fn(usize) -> ArenaOptions,
+    least: usize,
+    packets: usize,
+) -> Result<Arena, MemoryError> {
+    let more = with_queues(least, options(least).buffer_size, packets);
+    match options(more).create() {
+        Err(MemoryError::TooLarge { .. }) if more > least => options(least).create(),
+        other => other,
+    }
+}
+
+fn with_queues(least: usize, buffer_size: usize, packets: usize) -> usize {
+    let buffer = stride_for(buffer_size) + size_of::<Meta>() + size_of::<u32>();
+    let more = least.saturating_add(packets.saturating_mul(buffer));
+    // Queues of a default size need nothing besides.
+    if packets <= QUEUES_FREE { least } else { more.min(ARENA_UNASKED.max(least)) }
 }
 
 /// What kind of memory it became, with what to do when that is not the best.
@@ -88,26 +124,6 @@ pub(crate) fn stop_on_signals() -> Result<Stop> {
             .context("cannot watch for signals")?;
     }
     Ok(stop)
-}
-
-/// Does something on the first SIGINT, SIGTERM or SIGHUP, in a thread of its
-/// own; a second signal ends the process at once.
-pub(crate) fn on_signal(act: impl FnOnce() + Send + 'static) -> Result<()> {
-    use signal_hook::{consts, flag, low_level::pipe};
-    let stop = Stop::new();
-    let (mut told, teller) = UnixStream::pair().context("cannot watch for signals")?;
-    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
-        flag::register_conditional_shutdown(signal, 128 + signal, stop.as_flag())
-            .and_then(|_| flag::register(signal, stop.as_flag()))
-            .and_then(|_| pipe::register(signal, teller.try_clone()?))
-            .context("cannot watch for signals")?;
-    }
-    thread::spawn(move || {
-        if told.read_exact(&mut [0]).is_ok() {
-            act();
-        }
-    });
-    Ok(())
 }
 
 /// The cores asked for; one worker that is not bound when none were: bound by
@@ -189,6 +205,16 @@ pub(crate) fn drive<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queues_get_memory_within_bounds() {
+        let size = |packets| with_queues(16 << 20, 2112, packets);
+        assert_eq!(size(1000), 16 << 20);
+        let large = ArenaOptions { size: size(50_000), huge: false, ..ArenaOptions::default() };
+        assert!(large.create().unwrap().count() > 50_000);
+        assert_eq!(size(usize::MAX), 1 << 30);
+        assert_eq!(with_queues(2 << 30, 2112, 5000), 2 << 30);
+    }
 
     #[test]
     fn a_failing_worker_stops_the_others() {

@@ -3,7 +3,13 @@
 
 mod common;
 
-use std::thread;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use common::{load_text, numbered_library};
 use linerate_graph::{BuildError, Control, Options, Router};
@@ -23,12 +29,41 @@ fn arena() -> Arena {
     ArenaOptions { size: 16 << 20, huge: false, ..Default::default() }.create().unwrap()
 }
 
-/// Replaces the graph `times` times while it runs and returns what the sink
-/// has seen.
-fn replace_under_load(workers: usize, prefix: &'static str, times: usize) -> u64 {
+/// The same with the same queue, so that two workers change over one by one.
+const SAME_QUEUE: [&str; 3] = [
+    "Pin(u 1); source :: Numbered -> q :: Queue(400) -> u :: Unqueue -> sink :: Check",
+    "Pin(u 1); source :: Numbered -> Null -> q :: Queue(400) -> u :: Unqueue -> c :: Counter
+        -> sink :: Check",
+    "Pin(u 1); source :: Numbered -> q :: Queue(400) -> PullNull -> u :: Unqueue(BURST 7)
+        -> sink :: Check",
+];
+
+/// Elements go from worker to worker, and queues between workers grow, shrink
+/// and end.
+const MOVES: [&str; 8] = [
+    "Pin(u 1); source :: Numbered -> q :: Queue(500) -> u :: Unqueue -> sink :: Check",
+    "source :: Numbered -> q :: Queue(900) -> u :: Unqueue -> sink :: Check",
+    "Pin(source 1); source :: Numbered -> q :: Queue(300) -> u :: Unqueue -> sink :: Check",
+    "Pin(source 1); source :: Numbered -> q :: Queue(20) -> u :: Unqueue -> sink :: Check",
+    "Pin(source 1, u 1); source :: Numbered -> q :: Queue(500) -> u :: Unqueue -> sink :: Check",
+    "Pin(u 1); source :: Numbered -> q :: Queue(1500) -> u :: Unqueue -> sink :: Check",
+    "Pin(u 1); source :: Numbered -> q :: Queue(1500) -> u :: Unqueue -> sink :: Check;
+        Pin(more 2); more :: InfiniteSource(LIMIT 0) -> q",
+    "Pin(u 2); source :: Numbered -> q :: Queue(100) -> u :: Unqueue -> sink :: Check;
+        Pin(more 1); more :: InfiniteSource(LIMIT 0) -> q",
+];
+
+/// The texts of [`VARIANTS`] behind a prefix.
+fn variants(prefix: &str) -> Vec<String> {
+    VARIANTS.iter().map(|text| format!("{prefix}{text}")).collect()
+}
+
+/// Replaces the graph `times` times while it runs, by each of `texts` in turn,
+/// and returns what the sink has seen.
+fn replace_under_load(workers: usize, texts: Vec<String>, times: usize) -> u64 {
     let arena = arena();
     let library = numbered_library();
-    let text = move |at: usize| format!("{prefix}{}", VARIANTS[at % VARIANTS.len()]);
+    let text = move |at: usize| texts[at % texts.len()].clone();
     let plan = load_text(&text(0), &library).unwrap();
     let ports = linerate_port::Context::new(arena.clone());
     let options = Options { workers, ..Options::default() };
@@ -68,19 +103,72 @@ fn replace_under_load(workers: usize, prefix: &'static str, times: usize) -> u64
     seen
 }
 
+/// What the sink has seen; nothing new while it cannot tell.
 fn seen(control: &Control) -> u64 {
     let handler = control.find("sink.seen").unwrap();
-    control.read(&handler, "").unwrap().parse().unwrap()
+    control.read(&handler, "").map_or(0, |text| text.parse().unwrap())
 }
 
 #[test]
 fn one_worker_loses_nothing_in_a_thousand_changes() {
-    assert!(replace_under_load(1, "", 1000) > 1000);
+    assert!(replace_under_load(1, variants(""), 1000) > 1000);
 }
 
 #[test]
 fn two_workers_lose_nothing_in_a_thousand_changes() {
-    assert!(replace_under_load(2, "Pin(u 1); ", 1000) > 1000);
+    assert!(replace_under_load(2, variants("Pin(u 1); "), 1000) > 1000);
+}
+
+#[test]
+fn two_workers_that_do_not_wait_for_each_other_lose_nothing() {
+    assert!(replace_under_load(2, SAME_QUEUE.map(String::from).to_vec(), 1000) > 1000);
+}
+
+#[test]
+fn what_moves_between_workers_is_not_lost() {
+    assert!(replace_under_load(3, MOVES.map(String::from).to_vec(), 400) > 400);
+}
+
+/// A run that ends while the graph is replaced ends, and closes everything.
+#[test]
+fn a_run_may_end_while_the_graph_is_replaced() {
+    for at in 0..40 {
+        let arena = arena();
+        let library = numbered_library();
+        let ports = linerate_port::Context::new(arena.clone());
+        let options = Options { workers: 3, ..Options::default() };
+        let plan = load_text(MOVES[0], &library).unwrap();
+        let mut router = Router::new(plan, &library, ports, &options).unwrap();
+        let control = router.control();
+        let (changing, ended) = (control.clone(), Arc::new(AtomicBool::new(false)));
+        let changer = thread::spawn({
+            let (library, ended) = (library.clone(), Arc::clone(&ended));
+            move || {
+                for next in at.. {
+                    let plan = load_text(MOVES[next % MOVES.len()], &library).unwrap();
+                    if ended.load(Ordering::Relaxed) || changing.replace(plan).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        let stopper = thread::spawn(move || {
+            while seen(&control) == 0 {
+                thread::yield_now();
+            }
+            control.stop();
+        });
+        router.run();
+        ended.store(true, Ordering::Relaxed);
+        changer.join().unwrap();
+        stopper.join().unwrap();
+        let control = router.control();
+        let handler = control.find("sink.wrong").unwrap();
+        assert_eq!(router.read(&handler, "").unwrap(), "0");
+        router.close();
+        drop((router, control));
+        assert_eq!(arena.accounting().held, 0);
+    }
 }
 
 #[test]

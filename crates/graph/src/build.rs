@@ -62,6 +62,7 @@ impl Base {
             names: Arc::new(Names::default()),
             console: self.options.console.clone(),
             shared: Shared::default(),
+            version: self.options.version.clone(),
             predecessor,
         };
         let preparation = prepare(&plan, &world, &mut errors);
@@ -143,6 +144,7 @@ impl Base {
             idlers: Vec::new(),
             lists: Lists::default(),
             configs: HashMap::new(),
+            control: None,
         }
     }
 }

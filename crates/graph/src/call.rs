@@ -1,8 +1,7 @@
 //! Handlers by name, as scripts and clients of control sockets write them.
 
 use crate::{
-    Context, class::Handler, error::HandlerError, handler::GLOBAL, lang::config::string,
-    value::HandlerRef,
+    Context, class::Handler, error::HandlerError, lang::config::string, value::HandlerRef,
 };
 
 impl Context {
@@ -34,7 +33,7 @@ impl Context {
         if self.handler_of(self.node, &text).is_some() {
             return Ok(HandlerRef { element: Some(self.node), handler: text.into() });
         }
-        let known = GLOBAL.iter().any(|handler| handler.name == text);
+        let known = self.globals().any(|handler| handler.name == text);
         match dot {
             Some(dot) if !known => Err(HandlerError::NoElement(text[..dot].into())),
             _ => Ok(global(&text)),
@@ -45,7 +44,7 @@ impl Context {
     pub fn handler(&self, handler: &HandlerRef) -> Option<&'static Handler> {
         match handler.element {
             Some(element) => self.handler_of(element, &handler.handler).map(|found| found.0),
-            None => GLOBAL.iter().find(|global| global.name == handler.handler),
+            None => self.globals().find(|global| global.name == handler.handler),
         }
     }
 

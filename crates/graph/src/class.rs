@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::{element::Element, make::Make, names::Names, schedule::Schedule};
+use crate::{element::Element, make::Make, names::Names, plan::Plan, schedule::Schedule};
 
 /// A kind of element. Written as a constant:
 /// `Class { name: "Counter", ports: "1/1", .., ..Class::EMPTY }`.
@@ -48,10 +48,11 @@ pub struct Class {
     /// Whether each worker gets one of its own even where nothing leads to it:
     /// a source with a queue per worker.
     pub replicates: bool,
-    /// Whether somebody sees the order in which it and others of its kind get
-    /// packets: it prints them, or writes them one by one. The `click` program
-    /// runs such a graph a packet at a time, in Click's order.
-    pub shows_order: bool,
+    /// Whether somebody sees the order in which an element of a graph and
+    /// others get packets: it prints them, writes what comes by several ways
+    /// one after the other, or does something at a certain packet. The `click`
+    /// program runs such a graph a packet at a time, in Click's order.
+    pub shows_order: fn(&Plan, usize) -> bool,
     /// What it says about other elements before any is made.
     pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
     /// Makes one. Wrong arguments are reported through [`Make`], which also
@@ -79,7 +80,7 @@ impl Class {
         drops: &[],
         annotates: false,
         replicates: false,
-        shows_order: false,
+        shows_order: |_, _| false,
         prepare: None,
         make: |_| Box::new(Inert),
     };

@@ -2,14 +2,18 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicUsize},
 };
 
 use crate::{
     build::{Base, Built},
-    engine::{Context, Driver, Usage, WorkerStats, wiring::Placement},
+    engine::{
+        Context, Driver, Usage, WorkerStats,
+        change::{Meeting, must_meet},
+        wiring::Placement,
+    },
     error::{BuildError, HandlerError},
-    handler::{ANSWER, merge},
+    handler::{ANSWER, HOTCONFIG, merge},
     plan::Plan,
     value::HandlerRef,
 };
@@ -23,6 +27,8 @@ pub struct Control {
     live: Arc<Mutex<Live>>,
     /// Held while a configuration replaces another.
     replacing: Arc<Mutex<()>>,
+    /// Replacements that workers have asked for and that are not done.
+    replacements: Arc<AtomicUsize>,
 }
 
 /// What runs now.
@@ -44,9 +50,19 @@ impl Live {
 }
 
 impl Control {
-    pub(crate) fn new(base: Arc<Base>, built: &Built) -> Control {
+    pub(crate) fn new(base: Arc<Base>, built: &mut Built) -> Control {
         let live = Arc::new(Mutex::new(Live::of(built)));
-        Control { base, live, replacing: Arc::default() }
+        let control =
+            Control { base, live, replacing: Arc::default(), replacements: Arc::default() };
+        control.introduce(built);
+        control
+    }
+
+    /// Workers know whom to ask for another graph.
+    fn introduce(&self, built: &mut Built) {
+        for cx in &mut built.contexts {
+            cx.control = Some(self.clone());
+        }
     }
 
     fn live(&self) -> Live {
@@ -112,7 +128,7 @@ impl Control {
     }
 
     /// Writes a handler, on each worker that has a part of the element.
-    /// Writing the global handler `hotconfig` is [`Control::replace`]'s.
+    /// Writing the global handler `hotconfig` is [`Control::reconfigure`].
     ///
     /// # Errors
     ///
@@ -120,6 +136,10 @@ impl Control {
     pub fn write(&self, handler: &HandlerRef, value: &str) -> Result<String, HandlerError> {
         let Live { plan, placement, .. } = self.live();
         let Some(element) = handler.element else {
+            if handler.handler == HOTCONFIG && self.base.options.reader.is_some() {
+                let replaced = self.reconfigure(value).map_err(HandlerError::Refused);
+                return replaced.map(|()| String::new());
+            }
             let (handler, value) = (handler.clone(), value.to_owned());
             return self.ask(&plan, 0, move |cx| cx.write_handler(&handler, &value));
         };
@@ -147,31 +167,85 @@ impl Control {
         answer.unwrap_or(Err(HandlerError::Unanswered(worker)))
     }
 
-    /// Replaces the graph while it runs. Elements that keep their name and
-    /// class keep their state: counters, tables, queued packets. Each worker
-    /// changes over between two rounds and stops for nothing else.
+    /// Replaces the graph by the one the text of a configuration describes, if
+    /// the router was made to allow that ([`Options::reader`](crate::Options)).
     ///
     /// # Errors
     ///
-    /// When the new graph cannot be made; the old one then goes on.
+    /// What is wrong, in Click's words; the old graph then goes on.
+    pub fn reconfigure(&self, text: &str) -> Result<(), String> {
+        let reader = self.base.options.reader.as_ref().ok_or(NOT_ALLOWED)?;
+        self.replace(reader.read(text)?).map_err(|error| match error {
+            BuildError::Configuration(found) => {
+                format!("{}Router could not be initialized!", found.click())
+            }
+            error => error.to_string(),
+        })
+    }
+
+    /// Replaces the graph while it runs. Elements that keep their name and
+    /// class keep their state: counters, tables, queued packets. Each worker
+    /// changes over between two rounds; only where elements have moved from one
+    /// worker to another do the workers wait for each other to end theirs.
+    ///
+    /// # Errors
+    ///
+    /// When the new graph cannot be made, or the run ends meanwhile; the old
+    /// one then goes on.
     pub fn replace(&self, plan: Plan) -> Result<(), BuildError> {
         let _one = self.replacing.lock().expect("no panic while held");
-        let built = self.base.build(plan, Some(self.plan()))?;
+        let before = self.live();
+        let mut built = self.base.build(plan, Some(Arc::clone(&before.plan)))?;
+        self.introduce(&mut built);
         let live = Live::of(&built);
-        let changed: Vec<_> = built
+        let meets = must_meet((&before.plan, &before.placement), (&live.plan, &live.placement));
+        let meeting = meets.then(|| Meeting::new(self.base.hub.workers()));
+        let changes: Vec<_> = built
             .contexts
             .into_iter()
             .enumerate()
-            .map(|(worker, new)| self.base.hub.question(worker, move |cx| cx.change_over(new)))
+            .map(|(worker, new)| {
+                let meeting = meeting.clone();
+                self.base.hub.change(worker, move |cx| match meeting {
+                    Some(meeting) => meeting.attend(cx, new),
+                    None => {
+                        cx.change_over(new);
+                        true
+                    }
+                })
+            })
             .collect();
-        // A worker that does not answer has ended: so will the others.
-        for question in changed {
-            question.wait(ANSWER);
+        // A worker that does not answer is not running. It changes over before
+        // anything else, unless it must not do so alone.
+        for change in changes {
+            let changed = change.wait(ANSWER);
+            let off = || meeting.as_ref().is_some_and(|meeting| meeting.call_off());
+            if changed == Some(false) || changed.is_none() && off() {
+                return Err(BuildError::Ended);
+            }
         }
         *self.live.lock().expect("no panic while held") = live;
         Ok(())
     }
+
+    /// Whether the global handler `hotconfig` is there.
+    pub(crate) fn may_reconfigure(&self) -> bool {
+        self.base.options.reader.is_some()
+    }
+
+    pub(crate) fn replacements(&self) -> &Arc<AtomicUsize> {
+        &self.replacements
+    }
+
+    /// Runs every task that waits for something to be ready.
+    pub(crate) fn wake_waiting(&self) {
+        for worker in 0..self.base.hub.workers() {
+            self.base.hub.post(worker, Box::new(|cx| cx.tasks.wake_waiting()));
+        }
+    }
 }
+
+const NOT_ALLOWED: &str = "the configuration cannot be replaced";
 
 impl fmt::Debug for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

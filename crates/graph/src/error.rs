@@ -15,6 +15,9 @@ pub enum BuildError {
     /// The process has no file descriptor left to wake workers with.
     #[error("cannot make an eventfd: {0}; raise the limit of open files (ulimit -n)")]
     Eventfd(io::Error),
+    /// The run is over, so that there is nothing to replace.
+    #[error("the run has ended")]
+    Ended,
 }
 
 impl From<Diagnostics> for BuildError {

@@ -52,8 +52,12 @@ pub const GLOBAL: &[Handler] = &[
     Handler::read("classes", "the classes a configuration can use, one a line"),
     Handler::read("packages", "packages loaded: none, all elements are built in"),
     Handler::read("cycles", "cycles of all workers: input and output, task, busy"),
-    Handler::write("hotconfig", "replaces the configuration"),
+    Handler::write(HOTCONFIG, "replaces the configuration, where that is allowed"),
 ];
+
+/// The handler that replaces the graph; not there unless the router was made
+/// to allow that.
+pub(crate) const HOTCONFIG: &str = "hotconfig";
 
 /// One answer from those of an element's replicas.
 pub(crate) fn merge(class: &Class, name: &str, mut answers: Vec<String>) -> String {
@@ -190,13 +194,19 @@ impl Context {
         }
     }
 
+    /// The global handlers there are.
+    pub(crate) fn globals(&self) -> impl DoubleEndedIterator<Item = &'static Handler> + use<> {
+        let replaces = self.may_be_replaced();
+        GLOBAL.iter().filter(move |handler| replaces || handler.name != HOTCONFIG)
+    }
+
     fn read_global(&mut self, name: &str) -> Result<String, HandlerError> {
         let lines = |items: &mut dyn Iterator<Item = String>| {
             items.fold(String::new(), |text, item| text + &item + "\n")
         };
         let elements = &self.plan.elements;
         match name {
-            "version" => Ok(env!("CARGO_PKG_VERSION").into()),
+            "version" => Ok(self.world.version.clone()),
             "list" => {
                 let names = elements.iter().map(|element| element.name.clone());
                 Ok(format!("{}\n{}", elements.len(), lines(&mut { names })))
@@ -218,13 +228,13 @@ impl Context {
                 let items = items.flat_map(|item| [item.kind.clone(), item.value.clone()]);
                 Ok(lines(&mut { items }))
             }
-            "handlers" => Ok(listing(GLOBAL.iter().map(|handler| (handler.name, handler)))),
+            "handlers" => Ok(listing(self.globals().map(|handler| (handler.name, handler)))),
             "cycles" => {
                 let usage = self.stats().read();
                 let (io, task) = usage.io_and_task();
                 Ok(format!("io {io:.0}\ntask {task:.0}\nbusy {}", usage.wait))
             }
-            _ if GLOBAL.iter().any(|handler| handler.name == name) => {
+            _ if self.globals().any(|handler| handler.name == name) => {
                 Err(HandlerError::NotReadable(name.into()))
             }
             _ => Err(HandlerError::missing(name)),
@@ -239,7 +249,10 @@ impl Context {
                 self.driver.adjust(count.unwrap_or(1).saturating_neg());
                 Ok(String::new())
             }
-            _ if GLOBAL.iter().any(|handler| handler.name == name) => {
+            HOTCONFIG if self.may_be_replaced() => {
+                self.replace_unattended(value).map(|()| String::new())
+            }
+            _ if self.globals().any(|handler| handler.name == name) => {
                 Err(HandlerError::NotWritable(name.into()))
             }
             _ => Err(HandlerError::missing(name)),

@@ -19,6 +19,7 @@ pub mod lang;
 mod make;
 mod names;
 mod plan;
+mod replacement;
 mod router;
 mod schedule;
 mod value;
@@ -38,6 +39,7 @@ pub use linerate_worker::Idle;
 pub use make::{Make, Replica, Scope, Shared, World, unquoted};
 pub use names::{Addresses, Names};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
+pub use replacement::{Reader, Replacement};
 pub use router::{Options, Router};
 pub use schedule::Schedule;
 pub use value::{

@@ -32,6 +32,8 @@ pub struct Make<'a> {
     element: usize,
     replica: Replica,
     arguments: Arguments,
+    /// The configuration of the element it takes over from, if it does.
+    replaces: Option<String>,
     /// What is wrong with declared arguments, by the place of the declaration.
     wrong: Vec<(usize, Complaint)>,
     /// What the class said.
@@ -60,6 +62,8 @@ pub struct World {
     pub console: Console,
     /// What replicas of an element share, by element.
     pub shared: Shared,
+    /// What the `version` handler says.
+    pub version: String,
     /// The graph this one is to replace.
     pub predecessor: Option<Arc<Plan>>,
 }
@@ -146,7 +150,12 @@ impl<'a> Make<'a> {
         element: usize,
         replica: Replica,
     ) -> Make<'a> {
-        Make::with_config(world, plan, element, replica, &plan.elements[element].config)
+        let at = &plan.elements[element];
+        let old = world.predecessor.as_deref();
+        let old = old.and_then(|old| Some(&old.elements[old.find(&at.name)?]));
+        let same = old.filter(|old| old.class.name == at.class.name);
+        let replaces = same.map(|old| old.config.clone());
+        Make::with_config(world, plan, element, replica, &at.config, replaces)
     }
 
     pub(crate) fn with_config(
@@ -155,10 +164,11 @@ impl<'a> Make<'a> {
         element: usize,
         replica: Replica,
         config: &str,
+        replaces: Option<String>,
     ) -> Make<'a> {
         let arguments = Arguments::assign(plan.elements[element].class.args, split(config));
         let (wrong, complaints) = (Vec::new(), Vec::new());
-        Make { world, plan, element, replica, arguments, wrong, complaints }
+        Make { world, plan, element, replica, arguments, replaces, wrong, complaints }
     }
 
     /// The value of a declared argument; `None` when it was not given or is
@@ -268,14 +278,13 @@ impl<'a> Make<'a> {
         self.plan.elements[self.element].outputs.get(port) == Some(&Processing::Push)
     }
 
-    /// The configuration of the element whose state this one will take over
+    /// The arguments of the element whose state this one will take over
     /// ([`Element::take_state`](crate::Element::take_state)): what can be had
-    /// only once, it has.
-    pub fn predecessor(&self) -> Option<&'a str> {
-        let plan = self.world.predecessor.as_deref()?;
-        let old = &plan.elements[plan.find(self.name())?];
-        let same = old.class.name == self.plan.elements[self.element].class.name;
-        same.then_some(old.config.as_str())
+    /// only once, it has. What is wrong with them does not matter any more.
+    pub fn predecessor(&self) -> Option<Make<'a>> {
+        let config = self.replaces.as_deref()?;
+        let Make { world, plan, element, replica, .. } = *self;
+        Some(Make::with_config(world, plan, element, replica, config, None))
     }
 
     /// Something is wrong with the configuration. Not said where an argument is

@@ -7,8 +7,13 @@
 use std::ops::RangeInclusive;
 
 use crate::{
+    arguments::Arguments,
     class::{Class, Library},
-    lang::{self, Diagnostic, Diagnostics, Flat, Globals, Landmark, Loader, PortRef, SourceMap},
+    lang::{
+        self, Diagnostic, Diagnostics, Flat, Globals, Landmark, Loader, PortRef, SourceMap,
+        config::split,
+    },
+    value::parse_integer,
 };
 
 /// Whether packets are handed on or asked for.
@@ -122,6 +127,50 @@ impl Plan {
             plan.check_connections(&mut errors);
         }
         if errors.is_empty() { Ok(plan) } else { Err(errors) }
+    }
+
+    /// Whether somebody sees the order in which its elements get packets
+    /// ([`Class::shows_order`]).
+    pub fn shows_order(&self) -> bool {
+        let mut elements = self.elements.iter().enumerate();
+        elements.any(|(at, element)| (element.class.shows_order)(self, at))
+    }
+
+    /// Whether an argument of an element was given.
+    pub fn is_given(&self, element: usize, argument: &str) -> bool {
+        self.arguments(element).last(argument).is_some()
+    }
+
+    /// Whether packets from more than one source come to an element.
+    pub fn has_several_sources(&self, element: usize) -> bool {
+        let mut seen = vec![false; self.elements.len()];
+        let (mut open, mut sources) = (vec![element], 0);
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            let from = self.elements[at].sources.iter().flatten();
+            sources += usize::from(at != element && self.elements[at].inputs.is_empty());
+            open.extend(from.map(|port| port.element));
+        }
+        sources > 1
+    }
+
+    fn arguments(&self, element: usize) -> Arguments {
+        let PlanElement { class, config, .. } = &self.elements[element];
+        Arguments::assign(class.args, split(config))
+    }
+
+    /// Packets all its queues hold when they are full: the sum of the `CAPACITY`
+    /// arguments. What is no number is another's to report, and counts nothing.
+    pub fn packets_held(&self) -> usize {
+        let capacity = |at: usize| {
+            let arg = self.elements[at].class.arg("CAPACITY")?;
+            let arguments = self.arguments(at);
+            let text = arguments.last(arg.name).map_or(arg.default, |(text, _)| text);
+            usize::try_from(parse_integer(text.trim())?).ok()
+        };
+        (0..self.elements.len()).filter_map(capacity).fold(0, usize::saturating_add)
     }
 
     /// The element of that name.

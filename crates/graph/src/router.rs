@@ -8,13 +8,14 @@ use linerate_worker::Idle;
 
 use crate::{
     build::Base,
-    class::Library,
+    class::{Handler, Library},
     console::Console,
     control::Control,
     engine::{Clock, Context, Driver, clock::SIMULATED_START, hub::Hub},
     error::{BuildError, HandlerError},
     handler::merge,
     plan::Plan,
+    replacement::Reader,
     value::HandlerRef,
 };
 
@@ -40,6 +41,11 @@ pub struct Options {
     pub cycles: bool,
     /// Where elements write text for people.
     pub console: Console,
+    /// What the `version` handler says.
+    pub version: String,
+    /// Reads the configurations written to the `hotconfig` handler, which there
+    /// is not without.
+    pub reader: Option<Reader>,
 }
 
 impl Default for Options {
@@ -54,6 +60,8 @@ impl Default for Options {
             cores: Vec::new(),
             cycles: true,
             console: Console::default(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            reader: None,
         }
     }
 }
@@ -90,8 +98,8 @@ impl Router {
                 false => Clock::real(),
             },
         };
-        let built = base.build(plan, None)?;
-        let control = Control::new(Arc::new(base), &built);
+        let mut built = base.build(plan, None)?;
+        let control = Control::new(Arc::new(base), &mut built);
         Ok(Router {
             control,
             contexts: built.contexts,
@@ -117,6 +125,15 @@ impl Router {
             }
             run_on(&mut first[0], cores, idle);
         });
+        self.settle();
+    }
+
+    /// Does what workers have been asked too late for.
+    fn settle(&mut self) {
+        for cx in &mut self.contexts {
+            cx.change();
+            cx.work_off();
+        }
     }
 
     /// The first worker, between runs: for handlers.
@@ -130,6 +147,7 @@ impl Router {
     ///
     /// When it cannot be read.
     pub fn read(&mut self, handler: &HandlerRef, parameter: &str) -> Result<String, HandlerError> {
+        self.settle();
         let Some(element) = handler.element else {
             return self.contexts[0].read_handler(handler, parameter);
         };
@@ -148,18 +166,32 @@ impl Router {
     ///
     /// When it cannot be written.
     pub fn write(&mut self, handler: &HandlerRef, value: &str) -> Result<String, HandlerError> {
+        self.settle();
         let Some(element) = handler.element else {
             return self.contexts[0].write_handler(handler, value);
         };
-        let mut answer = String::new();
+        let mut answer = Ok(String::new());
         for worker in self.control.workers_of(element) {
-            answer = self.contexts[worker].write_here(element, &handler.handler, value)?;
+            let cx = &mut self.contexts[worker];
+            answer = cx.write_here(element, &handler.handler, value);
+            // What it has sent gets where it goes.
+            cx.drain();
+            if answer.is_err() {
+                break;
+            }
         }
-        Ok(answer)
+        answer
+    }
+
+    /// What can be done with a handler; `None` when there is none.
+    pub fn handler(&self, handler: &HandlerRef) -> Option<&'static Handler> {
+        let worker = handler.element.and_then(|at| self.control.workers_of(at).first().copied());
+        self.contexts[worker.unwrap_or(0)].handler(handler)
     }
 
     /// Closes all elements; every buffer goes back.
     pub fn close(&mut self) {
+        self.settle();
         self.contexts.iter_mut().for_each(Context::close);
     }
 }

@@ -81,6 +81,10 @@ pub(crate) struct Run {
     /// Replace the configuration, without losing packets, whenever its file changes
     #[arg(long, help_heading = "Running")]
     pub(crate) watch: bool,
+
+    /// Let clients of control sockets replace the configuration: the `hotconfig` handler
+    #[arg(long, short = 'R', help_heading = "Running")]
+    pub(crate) allow_reconfigure: bool,
 }
 
 /// Options of a graph that runs.

@@ -100,9 +100,10 @@ pub(crate) struct Showing {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Packet memory")]
 pub(crate) struct Memory {
-    /// Memory for packets (4M, 1G)
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
-    pub(crate) arena: usize,
+    /// Memory for packets (4M, 1G) [default: 16M, for `run` with room for full
+    /// queues up to 1G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) arena: Option<usize>,
 
     /// Bytes of one packet buffer, headroom included
     #[arg(long, value_name = "SIZE", default_value = "2112", value_parser = parse_size)]

@@ -9,7 +9,7 @@ use super::options::{Item, Kind, Options, Quotes, Spec, Value};
 use crate::configuration::{Source, variable};
 
 /// What is to be done.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct CommandLine {
     pub(super) source: Source,
     pub(super) globals: Globals,
@@ -17,6 +17,8 @@ pub(super) struct CommandLine {
     pub(super) handlers: Vec<String>,
     pub(super) exit_handler: Option<String>,
     pub(super) quit: bool,
+    /// Whether there is a `hotconfig` handler.
+    pub(super) reconfigure: bool,
     pub(super) times: bool,
     pub(super) warnings: bool,
     pub(super) threads: usize,
@@ -118,6 +120,7 @@ impl CommandLine {
             handlers: Vec::new(),
             exit_handler: None,
             quit: false,
+            reconfigure: false,
             times: false,
             warnings: true,
             threads: 1,
@@ -212,9 +215,9 @@ impl CommandLine {
                     };
                     line.vector = Some(limit.get());
                 }
-                // Whether there is a `hotconfig` handler is not a matter of
-                // the command line here, and there are no DPDK arguments.
-                Id::Reconfigure | Id::Dpdk => {}
+                Id::Reconfigure => line.reconfigure = !negated,
+                // There are no DPDK arguments here.
+                Id::Dpdk => {}
                 Id::Help => return Err(done(remarks, help(program))),
                 Id::Version => return Err(done(remarks, version())),
             }
@@ -287,7 +290,8 @@ Running:
   -p, --port PORT               control connections at this TCP port
   -u, --unix-socket FILE        control connections at this UNIX socket
       --socket FD               a control connection at this file descriptor
-  -R, --allow-reconfigure       accepted; the `hotconfig` handler needs no leave
+  -R, --allow-reconfigure       provide the `hotconfig` handler, which replaces the
+                                configuration
 
 Output:
   -h, --handler ELEMENT.H       print this read handler after the run
@@ -312,7 +316,7 @@ mod tests {
     #[test]
     fn everything_at_once() {
         let line = parse(&[
-            "-qte",
+            "-qRte",
             "Idle",
             "A=1",
             "-h",
@@ -334,7 +338,7 @@ mod tests {
             "/lib",
         ])
         .unwrap();
-        assert!(line.quit && line.times && !line.warnings);
+        assert!(line.quit && line.reconfigure && line.times && !line.warnings);
         assert_eq!(line.source, Source::Expression("Idle".into()));
         assert_eq!(line.globals.variables, [("A".into(), "1".into())]);
         assert_eq!(line.handlers, ["a.b"]);

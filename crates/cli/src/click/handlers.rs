@@ -1,10 +1,6 @@
 //! `-h` and `-x`: handlers read when the run is over.
 
-use linerate_graph::{
-    Class, HandlerRef, Router,
-    handler::{self, GLOBAL},
-    parse_bool, parse_integer, unquoted,
-};
+use linerate_graph::{HandlerRef, Router, parse_bool, parse_integer, unquoted};
 
 use super::print;
 
@@ -51,18 +47,14 @@ fn expand(router: &Router, wanted: &str, name: &str) -> Result<(Vec<usize>, bool
         let matching = if pattern { "matching " } else { "" };
         return Err(format!("no element {matching}'{wanted}'"));
     }
-    found.retain(|at| find(Some(plan.elements[*at].class), name).is_some_and(|(reads, _)| reads));
+    found.retain(|at| is_read(router, Some(*at), name) == Some(true));
     Ok((found, true))
 }
 
-/// Whether a handler can be read and whether it can be written; `None` when
-/// there is no such handler.
-fn find(class: Option<&'static Class>, name: &str) -> Option<(bool, bool)> {
-    let handler = match class {
-        Some(class) => handler::find(class, name),
-        None => GLOBAL.iter().find(|handler| handler.name == name),
-    };
-    handler.map(|handler| (handler.access.reads(), handler.access.writes()))
+/// Whether a handler can be read; `None` when there is no such handler.
+fn is_read(router: &Router, element: Option<usize>, name: &str) -> Option<bool> {
+    let handler = router.handler(&HandlerRef { element, handler: name.into() })?;
+    (!handler.private).then(|| handler.access.reads())
 }
 
 fn full_name(router: &Router, element: Option<usize>, name: &str) -> String {
@@ -70,10 +62,6 @@ fn full_name(router: &Router, element: Option<usize>, name: &str) -> String {
         Some(at) => format!("{}.{name}", router.control().plan().elements[at].name),
         None => name.into(),
     }
-}
-
-fn class_of(router: &Router, element: Option<usize>) -> Option<&'static Class> {
-    element.map(|at| router.control().plan().elements[at].class)
 }
 
 fn read(
@@ -87,16 +75,16 @@ fn read(
 
 fn print_one(router: &mut Router, element: Option<usize>, name: &str, title: bool) -> bool {
     let full = full_name(router, element, name);
-    match find(class_of(router, element), name) {
+    match is_read(router, element, name) {
         None => {
             eprintln!("no '{full}' handler");
             return false;
         }
-        Some((false, _)) => {
+        Some(false) => {
             eprintln!("'{full}' is a write handler");
             return false;
         }
-        Some(_) => {}
+        Some(true) => {}
     }
     let mut text = read(router, element, name, "").unwrap_or_else(|error| {
         eprintln!("{error}");
@@ -153,7 +141,8 @@ fn read_for_exit(router: &mut Router, wanted: &str) -> Result<String, String> {
         None => (None, handler),
     };
     let full = full_name(router, element, name);
-    if !find(class_of(router, element), name).is_some_and(|(reads, _)| reads) {
+    let handler = HandlerRef { element, handler: name.into() };
+    if !router.handler(&handler).is_some_and(|handler| handler.access.reads()) {
         return Err(format!("no '{full}' read handler"));
     }
     read(router, element, name, parameter).map_err(|error| error.to_string())

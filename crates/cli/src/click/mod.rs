@@ -19,21 +19,30 @@ use std::{
     time::Instant,
 };
 
-use linerate_graph::{BuildError, Control, HandlerRef, Library, Options, Plan, Router};
+use linerate_graph::{BuildError, HandlerRef, Library, Options, Plan, Reader, Router};
 use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT};
+use signal_hook::consts;
 
 use crate::{
-    configuration::{Parsed, system_message},
+    configuration::{Parsed, not_initialized, system_message},
     session,
+    signals::end_run,
 };
 use command_line::{CommandLine, Ending};
 pub use flatten::click_flatten;
 use usage::Usage;
 
-/// Bytes of packet memory: some 30,000 packets, or what is enough for looking
-/// at a configuration.
+/// Bytes of packet memory: some 30,000 packets besides those queues hold, or
+/// what is enough for looking at a configuration.
 const ARENA: usize = 64 << 20;
 const ARENA_UNUSED: usize = 2 << 20;
+
+/// What Click adds to the control sockets of a configuration that replaces
+/// another, and shows in it.
+const RETRIES: &str = ", RETRIES 1, RETRY_WARNINGS false";
+
+/// The release of Click whose programs these stand in for.
+const COMPATIBLE: &str = "2.1";
 
 /// The program `click`.
 pub fn click() -> ExitCode {
@@ -84,6 +93,7 @@ fn run(line: &CommandLine) -> u8 {
             drive(&mut router);
         }
     }
+    let control = router.control();
     if line.times {
         print(&Usage::now().text(&before, start.elapsed()));
     }
@@ -94,6 +104,11 @@ fn run(line: &CommandLine) -> u8 {
         code = handlers::exit_code(&mut router, handler);
     }
     router.close();
+    // A device that is gone, or a file that could not be finished.
+    if let (0, Some(reason)) = (code, control.driver().failure()) {
+        eprintln!("{reason}");
+        code = 1;
+    }
     code
 }
 
@@ -108,31 +123,49 @@ fn read(line: &CommandLine, library: &Library) -> Option<Plan> {
             return None;
         }
     };
-    let path = line.click_path.clone().unwrap_or_else(crate::configuration::click_path);
-    let mut parsed = Parsed::new(name, &text, &line.globals, library, &path);
+    let parsed = parse(line, name, &text, library, "");
     eprint!("{}", parsed.found.click());
     if parsed.found.has_errors() {
         return None;
     }
-    for (number, config) in line.sockets.iter().enumerate() {
-        parsed.add_control_socket(number, config.clone());
-    }
     match parsed.check(library) {
         Ok((plan, _)) => Some(plan),
         Err((_, errors)) => {
-            eprintln!("{}Router could not be initialized!", errors.click());
+            eprintln!("{}", not_initialized(&errors));
             None
         }
     }
 }
 
+/// Reads a text, with the control sockets asked for, whose configurations end
+/// with `more`.
+fn parse(line: &CommandLine, name: &str, text: &str, library: &Library, more: &str) -> Parsed {
+    let path = line.click_path.clone().unwrap_or_else(crate::configuration::click_path);
+    let mut parsed = Parsed::new(name, text, &line.globals, library, &path);
+    for (number, config) in line.sockets.iter().enumerate() {
+        parsed.add_control_socket(number, format!("{config}{more}"));
+    }
+    parsed
+}
+
+/// Reads what is written to `hotconfig`, if that is to be there.
+fn reader(line: &CommandLine, library: &Library) -> Option<Reader> {
+    let (line, library) = (line.clone(), library.clone());
+    line.reconfigure.then(|| {
+        Reader::new(move |text| {
+            parse(&line, "config", text, &library, RETRIES).into_plan_as_click(&library)
+        })
+    })
+}
+
 /// Makes the elements.
 fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
-    let shows_order = plan.elements.iter().any(|element| element.class.shows_order);
+    let shows_order = plan.shows_order();
     let exact = line.simulated.is_some() || shows_order;
     let frame_limit = line.vector.unwrap_or(if exact { 1 } else { FRAME_DEFAULT });
-    let size = if line.quit { ARENA_UNUSED } else { ARENA };
-    let arena = match (ArenaOptions { size, huge: false, ..ArenaOptions::default() }).create() {
+    let (least, held) = if line.quit { (ARENA_UNUSED, 0) } else { (ARENA, plan.packets_held()) };
+    let options = |size| ArenaOptions { size, huge: false, ..ArenaOptions::default() };
+    let arena = match session::create_with_queues(options, least, held) {
         Ok(arena) => arena,
         Err(error) => {
             eprintln!("{error}");
@@ -146,13 +179,15 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
         simulated: line.simulated.is_some(),
         simulated_start: (line.simulated.unwrap_or_default() * 1e9) as u64,
         cores: line.cores(),
+        version: COMPATIBLE.into(),
+        reader: reader(line, library),
         ..Options::default()
     };
     let ports = linerate_port::Context::new(Arena::clone(&arena));
     match Router::new(plan, library, ports, &options) {
         Ok(router) => Some(router),
         Err(BuildError::Configuration(errors)) => {
-            eprintln!("{}Router could not be initialized!", errors.click());
+            eprintln!("{}", not_initialized(&errors));
             None
         }
         Err(error) => {
@@ -164,9 +199,9 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
 
 /// Runs until the configuration or a signal says to stop.
 fn drive(router: &mut Router) {
-    let control: Control = router.control();
-    if let Err(error) = session::on_signal(move || control.stop()) {
-        eprintln!("{error:#}");
+    let watched = end_run(router.control(), &[consts::SIGINT, consts::SIGTERM]);
+    if let Err(error) = &watched {
+        eprintln!("cannot watch for signals: {error}");
     }
     router.run();
 }

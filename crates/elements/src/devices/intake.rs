@@ -209,7 +209,9 @@ impl Intake {
     /// What was counted goes on being counted.
     pub(super) fn take_state(&mut self, cx: &Context, old: &mut Intake) {
         old.settle(cx);
-        (self.packets, self.bytes, self.drops) = (old.packets, old.bytes, old.drops);
+        self.packets += old.packets;
+        self.bytes += old.bytes;
+        self.drops.iter_mut().zip(old.drops).for_each(|(drops, old)| *drops += old);
     }
 
     pub(super) fn close(&mut self, cx: &mut Context) {

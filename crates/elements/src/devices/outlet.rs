@@ -263,7 +263,9 @@ impl Outlet {
     /// Packets that wait go on waiting here, and counts go on.
     pub(super) fn take_state(&mut self, old: &mut Outlet) {
         self.held.append(&mut old.held, usize::MAX);
-        (self.packets, self.bytes, self.drops) = (old.packets, old.bytes, old.drops);
+        self.packets += old.packets;
+        self.bytes += old.bytes;
+        self.drops.iter_mut().zip(old.drops).for_each(|(drops, old)| *drops += old);
     }
 
     pub(super) fn close(&mut self, cx: &mut Context) {

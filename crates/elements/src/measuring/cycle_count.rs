@@ -111,7 +111,9 @@ impl Element for CycleCountAccum {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<CycleCountAccum>() {
-            std::mem::swap(self, old);
+            self.count += old.count;
+            self.cycles += old.cycles;
+            self.zero_count += old.zero_count;
         }
     }
 
@@ -157,7 +159,8 @@ impl Element for RoundTripCycleCount {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<RoundTripCycleCount>() {
-            std::mem::swap(self, old);
+            self.packets += old.packets;
+            self.cycles += old.cycles;
         }
     }
 

@@ -101,7 +101,7 @@ impl Element for RandomSample {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<RandomSample>() {
-            self.drops = old.drops;
+            self.drops += old.drops;
         }
     }
 

@@ -70,10 +70,14 @@ struct Core {
     drops: u64,
     /// Whether who pulls has found it empty since something was pushed.
     asleep: bool,
+    /// Replicas there are.
+    users: usize,
 }
 
 pub(crate) struct HeldQueue {
     core: Arc<Mutex<Core>>,
+    /// The capacity it was configured with.
+    capacity: usize,
     front_drop: bool,
     /// Whether another worker is at the other side.
     crosses: bool,
@@ -95,10 +99,13 @@ impl HeldQueue {
                 highwater: 0,
                 drops: 0,
                 asleep: false,
+                users: 0,
             })
         });
+        core.lock().unwrap_or_else(PoisonError::into_inner).users += 1;
         HeldQueue {
             core,
+            capacity,
             front_drop: make.plan().elements[make.element()].class.name == FRONT_DROP.name,
             crosses: make.replica().count > 1,
             excess: Frame::new(make.world.frame_limit),
@@ -207,12 +214,15 @@ impl Element for HeldQueue {
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<HeldQueue>() else { return };
         if Arc::ptr_eq(&self.core, &old.core) {
+            // Only the configuration has been written to.
+            self.core().capacity = self.capacity;
+            self.shrink(cx, self.capacity);
             return;
         }
         let mut packets = {
             let mut from = old.core();
             let mut core = self.core();
-            core.drops += from.drops;
+            core.drops += std::mem::take(&mut from.drops);
             std::mem::take(&mut from.packets)
         };
         // They are older than what has arrived here since.
@@ -228,7 +238,16 @@ impl Element for HeldQueue {
     }
 
     fn close(&mut self, cx: &mut Context) {
-        let packets = std::mem::take(&mut self.core().packets);
+        let packets = {
+            let mut core = self.core();
+            core.users -= 1;
+            // Another worker may still put packets in, which the queue that
+            // replaces this one there takes.
+            if core.users > 0 {
+                return;
+            }
+            std::mem::take(&mut core.packets)
+        };
         packets.into_iter().for_each(|slot| cx.pool.give_one(slot));
     }
 

@@ -34,6 +34,7 @@ pub(super) const CLASS: Class = Class {
         ),
         Handler::write("byte_count_call", "sets the byte count at which a handler is written"),
     ],
+    shows_order: |plan, at| plan.is_given(at, "COUNT_CALL") || plan.is_given(at, "BYTE_COUNT_CALL"),
     cost: "About one cycle per packet: only lengths are added up, which are in the slots. For the \
         rates the cycle counter is read once in a thousand packets and the clock at most a \
         thousand times a second.",
@@ -170,7 +171,9 @@ impl Element for Counter {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Counter>() {
-            (self.count, self.bytes) = (old.count, old.bytes);
+            // Of several replicas one may take over from all.
+            self.count += old.count;
+            self.bytes += old.bytes;
             std::mem::swap(&mut self.rates, &mut old.rates);
         }
     }

@@ -81,7 +81,7 @@ impl Element for Discard {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Discard>() {
-            self.count = old.count;
+            self.count += old.count;
         }
     }
 

@@ -6,12 +6,12 @@
 //! pulling, the ring is one that allows that.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Signals, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Replica, Signals, parse_integer,
 };
 use linerate_memory::{
     Frame, Slot,
@@ -81,17 +81,28 @@ pub(super) const SIMPLE_QUEUE: Class = Class {
 /// What both sides of a queue share.
 struct Core {
     capacity: AtomicUsize,
+    /// Packets there is room for in the ring, once it is made.
+    places: AtomicUsize,
     highwater: AtomicUsize,
     drops: AtomicU64,
     /// For a worker that pulls and has found it empty.
     filled: Doorbell,
     /// For a worker that pushes and has found it full.
     emptied: Doorbell,
-    /// The ends no replica has taken yet, and the ring where it is shared.
+    /// What no replica has taken yet, and the ring where it is shared.
     ends: Mutex<Ends>,
 }
 
+/// The ring's ends.
+#[derive(Default)]
 struct Ends {
+    /// The replicas there are.
+    parts: Vec<Replica>,
+    /// What queues that this one replaces have left to it, oldest first; goes
+    /// into the ring when that is made.
+    carried: Vec<Slot>,
+    /// Whether there is a ring.
+    made: bool,
     producer: Option<Producer<Slot>>,
     consumer: Option<Consumer<Slot>>,
     shared: Option<Arc<Mpmc<Slot>>>,
@@ -99,18 +110,18 @@ struct Ends {
 
 /// One replica's side or sides.
 enum Side {
-    Own { producer: Option<Producer<Slot>>, consumer: Option<Consumer<Slot>> },
+    /// Not taken yet: whether packets are pushed and whether they are pulled
+    /// here. A queue that is to replace another takes its sides when it is
+    /// first used, since nobody knows before what it will be left.
+    Untaken {
+        pushed: bool,
+        pulled: bool,
+    },
+    Own {
+        producer: Option<Producer<Slot>>,
+        consumer: Option<Consumer<Slot>>,
+    },
     Shared(Arc<Mpmc<Slot>>),
-}
-
-impl Side {
-    /// Whether packets can be put in and taken out here.
-    fn ends(&self) -> (bool, bool) {
-        match self {
-            Side::Own { producer, consumer } => (producer.is_some(), consumer.is_some()),
-            Side::Shared(_) => (true, true),
-        }
-    }
 }
 
 pub(crate) struct Queue {
@@ -120,6 +131,8 @@ pub(crate) struct Queue {
     crosses: bool,
     /// The capacity it was configured with.
     capacity: usize,
+    /// Whether it is to take over from another.
+    inherits: bool,
     /// Packets that still fit when a frame does not.
     part: Option<Frame>,
 }
@@ -133,18 +146,29 @@ impl Queue {
         let capacity = capacity.min(CAPACITY_LIMIT);
         let replica = make.replica();
         let only = replica.count == 1;
-        let core = make.shared(|| Core::new(capacity, replica.count > 2));
-        let side = core.take_side(replica.pushed || only, replica.pulled || only);
-        Queue { core, side, crosses: !only, capacity, part: None }
+        let core = make.shared(|| Core::new(capacity));
+        core.ends().add(replica);
+        let side = Side::Untaken { pushed: replica.pushed || only, pulled: replica.pulled || only };
+        let inherits = make.predecessor().is_some();
+        Queue { core, side, crosses: !only, capacity, inherits, part: None }
     }
 
     /// Packets held.
     pub(crate) fn len(&self) -> usize {
         match &self.side {
+            Side::Untaken { .. } => self.core.ends().len(),
             Side::Own { producer: Some(producer), .. } => producer.len(),
             Side::Own { consumer: Some(consumer), .. } => consumer.len(),
             Side::Own { .. } => 0,
             Side::Shared(ring) => ring.len(),
+        }
+    }
+
+    /// Takes its sides, if it has not yet.
+    #[cold]
+    fn take_side(&mut self) {
+        if let Side::Untaken { pushed, pulled } = self.side {
+            self.side = self.core.take_side(pushed, pulled);
         }
     }
 
@@ -157,6 +181,10 @@ impl Queue {
             Side::Shared(ring) => {
                 ring.push_frame(frame);
             }
+            Side::Untaken { .. } => {
+                self.take_side();
+                self.store(frame);
+            }
         }
     }
 
@@ -165,12 +193,17 @@ impl Queue {
             Side::Own { consumer: Some(consumer), .. } => consumer.pop_frame(frame, count),
             Side::Own { .. } => 0,
             Side::Shared(ring) => ring.pop_frame(frame, count),
+            Side::Untaken { .. } => {
+                self.take_side();
+                self.fetch(frame, count)
+            }
         }
     }
 
     /// Makes room for another number of packets. Those that do not fit any
     /// more stay; the queue takes none until there are fewer.
     fn resize(&mut self, cx: &mut Context, capacity: usize) -> Result<(), HandlerError> {
+        self.take_side();
         let places = match &mut self.side {
             Side::Own { producer: Some(producer), consumer: Some(consumer) } => {
                 if capacity > producer.capacity() {
@@ -180,13 +213,14 @@ impl Queue {
                         new_producer.push_frame(&mut frame);
                     }
                     (*producer, *consumer) = (new_producer, new_consumer);
+                    self.core.places.store(producer.capacity(), Ordering::Relaxed);
                 }
                 producer.capacity()
             }
             Side::Own { producer: Some(producer), .. } => producer.capacity(),
             // The limit is the pushing side's: changed from here, it could fall
             // below the room a source over there has just been promised.
-            Side::Own { .. } => return Ok(()),
+            Side::Own { .. } | Side::Untaken { .. } => return Ok(()),
             Side::Shared(ring) => ring.capacity(),
         };
         if capacity > places {
@@ -218,6 +252,22 @@ impl Queue {
         }
     }
 
+    /// Takes what is in another queue. All workers stand still meanwhile, and
+    /// go on when all replicas have done so.
+    fn inherit(&mut self, cx: &Context, old: &mut Queue) {
+        let mut frame = cx.new_frame();
+        let mut ends = self.core.ends();
+        debug_assert!(!ends.made, "nobody has used it yet");
+        while old.fetch(&mut frame, usize::MAX) > 0 {
+            let count = frame.len();
+            frame.drain_front(count, |slot| ends.carried.push(slot));
+        }
+        let drops = old.core.drops.swap(0, Ordering::Relaxed);
+        self.core.drops.fetch_add(drops, Ordering::Relaxed);
+        let highwater = old.core.highwater.load(Ordering::Relaxed);
+        self.core.highwater.fetch_max(highwater, Ordering::Relaxed);
+    }
+
     fn empty(&mut self, cx: &mut Context) {
         let mut frame = cx.new_frame();
         let count = frame.limit();
@@ -229,19 +279,28 @@ impl Queue {
 }
 
 impl Core {
-    fn new(capacity: usize, shared: bool) -> Core {
+    fn new(capacity: usize) -> Core {
         Core {
             capacity: AtomicUsize::new(capacity),
+            places: AtomicUsize::new(0),
             highwater: AtomicUsize::new(0),
             drops: AtomicU64::new(0),
             filled: Doorbell::new(),
             emptied: Doorbell::new(),
-            ends: Mutex::new(Ends::new(capacity, shared)),
+            ends: Mutex::default(),
         }
     }
 
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().expect("no panic while held")
+    }
+
     fn take_side(&self, pushed: bool, pulled: bool) -> Side {
-        let mut ends = self.ends.lock().expect("no panic while held");
+        let mut ends = self.ends();
+        if !ends.made {
+            let places = ends.make(self.capacity.load(Ordering::Relaxed));
+            self.places.store(places, Ordering::Relaxed);
+        }
         match &ends.shared {
             Some(ring) => Side::Shared(Arc::clone(ring)),
             None => Side::Own {
@@ -250,20 +309,63 @@ impl Core {
             },
         }
     }
+
+    /// Whether the ring of `old` can go on as that of this queue: the same
+    /// workers are at its ends, and it is large enough. Every replica comes to
+    /// the same answer.
+    fn can_have_ring_of(&self, old: &Core, capacity: usize) -> bool {
+        let alone = |parts: &[Replica]| parts.len() == 1;
+        let (new, was) = (self.ends(), old.ends());
+        let same = new.parts == was.parts || alone(&new.parts) && alone(&was.parts);
+        same && (alone(&new.parts) || capacity <= old.places.load(Ordering::Relaxed))
+    }
 }
 
 impl Ends {
-    fn new(capacity: usize, shared: bool) -> Ends {
-        if shared {
-            let shared = Some(Arc::new(Mpmc::new(capacity.max(1))));
-            return Ends { producer: None, consumer: None, shared };
+    fn add(&mut self, replica: Replica) {
+        // One that is configured anew is the same one.
+        if !self.parts.contains(&replica) {
+            self.parts.push(replica);
         }
-        let (producer, consumer) = spsc(capacity.max(1));
-        Ends { producer: Some(producer), consumer: Some(consumer), shared: None }
+    }
+
+    /// Makes the ring, with what has been left in it; returns its places.
+    fn make(&mut self, capacity: usize) -> usize {
+        self.made = true;
+        let places = capacity.max(self.carried.len()).max(1);
+        let carried = self.carried.drain(..);
+        // With three there are several at one of the ends.
+        if self.parts.len() > 2 {
+            let ring = Mpmc::new(places);
+            carried.for_each(|slot| drop(ring.push(slot)));
+            let places = ring.capacity();
+            self.shared = Some(Arc::new(ring));
+            return places;
+        }
+        let (mut producer, consumer) = spsc(places);
+        carried.for_each(|slot| drop(producer.push(slot)));
+        let places = producer.capacity();
+        (self.producer, self.consumer) = (Some(producer), Some(consumer));
+        places
+    }
+
+    /// Packets held, for a replica that has not taken its side.
+    fn len(&self) -> usize {
+        let ring = self.shared.as_ref().map(|ring| ring.len());
+        let own = self.consumer.as_ref().map(|consumer| consumer.len());
+        let other = self.producer.as_ref().map(|producer| producer.len());
+        ring.or(own).or(other).unwrap_or(self.carried.len())
     }
 }
 
 impl Element for Queue {
+    fn initialize(&mut self, _: &mut Context) -> Result<(), String> {
+        if !self.inherits {
+            self.take_side();
+        }
+        Ok(())
+    }
+
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let before = self.len();
         let capacity = self.core.capacity.load(Ordering::Relaxed);
@@ -322,19 +424,20 @@ impl Element for Queue {
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Queue>() else { return };
-        if self.side.ends() == old.side.ends() {
+        if Arc::ptr_eq(&self.core, &old.core) {
+            // Only the configuration has been written to.
+            std::mem::swap(&mut self.side, &mut old.side);
+            let _ = self.resize(cx, self.capacity);
+        } else if self.core.can_have_ring_of(&old.core, self.capacity) {
             // The ring goes on as it is: whatever the other side's worker does
             // at this moment, the packets in it stay in order.
+            old.take_side();
             std::mem::swap(&mut self.side, &mut old.side);
             std::mem::swap(&mut self.core, &mut old.core);
-            // What cannot be had keeps its old size; `capacity` shows it.
+            // There is room for it.
             let _ = self.resize(cx, self.capacity);
         } else {
-            let mut frame = cx.new_frame();
-            let count = frame.limit();
-            while old.fetch(&mut frame, count) > 0 {
-                self.push(cx, 0, &mut frame);
-            }
+            self.inherit(cx, old);
         }
         if self.len() > 0 {
             cx.notify();
@@ -403,6 +506,32 @@ mod tests {
         assert_eq!((run.read("q.length"), run.read("q.capacity")), ("3".into(), "3".into()));
         run.write("q.reset", "").unwrap();
         assert_eq!(run.read("q.length"), "0");
+    }
+
+    #[test]
+    fn a_new_configuration_keeps_the_packets() {
+        for class in ["Queue", "FrontDropQueue"] {
+            let mut run = Run::new(&format!(
+                "InfiniteSource(LIMIT 9) -> q :: {class}(20) -> Idle; \
+                    TimedSource(1, LIMIT 0, STOP true) -> Discard"
+            ));
+            run.run();
+            for capacity in ["4000", "10", "12"] {
+                run.write("q.config", capacity).unwrap();
+                assert_eq!(run.read("q.length"), "9", "{class}");
+                assert_eq!(run.read("q.capacity"), capacity, "{class}");
+            }
+        }
+    }
+
+    #[test]
+    fn packets_are_counted_when_they_arrive() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 10, STOP true) -> q :: Queue -> Unqueue -> d :: Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!(run.read("q.icounts"), "10\n");
     }
 
     #[test]

@@ -186,9 +186,9 @@ impl Element for FlowBalancer {
             self.share_out();
         }
         for (count, old) in self.counts.iter_mut().zip(&old.counts) {
-            *count = *old;
+            *count += *old;
         }
-        self.others = old.others;
+        self.others += old.others;
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     console::Console,
+    control::Control,
     element::{Element, Next},
     error::HandlerError,
     make::{Make, Replica, World},
@@ -66,6 +67,8 @@ pub struct Context {
     pub(crate) lists: Lists,
     /// Configuration strings written since the start.
     pub(crate) configs: HashMap<usize, String>,
+    /// Whom to ask for another graph; nobody while this one is being made.
+    pub(crate) control: Option<Control>,
 }
 
 /// How one element is wired on this worker, besides what is in its
@@ -259,7 +262,10 @@ impl Context {
         element.pull(self, output, count, frame);
         let station = &mut self.stations[source];
         station.put(element);
-        station.stats.called(frame.len());
+        // What an element stored was counted when it arrived.
+        if !station.stores {
+            station.stats.called(frame.len());
+        }
         self.delivered |= !frame.is_empty();
         if self.out.is_touched() {
             self.collect();
@@ -460,7 +466,8 @@ impl Context {
         let (plan, world) = (Arc::clone(&self.plan), Arc::clone(&self.world));
         let class = plan.elements[element].class;
         let replica = self.replica(element);
-        let mut make = Make::with_config(&world, &plan, element, replica, config);
+        let now = self.configs.get(&element).unwrap_or(&plan.elements[element].config).clone();
+        let mut make = Make::with_config(&world, &plan, element, replica, config, Some(now));
         let mut made = (class.make)(&mut make);
         let errors = make.into_errors();
         if !errors.is_empty() {

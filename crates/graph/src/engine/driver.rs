@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
 };
 
 /// The run count of a router, as Click has it: the router runs while it is
@@ -15,6 +15,9 @@ pub struct Driver {
     shared: Arc<Shared>,
 }
 
+/// One more than the largest number of a signal that elements can handle.
+const SIGNALS: usize = 32;
+
 #[derive(Debug, Default)]
 struct Shared {
     /// Whether an element is asked before a run ends.
@@ -23,6 +26,8 @@ struct Shared {
     ended: AtomicBool,
     /// A bit for each signal that elements handle.
     signals: AtomicU64,
+    /// Signals elements have taken so far, by number.
+    taken: [AtomicU32; SIGNALS],
     failure: OnceLock<String>,
 }
 
@@ -96,6 +101,24 @@ impl Driver {
         } else {
             self.shared.signals.fetch_and(!bit, Ordering::AcqRel);
         }
+    }
+
+    /// An element acts upon a signal that has come. Said before it says that it
+    /// no longer handles it.
+    pub fn take_signal(&self, signal: i32) {
+        if let Some(taken) = self.taken(signal) {
+            taken.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// How often elements have acted upon a signal: whoever is told of it as
+    /// well can tell that it is not theirs.
+    pub fn signals_taken(&self, signal: i32) -> u32 {
+        self.taken(signal).map_or(0, |taken| taken.load(Ordering::Acquire))
+    }
+
+    fn taken(&self, signal: i32) -> Option<&AtomicU32> {
+        self.shared.taken.get(usize::try_from(signal).ok()?)
     }
 
     /// Whether an element handles a signal, so that it does not end the run.

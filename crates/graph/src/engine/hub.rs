@@ -5,7 +5,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
     time::Duration,
 };
@@ -23,10 +23,16 @@ pub(crate) struct Hub {
     boxes: Arc<[Mailbox]>,
 }
 
+/// What a worker's flag says there is.
+const JOBS: u8 = 1;
+const CHANGES: u8 = 2;
+
 struct Mailbox {
     jobs: Mutex<Vec<Job>>,
-    /// Whether there may be jobs; all the worker looks at every round.
-    flag: AtomicBool,
+    /// Jobs that replace the graph: for them no element may be at work.
+    changes: Mutex<Vec<Job>>,
+    /// [`JOBS`] and [`CHANGES`]; all the worker looks at every round.
+    flag: AtomicU8,
     /// Wakes the worker when it sleeps.
     bell: OwnedFd,
 }
@@ -36,7 +42,8 @@ impl Hub {
         let mailbox = |_| {
             let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
             let bell = eventfd(0, flags)?;
-            Ok(Mailbox { jobs: Mutex::default(), flag: AtomicBool::new(false), bell })
+            let (jobs, changes) = (Mutex::default(), Mutex::default());
+            Ok(Mailbox { jobs, changes, flag: AtomicU8::new(0), bell })
         };
         let boxes: std::io::Result<Vec<Mailbox>> = (0..workers).map(mailbox).collect();
         Ok(Hub { boxes: boxes?.into() })
@@ -47,7 +54,16 @@ impl Hub {
         let mailbox = &self.boxes[worker];
         mailbox.jobs.lock().expect("no panic while held").push(job);
         // Release: the job is there for whoever sees the flag.
-        mailbox.flag.store(true, Ordering::Release);
+        mailbox.flag.fetch_or(JOBS, Ordering::Release);
+        self.ring(worker);
+    }
+
+    /// Has a worker do something to the graph as a whole, when none of its
+    /// elements is at work.
+    fn post_change(&self, worker: usize, job: Job) {
+        let mailbox = &self.boxes[worker];
+        mailbox.changes.lock().expect("no panic while held").push(job);
+        mailbox.flag.fetch_or(CHANGES, Ordering::Release);
         self.ring(worker);
     }
 
@@ -63,23 +79,26 @@ impl Hub {
         worker: usize,
         job: impl FnOnce(&mut Context) -> T + Send + 'static,
     ) -> Question<T> {
-        let answer: Arc<Answer<T>> = Arc::new((Mutex::new(None), Condvar::new()));
-        let sender = Arc::clone(&answer);
-        self.post(
-            worker,
-            Box::new(move |cx| {
-                let value = job(cx);
-                *sender.0.lock().expect("no panic while held") = Some(value);
-                sender.1.notify_one();
-            }),
-        );
-        Question { answer }
+        let (question, job) = Question::new(job);
+        self.post(worker, job);
+        question
     }
 
-    /// Whether a worker has jobs.
+    /// As [`Hub::question`], about the graph as a whole.
+    pub(crate) fn change<T: Send + 'static>(
+        &self,
+        worker: usize,
+        job: impl FnOnce(&mut Context) -> T + Send + 'static,
+    ) -> Question<T> {
+        let (question, job) = Question::new(job);
+        self.post_change(worker, job);
+        question
+    }
+
+    /// Whether a worker has jobs of either kind.
     #[inline(always)]
     pub(crate) fn has_jobs(&self, worker: usize) -> bool {
-        self.boxes[worker].flag.load(Ordering::Relaxed)
+        self.boxes[worker].flag.load(Ordering::Relaxed) != 0
     }
 
     /// Takes a worker's jobs.
@@ -88,8 +107,15 @@ impl Hub {
         let mut count = [0; 8];
         let _ = rustix::io::read(&mailbox.bell, &mut count);
         // Acquire: pairs with the release in `post`.
-        mailbox.flag.swap(false, Ordering::Acquire);
+        mailbox.flag.fetch_and(!JOBS, Ordering::Acquire);
         std::mem::take(&mut *mailbox.jobs.lock().expect("no panic while held"))
+    }
+
+    /// Takes what is to be done to a worker's graph as a whole.
+    pub(crate) fn take_changes(&self, worker: usize) -> Vec<Job> {
+        let mailbox = &self.boxes[worker];
+        mailbox.flag.fetch_and(!CHANGES, Ordering::Acquire);
+        std::mem::take(&mut *mailbox.changes.lock().expect("no panic while held"))
     }
 
     /// What a sleeping worker waits for besides its ports.
@@ -109,7 +135,19 @@ pub(crate) struct Question<T> {
     answer: Arc<Answer<T>>,
 }
 
-impl<T> Question<T> {
+impl<T: Send + 'static> Question<T> {
+    /// A question and the job that answers it.
+    fn new(job: impl FnOnce(&mut Context) -> T + Send + 'static) -> (Question<T>, Job) {
+        let answer: Arc<Answer<T>> = Arc::new((Mutex::new(None), Condvar::new()));
+        let sender = Arc::clone(&answer);
+        let job = move |cx: &mut Context| {
+            let value = job(cx);
+            *sender.0.lock().expect("no panic while held") = Some(value);
+            sender.1.notify_one();
+        };
+        (Question { answer }, Box::new(job))
+    }
+
     /// The answer, if it comes within `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<T> {
         let held = self.answer.0.lock().expect("no panic while held");

@@ -1,6 +1,7 @@
 //! What runs a graph.
 
 pub(crate) mod account;
+pub(crate) mod change;
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod driver;

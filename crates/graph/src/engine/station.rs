@@ -21,6 +21,8 @@ pub(crate) struct Station {
     pub(crate) next: InputId,
     /// Whether packets that leave by different outputs meet again.
     pub(crate) meets_again: bool,
+    /// Whether packets pulled from it have been pushed to it before.
+    pub(crate) stores: bool,
 }
 
 const _: () = assert!(size_of::<Station>() == 64);

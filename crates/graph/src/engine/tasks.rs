@@ -117,6 +117,15 @@ impl Tasks {
         }
     }
 
+    /// Makes every task run that waits for something to be ready.
+    pub(crate) fn wake_waiting(&mut self) {
+        for element in 0..self.tasks.len() {
+            if self.tasks[element].state == State::Waiting {
+                self.wake(element);
+            }
+        }
+    }
+
     /// The next task to run.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<usize> {

@@ -38,6 +38,11 @@ impl Context {
     /// Lists the elements that are ready.
     fn look(&mut self, lists: &mut Lists, mut timeout: Duration) {
         let Lists { asked, ready, due, polled, owners } = lists;
+        // A graph to change to may be waiting whose ring has been heard already,
+        // while an element was at work.
+        if self.hub.has_jobs(self.worker) {
+            timeout = Duration::ZERO;
+        }
         let sleeping = !timeout.is_zero();
         asked.clear();
         asked.resize(self.stations.len(), false);

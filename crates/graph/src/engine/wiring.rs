@@ -89,6 +89,11 @@ impl Placement {
         (0..self.reached.len()).filter(move |worker| self.reached[*worker][element].present)
     }
 
+    /// The parts of an element and what each does.
+    pub(crate) fn parts(&self, element: usize) -> Vec<Replica> {
+        (0..self.reached.len()).filter_map(|worker| self.replica(worker, element)).collect()
+    }
+
     /// The workers besides `worker` that have a replica of an element.
     fn others_of(&self, element: usize, worker: usize) -> Vec<usize> {
         self.workers_of(element).filter(|other| *other != worker).collect()
@@ -173,6 +178,7 @@ pub(crate) fn wire(
             outputs: Span::default(),
             next: NOWHERE,
             meets_again: false,
+            stores: false,
         };
         if here(at) {
             for (port, targets) in element.targets.iter().enumerate() {
@@ -186,6 +192,8 @@ pub(crate) fn wire(
                 }
             }
             station.outputs.count = element.targets.len() as u32;
+            let pulls = element.inputs.contains(&Processing::Pull);
+            station.stores = !pulls && !element.inputs.is_empty();
             // Single packets keep their order by themselves.
             station.meets_again = !outputs.is_exact() && meets_again(plan, at);
             for (port, sources) in element.sources.iter().enumerate() {

@@ -27,6 +27,7 @@ impl Context {
         loop {
             if self.hub.has_jobs(self.worker) {
                 self.work_off();
+                self.change();
             }
             if self.driver.count() <= 0 && self.is_over() {
                 self.account.publish();
@@ -56,7 +57,7 @@ impl Context {
         }
     }
 
-    /// Does what others have asked for.
+    /// Does what others have asked for, except to the graph as a whole.
     pub(crate) fn work_off(&mut self) {
         let hub: Hub = self.hub.clone();
         for job in hub.take(self.worker) {
@@ -114,26 +115,6 @@ impl Context {
         self.driver.end();
         (0..self.hub.workers()).for_each(|worker| self.hub.ring(worker));
         true
-    }
-
-    /// Gives way to a new graph's part on this worker: elements that are in
-    /// both keep their state.
-    pub(crate) fn change_over(&mut self, new: Context) {
-        let mut old = std::mem::replace(self, new);
-        for at in 0..self.stations.len() {
-            let element = &self.plan.elements[at];
-            let before = old
-                .plan
-                .find(&element.name)
-                .filter(|before| old.plan.elements[*before].class.name == element.class.name);
-            let Some(mut before) = before.and_then(|before| old.stations[before].take()) else {
-                continue;
-            };
-            self.call(at, |element, cx| element.take_state(cx, &mut *before));
-            self.call(at, |_, cx| before.close(cx));
-        }
-        old.close();
-        self.drain();
     }
 
     /// Closes every element and gives the buffers back.

@@ -5,6 +5,7 @@ mod screen;
 mod watch;
 
 use std::{
+    sync::Arc,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
@@ -12,16 +13,18 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use linerate_graph::{
-    Console, Control, Library, Options, Plan, Router,
+    self as graph, Console, Control, Library, Options, Plan, Router,
     lang::{Globals, SourceMap},
 };
 use serde_json::json;
+use signal_hook::consts;
 
 use crate::{
     args::{GraphRunning, Run},
     configuration::{self, Parsed, Source, control_socket},
     exit::{ConfigurationError, UsageError, cannot_read},
     session,
+    signals::end_run,
 };
 use figures::Figures;
 use screen::Screen;
@@ -41,7 +44,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
     };
     let library = linerate_elements::library();
-    let reader = Reader { source, globals, library: &library, control: &args.control };
+    let reader = Arc::new(Reader { source, globals, library, control: args.control.clone() });
     let (plan, sources) = reader.plan()?;
 
     let cores = running.cores()?;
@@ -58,12 +61,15 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         cache: CACHE,
         cores,
         console: Console::new(screen.out(), screen.err()),
+        reader: args.allow_reconfigure.then(|| {
+            let reader = Arc::clone(&reader);
+            graph::Reader::new(move |text| reader.written(text))
+        }),
         ..Options::default()
     };
-    let stop = session::stop_on_signals()?;
-    let arena = session::arena(&running.memory)?;
+    let arena = session::arena_for(&running.memory, plan.packets_held())?;
     let ports = linerate_port::Context::new(arena.clone());
-    let mut router = Router::new(plan, &library, ports, &options)
+    let mut router = Router::new(plan, &reader.library, ports, &options)
         .map_err(|error| ConfigurationError::of(error, &sources))?;
     let control = router.control();
     screen.start(
@@ -88,6 +94,8 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         }),
     )?;
 
+    let signals = [consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
+    let watched = end_run(control.clone(), &signals).context("cannot watch for signals")?;
     let started = Instant::now();
     let until = running.duration.map(|duration| started + duration);
     let (ended, end) = mpsc::channel::<()>();
@@ -103,7 +111,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     let mut shown = Ok(());
     loop {
         let now = Instant::now();
-        if stop.is_raised() || until.is_some_and(|until| now >= until) || shown.is_err() {
+        if until.is_some_and(|until| now >= until) || shown.is_err() {
             control.stop();
         }
         if now >= next && shown.is_ok() {
@@ -125,11 +133,16 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     }
     let mut router = worker.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
     let took = started.elapsed();
+    drop(watched);
     router.close();
     let figures = Figures::read(&control);
     drop(router);
     shown?;
-    screen.total(took, &figures, arena.accounting().held)
+    screen.total(took, &figures, arena.accounting().held)?;
+    match control.driver().failure() {
+        Some(reason) => Err(anyhow::anyhow!("{reason}")),
+        None => Ok(()),
+    }
 }
 
 /// Whole intervals that have been missed.
@@ -139,7 +152,7 @@ fn late(by: Duration, interval: Duration) -> u32 {
 
 /// Puts what the file says now in the place of what runs; when that cannot be,
 /// says why and leaves it.
-fn replace(control: &Control, reader: &Reader<'_>, screen: &Screen) {
+fn replace(control: &Control, reader: &Reader, screen: &Screen) {
     let replaced = reader.plan().and_then(|(plan, sources)| {
         control.replace(plan).map_err(|error| ConfigurationError::of(error, &sources))
     });
@@ -150,23 +163,32 @@ fn replace(control: &Control, reader: &Reader<'_>, screen: &Screen) {
 }
 
 /// Reads the configuration, as often as need be.
-struct Reader<'a> {
+struct Reader {
     source: Source,
     globals: Globals,
-    library: &'a Library,
-    control: &'a [String],
+    library: Library,
+    control: Vec<String>,
 }
 
-impl Reader<'_> {
+impl Reader {
     fn plan(&self) -> Result<(Plan, SourceMap)> {
         let name = self.source.name();
         let text = self.source.read().map_err(|error| cannot_read(name, error))?;
+        self.parse(name, &text).into_plan(&self.library)
+    }
+
+    /// What a client has written to `hotconfig`.
+    fn written(&self, text: &str) -> Result<Plan, String> {
+        self.parse("config", text).into_plan_as_click(&self.library)
+    }
+
+    fn parse(&self, name: &str, text: &str) -> Parsed {
         let path = configuration::click_path();
-        let mut parsed = Parsed::new(name, &text, &self.globals, self.library, &path);
+        let mut parsed = Parsed::new(name, text, &self.globals, &self.library, &path);
         for (number, address) in self.control.iter().enumerate() {
             parsed.add_control_socket(number, control_socket(address));
         }
-        parsed.into_plan(self.library)
+        parsed
     }
 }
 

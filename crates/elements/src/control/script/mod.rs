@@ -126,6 +126,8 @@ pub(super) const SCRIPT: Class = Class {
     handlers: HANDLERS,
     drops: &["script gave no output"],
     role: Role::Information,
+    // It is run for each packet.
+    shows_order: |plan, at| !plan.elements[at].inputs.is_empty(),
     cost: "About a microsecond per instruction, so also per packet for a PACKET script.",
     example: "s :: Script(set x 0, label again, print $x, set x $(add $x 1), \
         goto again $(lt $x 3), stop);",
@@ -547,6 +549,7 @@ impl Element for Script {
             let by_default = raised.into_iter().filter(|number| !own.contains(number));
             by_default.for_each(signals::default_action);
         } else if !raised.is_empty() {
+            raised.iter().for_each(|number| cx.driver.take_signal(*number));
             self.install(cx, false);
             self.activate(cx, "run", true, "", &mut Errors::console());
         }

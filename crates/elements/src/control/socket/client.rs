@@ -5,12 +5,15 @@
 
 use std::{
     io::{self, ErrorKind, Read, Write},
-    net::TcpStream,
+    net::{Shutdown, TcpStream},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixStream,
     },
 };
+
+use linerate_graph::Replacement;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 use super::protocol::{Command, take};
 
@@ -40,6 +43,22 @@ impl Stream {
             Stream::Tcp(stream) => stream.write(from),
             Stream::Unix(stream) => stream.write(from),
         }
+    }
+
+    /// The socket at a descriptor of this process, by a descriptor of its own.
+    pub(super) fn given(number: i32) -> io::Result<Stream> {
+        let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+        let socket = pidfd_getfd(own, number, PidfdGetfdFlags::empty())?;
+        // Only to be read and written, which is done alike for all kinds.
+        Ok(Stream::Unix(socket.into()))
+    }
+
+    /// Tells the other side that this was all, whoever else has the socket.
+    pub(super) fn shut(&self) {
+        let _ = match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
     }
 
     pub(super) fn set_nonblocking(&self) -> io::Result<()> {
@@ -77,6 +96,9 @@ pub(super) struct Client {
     incomplete: bool,
     /// What is waited for, as it is registered.
     pub(super) waits_to_send: bool,
+    /// The handler that replaces the configuration, as the client called it,
+    /// and what comes of it. No other command is taken meanwhile.
+    pub(super) replacing: Option<(String, Replacement)>,
 }
 
 impl Client {
@@ -90,6 +112,7 @@ impl Client {
             output_closed: false,
             incomplete: true,
             waits_to_send: false,
+            replacing: None,
         }
     }
 
@@ -115,7 +138,7 @@ impl Client {
 
     /// The next command, if one is complete and its answer can be kept.
     pub(super) fn command(&mut self) -> Option<Command> {
-        if self.output.len() - self.sent > ANSWERS {
+        if self.output.len() - self.sent > ANSWERS || self.replacing.is_some() {
             return None;
         }
         let Some((command, length)) = take(&self.input, self.input_closed) else {
@@ -133,7 +156,8 @@ impl Client {
 
     /// Whether there may be a command to take at once.
     pub(super) fn is_ready(&self) -> bool {
-        !self.incomplete && !self.is_over() && self.output.len() - self.sent <= ANSWERS
+        let answered = self.output.len() - self.sent <= ANSWERS;
+        !self.incomplete && !self.is_over() && answered && self.replacing.is_none()
     }
 
     /// Answers with a line; `more` is whether another one of the same answer
@@ -176,7 +200,14 @@ impl Client {
 
     /// Whether nothing more is to be said.
     pub(super) fn is_over(&self) -> bool {
-        self.output_closed || (self.input_closed && self.input.is_empty() && self.output.is_empty())
+        let said = self.output.is_empty() && self.replacing.is_none();
+        self.output_closed || (self.input_closed && self.input.is_empty() && said)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.stream.shut();
     }
 }
 

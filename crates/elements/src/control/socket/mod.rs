@@ -9,7 +9,7 @@ use std::{
     io::{self, ErrorKind},
     net::{Ipv4Addr, TcpListener},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::net::UnixListener,
     },
 };
@@ -22,11 +22,15 @@ use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
 use rustix::event::{Timespec, epoll};
 
+mod answers;
 mod client;
+mod place;
 mod protocol;
 
 use super::{FAMILY, proxy::is_proxy, reason};
+use answers::{answer_replacement, answer_write, failed, help};
 use client::{Client, Stream};
+use place::{Listener, Place, place};
 use protocol::{Command, code};
 
 /// Clients served at a time; more wait until one goes.
@@ -37,6 +41,8 @@ const COMMANDS: usize = 16;
 const PORTS: u16 = 12;
 /// What the listener is called among the clients.
 const LISTENER: u64 = u64::MAX;
+/// The global handler that replaces the configuration.
+const HOTCONFIG: &str = "hotconfig";
 /// How long to wait before trying again, in nanoseconds.
 const AGAIN: u64 = 1_000_000_000;
 /// The timer that tries to listen, and the one that listens again.
@@ -48,17 +54,22 @@ pub(super) const CLASS: Class = Class {
     family: FAMILY,
     summary: "lets other programs call handlers over a socket",
     description: "`ControlSocket(TCP, PORT)` listens on a TCP port, with `PORT+` on the first of \
-        some that is free; `ControlSocket(UNIX, FILENAME)` on a Unix socket. Clients speak lines: \
+        some that is free; `ControlSocket(UNIX, FILENAME)` on a Unix socket; \
+        `ControlSocket(SOCKET, FD)` has one client, at a connected socket the program was \
+        started with. Clients speak lines: \
         `READ`, `READDATA`, `READUNTIL`, `WRITE`, `WRITEDATA`, `WRITEUNTIL`, `CHECKREAD`, \
         `CHECKWRITE`, `LLRPC`, `HELP`, `QUIT`, with handlers named `element.handler`, \
         `number.handler` or, global, `handler`. Answers begin with a code of three digits, 2xx for \
         success. Lines of more than 1 MiB and data of more than 16 MiB (1 MiB up to a \
         terminator) end with code 521 and the end of the \
-        conversation; 256 clients are served at a time.",
+        conversation; 256 clients are served at a time. Where the program allows it, writing \
+        `hotconfig` replaces the configuration and is answered when the new one runs or cannot; \
+        a socket of the same name and place there takes the listener and all clients over.",
     args: &[
-        Arg::required("TYPE", "TCP or UNIX", "what kind of socket"),
-        Arg::optional("PORT", "port, port+ or file name", "", "where to listen"),
+        Arg::required("TYPE", "TCP, UNIX or SOCKET", "what kind of socket"),
+        Arg::optional("PORT", "port, port+, file name or descriptor", "", "where to listen"),
         Arg::keyword("FILENAME", "file name", "", "where to listen, for UNIX"),
+        Arg::keyword("FD", "descriptor", "", "the client's socket, for SOCKET"),
         Arg::keyword("READONLY", "bool", "false", "whether handlers cannot be written"),
         Arg::keyword("PROXY", "element", "none", "the element whose handlers are called instead"),
         Arg::keyword("VERBOSE", "bool", "false", "whether clients coming and going are reported"),
@@ -78,29 +89,6 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
-/// Where it listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
-    Nowhere,
-    Tcp { port: u16, or_above: bool },
-    Unix(String),
-}
-
-#[derive(Debug)]
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Listener::Tcp(listener) => listener.as_fd(),
-            Listener::Unix(listener) => listener.as_fd(),
-        }
-    }
-}
-
 /// The element; without a place it stands in for one at work.
 struct ControlSocket {
     place: Place,
@@ -112,6 +100,9 @@ struct ControlSocket {
     local: bool,
     retries: i64,
     retry_warnings: bool,
+    /// Whether it is to get its listener and its clients from the socket it
+    /// takes over from.
+    inherits: bool,
     listener: Option<Listener>,
     /// Whether the listener is among what is waited for.
     listening: bool,
@@ -132,6 +123,7 @@ impl Default for ControlSocket {
             local: false,
             retries: 0,
             retry_warnings: true,
+            inherits: false,
             listener: None,
             listening: false,
             epoll: None,
@@ -153,34 +145,18 @@ impl ControlSocket {
             retry_warnings: make.or("RETRY_WARNINGS", true),
             ..ControlSocket::default()
         };
-        match kind.to_ascii_uppercase().as_str() {
-            "" => {}
-            "TCP" => {
-                let port = make.get::<String>("PORT");
-                match port.as_deref().map(tcp_place) {
-                    Some(Some(place)) => socket.place = place,
-                    Some(None) => make.error("PORT requires TCP port"),
-                    None => make.error("PORT: required argument missing"),
-                }
-            }
-            "UNIX" => {
-                let name = if make.is_given("PORT") { "PORT" } else { "FILENAME" };
-                match make.get::<String>(name) {
-                    // The kernel's addresses hold that many, with the end.
-                    Some(name) if name.len() < 108 => socket.place = Place::Unix(name),
-                    Some(_) => make.error("filename too long"),
-                    None => make.error("FILENAME: required argument missing"),
-                }
-            }
-            _ => make.error(format!("unknown socket type '{}'", kind.to_ascii_uppercase())),
-        }
+        socket.place = place(make, &kind.to_ascii_uppercase());
+        socket.inherits = make.predecessor().is_some_and(|mut before| {
+            let kind: String = before.need("TYPE");
+            socket.place.can_be(&place(&mut before, &kind.to_ascii_uppercase()))
+        });
         socket
     }
 
     /// Starts to listen.
     fn listen(&mut self) -> Result<(), String> {
         let (listener, port) = match &self.place {
-            Place::Nowhere => return Ok(()),
+            Place::Nowhere | Place::Given(_) => return Ok(()),
             Place::Tcp { port, or_above } => {
                 let address = if self.local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
                 let last = if *or_above { port.saturating_add(PORTS - 1) } else { *port };
@@ -422,13 +398,19 @@ impl ControlSocket {
             let text = format!("Permission denied for '{full}'");
             client.message(code::PERMISSION, &text, false);
         } else {
-            match cx.stand_in(self, |cx| cx.write_handler(&found.handler, value)) {
-                Ok(_) => client.message(code::OK, &format!("Write handler '{full}' OK"), false),
-                Err(error) => {
-                    let text = format!("Write handler '{full}' error");
-                    failed(client, code::HANDLER, &text, &error);
+            let handler = &found.handler;
+            let written = if handler.element.is_none() && handler.handler == HOTCONFIG {
+                match cx.replace_graph(value) {
+                    Ok(replacement) => {
+                        client.replacing = Some((full.into(), replacement));
+                        return;
+                    }
+                    Err(error) => Err(error),
                 }
-            }
+            } else {
+                cx.stand_in(self, |cx| cx.write_handler(handler, value)).map(|_| ())
+            };
+            answer_write(client, full, written);
         }
     }
 
@@ -472,52 +454,9 @@ struct Found {
     writes: bool,
 }
 
-/// The port of `PORT` or `PORT+`.
-fn tcp_place(text: &str) -> Option<Place> {
-    let (number, or_above) = match text.strip_suffix('+') {
-        Some(number) => (number, true),
-        None => (text, false),
-    };
-    let port = parse_integer(number).and_then(|port| u16::try_from(port).ok())?;
-    (port > 0 || !or_above).then_some(Place::Tcp { port, or_above })
-}
-
 /// `handler` for `.handler` and `0.handler`, which are global too.
 fn canonical(name: &str) -> &str {
     name.strip_prefix("0.").or_else(|| name.strip_prefix('.')).unwrap_or(name)
-}
-
-/// Answers that a handler has failed, and why.
-fn failed(client: &mut Client, code: u16, text: &str, error: &HandlerError) {
-    let why = error.to_string();
-    let lines: Vec<&str> = why.lines().collect();
-    if lines.is_empty() {
-        client.message(code, text, false);
-        return;
-    }
-    client.message(code, &format!("{text}:"), true);
-    for (at, line) in lines.iter().enumerate() {
-        client.message(code, line, at + 1 < lines.len());
-    }
-}
-
-fn help(client: &mut Client) {
-    const LINES: [&str; 11] = [
-        "Commands supported:",
-        "READ handler [arg...]   call read handler, return DATA",
-        "READDATA handler len    call read handler with len data bytes, return DATA",
-        "READUNTIL handler term  call read handler, take data until term, return DATA",
-        "WRITE handler [arg...]  call write handler",
-        "WRITEDATA handler len   call write handler, pass len data bytes",
-        "WRITEUNTIL handler term call write handler, take data until term",
-        "CHECKREAD handler       check if read handler is valid",
-        "CHECKWRITE handler      check if write handler is valid",
-        "LLRPC elt#number [len]  call LLRPC, pass len data bytes, return DATA",
-        "QUIT                    close connection",
-    ];
-    for (at, line) in LINES.iter().enumerate() {
-        client.message(code::OK, line, at + 1 < LINES.len());
-    }
 }
 
 impl Element for ControlSocket {
@@ -525,6 +464,15 @@ impl Element for ControlSocket {
         let made = epoll::create(epoll::CreateFlags::CLOEXEC);
         self.epoll = Some(made.map_err(|error| format!("epoll: {}", reason(&error.into())))?);
         cx.schedule();
+        if self.inherits {
+            return Ok(());
+        }
+        if let Place::Given(number) = self.place {
+            let stream =
+                Stream::given(number).map_err(|error| format!("fd: {}", reason(&error)))?;
+            self.add(cx, stream, "");
+            return Ok(());
+        }
         self.try_to_listen(cx)
     }
 
@@ -533,7 +481,11 @@ impl Element for ControlSocket {
         if new {
             self.accept(cx);
         }
-        ready.extend(self.clients.iter().filter(|(_, client)| client.is_ready()).map(|at| *at.0));
+        for (number, client) in &mut self.clients {
+            if answer_replacement(client).is_some() || client.is_ready() {
+                ready.push(*number);
+            }
+        }
         ready.sort_unstable();
         ready.dedup();
         let mut more = false;
@@ -564,25 +516,33 @@ impl Element for ControlSocket {
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<ControlSocket>() else { return };
-        let same = match (&self.place, &old.place) {
-            (Place::Tcp { or_above: true, .. }, Place::Tcp { .. }) => true,
-            (new, old) => new == old,
-        };
-        if !same || self.listener.is_some() {
+        if !self.inherits || self.listener.is_some() {
             return;
         }
+        self.inherits = false;
         self.port = old.port;
         self.epoll = old.epoll.take();
         self.listener = old.listener.take();
         self.listening = old.listening;
         self.clients = std::mem::take(&mut old.clients);
         self.next = old.next;
-        cx.clear_timer(RETRY);
         cx.schedule();
+        // It was still trying.
+        if self.listener.is_none()
+            && !matches!(self.place, Place::Given(_))
+            && let Err(text) = self.try_to_listen(cx)
+        {
+            self.report(cx, &text);
+        }
     }
 
-    fn close(&mut self, _: &mut Context) {
+    fn close(&mut self, cx: &mut Context) {
         for client in self.clients.values_mut() {
+            if let Some((full, _)) = client.replacing.take_if(|_| cx.driver.count() > 0) {
+                // The run goes on without this element, so the client's own
+                // configuration has just come.
+                answer_write(client, &full, Ok(()));
+            }
             client.send();
         }
         self.clients.clear();

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_graph::{Context, Element, Next};
+use linerate_graph::{Context, Element, Make, Next};
 use linerate_memory::{FRAME_DEFAULT, Frame, Slot};
 use linerate_port::{Interest, Wake};
 use rustix::{
@@ -34,7 +34,7 @@ const REFUSED: usize = 2;
 const NO_IP: usize = 3;
 
 /// What [`Carrier`] makes sockets by.
-pub(super) trait Open: Send + 'static {
+pub(super) trait Open: PartialEq + Send + 'static {
     /// Opens the sockets.
     ///
     /// # Errors
@@ -99,6 +99,8 @@ pub(super) struct Settings {
 pub(super) struct Carrier<O> {
     open: O,
     settings: Settings,
+    /// Whether it is to get its sockets from the element it takes over from.
+    inherits: bool,
     sockets: Sockets,
     /// Packets the peer had no place for; the first may be sent in part.
     held: Frame,
@@ -117,9 +119,16 @@ enum Sent {
 }
 
 impl<O: Open> Carrier<O> {
-    pub(super) fn new(open: O, settings: Settings) -> Carrier<O> {
+    /// An element whose arguments `read` says the meaning of. Where one that has
+    /// the same sockets is replaced, they are taken over.
+    pub(super) fn new(
+        make: &mut Make<'_>,
+        read: impl Fn(&mut Make<'_>) -> (O, Settings),
+    ) -> Carrier<O> {
+        let (open, settings) = read(make);
+        let inherits = make.predecessor().is_some_and(|mut before| read(&mut before).0 == open);
         let held = Frame::new(settings.burst.max(FRAME_DEFAULT));
-        Carrier { open, settings, sockets: Sockets::default(), held, spare: None }
+        Carrier { open, settings, inherits, sockets: Sockets::default(), held, spare: None }
     }
 
     fn tell(&self, cx: &Context, text: &str) {
@@ -373,10 +382,20 @@ impl<O: Open> Element for Carrier<O> {
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        let opened = self.open.open(&mut self.sockets);
-        opened.map_err(|(call, errno)| format!("{call}: {}", text(errno)))?;
+        if !self.inherits {
+            let opened = self.open.open(&mut self.sockets);
+            opened.map_err(|(call, errno)| format!("{call}: {}", text(errno)))?;
+        }
         cx.schedule();
         Ok(())
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Carrier<O>>().filter(|_| self.inherits) else { return };
+        self.sockets = std::mem::take(&mut old.sockets);
+        self.held.append(&mut old.held, usize::MAX);
+        cx.set_full(!self.held.is_empty());
+        cx.schedule();
     }
 
     fn close(&mut self, cx: &mut Context) {

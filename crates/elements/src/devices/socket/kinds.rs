@@ -23,14 +23,14 @@ use super::{
 const BACKLOG: i32 = 2;
 
 /// An address, and the file it is if it is one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) address: SocketAddrAny,
     pub(super) path: Option<PathBuf>,
 }
 
 /// What `Socket` opens.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct General {
     pub(super) stream: bool,
     pub(super) client: bool,
@@ -42,7 +42,7 @@ pub(super) struct General {
 }
 
 /// What `McastSocket` opens.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Multicast {
     pub(super) group: SocketAddrV4,
     /// Unspecified for the system's choice.
@@ -53,7 +53,7 @@ pub(super) struct Multicast {
 }
 
 /// What `RawSocket` opens.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Raw {
     pub(super) protocol: u32,
     /// A TCP or UDP port.

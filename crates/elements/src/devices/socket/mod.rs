@@ -67,10 +67,7 @@ pub(super) const SOCKET: Class = Class {
     role: Role::Io,
     cost: "A system call and a copy per packet, each way.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Socket(UDP, 127.0.0.1, 9);",
-    make: |make| {
-        let (general, settings) = socket(make);
-        Box::new(Carrier::new(general, settings))
-    },
+    make: |make| Box::new(Carrier::new(make, socket)),
     ..Class::EMPTY
 };
 
@@ -93,10 +90,7 @@ pub(super) const MCAST_SOCKET: Class = Class {
         Arg::keyword("LOOP", "bool", "true", "whether this machine receives what is sent"),
     ],
     example: "InfiniteSource(LIMIT 10, STOP true) -> McastSocket(239.0.0.1, 1234, 127.0.0.1);",
-    make: |make| {
-        let (multicast, settings) = multicast(make);
-        Box::new(Carrier::new(multicast, settings))
-    },
+    make: |make| Box::new(Carrier::new(make, multicast)),
     ..SOCKET
 };
 
@@ -114,10 +108,7 @@ pub(super) const RAW_SOCKET: Class = Class {
         HEADROOM,
     ],
     example: "RawSocket(ICMP) -> Discard; DriverManager(wait 10ms, stop);",
-    make: |make| {
-        let (raw, settings) = raw(make);
-        Box::new(Carrier::new(raw, settings))
-    },
+    make: |make| Box::new(Carrier::new(make, raw)),
     ..SOCKET
 };
 

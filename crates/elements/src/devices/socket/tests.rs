@@ -102,6 +102,46 @@ fn a_tcp_server_serves_one_connection_after_the_other() {
 }
 
 #[test]
+fn a_connection_outlives_a_new_configuration() {
+    let port = free_port();
+    let (sender, receiver) = mpsc::channel::<Control>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut run =
+                Run::new(&format!("s :: Socket(TCP, 127.0.0.1, {port}) -> s")).real_time();
+            sender.send(run.control()).unwrap();
+            run.run();
+        });
+        let control = receiver.recv().unwrap();
+        let stop = stop_later(&control);
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let config = control.find("s.config").unwrap();
+        for _ in 0..20 {
+            let mut got = [0; 4];
+            stream.write_all(b"ping").unwrap();
+            stream.read_exact(&mut got).unwrap();
+            assert_eq!(&got, b"ping");
+            // A new socket could not be had at this port.
+            let text = format!("TCP, 127.0.0.1, {port}, SNAPLEN 100");
+            control.write(&config, &text).unwrap();
+        }
+        drop(stop);
+    });
+}
+
+/// Ends the run when it is dropped, also by a panic.
+fn stop_later(control: &Control) -> impl Drop + '_ {
+    struct Stop<'a>(&'a Control);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.stop();
+        }
+    }
+    Stop(control)
+}
+
+#[test]
 fn a_tcp_client_sends_a_stream_to_a_slow_reader_without_loss() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

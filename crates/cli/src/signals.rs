@@ -1,0 +1,81 @@
+//! Signals while a configuration runs: the first one ends the run, unless an
+//! element handles it; the second one does what it does by default.
+
+use std::{
+    io::{self, Read},
+    os::unix::net::UnixStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use linerate_graph::Control;
+use signal_hook::{flag, low_level};
+
+/// Whether a run that signals end is over: they then do what they do by
+/// default.
+#[derive(Debug)]
+pub(crate) struct Watched(Arc<AtomicBool>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Has `signals` end the run, until what is returned is dropped.
+///
+/// # Errors
+///
+/// When they cannot be watched for.
+pub(crate) fn end_run(control: Control, signals: &[i32]) -> io::Result<Watched> {
+    let (mut told, teller) = UnixStream::pair()?;
+    let mut watches = Vec::new();
+    for &signal in signals {
+        let raised = Arc::new(AtomicBool::new(false));
+        // The flag first, so that it is up when the thread is told.
+        flag::register(signal, Arc::clone(&raised))?;
+        low_level::pipe::register(signal, teller.try_clone()?)?;
+        watches.push(Watch { signal, raised, left: 0, ends: false });
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let watched = Watched(Arc::clone(&over));
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        while let Ok(1..) = told.read(&mut [0]) {
+            for watch in &mut watches {
+                if watch.raised.swap(false, Ordering::AcqRel) {
+                    watch.act(&control, over.load(Ordering::Acquire));
+                }
+            }
+        }
+    })?;
+    Ok(watched)
+}
+
+/// What is known about one signal.
+struct Watch {
+    signal: i32,
+    raised: Arc<AtomicBool>,
+    /// How often it was left to elements.
+    left: u32,
+    /// Whether it has ended the run.
+    ends: bool,
+}
+
+impl Watch {
+    fn act(&mut self, control: &Control, over: bool) {
+        let driver = control.driver();
+        // An element that has taken it may already handle it no longer.
+        if driver.handles_signal(self.signal) || driver.signals_taken(self.signal) > self.left {
+            self.left += 1;
+        } else if over || self.ends {
+            // One that has no default action is not watched for.
+            let _ = low_level::emulate_default_handler(self.signal);
+        } else {
+            self.ends = true;
+            control.stop();
+        }
+    }
+}

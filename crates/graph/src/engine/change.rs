@@ -1,0 +1,190 @@
+//! From one graph to the next while packets flow.
+//!
+//! Where every element that stays has its parts on the same workers, each
+//! worker changes over by itself between two rounds. Where one has moved to
+//! another worker, or is on several and another configuration may need other
+//! rings between them, the workers meet: each stands still from the moment all
+//! have come, which is when the slowest has ended its round, until all elements
+//! have taken over what was theirs.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use super::{Context, hub::Hub, wiring::Placement};
+use crate::{element::Element, plan::Plan};
+
+/// How often somebody who waits for others looks at what else there is to do.
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Context {
+    /// Does what is to be done to the graph as a whole.
+    pub(crate) fn change(&mut self) {
+        let hub: Hub = self.hub.clone();
+        for job in hub.take_changes(self.worker) {
+            job(self);
+            self.drain();
+        }
+    }
+
+    /// Gives way to a new graph's part on this worker: elements that are in
+    /// both keep their state.
+    pub(crate) fn change_over(&mut self, new: Context) {
+        let mut old = std::mem::replace(self, new);
+        for at in 0..self.stations.len() {
+            let before = same_element(&self.plan, at, &old.plan);
+            if let Some(before) = before.and_then(|before| old.stations[before].take()) {
+                self.take_over(at, before);
+            }
+        }
+        old.close();
+        self.drain();
+    }
+
+    /// Element `at` takes over the state of the one before it.
+    fn take_over(&mut self, at: usize, mut before: Box<dyn Element>) {
+        self.call(at, |element, cx| element.take_state(cx, &mut *before));
+        self.call(at, |_, cx| before.close(cx));
+    }
+}
+
+/// The element of `old` that element `at` of `new` is: the one of the same name
+/// and class.
+fn same_element(new: &Plan, at: usize, old: &Plan) -> Option<usize> {
+    let element = &new.elements[at];
+    let before = old.find(&element.name)?;
+    (old.elements[before].class.name == element.class.name).then_some(before)
+}
+
+/// Whether the workers must meet to change from one graph to the other.
+pub(crate) fn must_meet(
+    (old, old_placement): (&Plan, &Placement),
+    (new, new_placement): (&Plan, &Placement),
+) -> bool {
+    (0..new.elements.len()).any(|at| {
+        let Some(before) = same_element(new, at, old) else { return false };
+        let parts = new_placement.parts(at);
+        let alone = parts.len() == 1;
+        parts != old_placement.parts(before)
+            || !alone && new.elements[at].config != old.elements[before].config
+    })
+}
+
+/// Where workers wait for each other to change over together.
+pub(crate) struct Meeting {
+    workers: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    arrived: usize,
+    /// Somebody will not come: all go on as they were.
+    off: bool,
+    /// Workers that have taken over what is theirs.
+    done: usize,
+    /// What each worker had before.
+    old: Vec<Option<Context>>,
+}
+
+impl Meeting {
+    pub(crate) fn new(workers: usize) -> Arc<Meeting> {
+        let old = (0..workers).map(|_| None).collect();
+        let state = Mutex::new(State { old, ..State::default() });
+        Arc::new(Meeting { workers, state, changed: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while held")
+    }
+
+    /// Calls the meeting off, unless all have come already.
+    pub(crate) fn call_off(&self) -> bool {
+        let mut state = self.lock();
+        state.off |= state.arrived < self.workers;
+        self.changed.notify_all();
+        state.off
+    }
+
+    /// Changes a worker over to its part of a new graph together with the
+    /// others. `false` when they do not all come: nothing has changed then.
+    pub(crate) fn attend(&self, cx: &mut Context, mut new: Context) -> bool {
+        if !self.arrive(cx) {
+            new.close();
+            return false;
+        }
+        let worker = cx.worker;
+        let old = std::mem::replace(cx, new);
+        let mut state = self.lock();
+        state.old[worker] = Some(old);
+        self.changed.notify_all();
+        let mut state = self.wait(state, |state| state.old.iter().any(Option::is_none));
+        take_over_from(cx, &mut state.old);
+        state.done += 1;
+        self.changed.notify_all();
+        let mut state = self.wait(state, |state| state.done < self.workers);
+        let old = state.old[worker].take();
+        drop(state);
+        if let Some(mut old) = old {
+            old.close();
+        }
+        true
+    }
+
+    fn wait<'s>(
+        &self,
+        state: MutexGuard<'s, State>,
+        waits: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'s, State> {
+        self.changed.wait_while(state, |state| waits(state)).expect("no panic while held")
+    }
+
+    /// Waits for all to come, still answering those who ask: one of the others
+    /// may not come before it has an answer. Nobody waits for a run that ends.
+    fn arrive(&self, cx: &mut Context) -> bool {
+        let mut state = self.lock();
+        state.arrived += usize::from(!state.off);
+        self.changed.notify_all();
+        loop {
+            if state.off || state.arrived == self.workers {
+                return !state.off;
+            }
+            if cx.driver.count() <= 0 {
+                state.off = true;
+                self.changed.notify_all();
+                return false;
+            }
+            if cx.hub.has_jobs(cx.worker) {
+                drop(state);
+                cx.work_off();
+                state = self.lock();
+                continue;
+            }
+            let waited = self.changed.wait_timeout(state, LOOK);
+            state = waited.expect("no panic while held").0;
+        }
+    }
+}
+
+/// The elements of a worker take over from those before them that were on it,
+/// and from those that were on workers they are no longer on.
+fn take_over_from(cx: &mut Context, old: &mut [Option<Context>]) {
+    let placement = Arc::clone(&cx.placement);
+    let own = cx.worker;
+    for at in 0..cx.stations.len() {
+        let first = placement.workers_of(at).next();
+        for (worker, old) in old.iter_mut().enumerate() {
+            let Some(old) = old else { continue };
+            let heir = if placement.replica(worker, at).is_some() { Some(worker) } else { first };
+            if heir != Some(own) {
+                continue;
+            }
+            let before = same_element(&cx.plan, at, &old.plan);
+            if let Some(before) = before.and_then(|before| old.stations[before].take()) {
+                cx.take_over(at, before);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Replacing the graph from within: what the global handler `hotconfig` does.
+//!
+//! The text is read and the new graph made on a thread of its own, so that the
+//! worker whose element asked goes on.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, TryRecvError, sync_channel},
+    },
+    thread,
+};
+
+use crate::{Context, error::HandlerError, handler::HOTCONFIG, plan::Plan};
+
+/// Replacements of one router that may be under way; they are carried out one
+/// after the other.
+const LIMIT: usize = 16;
+
+/// Makes a checked graph of the text of a configuration, or says what is wrong
+/// with it in Click's words.
+#[derive(Clone)]
+pub struct Reader(Arc<Read>);
+
+type Read = dyn Fn(&str) -> Result<Plan, String> + Send + Sync;
+
+impl Reader {
+    /// One that reads as `read` does.
+    pub fn new(read: impl Fn(&str) -> Result<Plan, String> + Send + Sync + 'static) -> Reader {
+        Reader(Arc::new(read))
+    }
+
+    pub(crate) fn read(&self, text: &str) -> Result<Plan, String> {
+        (self.0)(text)
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
+}
+
+/// A replacement under way.
+#[derive(Debug)]
+pub struct Replacement(Receiver<Result<(), String>>);
+
+impl Replacement {
+    /// What has come of it, once it is done.
+    pub fn outcome(&self) -> Option<Result<(), String>> {
+        match self.0.try_recv() {
+            Ok(outcome) => Some(outcome),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err("the replacement has failed".into())),
+        }
+    }
+}
+
+impl Context {
+    pub(crate) fn may_be_replaced(&self) -> bool {
+        self.control.as_ref().is_some_and(|control| control.may_reconfigure())
+    }
+
+    /// Has the graph replaced by the one `text` describes. When that is done,
+    /// or has failed, every task of the graph that runs then and waits for
+    /// something to be ready is run.
+    ///
+    /// # Errors
+    ///
+    /// When the router was not made to allow it, or too many replacements are
+    /// under way.
+    pub fn replace_graph(&self, text: &str) -> Result<Replacement, HandlerError> {
+        let (done, outcome) = sync_channel(1);
+        self.replace_and(text, move |result| {
+            // Who asked may be gone.
+            let _ = done.send(result);
+        })?;
+        Ok(Replacement(outcome))
+    }
+
+    /// As [`Context::replace_graph`], for somebody who does not wait: what goes
+    /// wrong is reported on the console.
+    pub(crate) fn replace_unattended(&self, text: &str) -> Result<(), HandlerError> {
+        let console = self.console().clone();
+        self.replace_and(text, move |result| {
+            if let Err(wrong) = result {
+                console.report(&format!("{wrong}\n"));
+            }
+        })
+    }
+
+    fn replace_and(
+        &self,
+        text: &str,
+        then: impl FnOnce(Result<(), String>) + Send + 'static,
+    ) -> Result<(), HandlerError> {
+        let control = self.control.clone().filter(|control| control.may_reconfigure());
+        let control = control.ok_or_else(|| HandlerError::missing(HOTCONFIG))?;
+        let under_way = UnderWay::new(control.replacements())?;
+        let text = text.to_owned();
+        let replace = move || {
+            let result = control.reconfigure(&text);
+            drop(under_way);
+            then(result);
+            control.wake_waiting();
+        };
+        let started = thread::Builder::new().name("replacement".into()).spawn(replace);
+        started.map(|_| ()).map_err(|error| HandlerError::refused(error.to_string()))
+    }
+}
+
+/// Counts as one of the replacements under way.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn new(count: &Arc<AtomicUsize>) -> Result<UnderWay, HandlerError> {
+        let one = UnderWay(Arc::clone(count));
+        if count.fetch_add(1, Ordering::Relaxed) >= LIMIT {
+            return Err(HandlerError::refused("too many replacements are under way"));
+        }
+        Ok(one)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
