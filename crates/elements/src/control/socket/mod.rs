@@ -545,11 +545,11 @@ impl Element for ControlSocket {
             }
             client.send();
         }
-        self.clients.clear();
         if let (Some(Listener::Unix(_)), Place::Unix(name)) = (self.listener.take(), &self.place) {
             // It may be gone already.
             let _ = std::fs::remove_file(name);
         }
+        self.clients.clear();
         self.epoll = None;
     }
 
