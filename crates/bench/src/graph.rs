@@ -32,6 +32,12 @@ pub(crate) struct Args {
     /// Core to run on.
     #[arg(long)]
     core: Option<u32>,
+    /// Do not measure what cycles elements cost.
+    #[arg(long)]
+    no_cycles: bool,
+    /// Simulate time.
+    #[arg(long)]
+    simulated: bool,
     /// Memory for packets in MiB.
     #[arg(long, default_value_t = 16)]
     arena: usize,
@@ -51,7 +57,13 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     let at = plan.find(&args.at).with_context(|| format!("no element is called {}", args.at))?;
     let arena = ArenaOptions { size: args.arena << 20, ..ArenaOptions::default() }.create()?;
     let ports = linerate_port::Context::new(arena);
-    let options = Options { frame_limit: args.burst, idle: Idle::Poll, ..Options::default() };
+    let options = Options {
+        frame_limit: args.burst,
+        idle: Idle::Poll,
+        cycles: !args.no_cycles,
+        simulated: args.simulated,
+        ..Options::default()
+    };
     let mut router = Router::new(plan, &library, ports, &options).map_err(|error| match error {
         BuildError::Configuration(found) => anyhow::anyhow!("{}", found.click()),
         error => error.into(),

@@ -36,9 +36,9 @@ pub fn cycles_per_second() -> f64 {
         // at most one of them.
         let mut rates: [f64; 3] = std::array::from_fn(|_| {
             let (time, count) = (Instant::now(), cycles());
-            while time.elapsed() < Duration::from_millis(3) {
-                std::hint::spin_loop();
-            }
+            // Asleep, so that it costs no processor time and the instructions
+            // of a program are the same in every run.
+            std::thread::sleep(Duration::from_millis(3));
             (cycles() - count) as f64 / time.elapsed().as_secs_f64()
         });
         rates.sort_by(f64::total_cmp);

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::capture::{CAPTURED, MemoryFolder, Pages, write_capture};
 use super::ours::Ours;
 use super::peers::{Memory, Mode, Peer, Ports, Testpmd, ensure};
 use super::priority::Priority;
@@ -22,8 +22,6 @@ use crate::shell;
 const LIMITS: [u32; 12] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 /// Elements added to a path to find what one of them costs.
 const CHAIN: usize = 16;
-/// Packets in the capture file.
-const CAPTURED: usize = 1 << 20;
 
 /// A UDP packet of 64 bytes, as the `DATA` of a source.
 const UDP: &str = "\\<00000000 00020000 00000001 08004500 00320000 00004011 66c70a00 00010a00 \
@@ -38,7 +36,8 @@ pub(crate) struct Args {
     /// Length of one measurement in milliseconds.
     #[arg(long, default_value_t = 300)]
     ms: u64,
-    /// Only these cases: source, cross-connect, queue, classifier, capture, dispatch, sweep.
+    /// Only these cases: source, cross-connect, queue, classifier, capture, dispatch,
+    /// accounting, simtime, sweep.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give both sides 4 KiB pages even where huge pages can be had.
@@ -59,6 +58,8 @@ struct Bench<'a> {
     missing: Vec<String>,
     /// Cycles per packet by case and frame limit.
     sweep: BTreeMap<&'static str, Vec<(u32, f64)>>,
+    /// How many times faster than the machine's the simulated clock went.
+    faster: Vec<f64>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -75,11 +76,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     let window = Duration::from_millis(args.ms);
-    let (rows, sweep) = (Vec::new(), BTreeMap::new());
-    let mut bench = Bench { args, window, ours, testpmd, rows, missing, sweep };
+    let (rows, sweep, faster) = (Vec::new(), BTreeMap::new(), Vec::new());
+    let mut bench = Bench { args, window, ours, testpmd, rows, missing, sweep, faster };
     bench.cases()?;
     bench.dispatch()?;
     bench.capture()?;
+    bench.accounting()?;
+    bench.simulated_time()?;
     bench.frame_limits()?;
     bench.print()
 }
@@ -180,26 +183,76 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Capture file to capture file, both in memory.
+    /// Capture file to capture file, both in memory: on a file system that takes large pages, and
+    /// on one of 4 KiB pages, where allocating them costs more than all the rest.
     fn capture(&mut self) -> Result<()> {
         if !self.wants("capture") {
             return Ok(());
         }
-        self.progress("capture");
-        let directory = Scratch::new()?;
-        let (from, to) = (directory.0.join("from.pcap"), directory.0.join("to.pcap"));
-        write_capture(&from)?;
-        let text =
-            format!("FromDump({}, STOP true) -> end :: ToDump({})", from.display(), to.display());
+        for (case, pages) in [("capture", Pages::Large), ("capture, 4 KiB", Pages::Small)] {
+            self.progress(case);
+            let folder = match MemoryFolder::new(pages) {
+                Ok(folder) => folder,
+                Err(error) => {
+                    self.missing.push(format!("{case}: {error:#}"));
+                    continue;
+                }
+            };
+            let (from, to) = (folder.path().join("from.pcap"), folder.path().join("to.pcap"));
+            write_capture(&from)?;
+            let (from, to) = (from.display(), to.display());
+            let text = format!("FromDump({from}, STOP true) -> end :: ToDump({to})");
+            for _ in 0..self.args.repetitions {
+                let theirs = self.peer(256)?;
+                let line = self.ours.graph(&text, 256, None)?;
+                let packets = line["packets"].as_u64();
+                anyhow::ensure!(packets == Some(CAPTURED as u64), "packets are missing: {line}");
+                let ours = cycles_of(&line)?;
+                let row = row(&mut self.rows, case, 256, "testpmd, no graph");
+                row.theirs.push(theirs);
+                row.ours.push(ours);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same graph with the account of its cycles and without, in turns.
+    fn accounting(&mut self) -> Result<()> {
+        if !self.wants("accounting") {
+            return Ok(());
+        }
+        self.progress("accounting");
         for _ in 0..self.args.repetitions {
-            let theirs = self.peer(256)?;
-            let line = self.ours.graph(&text, 256, None)?;
-            let packets = line["packets"].as_u64();
-            anyhow::ensure!(packets == Some(CAPTURED as u64), "packets are missing: {line}");
-            let ours = cycles_of(&line)?;
-            let row = row(&mut self.rows, "capture", 256, "testpmd, no graph");
-            row.theirs.push(theirs);
-            row.ours.push(ours);
+            for burst in [1, 256] {
+                let run = |flags: &[&str]| {
+                    let window = Some(self.window);
+                    cycles_of(&self.ours.graph_with(&cross_connect(), burst, window, flags)?)
+                };
+                let (theirs, ours) = (run(&["--no-cycles"])?, run(&[])?);
+                let row = row(&mut self.rows, "accounting", burst, "without");
+                row.theirs.push(theirs);
+                row.ours.push(ours);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ten packets in a simulated second, a thousand seconds long.
+    fn simulated_time(&mut self) -> Result<()> {
+        if !self.wants("simtime") {
+            return Ok(());
+        }
+        self.progress("simulated time");
+        let text = "RatedSource(RATE 10, LIMIT 10000, STOP true) -> Queue -> Unqueue -> Counter
+            -> end :: Discard";
+        for _ in 0..self.args.repetitions {
+            let line = self.ours.graph_with(text, 256, None, &["--simulated"])?;
+            anyhow::ensure!(
+                line["packets"].as_u64() == Some(10_000),
+                "packets are missing: {line}"
+            );
+            let seconds = line["seconds"].as_f64().context("no seconds")?;
+            self.faster.push(1000.0 / seconds);
         }
         Ok(())
     }
@@ -230,6 +283,7 @@ impl Bench<'_> {
                 "machine": self.ours.machine()?,
                 "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
                 "frame_limits": self.sweep,
+                "simulated_time": self.faster,
                 "missing": self.missing,
             });
             println!("{report}");
@@ -239,6 +293,9 @@ impl Bench<'_> {
         println!("TSC cycles per packet, {repetitions} repetitions of {ms} ms");
         Row::print_header();
         self.rows.iter().for_each(Row::print);
+        if !self.faster.is_empty() {
+            println!("simulated time: {:.0} times as fast as the machine's", median(&self.faster));
+        }
         for (case, points) in &self.sweep {
             println!("{case}: median cycles per packet by most packets in a frame");
             let most = points.iter().map(|(_, cycles)| *cycles).fold(0.0, f64::max);
@@ -257,42 +314,6 @@ impl Bench<'_> {
 
 fn cycles_of(line: &Value) -> Result<f64> {
     line["cycles"].as_f64().with_context(|| format!("no cycles in {line}"))
-}
-
-/// A folder in memory where there is one, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Scratch> {
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let folder = parent.join(format!("linerate-bench-{}", std::process::id()));
-        fs::create_dir(&folder)?;
-        Ok(Scratch(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A capture of 64-byte packets.
-fn write_capture(path: &Path) -> Result<()> {
-    let mut bytes = Vec::with_capacity(24 + CAPTURED * 80);
-    // pcap, microseconds, version 2.4, snaplen 65535, Ethernet.
-    for word in [0xa1b2_c3d4u32, 4 << 16 | 2, 0, 0, 65535, 1] {
-        bytes.extend(word.to_le_bytes());
-    }
-    for number in 0..CAPTURED as u32 {
-        for word in [1_700_000_000 + number / 1_000_000, number % 1_000_000, 64, 64] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend([0xffu8; 60]);
-        bytes.extend(number.to_be_bytes());
-    }
-    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Cycles per packet against the frame limit, both axes logarithmic.

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measurements against other frameworks, interleaved with ours in one run.
 
+mod capture;
 mod forward;
 mod graph;
 mod instructions;

@@ -84,6 +84,17 @@ impl Ours {
 
     /// Runs a configuration for about `time`, or until it ends by itself.
     pub(crate) fn graph(&self, text: &str, burst: u32, time: Option<Duration>) -> Result<Value> {
+        self.graph_with(text, burst, time, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn graph_with(
+        &self,
+        text: &str,
+        burst: u32,
+        time: Option<Duration>,
+        flags: &[&str],
+    ) -> Result<Value> {
         let (burst, core) = (burst.to_string(), FORWARDING_CORE.to_string());
         let mut arguments = vec!["graph", "-e", text, "--burst", &burst, "--core", &core];
         let limit = match time {
@@ -92,6 +103,7 @@ impl Ours {
             None => ["--count".to_owned(), "0".to_owned()],
         };
         arguments.extend(limit.iter().map(String::as_str));
+        arguments.extend(flags);
         self.run(None, &arguments)
     }
 

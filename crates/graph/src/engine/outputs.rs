@@ -150,15 +150,38 @@ impl Outputs {
     pub fn distribute(&mut self, frame: &mut Frame, outputs: &[u32]) {
         let Some(&first) = outputs.first() else { return };
         let differing = outputs.iter().fold(0, |bits, output| bits | (output ^ first));
-        if differing != 0 {
-            let count = frame.len().min(outputs.len());
-            let mut places = outputs.iter();
-            frame.drain_front(count, |slot| {
-                self.emit(places.next().map_or(0, |output| *output as usize), slot);
-            });
-        } else if first != 0 {
-            self.emit_frame(first as usize, frame);
+        if differing == 0 {
+            if first != 0 {
+                self.emit_frame(first as usize, frame);
+            }
+            return;
         }
+        let count = frame.len().min(outputs.len());
+        let mut places = outputs.iter().map(|output| *output as usize);
+        if self.exact || count > self.limit {
+            let mut next = || places.next().unwrap_or_default();
+            return frame.drain_front(count, |slot| self.emit(next(), slot));
+        }
+        // With room for all of them everywhere no packet has to be looked after.
+        let Span { first, count: edges } = self.span;
+        let (first, last) = (first as usize, (first + edges) as usize);
+        for at in (first..last).chain([0]) {
+            if self.edges[at].frame.room() < count {
+                self.log_edge(at);
+            }
+        }
+        let Outputs { edges, touched, .. } = self;
+        frame.drain_front(count, |slot| {
+            let at = first + places.next().unwrap_or_default();
+            let at = if at < last { at } else { 0 };
+            let edge = &mut edges[at];
+            if !edge.listed {
+                edge.listed = true;
+                touched.push(at as u32);
+            }
+            let pushed = edge.frame.push(slot);
+            debug_assert!(pushed.is_ok(), "there is room");
+        });
     }
 
     /// Room for a frame that is full is made.
