@@ -338,3 +338,37 @@ fn a_doorbell_wakes_who_found_the_ring_full() {
         assert!(rang || !sleeps, "the producer sleeps and there is room");
     });
 }
+
+#[test]
+fn generation_hides_parts_that_are_reused() {
+    use linerate_memory::Generation;
+    use loom::sync::atomic::{AtomicU32, Ordering, fence};
+    model(None, || {
+        // A link to one of two parts, as a table's first array has them.
+        let table = Arc::new((Generation::new(), AtomicU32::new(0), [10, 0].map(AtomicU32::new)));
+        let writer = {
+            let table = Arc::clone(&table);
+            thread::spawn(move || {
+                let (generation, link, parts) = &*table;
+                parts[1].store(20, Ordering::Relaxed);
+                fence(Ordering::Release);
+                link.store(1, Ordering::Relaxed);
+                generation.advance();
+                // Begun, and never linked: nobody may see it.
+                parts[0].store(99, Ordering::Relaxed);
+            })
+        };
+        let (generation, link, parts) = &*table;
+        let look = || {
+            generation.read(|| {
+                let part = link.load(Ordering::Relaxed);
+                fence(Ordering::Acquire);
+                parts[part as usize].load(Ordering::Relaxed)
+            })
+        };
+        let (first, second) = (look(), look());
+        assert!([(10, 10), (10, 20), (20, 20)].contains(&(first, second)), "{first} {second}");
+        writer.join().unwrap();
+        assert_eq!(look(), 20);
+    });
+}
