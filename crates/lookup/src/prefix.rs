@@ -1,1 +1,102 @@
 //! Longest matches of address prefixes.
+//!
+//! A [`PrefixTable`] holds the routes of one family and is changed by its
+//! owner; [`PrefixReader`]s look addresses up in bursts, from any number of
+//! threads, and neither side ever waits for the other. The answer is a
+//! [`NextHop`], a number that is the caller's index into what he knows of next
+//! hops; several of them with weights can stand behind a route.
+//!
+//! ```
+//! use std::net::Ipv4Addr;
+//! use linerate_lookup::prefix::{NextHop, Prefix, PrefixTable};
+//!
+//! let prefix = |text: [u8; 4], length| Prefix::new(Ipv4Addr::from(text).into(), length);
+//! let hop = |number| NextHop::new(number).unwrap();
+//!
+//! let mut table = PrefixTable::<u32>::new()?;
+//! table.add(prefix([10, 0, 0, 0], 8)?, hop(1))?;
+//! table.add(prefix([10, 1, 0, 0], 16)?, hop(2))?;
+//!
+//! let reader = table.reader();
+//! let addresses = [[10, 1, 2, 3], [10, 2, 3, 4], [192, 0, 2, 1]];
+//! let addresses = addresses.map(|address| Ipv4Addr::from(address).into());
+//! let mut hops = [NextHop::NONE; 3];
+//! reader.lookup_many(&addresses, &mut hops);
+//! assert_eq!(hops, [hop(2), hop(1), NextHop::NONE]);
+//!
+//! table.remove(prefix([10, 1, 0, 0], 16)?)?;
+//! assert_eq!(reader.lookup(addresses[0]), hop(1));
+//! # Ok::<(), linerate_lookup::prefix::PrefixError<u32>>(())
+//! ```
+//!
+//! # How
+//!
+//! The routes are kept in order (`rib`), and beside them a structure that holds
+//! the longest match of every address: DIR-24-8 for IPv4 (`dir24`), a poptrie
+//! for IPv6 (`poptrie`). ARCHITECTURE.md has the measurements behind the
+//! choice. Changes are made beside what is read and become visible by one store
+//! of one word. What they replace is reused later, and the rare lookup that was
+//! still in it is done again ([`linerate_memory::Generation`]).
+//!
+//! # Cost
+//!
+//! `cargo xtask bench network --only lookup` measures lookups beside DPDK's,
+//! and what inserting costs. A route longer than 24 bits (IPv4) or 20 (IPv6)
+//! costs a copy of the piece of the structure it is in, one to two
+//! microseconds; a shorter one the whole range it covers, 10 to 50 ms for a
+//! default route. [`PrefixTable::load`] writes everything once.
+
+mod address;
+mod blocks;
+mod dir24;
+mod engine;
+mod next_hop;
+mod poptrie;
+mod rib;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+pub use address::{Address, Prefix};
+pub use next_hop::NextHop;
+pub use table::{PrefixReader, PrefixTable};
+
+/// Why a table was not made or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrefixError<A: Address> {
+    /// A prefix longer than an address.
+    #[error("a prefix of {length} bits: addresses have {most}")]
+    Length {
+        /// Asked for.
+        length: u8,
+        /// Bits of an address.
+        most: u8,
+    },
+    /// The prefix already has a route, or comes twice.
+    #[error("{0} already has a route")]
+    Exists(Prefix<A>),
+    /// The prefix has no route.
+    #[error("{0} has no route")]
+    Absent(Prefix<A>),
+    /// The structure has reached its limit.
+    #[error("the table is full; give it more memory")]
+    Full,
+    /// A next hop stands for a set that was removed, or another table's.
+    #[error("no such set of next hops")]
+    NoSuchSet,
+    /// Routes lead to the set.
+    #[error("{routes} routes lead to the set")]
+    InUse {
+        /// How many.
+        routes: usize,
+    },
+    /// A set without members, with too many, or with one that cannot be.
+    #[error("a set has 1 to 256 members: single next hops with weights above zero")]
+    Members,
+    /// The kernel has no memory.
+    #[error("no memory for a table of prefixes: {0}")]
+    Memory(#[from] io::Error),
+}

@@ -1,0 +1,551 @@
+//! Poptrie: a trie of 64-way nodes compressed by counting bits.
+//!
+//! Asai and Ohara, "Poptrie: A Compressed Trie with Population Count for Fast
+//! and Scalable Software IP Routing Table Lookup", SIGCOMM 2015. The first bits
+//! of an address choose a word in an array ("direct pointing"); it is the answer
+//! or names a node. A node decides six bits with three words: which of the 64
+//! branches are nodes, where runs of equal answers begin, and where both lists
+//! are. How many bits are set before a place is the place in the list.
+//!
+//! Changes are made beside what is read: the nodes from the changed one up to
+//! the array of first bits are written anew, and one store there makes them
+//! seen, so a lookup sees all of a change or nothing of it. What was replaced is
+//! written again only when no reader can be in it ([`Generation`]).
+
+use std::{
+    io,
+    ops::Range,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
+};
+
+use linerate_memory::{BitWork, Generation, Words, prefetch, with_bit_instructions};
+
+use super::{
+    Address, NextHop, Prefix,
+    blocks::{Block, Blocks, LARGEST},
+    engine::{Engine, NoRoom},
+    rib::{Segment, push},
+};
+
+/// Bits a node decides.
+const STRIDE: u32 = 6;
+/// Branches of a node.
+const BRANCHES: u32 = 1 << STRIDE;
+/// Says that a word of the first array names a node.
+const NODE: u32 = 1 << 31;
+/// Words of a node.
+const WORDS: usize = 3;
+/// Addresses that are looked up side by side.
+const BLOCK: usize = 64;
+/// Blocks set aside before they are used again. Readers look twice when that
+/// happens, so it is not to happen often.
+const RETIRED: usize = 1 << 12;
+
+/// What readers share.
+#[derive(Debug)]
+pub struct Poptrie<const DIRECT: u32> {
+    direct: Words<AtomicU32>,
+    nodes: Words<AtomicU64>,
+    leaves: Words<AtomicU32>,
+    generation: Generation,
+}
+
+/// A node: its branches that are nodes, its branches where another answer
+/// begins, and the places of the first of either, nodes in the upper half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Node {
+    inner: u64,
+    leaves: u64,
+    places: u64,
+}
+
+/// What a branch leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Branch {
+    Leaf(NextHop),
+    Node(Node),
+}
+
+/// Bits up to and including `branch`.
+#[inline(always)]
+fn up_to(branch: u32) -> u64 {
+    u64::MAX >> (63 - branch)
+}
+
+impl<const DIRECT: u32> Poptrie<DIRECT> {
+    #[inline(always)]
+    fn node(&self, node: u32) -> Option<&[AtomicU64; WORDS]> {
+        let start = node as usize * WORDS;
+        self.nodes.get(start..start + WORDS)?.try_into().ok()
+    }
+
+    /// Up to [`BLOCK`] addresses, level by level: what one waits for is under
+    /// way while the others are looked at, and no branch depends on how deep an
+    /// address lies.
+    #[inline(always)]
+    fn lookup_block<A: Address>(&self, addresses: &[A], hops: &mut [NextHop]) {
+        // Which addresses are not decided, and their nodes.
+        let (mut which, mut at, mut open) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
+        // Addresses whose answer is in the list of leaves, and where.
+        let (mut decided, mut place, mut done) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
+        for (i, (address, hop)) in addresses.iter().zip(hops.iter_mut()).enumerate().take(BLOCK) {
+            let word = self.direct[address.bits(0, DIRECT) as usize].load(Ordering::Relaxed);
+            *hop = NextHop(word);
+            (which[open % BLOCK], at[open % BLOCK]) = (i as u8, word & !NODE);
+            open += (word / NODE) as usize;
+        }
+        // Partner of the release in `publish`: whoever saw a node's name sees
+        // the node, and all below it.
+        fence(Ordering::Acquire);
+        for &node in &at[..open] {
+            if let Some(node) = self.node(node) {
+                prefetch(node);
+            }
+        }
+        let mut depth = DIRECT;
+        while open > 0 && depth < A::BITS {
+            let mut deeper = 0;
+            for k in 0..open {
+                let i = which[k % BLOCK];
+                let Some(node) = self.node(at[k % BLOCK]) else { continue };
+                let [inner, leaves, places] = node.each_ref().map(|w| w.load(Ordering::Relaxed));
+                let branch = addresses[i as usize % addresses.len()].bits(depth, STRIDE);
+                let before = up_to(branch);
+                let node = (places >> 32) as u32 + (inner & before).count_ones();
+                let leaf = places as u32 + (leaves & before).count_ones();
+                let is_node = (inner >> branch) as usize & 1;
+                // Places count from one before the first.
+                (which[deeper % BLOCK], at[deeper % BLOCK]) = (i, node.wrapping_sub(1));
+                (decided[done % BLOCK], place[done % BLOCK]) = (i, leaf.wrapping_sub(1));
+                deeper += is_node;
+                done += 1 - is_node;
+            }
+            open = deeper;
+            depth += STRIDE;
+            for &node in &at[..open] {
+                if let Some(node) = self.node(node) {
+                    prefetch(node);
+                }
+            }
+        }
+        for &place in &place[..done.min(BLOCK)] {
+            if let Some(leaf) = self.leaves.get(place as usize) {
+                prefetch(leaf);
+            }
+        }
+        for (&i, &place) in decided.iter().zip(&place).take(done) {
+            let Some(leaf) = self.leaves.get(place as usize) else { continue };
+            hops[i as usize % addresses.len()] = NextHop(leaf.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// A lookup, as work that is compiled for processors that count bits.
+struct Look<'a, A, const DIRECT: u32> {
+    trie: &'a Poptrie<DIRECT>,
+    addresses: &'a [A],
+    hops: &'a mut [NextHop],
+}
+
+impl<A: Address, const DIRECT: u32> BitWork for Look<'_, A, DIRECT> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let blocks = self.addresses.chunks(BLOCK).zip(self.hops.chunks_mut(BLOCK));
+        blocks.for_each(|(addresses, hops)| self.trie.lookup_block(addresses, hops));
+    }
+}
+
+/// A change that is ready and not seen yet.
+#[derive(Debug, Default)]
+struct Change {
+    /// Ranges of the first array and what they become.
+    words: Vec<(Range<u32>, u32)>,
+    /// Blocks of nodes and of leaves that the change takes, and those it makes
+    /// superfluous.
+    taken: [Vec<Block>; 2],
+    left: [Vec<Block>; 2],
+}
+
+/// The writer's side.
+#[derive(Debug)]
+pub struct Builder {
+    nodes: Blocks,
+    leaves: Blocks,
+}
+
+impl Builder {
+    fn stage<A: Address, const DIRECT: u32>(
+        &mut self,
+        trie: &Poptrie<DIRECT>,
+        prefix: Prefix<A>,
+        segments: &[Segment<A>],
+    ) -> Result<Change, NoRoom> {
+        let mut staging = Staging { trie, builder: self, change: Change::default() };
+        match staging.first_array(prefix, segments) {
+            Ok(()) => Ok(staging.change),
+            Err(NoRoom) => {
+                let [nodes, leaves] = staging.change.taken;
+                nodes.into_iter().for_each(|block| self.nodes.give(block));
+                leaves.into_iter().for_each(|block| self.leaves.give(block));
+                Err(NoRoom)
+            }
+        }
+    }
+
+    fn publish<const DIRECT: u32>(&mut self, trie: &Poptrie<DIRECT>, change: Change) {
+        // Partner of the fence in `lookup_block`.
+        fence(Ordering::Release);
+        for (range, word) in change.words {
+            for place in &trie.direct[range.start as usize..range.end as usize] {
+                if place.load(Ordering::Relaxed) != word {
+                    place.store(word, Ordering::Relaxed);
+                }
+            }
+        }
+        let [nodes, leaves] = change.left;
+        nodes.into_iter().for_each(|block| self.nodes.retire(block));
+        leaves.into_iter().for_each(|block| self.leaves.retire(block));
+    }
+
+    fn reclaim<const DIRECT: u32>(&mut self, trie: &Poptrie<DIRECT>) {
+        trie.generation.advance();
+        self.nodes.reclaim();
+        self.leaves.reclaim();
+    }
+}
+
+/// A change in the making.
+struct Staging<'a, const DIRECT: u32> {
+    trie: &'a Poptrie<DIRECT>,
+    builder: &'a mut Builder,
+    change: Change,
+}
+
+/// Goes along segments, span by span.
+struct Walk<'a, A> {
+    segments: &'a [Segment<A>],
+}
+
+impl<'a, A: Address> Walk<'a, A> {
+    /// The segments that have addresses in `span`, which lies behind those
+    /// asked for before. The first of them may begin before it.
+    #[inline]
+    fn inside(&mut self, span: Prefix<A>) -> &'a [Segment<A>] {
+        let (first, last) = (span.first(), span.last());
+        while let [_, next, ..] = self.segments
+            && next.start <= first
+        {
+            self.segments = &self.segments[1..];
+        }
+        let from = self.segments;
+        while let [_, next, ..] = self.segments
+            && next.start <= last
+        {
+            self.segments = &self.segments[1..];
+        }
+        &from[..=from.len() - self.segments.len()]
+    }
+}
+
+/// A node before its lists have a place.
+#[derive(Default)]
+struct Draft {
+    inner: u64,
+    leaves: u64,
+    nodes: Vec<Node>,
+    hops: Vec<NextHop>,
+}
+
+impl Draft {
+    fn push(&mut self, branch: u32, to: Branch) {
+        match to {
+            Branch::Node(node) => {
+                self.inner |= 1 << branch;
+                self.nodes.push(node);
+            }
+            Branch::Leaf(hop) if self.hops.last() == Some(&hop) => {}
+            Branch::Leaf(hop) => {
+                self.leaves |= 1 << branch;
+                self.hops.push(hop);
+            }
+        }
+    }
+}
+
+/// The branches of a node at `depth`, and the bits each stands for: behind the
+/// last bit of an address there is nothing to tell branches apart.
+fn branches<A: Address>(depth: u32) -> (impl Iterator<Item = u32>, u32) {
+    let width = STRIDE.min(A::BITS - depth);
+    ((0..BRANCHES).step_by(1 << (STRIDE - width)), width)
+}
+
+/// The part of `span` that belongs to a branch.
+fn part<A: Address>(span: Prefix<A>, branch: u32, width: u32) -> Prefix<A> {
+    let depth = u32::from(span.length());
+    let within = A::from_bits(branch >> (STRIDE - width), depth, width);
+    Prefix::of(span.first().or(within), depth + width)
+}
+
+impl<const DIRECT: u32> Staging<'_, DIRECT> {
+    fn first_array<A: Address>(
+        &mut self,
+        prefix: Prefix<A>,
+        segments: &[Segment<A>],
+    ) -> Result<(), NoRoom> {
+        let mut slot = prefix.first().bits(0, DIRECT);
+        if u32::from(prefix.length()) > DIRECT {
+            let span = Prefix::of(prefix.first(), DIRECT);
+            let to = self.changed(self.trie.branch_at(slot), span, prefix, segments)?;
+            return self.set(slot..slot + 1, to);
+        }
+        let end = prefix.last().bits(0, DIRECT) + 1;
+        let mut walk = Walk { segments };
+        while slot < end {
+            let span = Prefix::of(A::from_bits(slot, 0, DIRECT), DIRECT);
+            let to = self.filled(span, walk.inside(span))?;
+            let stop = match (to, walk.segments) {
+                // The same answer as far as the next segment.
+                (Branch::Leaf(_), [_, next, ..]) => next.start.bits(0, DIRECT),
+                (Branch::Leaf(_), _) => end,
+                (Branch::Node(_), _) => slot + 1,
+            };
+            for slot in slot..stop {
+                self.leave(self.trie.branch_at(slot));
+            }
+            self.set(slot..stop, to)?;
+            slot = stop;
+        }
+        Ok(())
+    }
+
+    /// Has words of the first array lead to a branch.
+    fn set(&mut self, slots: Range<u32>, to: Branch) -> Result<(), NoRoom> {
+        for word in &self.trie.direct[slots.start as usize..slots.end as usize] {
+            let word = word.load(Ordering::Relaxed);
+            if word & NODE != 0 {
+                self.change.left[0].push(Block::of(word & !NODE, 1));
+            }
+        }
+        let word = match to {
+            Branch::Leaf(hop) => hop.0,
+            Branch::Node(node) => NODE | self.nodes(&[node])?,
+        };
+        self.change.words.push((slots, word));
+        Ok(())
+    }
+
+    /// The branch for `span` after a change inside it.
+    fn changed<A: Address>(
+        &mut self,
+        old: Branch,
+        span: Prefix<A>,
+        prefix: Prefix<A>,
+        segments: &[Segment<A>],
+    ) -> Result<Branch, NoRoom> {
+        let node = match old {
+            Branch::Leaf(hop) => return self.filled(span, &around(hop, span, prefix, segments)),
+            Branch::Node(node) => node,
+        };
+        let depth = u32::from(span.length());
+        let (all, width) = branches::<A>(depth);
+        let touched = prefix.first().bits(depth, STRIDE)..=prefix.last().bits(depth, STRIDE);
+        let mut walk = Walk { segments };
+        let mut draft = Draft::default();
+        for branch in all {
+            let old = self.trie.branch_of(node, branch);
+            let part = part(span, branch, width);
+            let to = if !touched.contains(&branch) {
+                old
+            } else if prefix.length() > part.length() {
+                self.changed(old, part, prefix, segments)?
+            } else {
+                self.leave(old);
+                self.filled(part, walk.inside(part))?
+            };
+            draft.push(branch, to);
+        }
+        self.leave_lists(node);
+        self.finished(draft)
+    }
+
+    /// The branch for `span` from nothing but the segments inside it.
+    fn filled<A: Address>(
+        &mut self,
+        span: Prefix<A>,
+        segments: &[Segment<A>],
+    ) -> Result<Branch, NoRoom> {
+        if let [only] = segments {
+            return Ok(Branch::Leaf(only.hop));
+        }
+        let (all, width) = branches::<A>(span.length().into());
+        let mut walk = Walk { segments };
+        let mut draft = Draft::default();
+        for branch in all {
+            let part = part(span, branch, width);
+            let to = self.filled(part, walk.inside(part))?;
+            draft.push(branch, to);
+        }
+        self.finished(draft)
+    }
+
+    /// Finds places for a node's lists. A node with one answer is a leaf.
+    fn finished(&mut self, draft: Draft) -> Result<Branch, NoRoom> {
+        if let (0, [hop]) = (draft.inner, &*draft.hops) {
+            return Ok(Branch::Leaf(*hop));
+        }
+        let mut places = [0; 2];
+        if !draft.nodes.is_empty() {
+            places[0] = self.nodes(&draft.nodes)?;
+        }
+        if !draft.hops.is_empty() {
+            let block = self.builder.leaves.take(draft.hops.len()).ok_or(NoRoom)?;
+            self.change.taken[1].push(block);
+            places[1] = block.start;
+            for (word, hop) in self.trie.leaves[block.start as usize..].iter().zip(draft.hops) {
+                word.store(hop.0, Ordering::Relaxed);
+            }
+        }
+        let places = u64::from(places[0]) << 32 | u64::from(places[1]);
+        Ok(Branch::Node(Node { inner: draft.inner, leaves: draft.leaves, places }))
+    }
+
+    /// Puts nodes side by side.
+    fn nodes(&mut self, nodes: &[Node]) -> Result<u32, NoRoom> {
+        let block = self.builder.nodes.take(nodes.len()).ok_or(NoRoom)?;
+        self.change.taken[0].push(block);
+        let words = &self.trie.nodes[block.start as usize * WORDS..];
+        for (words, node) in words.chunks_exact(WORDS).zip(nodes) {
+            for (word, value) in words.iter().zip([node.inner, node.leaves, node.places]) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+        Ok(block.start)
+    }
+
+    /// Notes that a branch and all below it is no longer needed.
+    fn leave(&mut self, branch: Branch) {
+        let Branch::Node(node) = branch else { return };
+        for child in 0..node.inner.count_ones() {
+            self.leave(Branch::Node(self.trie.read_node(node.first_node() + child)));
+        }
+        self.leave_lists(node);
+    }
+
+    /// Notes that a node's lists are no longer needed.
+    fn leave_lists(&mut self, node: Node) {
+        let [nodes, leaves] = &mut self.change.left;
+        if node.inner != 0 {
+            nodes.push(Block::of(node.first_node(), node.inner.count_ones() as usize));
+        }
+        if node.leaves != 0 {
+            leaves.push(Block::of(node.first_leaf(), node.leaves.count_ones() as usize));
+        }
+    }
+}
+
+/// Segments of a span that had one answer everywhere and now has others inside
+/// `prefix`.
+fn around<A: Address>(
+    hop: NextHop,
+    span: Prefix<A>,
+    prefix: Prefix<A>,
+    segments: &[Segment<A>],
+) -> Vec<Segment<A>> {
+    let before = (span.first() < prefix.first()).then_some(Segment { start: span.first(), hop });
+    let behind =
+        (prefix.last() < span.last()).then(|| Segment { start: prefix.last().next(), hop });
+    let mut all = Vec::with_capacity(segments.len() + 2);
+    for segment in before.into_iter().chain(segments.iter().copied()).chain(behind) {
+        push(&mut all, segment);
+    }
+    all
+}
+
+impl Node {
+    fn first_node(self) -> u32 {
+        (self.places >> 32) as u32
+    }
+
+    fn first_leaf(self) -> u32 {
+        self.places as u32
+    }
+}
+
+/// How the writer reads: nobody else changes anything.
+impl<const DIRECT: u32> Poptrie<DIRECT> {
+    fn read_node(&self, node: u32) -> Node {
+        let [inner, leaves, places] =
+            [0, 1, 2].map(|word| self.nodes[node as usize * WORDS + word].load(Ordering::Relaxed));
+        Node { inner, leaves, places }
+    }
+
+    fn branch_at(&self, slot: u32) -> Branch {
+        let word = self.direct[slot as usize].load(Ordering::Relaxed);
+        match word & NODE {
+            0 => Branch::Leaf(NextHop(word)),
+            _ => Branch::Node(self.read_node(word & !NODE)),
+        }
+    }
+
+    fn branch_of(&self, node: Node, branch: u32) -> Branch {
+        if node.inner >> branch & 1 == 1 {
+            let place = (node.inner & up_to(branch)).count_ones() - 1;
+            return Branch::Node(self.read_node(node.first_node() + place));
+        }
+        let place = (node.leaves & up_to(branch)).count_ones() - 1;
+        let leaf = &self.leaves[(node.first_leaf() + place) as usize];
+        Branch::Leaf(NextHop(leaf.load(Ordering::Relaxed)))
+    }
+}
+
+impl<A: Address, const DIRECT: u32> Engine<A> for Poptrie<DIRECT> {
+    type Writer = Builder;
+
+    fn new(memory: usize) -> io::Result<(Self, Builder)> {
+        // Routes need about as many leaves as nodes, each of a sixth the size;
+        // what is rounded up to blocks differs, so leaves get a share of more.
+        let whole = |units: usize| (units / LARGEST * LARGEST).min(1 << 30);
+        let nodes = whole(memory / 4 * 3 / (WORDS * size_of::<AtomicU64>()));
+        let leaves = whole(memory / 4 / size_of::<AtomicU32>());
+        let trie = Poptrie {
+            direct: Words::zeroed(1 << DIRECT)?,
+            nodes: Words::zeroed(nodes * WORDS)?,
+            leaves: Words::zeroed(leaves)?,
+            generation: Generation::new(),
+        };
+        let (nodes, leaves) = (Blocks::new(nodes as u32), Blocks::new(leaves as u32));
+        Ok((trie, Builder { nodes, leaves }))
+    }
+
+    fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    #[inline]
+    fn lookup(&self, addresses: &[A], hops: &mut [NextHop]) {
+        with_bit_instructions(Look { trie: self, addresses, hops });
+    }
+
+    fn update(
+        &self,
+        builder: &mut Builder,
+        prefix: Prefix<A>,
+        segments: &[Segment<A>],
+    ) -> Result<(), NoRoom> {
+        if builder.nodes.retired() + builder.leaves.retired() > RETIRED {
+            builder.reclaim(self);
+        }
+        let change = builder.stage(self, prefix, segments).or_else(|NoRoom| {
+            builder.reclaim(self);
+            builder.stage(self, prefix, segments)
+        })?;
+        builder.publish(self, change);
+        Ok(())
+    }
+
+    fn bytes(&self, builder: &Builder) -> usize {
+        (4 << DIRECT) + builder.nodes.touched() * WORDS * 8 + builder.leaves.touched() * 4
+    }
+}

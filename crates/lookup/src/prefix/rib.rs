@@ -1,0 +1,88 @@
+//! All routes, in order: what the lookup structure is made from.
+//!
+//! A lookup structure keeps only the longest match of each address, so what
+//! shows again when a route is deleted must be kept elsewhere. This is a B-tree
+//! in the order of addresses, where everything inside a prefix is one range.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use super::{Address, NextHop, Prefix};
+
+/// A range of addresses with one answer: from `start` to where the next begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment<A> {
+    pub(super) start: A,
+    pub(super) hop: NextHop,
+}
+
+/// Routes by prefix.
+#[derive(Debug)]
+pub(super) struct Rib<A: Address> {
+    pub(super) routes: BTreeMap<Prefix<A>, NextHop>,
+}
+
+impl<A: Address> Default for Rib<A> {
+    fn default() -> Rib<A> {
+        Rib { routes: BTreeMap::new() }
+    }
+}
+
+impl<A: Address> Rib<A> {
+    /// The longest route that contains all of `prefix`, and may be it itself.
+    /// A search in the tree for each route that begins with the same bits and
+    /// ends too early, few in practice, the length of an address at worst.
+    pub(super) fn covering(&self, prefix: Prefix<A>) -> Option<(Prefix<A>, NextHop)> {
+        let mut bound = prefix;
+        loop {
+            let (&route, &hop) = self.routes.range(..=bound).next_back()?;
+            if route.length() <= prefix.length() && route.contains(prefix.first()) {
+                return Some((route, hop));
+            }
+            // Whatever contains the prefix and sorts before this route
+            // contains the beginning of this route too.
+            let common = route.first().common(prefix.first()).min(prefix.length().into());
+            bound = Prefix::of(prefix.first(), common);
+        }
+    }
+
+    /// The answers for all addresses of `within`, in order; neighbours differ.
+    /// One step per route inside it.
+    pub(super) fn segments(&self, within: Prefix<A>) -> Vec<Segment<A>> {
+        let background = self.covering(within).map_or(NextHop::NONE, |(_, hop)| hop);
+        let mut segments = vec![Segment { start: within.first(), hop: background }];
+        // Prefixes around the current place, with their last addresses.
+        let mut around = vec![(within.last(), background)];
+        let end = Prefix::of(within.last(), A::BITS);
+        for (route, &hop) in self.routes.range((Bound::Excluded(within), Bound::Included(end))) {
+            leave(&mut around, &mut segments, |last| last < route.first());
+            push(&mut segments, Segment { start: route.first(), hop });
+            around.push((route.last(), hop));
+        }
+        leave(&mut around, &mut segments, |last| last < within.last());
+        segments
+    }
+}
+
+/// Ends the innermost prefixes that are `over`.
+fn leave<A: Address>(
+    around: &mut Vec<(A, NextHop)>,
+    segments: &mut Vec<Segment<A>>,
+    over: impl Fn(A) -> bool,
+) {
+    while let [.., (_, outer), (last, _)] = **around
+        && over(last)
+    {
+        around.pop();
+        push(segments, Segment { start: last.next(), hop: outer });
+    }
+}
+
+/// Appends a segment, which may take the place of one that turned out empty.
+pub(super) fn push<A: Address>(segments: &mut Vec<Segment<A>>, segment: Segment<A>) {
+    if segments.last().is_some_and(|last| last.start == segment.start) {
+        segments.pop();
+    }
+    if segments.last().is_none_or(|last| last.hop != segment.hop) {
+        segments.push(segment);
+    }
+}
