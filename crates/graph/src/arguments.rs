@@ -91,7 +91,7 @@ impl Arguments {
 }
 
 /// The keyword an argument that is for nothing begins with, if any.
-pub(crate) fn keyword(text: &str) -> Option<&str> {
+pub fn keyword(text: &str) -> Option<&str> {
     let length = keyword_length(text);
     (length > 0).then(|| &text[..length])
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    class::{Library, Preparation},
+    class::{Library, Preparation, Role},
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
@@ -59,6 +59,8 @@ impl Base {
             workers,
             simulated: self.options.simulated,
             annotated: plan.elements.iter().any(|element| element.class.annotates),
+            threads: self.options.threads.max(workers),
+            homes: Vec::new(),
             names: Arc::new(Names::default()),
             console: self.options.console.clone(),
             shared: Shared::default(),
@@ -69,6 +71,10 @@ impl Base {
         let mut assigned = vec![None; plan.elements.len()];
         for (element, worker) in preparation.workers {
             assigned[element] = Some(worker);
+        }
+        world.homes = assigned.clone();
+        for worker in assigned.iter_mut().flatten() {
+            *worker = (*worker).min(workers - 1);
         }
         world.names = Arc::new(preparation.names);
         let world = Arc::new(world);
@@ -168,7 +174,11 @@ fn prepare(plan: &Plan, world: &World, errors: &mut Diagnostics) -> Preparation 
         let Some(say) = plan.elements[at].class.prepare else { continue };
         let mut make = Make::new(world, plan, at, Replica::ONLY);
         say(&mut make, &mut preparation);
-        report(plan, at, "configuring", make.into_complaints(), errors);
+        // Others only look at their arguments, which are checked when they are
+        // made.
+        if plan.elements[at].class.role == Role::Information {
+            report(plan, at, "configuring", make.into_complaints(), errors);
+        }
     }
     preparation
 }

@@ -1,7 +1,8 @@
 //! Reading and writing handlers.
 //!
 //! Every element has its class's handlers and these: `name`, `class`,
-//! `config`, `ports`, `handlers`, `icounts`, `ocounts`, `cycles`, `drops`.
+//! `config`, `ports`, `handlers`, `icounts`, `ocounts`, `cycles`, `drops`,
+//! `scheduled`, `tickets`, `home_thread`.
 //! Global ones belong to the router.
 
 use std::{
@@ -34,6 +35,9 @@ pub const COMMON: &[Handler] = &[
     Handler::count("ocounts", "packets that have left, a line per output, ?? if not counted"),
     Handler::read("cycles", "packets, calls and cycles it has cost"),
     Handler::read("drops", "packets dropped, by reason"),
+    Handler::read("scheduled", "whether its task is to run"),
+    Handler::read("tickets", "the share of its task: 1024 unless ScheduleInfo says otherwise"),
+    Handler::read("home_thread", "the worker it is on, from 0"),
 ];
 
 /// Handlers of the router as a whole.
@@ -321,6 +325,12 @@ impl Context {
             "handlers" => self.handlers_text(element),
             "ports" => self.ports_text(at),
             "icounts" => self.icounts_text(element),
+            "scheduled" => self.tasks.is_scheduled(element).to_string(),
+            "tickets" => self.tasks.tickets(element).to_string(),
+            "home_thread" => {
+                let home = self.world.homes.get(element).copied().flatten();
+                home.unwrap_or_else(|| self.worker()).to_string()
+            }
             "ocounts" => self.ocounts_text(element),
             _ => self.figures_text(element, name),
         }

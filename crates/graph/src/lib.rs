@@ -24,6 +24,7 @@ mod router;
 mod schedule;
 mod value;
 
+pub use arguments::keyword as argument_keyword;
 pub use class::{
     Access, Arg, Class, Handler, Inert, Library, Merge, Need, Preparation, Role, Signals,
 };

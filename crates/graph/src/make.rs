@@ -51,6 +51,10 @@ pub struct World {
     pub frame_limit: usize,
     /// Workers there are.
     pub workers: usize,
+    /// Workers a configuration may name: in simulated time more than there are.
+    pub threads: usize,
+    /// The worker the configuration has named for each element.
+    pub homes: Vec<Option<usize>>,
     /// Whether time is simulated.
     pub simulated: bool,
     /// Whether any element uses what is known about packets besides their

@@ -24,6 +24,9 @@ use crate::{
 pub struct Options {
     /// Workers.
     pub workers: usize,
+    /// Workers the configuration may name; at least those there are. In
+    /// simulated time one worker does the work of all.
+    pub threads: usize,
     /// Most packets in a frame.
     pub frame_limit: usize,
     /// What a worker does when there is nothing to do.
@@ -52,6 +55,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             workers: 1,
+            threads: 1,
             frame_limit: FRAME_DEFAULT,
             idle: Idle::default(),
             simulated: false,

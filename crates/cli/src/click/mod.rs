@@ -4,7 +4,7 @@
 //!
 //! Where somebody could see the order of things, packets move one at a time as
 //! they do in Click: in simulated time, and when an element that shows order
-//! (a `Print`) is in the configuration. Otherwise frames are used.
+//! (as `Print` does) is in the configuration. Otherwise frames are used.
 
 mod command_line;
 mod flatten;
@@ -175,6 +175,7 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
     let options = Options {
         // Simulated time has one clock, and so one worker.
         workers: if line.simulated.is_some() { 1 } else { line.threads },
+        threads: line.threads,
         frame_limit,
         simulated: line.simulated.is_some(),
         simulated_start: (line.simulated.unwrap_or_default() * 1e9) as u64,

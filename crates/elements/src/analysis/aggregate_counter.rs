@@ -127,7 +127,7 @@ enum Layout {
 
 impl Action {
     /// What of `_FREEZE`, `_STOP` and `_CALL` is given.
-    fn from_args(make: &mut Make<'_>, names: [&str; 3]) -> Option<(u64, Action)> {
+    fn from_args(make: &mut Make<'_>, names: [&str; 3], what: &str) -> Option<(u64, Action)> {
         let freeze = make.get::<u64>(names[0]).map(|at| (at, Action::Freeze));
         let stop = make.get::<u64>(names[1]).map(|at| (at, Action::Stop));
         let call = make.get::<Text>(names[2]).and_then(|Text(text)| {
@@ -135,7 +135,7 @@ impl Action {
             let parsed = Action::parse(&text, parse);
             if let Err(error) = &parsed {
                 let error = match error.as_str() {
-                    "" => format!("{} first word should be unsigned", names[2]),
+                    "" => format!("{} first word should be unsigned ({what})", names[2]),
                     error => format!("{}: {error}", names[2]),
                 };
                 make.error(error);
@@ -184,8 +184,13 @@ impl AggregateCounter {
             at_seen: Action::from_args(
                 make,
                 ["AGGREGATE_FREEZE", "AGGREGATE_STOP", "AGGREGATE_CALL"],
+                "number of aggregates",
             ),
-            at_total: Action::from_args(make, ["COUNT_FREEZE", "COUNT_STOP", "COUNT_CALL"]),
+            at_total: Action::from_args(
+                make,
+                ["COUNT_FREEZE", "COUNT_STOP", "COUNT_CALL"],
+                "count",
+            ),
             banner: make.get("BANNER").unwrap_or_default(),
             chosen: Vec::new(),
         }

@@ -281,10 +281,7 @@ impl FromIpSummaryDump {
             format.set_flow(&words(&flow), &mut |warning| found.push(warning));
         }
         for text in found {
-            match text.strip_prefix("warning: ") {
-                Some(_) => make.world.console.report(&format!("{}: {text}\n", make.name())),
-                None => make.error(text),
-            }
+            if text.starts_with("warning: ") { make.warn(text) } else { make.error(text) }
         }
         let path: Option<String> = make.get("FILENAME");
         let data: Option<Vec<u8>> = make.get("DATA");

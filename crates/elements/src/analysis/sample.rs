@@ -16,6 +16,8 @@ impl Sample {
         let given = make.or("SAMPLE", Probability::ONE);
         if given > Probability::ONE {
             make.warn("warning: SAMPLE probability reduced to 1");
+        } else if given.0 == 0 {
+            make.warn("warning: SAMPLE probability is 0; emitting no packets");
         }
         Sample { probability: given.min(Probability::ONE), random: Random::new(make) }
     }

@@ -32,21 +32,27 @@ pub(super) const CLASS: Class = Class {
         Handler::write("extend_interval", "moves the end by a time"),
     ],
     annotates: true,
+    shows_order: |plan, at| plan.is_given(at, "END_CALL"),
     cost: "A line of metadata and two comparisons per packet: some three cycles.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> TimeFilter(END_AFTER 1s) -> Discard;",
     make: |make| Box::new(TimeFilter::new(make)),
     ..Class::EMPTY
 };
 
+/// The last time there is.
+const NEVER: Stamp = Stamp(i64::MAX as u64);
+
 /// From where a time is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Base {
+    #[default]
     Epoch,
     FirstPacket,
     Now,
     Start,
 }
 
+#[derive(Default)]
 struct TimeFilter {
     start: (Stamp, Base),
     end: (Stamp, Base),
@@ -95,7 +101,7 @@ impl TimeFilter {
         let at_end = call.map(AtEnd::Call).or(stop.then_some(AtEnd::Stop));
         TimeFilter {
             start: starts.first().copied().unwrap_or((Stamp(0), Base::FirstPacket)),
-            end: ends.first().copied().unwrap_or((Stamp(u64::MAX), Base::Epoch)),
+            end: ends.first().copied().unwrap_or((NEVER, Base::Epoch)),
             ready: false,
             armed: at_end.is_some(),
             at_end,
@@ -140,9 +146,11 @@ impl TimeFilter {
             match self.at_end.clone() {
                 None => {}
                 Some(AtEnd::Stop) => cx.driver.stop(),
-                Some(AtEnd::Call(made)) => {
-                    call::perform(&made, self, cx, |value| value.replace("$t", &time.to_string()));
-                }
+                // Who is called may call back.
+                Some(AtEnd::Call(made)) => cx.stand_in(self, |cx| {
+                    let expand = |value: &str| value.replace("$t", &time.to_string());
+                    call::perform_standing_in(&made, cx, expand);
+                }),
             }
             if time < self.end.0 || !self.armed || self.end.0 <= before {
                 return;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Plan, Role, Text,
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Text,
     lang::config::{quote, words},
     unquoted,
 };
@@ -60,7 +60,12 @@ pub(super) const CLASS: Class = Class {
     handlers: &[Handler::button("flush", "writes what has been collected")],
     role: Role::Io,
     annotates: true,
-    shows_order: Plan::has_several_sources,
+    shows_order: |plan, at| {
+        // Several may write to the same place.
+        let class = plan.elements[at].class.name;
+        let dumps = plan.elements.iter().filter(|element| element.class.name == class);
+        dumps.count() > 1 || plan.has_several_sources(at)
+    },
     cost: "Finding and printing a field is some 20 to 100 cycles; lines are written in blocks, \
         those to the standard output a frame at a time.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ToIPSummaryDump(-, FIELDS wire_len count);",

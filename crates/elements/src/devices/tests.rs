@@ -221,7 +221,7 @@ fn wrong_device_arguments_are_said_as_click_does() {
         ("FromDevice -> Discard", "DEVNAME: required argument missing"),
         ("Idle -> Queue -> ToDevice(lo, METHOD FOO)", "bad METHOD"),
         ("KernelTun(10.0.0.1/24, 10.1.0.1) -> Discard", "bad GATEWAY"),
-        ("KernelTap(10.0.0.1) -> Discard", "ADDR: invalid IP prefix"),
+        ("KernelTap(10.0.0.1) -> Discard", "ADDR: parse error"),
         ("KernelTap(10.0.0.1/24, MTU 19) -> Discard", "MTU must be greater than 20"),
         (
             "Idle -> ToHost(fake)",

@@ -144,6 +144,8 @@ struct Tunnel {
     raw: bool,
     /// Packets that are not sent, on their way to be dropped.
     refused: Vec<Slot>,
+    /// Why it cannot run.
+    lacks: Option<String>,
 }
 
 /// Names of interfaces given to elements of a graph that asked for none.
@@ -194,7 +196,7 @@ fn settings(make: &mut Make<'_>, address: &str, mac: Option<MacAddr>) -> (PortUr
     let network = make.get(address).and_then(|Text(text)| {
         let network = Network::parse(make, &text);
         if network.is_none() {
-            errors.push(format!("{address}: invalid IP prefix"));
+            errors.push(format!("{address}: parse error"));
         }
         network
     });
@@ -265,6 +267,7 @@ impl Tunnel {
             pulls,
             raw: uri.driver() == "tun",
             refused: Vec::new(),
+            lacks: None,
         }
     }
 
@@ -300,13 +303,12 @@ impl Tunnel {
 
     fn to_host(make: &mut Make<'_>) -> Tunnel {
         let name: String = make.need("DEVNAME");
-        let uri = make.world.common::<Devices>().find(&host(&name)).unwrap_or_else(|| {
-            make.error(format!(
-                "ToHost({name}) requires an initialized FromHost with the same dev_name"
-            ));
-            PortUri::new("null", "")
+        let found = make.world.common::<Devices>().find(&host(&name));
+        let lacks = found.is_none().then(|| {
+            format!("ToHost({name}) requires an initialized FromHost with the same dev_name")
         });
-        Tunnel::new(make, &uri, false)
+        let uri = found.unwrap_or_else(|| PortUri::new("null", ""));
+        Tunnel { lacks, ..Tunnel::new(make, &uri, false) }
     }
 
     /// Sends the packets of a frame; of IP packets what is in front of their
@@ -410,6 +412,9 @@ impl Element for Tunnel {
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if let Some(lacks) = self.lacks.take() {
+            return Err(lacks);
+        }
         if let Some(intake) = &mut self.intake {
             intake.open(cx)?;
         }

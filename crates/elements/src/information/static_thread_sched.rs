@@ -48,7 +48,7 @@ fn say_one(make: &mut Make<'_>, parts: &[&str], said: &mut Preparation) -> Resul
     let (Some(Ok(name)), Some(Ok(worker)), true) = (name, worker, errors.is_empty()) else {
         return Err(errors);
     };
-    let workers = make.world.workers;
+    let workers = make.world.threads;
     let worker = match usize::try_from(worker) {
         Ok(worker) if worker < workers => Some(worker),
         _ if worker == -1 => None,

@@ -229,7 +229,7 @@ impl Element for Print {
         match handler {
             "active" => {
                 self.active =
-                    parse_bool(value).ok_or_else(|| HandlerError::refused("syntax error"))?;
+                    parse_bool(value).ok_or_else(|| HandlerError::refused("expected boolean"))?;
                 Ok(String::new())
             }
             _ => Err(HandlerError::missing(handler)),

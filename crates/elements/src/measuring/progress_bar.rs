@@ -332,6 +332,12 @@ fn names(cx: &Context, handlers: &[HandlerRef]) -> String {
 
 impl Element for ProgressBar {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        for handler in self.position.iter().chain(&self.sizes) {
+            if !cx.handler(handler).is_some_and(|found| found.access.reads()) {
+                let name = cx.handler_name(handler);
+                return Err(HandlerError::missing(&name).of_call(&name, false));
+            }
+        }
         if self.active && self.bar.status != Status::Dead {
             cx.set_timer(0, cx.steady());
         }
@@ -384,7 +390,8 @@ impl Element for ProgressBar {
             }
             "size" => {
                 let size = value.parse().ok().filter(|size: &f64| size.is_finite());
-                self.bar.size = size.ok_or_else(|| HandlerError::refused("invalid number"))?;
+                self.bar.size =
+                    size.ok_or_else(|| HandlerError::refused("expected real number"))?;
             }
             "active" | "reset" => {
                 if handler == "reset" {

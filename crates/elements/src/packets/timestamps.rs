@@ -148,7 +148,7 @@ impl Element for SetDelta {
                     }
                     time.wrapping_sub(*first)
                 }
-                From::Now => now.wrapping_sub(time),
+                From::Now => time.wrapping_sub(now),
                 From::First => time.wrapping_sub(first_time(meta)),
             };
         });
@@ -219,7 +219,8 @@ impl Element for Adjust {
         match handler {
             "time" => {
                 let time = SignedTime::read(value.trim());
-                self.time = time.ok_or_else(|| HandlerError::refused("expected timestamp"))?;
+                let expected = || HandlerError::refused("expected time in seconds");
+                self.time = time.ok_or_else(expected)?;
             }
             _ => return Err(HandlerError::missing(handler)),
         }
@@ -258,7 +259,7 @@ mod tests {
             ("AdjustTimestamp(7, ALL true)", "7.000000"),
             ("SetTimestamp(9) -> AdjustTimestamp(7, FIRST true)", "9.000000"),
             ("SetTimestamp(1000000000) -> SetTimestampDelta(TYPE NOW)", "0.000000"),
-            ("SetTimestamp(999999998.5) -> SetTimestampDelta(TYPE NOW)", "1.500000"),
+            ("SetTimestamp(999999998.5) -> SetTimestampDelta(TYPE NOW)", "-1.500000"),
             (
                 "SetTimestamp(2, FIRST true) -> AdjustTimestamp(1, FIRST true)
                     -> SetTimestamp(4.5) -> SetTimestampDelta(TYPE FIRST)",

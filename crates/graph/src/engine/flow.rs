@@ -211,7 +211,10 @@ impl Context {
         let mut any = false;
         // Those set meanwhile wait for the next round: time may stand still.
         let set_until = self.timers.settings();
-        while let Some((element, timer)) = self.timers.due(now, set_until) {
+        // One of them may end the run.
+        while self.driver.count() > 0
+            && let Some((element, timer)) = self.timers.due(now, set_until)
+        {
             any = true;
             self.account.begin();
             let element = element as usize;

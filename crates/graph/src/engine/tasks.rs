@@ -29,6 +29,7 @@ pub(crate) enum State {
 #[derive(Debug, Clone)]
 struct Task {
     state: State,
+    tickets: u32,
     stride: u64,
     pass: u64,
     /// It was scheduled while it ran.
@@ -53,6 +54,7 @@ impl Tasks {
     pub(crate) fn new(elements: usize) -> Tasks {
         let task = Task {
             state: State::Absent,
+            tickets: TICKETS_DEFAULT,
             stride: STRIDE / u64::from(TICKETS_DEFAULT),
             pass: 0,
             again: false,
@@ -68,7 +70,18 @@ impl Tasks {
     }
 
     pub(crate) fn set_tickets(&mut self, element: usize, tickets: u32) {
-        self.tasks[element].stride = STRIDE / u64::from(tickets.clamp(1, TICKETS_LIMIT));
+        let tickets = tickets.clamp(1, TICKETS_LIMIT);
+        self.tasks[element].tickets = tickets;
+        self.tasks[element].stride = STRIDE / u64::from(tickets);
+    }
+
+    pub(crate) fn tickets(&self, element: usize) -> u32 {
+        self.tasks[element].tickets
+    }
+
+    /// Whether a task is to run, now or when what it waits for has come.
+    pub(crate) fn is_scheduled(&self, element: usize) -> bool {
+        matches!(self.tasks[element].state, State::Ready | State::Waiting)
     }
 
     pub(crate) fn state(&self, element: usize) -> State {

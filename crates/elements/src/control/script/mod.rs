@@ -350,8 +350,33 @@ impl Script {
     }
 
     fn install(&mut self, cx: &Context, installed: bool) {
+        if self.installed == installed {
+            return;
+        }
         self.installed = installed;
-        self.numbers.iter().for_each(|number| cx.driver.handle_signal(*number, installed));
+        for number in &self.numbers {
+            signals::count_script(*number, installed);
+            cx.driver.handle_signal(*number, signals::runs_script(*number));
+        }
+    }
+
+    /// Runs the script for signals that have come, or lets them do what they do
+    /// to a program without scripts for them.
+    fn look_at_signals(&mut self, cx: &mut Context) {
+        let raised = self.signals.as_mut().map(Signals::take).unwrap_or_default();
+        if raised.is_empty() {
+            return;
+        }
+        if self.installed {
+            raised.iter().for_each(|number| cx.driver.take_signal(*number));
+            self.install(cx, false);
+            self.activate(cx, "run", true, "", &mut Errors::console());
+            return;
+        }
+        // The program itself decides what these do.
+        let own = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+        let by_default = |number: &i32| !own.contains(number) && !signals::runs_script(*number);
+        raised.into_iter().filter(by_default).for_each(signals::default_action);
     }
 
     /// What a run gives back.
@@ -521,7 +546,7 @@ impl Element for Script {
 
     /// Steps until the run is to go on or the script has ended.
     fn run_ended(&mut self, cx: &mut Context) {
-        let mut errors = Errors::console();
+        let mut errors = Errors::Plain { count: 0 };
         for _ in 0..1000 {
             let rest = self.activate(cx, "step", true, "router", &mut errors);
             let over = matches!(rest, Rest::Ended(End::Stop | End::Error { .. }));
@@ -541,18 +566,10 @@ impl Element for Script {
     }
 
     fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
-        let Some(signals) = &mut self.signals else { return Next::Sleep };
-        let raised = signals.take();
-        if !raised.is_empty() && !self.installed {
-            // The program itself decides what these do.
-            let own = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
-            let by_default = raised.into_iter().filter(|number| !own.contains(number));
-            by_default.for_each(signals::default_action);
-        } else if !raised.is_empty() {
-            raised.iter().for_each(|number| cx.driver.take_signal(*number));
-            self.install(cx, false);
-            self.activate(cx, "run", true, "", &mut Errors::console());
+        if self.signals.is_none() {
+            return Next::Sleep;
         }
+        self.look_at_signals(cx);
         Next::Wait
     }
 
@@ -564,6 +581,11 @@ impl Element for Script {
     }
 
     fn close(&mut self, cx: &mut Context) {
+        // Another script has ended the run for a signal that is this one's as
+        // well.
+        if self.installed {
+            self.look_at_signals(cx);
+        }
         self.install(cx, false);
         self.signals = None;
     }

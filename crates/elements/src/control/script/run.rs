@@ -71,6 +71,8 @@ pub(super) enum Errors {
     Console { named: bool, count: usize },
     /// To whoever called a handler: their lines, as far as [`TEXT`] goes.
     Caller { text: String, count: usize },
+    /// To the console as they are: nobody but the run's end has called.
+    Plain { count: usize },
 }
 
 impl Errors {
@@ -84,7 +86,9 @@ impl Errors {
 
     pub(super) fn count(&self) -> usize {
         match self {
-            Errors::Console { count, .. } | Errors::Caller { count, .. } => *count,
+            Errors::Console { count, .. }
+            | Errors::Plain { count }
+            | Errors::Caller { count, .. } => *count,
         }
     }
 
@@ -96,6 +100,10 @@ impl Errors {
                     lines.push_str(text);
                 }
                 *count += 1;
+            }
+            Errors::Plain { count } => {
+                *count += 1;
+                cx.console().report(&format!("{text}\n"));
             }
             Errors::Console { named, count } => {
                 *count += 1;
@@ -399,7 +407,10 @@ impl Script {
             Ok((Ok(answer), name)) => Some((name, answer)),
             Ok((Err(error), name)) => {
                 let text = error.of_call(&name, false);
-                errors.add(cx, &if told { told_call(&name, &parameter, &text) } else { text });
+                // A script may fail without a word.
+                if !text.is_empty() {
+                    errors.add(cx, &if told { told_call(&name, &parameter, &text) } else { text });
+                }
                 // A handler that has failed has been called.
                 Some((name, String::new()))
             }
@@ -422,7 +433,9 @@ impl Script {
         match called {
             Ok((Ok(_), ..)) => self.status = 0,
             Ok((Err(error), handler, name)) => {
-                self.status = if is_script(cx, &handler) { -1 } else { -22 };
+                // A script that is run has a status of its own.
+                let run = !matches!(handler.handler.as_str(), "set" | "step" | "goto");
+                self.status = if run && is_script(cx, &handler) { -1 } else { -22 };
                 // A script may fail without a word.
                 let text = error.of_call(&name, true);
                 if !text.is_empty() {

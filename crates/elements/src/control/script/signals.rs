@@ -12,7 +12,7 @@ use std::{
     },
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -33,12 +33,35 @@ const NAMES: &[(&str, i32)] = &[
     ("USR2", consts::SIGUSR2),
 ];
 
+/// Scripts that a signal runs at present, by its number: its default action is
+/// taken when it comes to none.
+static SCRIPTS: [AtomicU32; LIMIT as usize] = [const { AtomicU32::new(0) }; LIMIT as usize];
+
+/// One more than the largest number of a signal.
+const LIMIT: i32 = 32;
+
+/// A script begins to be run by a signal, or ends.
+pub(super) fn count_script(number: i32, installed: bool) {
+    let Some(scripts) = usize::try_from(number).ok().and_then(|at| SCRIPTS.get(at)) else { return };
+    if installed {
+        scripts.fetch_add(1, Ordering::AcqRel);
+    } else {
+        scripts.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Whether a signal runs any script.
+pub(super) fn runs_script(number: i32) -> bool {
+    let scripts = usize::try_from(number).ok().and_then(|at| SCRIPTS.get(at));
+    scripts.is_some_and(|scripts| scripts.load(Ordering::Acquire) > 0)
+}
+
 /// The signal a name or number means.
 pub(super) fn number(word: &str) -> Option<i32> {
     let named = NAMES.iter().find(|(name, _)| *name == word).map(|(_, number)| *number);
     named.or_else(|| {
         let number = linerate_graph::parse_integer(word)?;
-        i32::try_from(number).ok().filter(|number| (0..32).contains(number))
+        i32::try_from(number).ok().filter(|number| (0..LIMIT).contains(number))
     })
 }
 

@@ -8,7 +8,9 @@ mod tests;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use linerate_graph::{Arg, Class, Make, Role, Signals, parse_integer};
+use linerate_graph::{
+    Arg, Class, Make, Role, Signals, TcpPort, UdpPort, argument_keyword, parse_integer,
+};
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use self::{
@@ -126,10 +128,11 @@ fn settings(make: &mut Make<'_>) -> Settings {
 }
 
 /// A port by number or by a name that `PortInfo` gives.
-fn port(make: &Make<'_>, protocol: u32, text: &str) -> Option<u16> {
-    let number = parse_integer(text).and_then(|number| u16::try_from(number).ok());
-    let named = || make.world.names.port(make.name(), protocol, text);
-    number.or_else(|| named().and_then(|number| u16::try_from(number).ok()))
+fn port(make: &Make<'_>, protocol: u32, text: &str) -> Result<u16, String> {
+    match protocol {
+        TCP => make.parse(text).map(|TcpPort(port)| port),
+        _ => make.parse(text).map(|UdpPort(port)| port),
+    }
 }
 
 fn socket(make: &mut Make<'_>) -> (General, Settings) {
@@ -172,9 +175,23 @@ fn socket(make: &mut Make<'_>) -> (General, Settings) {
 
 type Addresses = (Address, Option<Address>);
 
+/// The arguments that are no keyword's, of which those there are have been
+/// taken.
+fn addresses(make: &mut Make<'_>) -> Vec<String> {
+    let mut words = make.rest();
+    words.retain(|word| match argument_keyword(word) {
+        Some(keyword) => {
+            make.error(format!("{keyword}: unknown argument"));
+            false
+        }
+        None => true,
+    });
+    words
+}
+
 /// The arguments of an internet socket.
 fn internet(make: &mut Make<'_>, protocol: u32) -> Option<Addresses> {
-    let words = make.rest();
+    let words = addresses(make);
     if words.len() > 4 {
         make.error("too many arguments");
     }
@@ -190,8 +207,9 @@ fn internet(make: &mut Make<'_>, protocol: u32) -> Option<Addresses> {
         let port = match words.get(address + 1) {
             None if needed => Err(format!("{}: required argument missing", names[1])),
             None => Ok(0),
-            Some(text) => port(make, protocol, text)
-                .ok_or_else(|| format!("{}: invalid port number", names[1])),
+            Some(text) => {
+                port(make, protocol, text).map_err(|error| format!("{}: {error}", names[1]))
+            }
         };
         match (ip, port) {
             (Ok(ip), Ok(port)) => Some(SocketAddrV4::new(ip, port)),
@@ -209,7 +227,7 @@ fn internet(make: &mut Make<'_>, protocol: u32) -> Option<Addresses> {
 
 /// The arguments of a UNIX socket.
 fn files(make: &mut Make<'_>) -> Option<Addresses> {
-    let words = make.rest();
+    let words = addresses(make);
     if words.is_empty() {
         make.error("FILENAME: required argument missing");
     }
@@ -238,10 +256,7 @@ fn multicast(make: &mut Make<'_>) -> (Multicast, Settings) {
     let mut port_of = |name: &str| {
         let linerate_graph::Text(text) = make.get(name)?;
         let found = port(make, UDP, &text);
-        if found.is_none() {
-            make.error(format!("{name}: invalid port number"));
-        }
-        found
+        found.map_err(|error| make.error(format!("{name}: {error}"))).ok()
     };
     let (group_port, source_port) = (port_of("MCASTPORT"), port_of("SOURCEPORT"));
     if !make.is_given("MCASTPORT") {
@@ -273,14 +288,12 @@ fn raw(make: &mut Make<'_>) -> (Raw, Settings) {
         text => parse_integer(text).and_then(|it| u8::try_from(it).ok()).map(u32::from),
     };
     if protocol.is_none() {
-        make.error("TYPE: invalid IP protocol");
+        make.error("TYPE: invalid number");
     }
     let protocol = protocol.unwrap_or(UDP);
     let reserved = make.get::<linerate_graph::Text>("PORT").and_then(|text| {
         let found = port(make, protocol, &text.0);
-        if found.is_none() {
-            make.error("PORT: invalid port number");
-        }
+        let found = found.map_err(|error| make.error(format!("PORT: {error}"))).ok();
         found.filter(|port| *port != 0 && matches!(protocol, TCP | UDP))
     });
     (Raw { protocol, reserved }, settings)

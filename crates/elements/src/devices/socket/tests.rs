@@ -226,7 +226,7 @@ fn wrong_arguments_are_said_as_click_does() {
         ("Socket(UDP, 192.0.2.1, 5) -> Discard", "bind: Cannot assign requested address"),
         ("i :: Idle -> Socket(UDP, 127.0.0.1, 5, ALLOW i)", "i is not an IPRouteTable"),
         (&format!("Socket(UNIX, /{long}) -> Discard"), "too long"),
-        ("RawSocket(FOO) -> Discard", "TYPE: invalid IP protocol"),
+        ("RawSocket(FOO) -> Discard", "TYPE: invalid number"),
     ] {
         let errors = Run::errors(text);
         assert!(errors.contains(error), "{text}: {errors}");
