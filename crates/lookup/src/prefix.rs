@@ -41,7 +41,7 @@
 //! # Cost
 //!
 //! `cargo xtask bench network --only lookup` measures lookups beside DPDK's,
-//! and what inserting costs. A route longer than 24 bits (IPv4) or 20 (IPv6)
+//! and what inserting costs. A route longer than 24 bits
 //! costs a copy of the piece of the structure it is in, one to two
 //! microseconds; a shorter one the whole range it covers, 10 to 50 ms for a
 //! default route. [`PrefixTable::load`] writes everything once.

@@ -20,7 +20,7 @@ mod sealed {
     }
 
     impl Sealed for u128 {
-        type Engine = Poptrie<20>;
+        type Engine = Poptrie<24>;
     }
 }
 
@@ -95,6 +95,11 @@ macro_rules! address {
 
             #[inline(always)]
             fn bits(self, from: u32, count: u32) -> u32 {
+                // The first half is nearly always enough, and half the work.
+                if Self::BITS > 64 && from + count <= 64 {
+                    let first = (self >> (Self::BITS / 2)) as u64;
+                    return (first << from >> (64 - count)) as u32;
+                }
                 (self.wrapping_shl(from) >> (Self::BITS - count)) as u32
             }
 

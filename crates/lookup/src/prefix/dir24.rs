@@ -99,29 +99,27 @@ impl Dir24 {
         }
     }
 
-    /// Takes the answers of those that name groups from there. The list is made
-    /// without a branch, which would be guessed wrong as often as right.
+    /// Takes the answers of those that name groups from there. All go the same
+    /// way, the others to the first group and back: which they are would be
+    /// guessed wrong as often as right.
     #[inline(always)]
     fn groups<F: First>(&self, addresses: &[u32], hops: &mut [NextHop]) {
         // Partner of the fence in `publish`: whoever saw a group's number sees
         // what is in it.
         fence(Ordering::Acquire);
-        let (mut which, mut at, mut count) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
-        for (i, (address, hop)) in addresses.iter().zip(hops.iter()).enumerate() {
-            which[count % BLOCK] = i as u8;
-            at[count % BLOCK] = (hop.0 & !F::IS_GROUP).wrapping_mul(GROUP as u32) | (address & 255);
-            count += usize::from(hop.0 & F::IS_GROUP != 0);
-        }
-        for &at in at.iter().take(count) {
-            if let Some(answer) = self.groups.get(at as usize) {
+        let place = |address: &u32, hop: &NextHop| {
+            let group = if hop.0 & F::IS_GROUP != 0 { hop.0 & !F::IS_GROUP } else { 0 };
+            self.groups.get((group << 8 | address & 255) as usize)
+        };
+        for (address, hop) in addresses.iter().zip(hops.iter()) {
+            if let Some(answer) = place(address, hop) {
                 prefetch(answer);
             }
         }
-        for (&i, &at) in which.iter().zip(&at).take(count) {
-            if let (Some(answer), Some(hop)) =
-                (self.groups.get(at as usize), hops.get_mut(i as usize))
-            {
-                *hop = NextHop(answer.load(Ordering::Relaxed));
+        for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
+            if let Some(answer) = place(address, hop) {
+                let answer = answer.load(Ordering::Relaxed);
+                *hop = if hop.0 & F::IS_GROUP != 0 { NextHop(answer) } else { *hop };
             }
         }
     }

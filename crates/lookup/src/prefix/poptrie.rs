@@ -33,10 +33,10 @@ const STRIDE: u32 = 6;
 const BRANCHES: u32 = 1 << STRIDE;
 /// Says that a word of the first array names a node.
 const NODE: u32 = 1 << 31;
-/// Words of a node.
-const WORDS: usize = 3;
+/// Words of a node: three, and one that keeps it within a cache line.
+const WORDS: usize = 4;
 /// Addresses that are looked up side by side.
-const BLOCK: usize = 64;
+const BLOCK: usize = 128;
 /// Blocks set aside before they are used again. Readers look twice when that
 /// happens, so it is not to happen often.
 const RETIRED: usize = 1 << 12;
@@ -73,69 +73,74 @@ fn up_to(branch: u32) -> u64 {
 }
 
 impl<const DIRECT: u32> Poptrie<DIRECT> {
+    /// A node by its name, or any where the name is being changed.
     #[inline(always)]
-    fn node(&self, node: u32) -> Option<&[AtomicU64; WORDS]> {
-        let start = node as usize * WORDS;
-        self.nodes.get(start..start + WORDS)?.try_into().ok()
+    fn node(&self, name: u32) -> &[AtomicU64; WORDS] {
+        let (nodes, _) = self.nodes.as_chunks::<WORDS>();
+        &nodes[(name & !NODE) as usize & (nodes.len() - 1)]
     }
 
     /// Up to [`BLOCK`] addresses, level by level: what one waits for is under
-    /// way while the others are looked at, and no branch depends on how deep an
-    /// address lies.
+    /// way while the others are looked at. An address that is decided goes
+    /// along without effect, since neither a branch nor the place something is
+    /// written to may depend on what is still to be loaded.
     #[inline(always)]
     fn lookup_block<A: Address>(&self, addresses: &[A], hops: &mut [NextHop]) {
-        // Which addresses are not decided, and their nodes.
-        let (mut which, mut at, mut open) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
-        // Addresses whose answer is in the list of leaves, and where.
-        let (mut decided, mut place, mut done) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
-        for (i, (address, hop)) in addresses.iter().zip(hops.iter_mut()).enumerate().take(BLOCK) {
+        // The node an address is at, or where its answer is in `leaves`.
+        let (mut node, mut leaf, mut open) = ([0_u32; BLOCK], [0_u32; BLOCK], 0);
+        for address in addresses {
+            prefetch(&self.direct[address.bits(0, DIRECT) as usize]);
+        }
+        for ((address, hop), node) in addresses.iter().zip(hops.iter_mut()).zip(&mut node) {
             let word = self.direct[address.bits(0, DIRECT) as usize].load(Ordering::Relaxed);
             *hop = NextHop(word);
-            (which[open % BLOCK], at[open % BLOCK]) = (i as u8, word & !NODE);
-            open += (word / NODE) as usize;
+            *node = word;
+            open |= word;
         }
-        // Partner of the release in `publish`: whoever saw a node's name sees
-        // the node, and all below it.
+        if open & NODE == 0 {
+            return;
+        }
+        // Partner of the fence in `publish`: whoever saw a node's name sees the
+        // node, and all below it.
         fence(Ordering::Acquire);
-        for &node in &at[..open] {
-            if let Some(node) = self.node(node) {
-                prefetch(node);
-            }
+        for (node, leaf) in node.iter().zip(&mut leaf) {
+            prefetch(self.node(*node));
+            *leaf = if *node & NODE == 0 { NODE } else { 0 };
         }
         let mut depth = DIRECT;
-        while open > 0 && depth < A::BITS {
-            let mut deeper = 0;
-            for k in 0..open {
-                let i = which[k % BLOCK];
-                let Some(node) = self.node(at[k % BLOCK]) else { continue };
-                let [inner, leaves, places] = node.each_ref().map(|w| w.load(Ordering::Relaxed));
-                let branch = addresses[i as usize % addresses.len()].bits(depth, STRIDE);
+        while depth < A::BITS {
+            let mut open = 0;
+            for ((address, at), leaf) in addresses.iter().zip(&mut node).zip(&mut leaf) {
+                let words = self.node(*at);
+                let [inner, leaves, places] =
+                    [0, 1, 2].map(|word| words[word].load(Ordering::Relaxed));
+                let branch = address.bits(depth, STRIDE);
                 let before = up_to(branch);
-                let node = (places >> 32) as u32 + (inner & before).count_ones();
-                let leaf = places as u32 + (leaves & before).count_ones();
-                let is_node = (inner >> branch) as usize & 1;
-                // Places count from one before the first.
-                (which[deeper % BLOCK], at[deeper % BLOCK]) = (i, node.wrapping_sub(1));
-                (decided[done % BLOCK], place[done % BLOCK]) = (i, leaf.wrapping_sub(1));
-                deeper += is_node;
-                done += 1 - is_node;
+                let nodes = (inner & before).count_ones().wrapping_sub(1);
+                let answers = (leaves & before).count_ones().wrapping_sub(1);
+                let next = ((places >> 32) as u32).wrapping_add(nodes);
+                let end = (places as u32).wrapping_add(answers);
+                let inner = inner >> branch & 1 == 1;
+                let decided = *at & NODE == 0;
+                *leaf = if decided || inner { *leaf } else { end };
+                *at = if decided || !inner { 0 } else { NODE | next };
+                open |= *at;
+                prefetch(self.node(*at));
             }
-            open = deeper;
+            if open & NODE == 0 {
+                break;
+            }
             depth += STRIDE;
-            for &node in &at[..open] {
-                if let Some(node) = self.node(node) {
-                    prefetch(node);
-                }
-            }
         }
-        for &place in &place[..done.min(BLOCK)] {
-            if let Some(leaf) = self.leaves.get(place as usize) {
+        for leaf in &leaf[..addresses.len()] {
+            if let Some(leaf) = self.leaves.get(*leaf as usize) {
                 prefetch(leaf);
             }
         }
-        for (&i, &place) in decided.iter().zip(&place).take(done) {
-            let Some(leaf) = self.leaves.get(place as usize) else { continue };
-            hops[i as usize % addresses.len()] = NextHop(leaf.load(Ordering::Relaxed));
+        for (leaf, hop) in leaf.iter().zip(hops.iter_mut()) {
+            if let Some(leaf) = self.leaves.get(*leaf as usize) {
+                *hop = NextHop(leaf.load(Ordering::Relaxed));
+            }
         }
     }
 }
@@ -152,8 +157,10 @@ impl<A: Address, const DIRECT: u32> BitWork for Look<'_, A, DIRECT> {
 
     #[inline(always)]
     fn run(self) {
-        let blocks = self.addresses.chunks(BLOCK).zip(self.hops.chunks_mut(BLOCK));
-        blocks.for_each(|(addresses, hops)| self.trie.lookup_block(addresses, hops));
+        // Not in a closure, which would be compiled for the oldest processor.
+        for (addresses, hops) in self.addresses.chunks(BLOCK).zip(self.hops.chunks_mut(BLOCK)) {
+            self.trie.lookup_block(addresses, hops);
+        }
     }
 }
 
@@ -504,10 +511,11 @@ impl<A: Address, const DIRECT: u32> Engine<A> for Poptrie<DIRECT> {
     type Writer = Builder;
 
     fn new(memory: usize) -> io::Result<(Self, Builder)> {
-        // Routes need about as many leaves as nodes, each of a sixth the size;
-        // what is rounded up to blocks differs, so leaves get a share of more.
-        let whole = |units: usize| (units / LARGEST * LARGEST).min(1 << 30);
+        // Routes need up to twice as many leaves as nodes, of an eighth the size.
+        let whole = |units: usize| units.clamp(LARGEST, 1 << 30) / LARGEST * LARGEST;
         let nodes = whole(memory / 4 * 3 / (WORDS * size_of::<AtomicU64>()));
+        // A power of two, so that any number can be made that of a node.
+        let nodes = 1 << nodes.ilog2();
         let leaves = whole(memory / 4 / size_of::<AtomicU32>());
         let trie = Poptrie {
             direct: Words::zeroed(1 << DIRECT)?,
