@@ -57,8 +57,22 @@ pub trait Address: Copy + Ord + Debug + Send + Sync + Sealed + 'static {
     fn show(self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
+#[inline(always)]
+fn bits_4(address: u32, from: u32, count: u32) -> u32 {
+    address << from >> (u32::BITS - count)
+}
+
+#[inline(always)]
+fn bits_6(address: u128, from: u32, count: u32) -> u32 {
+    // The first half is nearly always enough, and half the work.
+    if from + count <= 64 {
+        return (((address >> 64) as u64) << from >> (64 - count)) as u32;
+    }
+    (address << from >> (u128::BITS - count)) as u32
+}
+
 macro_rules! address {
-    ($type:ty, $shown:ty, $hash:expr) => {
+    ($type:ty, $shown:ty, $bits:expr, $hash:expr) => {
         impl Address for $type {
             const BITS: u32 = <$type>::BITS;
             const ZERO: Self = 0;
@@ -95,12 +109,7 @@ macro_rules! address {
 
             #[inline(always)]
             fn bits(self, from: u32, count: u32) -> u32 {
-                // The first half is nearly always enough, and half the work.
-                if Self::BITS > 64 && from + count <= 64 {
-                    let first = (self >> (Self::BITS / 2)) as u64;
-                    return (first << from >> (64 - count)) as u32;
-                }
-                (self.wrapping_shl(from) >> (Self::BITS - count)) as u32
+                $bits(self, from, count)
             }
 
             #[inline(always)]
@@ -123,8 +132,8 @@ macro_rules! address {
     };
 }
 
-address!(u32, Ipv4Addr, u64::from);
-address!(u128, Ipv6Addr, |address: u128| (address >> 64) as u64 ^ address as u64);
+address!(u32, Ipv4Addr, bits_4, u64::from);
+address!(u128, Ipv6Addr, bits_6, |address: u128| (address >> 64) as u64 ^ address as u64);
 
 /// The addresses that begin with the same bits.
 ///

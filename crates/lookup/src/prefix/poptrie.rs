@@ -81,64 +81,67 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
     }
 
     /// Up to [`BLOCK`] addresses, level by level: what one waits for is under
-    /// way while the others are looked at. An address that is decided goes
-    /// along without effect, since neither a branch nor the place something is
-    /// written to may depend on what is still to be loaded.
+    /// way while the others are looked at, and no branch depends on how deep an
+    /// address lies.
     #[inline(always)]
     fn lookup_block<A: Address>(&self, addresses: &[A], hops: &mut [NextHop]) {
-        // The node an address is at, or where its answer is in `leaves`.
-        let (mut node, mut leaf, mut open) = ([0_u32; BLOCK], [0_u32; BLOCK], 0);
         for address in addresses {
             prefetch(&self.direct[address.bits(0, DIRECT) as usize]);
         }
-        for ((address, hop), node) in addresses.iter().zip(hops.iter_mut()).zip(&mut node) {
+        let mut any = 0;
+        for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
             let word = self.direct[address.bits(0, DIRECT) as usize].load(Ordering::Relaxed);
             *hop = NextHop(word);
-            *node = word;
-            open |= word;
+            any |= word;
         }
-        if open & NODE == 0 {
+        if any & NODE == 0 {
             return;
         }
         // Partner of the fence in `publish`: whoever saw a node's name sees the
         // node, and all below it.
         fence(Ordering::Acquire);
-        for (node, leaf) in node.iter().zip(&mut leaf) {
-            prefetch(self.node(*node));
-            *leaf = if *node & NODE == 0 { NODE } else { 0 };
+        // Which addresses are not decided, and their nodes.
+        let (mut which, mut at, mut open) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
+        // Which are, and where in `leaves` their answers are.
+        let (mut decided, mut place, mut done) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
+        for (i, hop) in hops.iter().enumerate().take(BLOCK) {
+            prefetch(self.node(hop.0));
+            (which[open % BLOCK], at[open % BLOCK]) = (i as u8, hop.0);
+            open += (hop.0 / NODE) as usize;
         }
         let mut depth = DIRECT;
-        while depth < A::BITS {
-            let mut open = 0;
-            for ((address, at), leaf) in addresses.iter().zip(&mut node).zip(&mut leaf) {
-                let words = self.node(*at);
+        while open > 0 && depth < A::BITS {
+            let mut deeper = 0;
+            for k in 0..open {
+                let i = which[k % BLOCK];
+                let words = self.node(at[k % BLOCK]);
                 let [inner, leaves, places] =
                     [0, 1, 2].map(|word| words[word].load(Ordering::Relaxed));
-                let branch = address.bits(depth, STRIDE);
+                let branch = addresses[i as usize % addresses.len()].bits(depth, STRIDE);
                 let before = up_to(branch);
                 let nodes = (inner & before).count_ones().wrapping_sub(1);
                 let answers = (leaves & before).count_ones().wrapping_sub(1);
                 let next = ((places >> 32) as u32).wrapping_add(nodes);
                 let end = (places as u32).wrapping_add(answers);
-                let inner = inner >> branch & 1 == 1;
-                let decided = *at & NODE == 0;
-                *leaf = if decided || inner { *leaf } else { end };
-                *at = if decided || !inner { 0 } else { NODE | next };
-                open |= *at;
-                prefetch(self.node(*at));
+                let is_node = (inner >> branch) as usize & 1;
+                prefetch(self.node(next));
+                (which[deeper % BLOCK], at[deeper % BLOCK]) = (i, next);
+                (decided[done % BLOCK], place[done % BLOCK]) = (i, end);
+                deeper += is_node;
+                done += 1 - is_node;
             }
-            if open & NODE == 0 {
-                break;
-            }
+            open = deeper;
             depth += STRIDE;
         }
-        for leaf in &leaf[..addresses.len()] {
-            if let Some(leaf) = self.leaves.get(*leaf as usize) {
+        for &place in &place[..done.min(BLOCK)] {
+            if let Some(leaf) = self.leaves.get(place as usize) {
                 prefetch(leaf);
             }
         }
-        for (leaf, hop) in leaf.iter().zip(hops.iter_mut()) {
-            if let Some(leaf) = self.leaves.get(*leaf as usize) {
+        for (&i, &place) in decided.iter().zip(&place).take(done) {
+            if let (Some(leaf), Some(hop)) =
+                (self.leaves.get(place as usize), hops.get_mut(i as usize))
+            {
                 *hop = NextHop(leaf.load(Ordering::Relaxed));
             }
         }
