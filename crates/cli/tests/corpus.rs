@@ -14,20 +14,31 @@
 //! ```
 //!
 //! Expectations are those of Click 2.1's own programs; where ours must differ,
-//! a line `# differs: WHY` says so.
+//! a line `# differs: WHY` below the title says so. What Click's programs say
+//! is written into the files by
+//!
+//! ```text
+//! CLICK=FOLDER:FOLDER cargo test -p linerate --test corpus -- --ignored record
+//! ```
+//!
+//! with the folders that `click` and `click-flatten` are in. It leaves cases
+//! that differ alone.
 
 use std::{
     fmt::Write as _,
     fs,
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
 
 /// One case.
 #[derive(Debug, Default)]
 struct Case {
     place: String,
+    /// Its lines in front of what it expects.
+    head: String,
+    differs: bool,
     command: Vec<String>,
     input: String,
     files: Vec<(String, String)>,
@@ -55,7 +66,8 @@ fn cases(path: &Path) -> Vec<Case> {
         let place = || format!("{}: {number}: {line}", path.display());
         if let Some(title) = line.strip_prefix("=== ") {
             let file = path.file_name().unwrap().to_string_lossy();
-            cases.push(Case { place: format!("{file}: {title}"), ..Case::default() });
+            let (place, head) = (format!("{file}: {title}"), format!("{line}\n"));
+            cases.push(Case { place, head, ..Case::default() });
             section = Section::Nowhere;
             continue;
         }
@@ -63,6 +75,7 @@ fn cases(path: &Path) -> Vec<Case> {
         if let Some(command) = line.strip_prefix("$ ") {
             assert!(case.command.is_empty(), "{}: a second command", place());
             case.command = words(command);
+            case.head += &format!("{line}\n");
             section = Section::Input;
             continue;
         }
@@ -80,11 +93,21 @@ fn cases(path: &Path) -> Vec<Case> {
                 }
                 _ => panic!("{}: no such section", place()),
             };
+            if matches!(section, Section::File) {
+                case.head += &format!("{line}\n");
+            }
             continue;
+        }
+        if matches!(section, Section::Input | Section::File) {
+            case.head += &format!("{line}\n");
         }
         let text = match section {
             Section::Nowhere => {
                 assert!(line.is_empty() || line.starts_with('#'), "{}: stray line", place());
+                if case.command.is_empty() {
+                    case.head += &format!("{line}\n");
+                    case.differs |= line.starts_with("# differs: ");
+                }
                 continue;
             }
             Section::Input => &mut case.input,
@@ -118,19 +141,14 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-fn run(case: &Case, folder: &Path) -> Result<(), String> {
+/// Runs a case's program, which is at `program`.
+fn output_of(case: &Case, program: &Path, folder: &Path) -> Output {
     fs::create_dir_all(folder).unwrap();
     for (name, text) in &case.files {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let program = match case.command.first().map(String::as_str) {
-        Some("click") => env!("CARGO_BIN_EXE_click"),
-        Some("click-flatten") => env!("CARGO_BIN_EXE_click-flatten"),
-        Some("linerate") => env!("CARGO_BIN_EXE_linerate"),
-        other => panic!("{}: no such program: {other:?}", case.place),
-    };
     let mut child = Command::new(program)
         .args(&case.command[1..])
         .current_dir(folder)
@@ -143,7 +161,17 @@ fn run(case: &Case, folder: &Path) -> Result<(), String> {
         .unwrap();
     // A program that ends without reading closes the pipe: no matter.
     let _ = child.stdin.take().unwrap().write_all(case.input.as_bytes());
-    let output = child.wait_with_output().unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn run(case: &Case, folder: &Path) -> Result<(), String> {
+    let program = match case.command.first().map(String::as_str) {
+        Some("click") => env!("CARGO_BIN_EXE_click"),
+        Some("click-flatten") => env!("CARGO_BIN_EXE_click-flatten"),
+        Some("linerate") => env!("CARGO_BIN_EXE_linerate"),
+        other => panic!("{}: no such program: {other:?}", case.place),
+    };
+    let output = output_of(case, Path::new(program), folder);
     let mut wrong = String::new();
     for (what, found, expected) in [
         ("stdout", String::from_utf8_lossy(&output.stdout), &case.stdout),
@@ -184,6 +212,49 @@ fn every_case_comes_out_as_click_has_it() {
         cases.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+#[ignore = "writes what Click's programs, in the folders CLICK names, say into the corpus"]
+fn record() {
+    let folders = std::env::var_os("CLICK").expect("CLICK names the folders of Click's programs");
+    let folder = std::env::temp_dir().join(format!("linerate-record-{}", std::process::id()));
+    for path in corpus() {
+        let text = fs::read_to_string(&path).unwrap();
+        let (preface, _) = text.split_once("\n=== ").unwrap();
+        let mut recorded = format!("{preface}\n");
+        for (number, case) in cases(&path).iter().enumerate() {
+            let found = std::env::split_paths(&folders).map(|at| at.join(&case.command[0]));
+            let program = found.into_iter().find(|program| program.is_file());
+            let separator = if number == 0 { "" } else { "\n" };
+            recorded += &format!("{separator}{}", case.head);
+            recorded += &match program.filter(|_| !case.differs) {
+                Some(program) => expectations(&output_of(case, &program, &folder)),
+                None => expected(&case.stdout, &case.stderr, case.exit),
+            };
+        }
+        fs::write(&path, recorded).unwrap();
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+fn expectations(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    expected(&text(&output.stdout), &text(&output.stderr), output.status.code().unwrap())
+}
+
+/// The sections that say what a case expects.
+fn expected(stdout: &str, stderr: &str, exit: i32) -> String {
+    let mut text = String::new();
+    for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
+        if !lines.is_empty() {
+            text += &format!("--- {name}\n{lines}");
+        }
+    }
+    if exit != 0 {
+        text += &format!("--- exit {exit}\n");
+    }
+    text
 }
 
 #[test]

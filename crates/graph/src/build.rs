@@ -187,16 +187,13 @@ fn prepare(plan: &Plan, world: &World, errors: &mut Diagnostics) -> Preparation 
 fn report(plan: &Plan, at: usize, doing: &str, found: Vec<Complaint>, errors: &mut Diagnostics) {
     let element = &plan.elements[at];
     let context = format!("While {doing} '{} :: {}':", element.name, element.class.name);
-    for Complaint { message, warning, argument, help } in found {
+    for Complaint { message, severity, argument, help } in found {
         let mut landmark = plan.flat.elements[at].landmark.clone();
         if let Some(span) = argument.and_then(|argument| span_of(plan, at, &argument)) {
             landmark.span = span;
         }
-        let found = if warning {
-            Diagnostic::warning(landmark, message.strip_prefix("warning: ").unwrap_or(&message))
-        } else {
-            Diagnostic::error(landmark, message)
-        };
+        let mut found = Diagnostic::error(landmark, message);
+        found.severity = severity;
         errors.push(found.context(context.as_str()).help(help));
     }
 }

@@ -40,6 +40,36 @@ impl Context {
         }
     }
 
+    /// The handler that `text` means, as [`Context::find_handler`] finds it, if
+    /// it can be written. Handlers that an element on another worker has
+    /// beside those of its class cannot be seen from here.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no name, no element has it, or it cannot be written.
+    pub fn find_write_handler(&self, text: &str) -> Result<HandlerRef, HandlerError> {
+        let found = self.find_handler(text)?;
+        self.check_writable(&found)?;
+        Ok(found)
+    }
+
+    /// Whether a handler can be written, as far as can be seen from here.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot, in Click's words.
+    pub fn check_writable(&self, handler: &HandlerRef) -> Result<(), HandlerError> {
+        match self.handler(handler) {
+            Some(found) if found.access.writes() => Ok(()),
+            None if handler.element.is_some_and(|at| self.stations[at].element.is_none()) => Ok(()),
+            _ => {
+                let error = HandlerError::missing(&handler.handler);
+                let name = self.handler_name(handler);
+                Err(HandlerError::refused(error.of_call(&name, true)))
+            }
+        }
+    }
+
     /// What can be done with a handler; `None` when there is none.
     pub fn handler(&self, handler: &HandlerRef) -> Option<&'static Handler> {
         match handler.element {

@@ -47,5 +47,5 @@ pub use value::{
     Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
     Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,
     Text, UdpPort, Value, Word, integer_in, parse_bandwidth, parse_bool, parse_integer, parse_port,
-    parse_time,
+    parse_time, parse_u32,
 };

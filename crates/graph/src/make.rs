@@ -18,7 +18,10 @@ use crate::{
     arguments::{Arguments, keyword},
     class::{Class, Library, Need},
     console::Console,
-    lang::config::{split, unquote},
+    lang::{
+        Severity,
+        config::{split, unquote},
+    },
     names::Names,
     plan::{Plan, Processing},
     value::{ElementRef, Value},
@@ -131,10 +134,10 @@ impl Replica {
 /// Something said about an element's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    /// What is wrong. One that is only a warning says so itself.
+    /// What is wrong, or else worth saying.
     pub(crate) message: String,
-    /// Whether the configuration can be run all the same.
-    pub(crate) warning: bool,
+    /// How bad it is.
+    pub(crate) severity: Severity,
     /// The argument it is about, as it was written.
     pub(crate) argument: Option<String>,
     /// What was probably meant.
@@ -143,7 +146,8 @@ pub(crate) struct Complaint {
 
 impl Complaint {
     pub(crate) fn error(message: impl Into<String>) -> Complaint {
-        Complaint { message: message.into(), warning: false, argument: None, help: None }
+        let severity = Severity::Error;
+        Complaint { message: message.into(), severity, argument: None, help: None }
     }
 }
 
@@ -204,9 +208,13 @@ impl<'a> Make<'a> {
     /// A declared argument is wrong.
     fn wrong(&mut self, name: &str, error: String, argument: String) {
         let place = self.class().args.iter().position(|arg| arg.name == name);
-        let message = format!("{name}: {error}");
-        let complaint = Complaint { argument: Some(argument), ..Complaint::error(message) };
-        self.wrong.push((place.unwrap_or(usize::MAX), complaint));
+        // Where Click says more than one thing about an argument, so is here.
+        for error in error.lines() {
+            let message = format!("{name}: {error}");
+            let argument = Some(argument.clone());
+            let complaint = Complaint { argument, ..Complaint::error(message) };
+            self.wrong.push((place.unwrap_or(usize::MAX), complaint));
+        }
     }
 
     /// The value of an argument, or `default`.
@@ -298,9 +306,16 @@ impl<'a> Make<'a> {
     }
 
     /// Something about the configuration is likely not meant; it is run all the
-    /// same. The text is shown as it is, so it says that it is a warning.
+    /// same.
     pub fn warn(&mut self, message: impl Into<String>) {
-        self.complaints.push(Complaint { warning: true, ..Complaint::error(message) });
+        let severity = Severity::Warning;
+        self.complaints.push(Complaint { severity, ..Complaint::error(message) });
+    }
+
+    /// Something to be told that is nothing to worry about.
+    pub fn tell(&mut self, message: impl Into<String>) {
+        let severity = Severity::Note;
+        self.complaints.push(Complaint { severity, ..Complaint::error(message) });
     }
 
     /// All that is to be said: what is wrong with arguments in the order of
@@ -332,7 +347,10 @@ impl<'a> Make<'a> {
 
     pub(crate) fn into_errors(self) -> Vec<String> {
         let complaints = self.into_complaints().into_iter();
-        complaints.filter(|found| !found.warning).map(|found| found.message).collect()
+        complaints
+            .filter(|found| found.severity == Severity::Error)
+            .map(|found| found.message)
+            .collect()
     }
 
     fn class(&self) -> &'static Class {

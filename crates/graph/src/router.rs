@@ -145,6 +145,11 @@ impl Router {
         &mut self.contexts[0]
     }
 
+    /// What can be done with a handler; `None` when there is none.
+    pub fn handler(&self, handler: &HandlerRef) -> Option<&'static Handler> {
+        self.contexts.iter().find_map(|cx| cx.handler(handler))
+    }
+
     /// Reads a handler while no worker runs.
     ///
     /// # Errors
@@ -185,12 +190,6 @@ impl Router {
             }
         }
         answer
-    }
-
-    /// What can be done with a handler; `None` when there is none.
-    pub fn handler(&self, handler: &HandlerRef) -> Option<&'static Handler> {
-        let worker = handler.element.and_then(|at| self.control.workers_of(at).first().copied());
-        self.contexts[worker.unwrap_or(0)].handler(handler)
     }
 
     /// Closes all elements; every buffer goes back.

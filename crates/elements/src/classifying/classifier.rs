@@ -60,7 +60,7 @@ impl Classifier {
         let program = Program::new(&patterns);
         if errors.is_empty() {
             for output in (0..outputs).filter(|output| !program.reaches(To::Output(*output))) {
-                make.warn(format!("warning: output {output} matches no packets"));
+                make.warn(format!("output {output} matches no packets"));
             }
         }
         errors.into_iter().for_each(|error| make.error(error));

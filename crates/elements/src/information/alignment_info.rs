@@ -28,7 +28,7 @@ fn check(make: &mut Make<'_>, _: &mut Preparation) {
     for (index, argument) in make.rest().into_iter().enumerate() {
         let parts = words(&argument);
         let Some((name, numbers)) = parts.split_first() else {
-            make.warn(format!("warning: empty configuration argument {index}"));
+            make.warn(format!("empty configuration argument {index}"));
             continue;
         };
         let Some(element) = resolve(make, name) else { continue };

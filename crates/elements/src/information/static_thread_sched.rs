@@ -53,7 +53,7 @@ fn say_one(make: &mut Make<'_>, parts: &[&str], said: &mut Preparation) -> Resul
         Ok(worker) if worker < workers => Some(worker),
         _ if worker == -1 => None,
         _ => {
-            make.warn(format!("warning: thread preference {worker} out of range"));
+            make.warn(format!("thread preference {worker} out of range"));
             (worker >= 0).then_some(0)
         }
     };

@@ -83,7 +83,7 @@ impl Print {
         let mut length = make.or("MAXLENGTH", 24);
         for old in ["LENGTH", "NBYTES"] {
             if make.is_given(old) {
-                make.warn(format!("warning: {old}: argument deprecated"));
+                make.warn(format!("{old}: argument deprecated"));
                 length = make.or(old, length);
             }
         }

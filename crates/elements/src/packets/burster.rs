@@ -1,8 +1,6 @@
 //! `Burster`: some packets every so often.
 
-use std::time::Duration;
-
-use linerate_graph::{Arg, Class, Context, Element, Make, Next};
+use linerate_graph::{Arg, Class, Context, Element, Make, Next, Seconds};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -40,13 +38,13 @@ struct Burster {
 
 impl Burster {
     fn new(make: &mut Make<'_>) -> Burster {
-        let interval: Duration = make.need("INTERVAL");
+        let Seconds(milliseconds) = make.need::<Seconds<3>>("INTERVAL");
         let burst = make.or("BURST", 8i32);
         if burst <= 0 {
             make.error("bad BURST");
         }
         Burster {
-            interval: interval.as_millis() as u64 * 1_000_000,
+            interval: u64::from(milliseconds) * 1_000_000,
             burst: usize::try_from(burst).unwrap_or(1),
             due: None,
         }

@@ -6,7 +6,7 @@
 //! last frame are kept, and a packet that was in it gets its own. Others get
 //! those of the last packet, as in Click.
 
-use linerate_graph::{Arg, Class, Context, Element, Make, parse_integer};
+use linerate_graph::{Arg, Class, Context, Element, Make, parse_u32};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -64,12 +64,15 @@ impl Clipboard {
                 make.error(format!("range {at}: expected '/' between offset and length"));
                 continue;
             };
-            let number = |text: &str| u32::try_from(parse_integer(text.trim())?).ok();
-            match number(offset).zip(number(length)) {
-                Some((offset, length)) => {
+            let mut number = |name: &str, text: &str| {
+                let number = parse_u32(text.trim());
+                number.map_err(|error| make.error(format!("{name}: {error}"))).ok()
+            };
+            match (number("OFFSET", offset), number("LENGTH", length)) {
+                (Some(offset), Some(length)) => {
                     ranges.push(Range { offset: offset as usize, length: length as usize });
                 }
-                None => make.error(format!("range {at}: invalid offset or length")),
+                _ => make.error(format!("range {at}: invalid offset or length")),
             }
         }
         let room = make.world.arena().buffer_size();

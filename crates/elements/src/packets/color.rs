@@ -3,7 +3,7 @@
 use linerate_graph::{Arg, Handler, HandlerError, Make};
 use linerate_memory::Meta;
 
-use crate::{annotation_byte::Byte, written::integer};
+use crate::{annotation_byte::Byte, written::byte};
 
 /// A colour and the annotation it is in.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ impl Color {
 
     pub(super) fn write(&mut self, handler: &str, value: &str) -> Result<String, HandlerError> {
         match handler {
-            "color" => self.value = integer(value)?,
+            "color" => self.value = byte(value)?,
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())

@@ -28,15 +28,8 @@ fn say(make: &mut Make<'_>) {
     let message: String = make.need("MESSAGE");
     let kind = make.or("TYPE", String::from("MESSAGE"));
     match kind.as_str() {
-        _ if !make.is_given("MESSAGE") => {}
-        "MESSAGE" if make.replica().index == 0 => {
-            let landmark = &make.plan().flat.elements[make.element()].landmark;
-            let name = make.name();
-            let text = format!("{landmark}: While configuring '{name} :: Message':\n  {message}\n");
-            make.world.console.report(&text);
-        }
-        "MESSAGE" => {}
-        "WARNING" => make.warn(format!("warning: {message}")),
+        "MESSAGE" => make.tell(message),
+        "WARNING" => make.warn(message),
         "ERROR" => make.error(message),
         _ => make.error("unrecognized message type"),
     }

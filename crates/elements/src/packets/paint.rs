@@ -82,7 +82,7 @@ mod tests {
         );
         run.write("p.color", "8").unwrap();
         run.write("q.color", "8").unwrap();
-        assert_eq!(run.write("p.color", "256").unwrap_err().to_string(), "expected integer");
+        assert_eq!(run.write("p.color", "256").unwrap_err().to_string(), "expected uint8_t");
         run.run();
         assert_eq!((run.read("c.count"), run.read("p.color")), ("5".into(), "8".into()));
         let errors = Run::errors("Idle -> Paint(256) -> Discard");

@@ -10,6 +10,7 @@ use linerate_memory::{Frame, Slot};
 use super::FAMILY;
 use crate::{
     random::{Probability, Random},
+    scheduling::record_argument,
     written::boolean,
 };
 
@@ -79,7 +80,7 @@ impl RandomBitErrors {
         if probability > Probability::ONE {
             make.error("drop probability must be between 0 and 1");
         } else if make.is_given("P") && probability.0 == 0 {
-            make.warn("warning: zero bit error probability (underflow?)");
+            make.warn("zero bit error probability (underflow?)");
         }
         let mut errors = RandomBitErrors {
             probability,
@@ -161,7 +162,7 @@ impl Element for RandomBitErrors {
 
     fn write(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
@@ -173,9 +174,11 @@ impl Element for RandomBitErrors {
                     return Err(HandlerError::refused("drop probability must be between 0 and 1"));
                 }
                 self.set_probability(read);
+                record_argument(cx, 0, "P", value);
             }
             "error_kind" => {
                 self.kind = Kind::parse(&unquoted(value.trim())).map_err(HandlerError::Refused)?;
+                record_argument(cx, 1, "KIND", value);
             }
             "active" => self.active = boolean(value)?,
             _ => return Err(HandlerError::missing(handler)),

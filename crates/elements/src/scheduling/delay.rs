@@ -152,17 +152,19 @@ impl Element for Delay {
 
     fn write(
         &mut self,
-        cx: &mut Context,
+        _: &mut Context,
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
         match (handler, parse_time(value).filter(|time| *time >= 0.0)) {
             ("delay", Some(delay)) => {
                 self.delay = delay as u64;
-                super::record_argument(cx, 0, "DELAY", value);
                 Ok(String::new())
             }
-            ("delay", None) => Err(HandlerError::refused("delay must be a timestamp")),
+            ("delay", None) if self.restamps => {
+                Err(HandlerError::refused("delay must be a timestamp"))
+            }
+            ("delay", None) => Err(HandlerError::refused("expected time in seconds")),
             _ => Err(HandlerError::missing(handler)),
         }
     }
@@ -211,6 +213,6 @@ mod tests {
         run.write("d.delay", "1.5").unwrap();
         assert_eq!(run.read("d.delay"), "1.500000s");
         let error = run.write("d.delay", "soon").unwrap_err();
-        assert_eq!(error.to_string(), "delay must be a timestamp");
+        assert_eq!(error.to_string(), "expected time in seconds");
     }
 }

@@ -11,14 +11,12 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Signals, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Signals, parse_u32,
 };
 use linerate_memory::{Frame, Slot};
 
 use super::{FAMILY, record_argument, turn_away};
-
-const CAPACITY_DEFAULT: usize = 1000;
-const CAPACITY_LIMIT: usize = 1 << 24;
+use crate::standard::queue::{capacity, capacity_from_args};
 
 /// The only reason for a drop.
 const FULL: usize = 0;
@@ -85,23 +83,17 @@ pub(crate) struct HeldQueue {
     excess: Frame,
 }
 
+impl Core {
+    fn new(capacity: usize) -> Core {
+        let packets = VecDeque::with_capacity(capacity);
+        Core { packets, capacity, highwater: 0, drops: 0, asleep: false, users: 0 }
+    }
+}
+
 impl HeldQueue {
     fn new(make: &mut Make<'_>) -> HeldQueue {
-        let capacity = make.or("CAPACITY", CAPACITY_DEFAULT);
-        if capacity > CAPACITY_LIMIT {
-            make.error(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}"));
-        }
-        let capacity = capacity.min(CAPACITY_LIMIT);
-        let core = make.shared(|| {
-            Mutex::new(Core {
-                packets: VecDeque::with_capacity(capacity),
-                capacity,
-                highwater: 0,
-                drops: 0,
-                asleep: false,
-                users: 0,
-            })
-        });
+        let capacity = capacity_from_args(make);
+        let core = make.shared(|| Mutex::new(Core::new(capacity)));
         core.lock().unwrap_or_else(PoisonError::into_inner).users += 1;
         HeldQueue {
             core,
@@ -124,7 +116,7 @@ impl HeldQueue {
 
     /// Empties the front down to `keep` packets; those taken are as good as
     /// dropped.
-    fn shrink(&mut self, cx: &mut Context, keep: usize) {
+    fn shrink(&mut self, cx: &mut Context, keep: usize, gone: fn(&mut Context, &mut Frame, usize)) {
         loop {
             let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
             while core.packets.len() > keep && self.excess.room() > 0 {
@@ -140,7 +132,7 @@ impl HeldQueue {
             if self.excess.is_empty() {
                 return;
             }
-            turn_away(cx, &mut self.excess, FULL);
+            gone(cx, &mut self.excess, FULL);
         }
     }
 }
@@ -216,8 +208,7 @@ impl Element for HeldQueue {
         if Arc::ptr_eq(&self.core, &old.core) {
             // Only the configuration has been written to.
             self.core().capacity = self.capacity;
-            self.shrink(cx, self.capacity);
-            return;
+            return self.shrink(cx, self.capacity, Context::drop_frame);
         }
         let mut packets = {
             let mut from = old.core();
@@ -233,7 +224,7 @@ impl Element for HeldQueue {
             core.highwater = core.highwater.max(core.packets.len());
             core.capacity
         };
-        self.shrink(cx, keep);
+        self.shrink(cx, keep, turn_away);
         cx.notify();
     }
 
@@ -274,15 +265,11 @@ impl Element for HeldQueue {
                 core.drops = 0;
                 core.highwater = core.packets.len();
             }
-            "reset" => self.shrink(cx, 0),
+            "reset" => self.shrink(cx, 0, turn_away),
             "capacity" => {
-                let range = 0..=CAPACITY_LIMIT as i128;
-                let capacity = parse_integer(value).filter(|capacity| range.contains(capacity));
-                let capacity = capacity
-                    .ok_or_else(|| HandlerError::refused("CAPACITY: invalid number"))?
-                    as usize;
+                let capacity = capacity(parse_u32(value)).map_err(HandlerError::refused)?;
                 self.core().capacity = capacity;
-                self.shrink(cx, capacity);
+                self.shrink(cx, capacity, Context::drop_frame);
                 record_argument(cx, 0, "CAPACITY", value);
             }
             _ => return Err(HandlerError::missing(handler)),

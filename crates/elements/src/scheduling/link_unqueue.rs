@@ -11,7 +11,7 @@ use super::{
     FAMILY, TIMER,
     ahead::Ahead,
     rate::{SECOND, Unit, interval_text},
-    record_argument, wake_at,
+    wake_at,
 };
 
 pub(super) const CLASS: Class = Class {
@@ -190,15 +190,14 @@ impl Element for LinkUnqueue {
                 self.latency = latency
                     .ok_or_else(|| HandlerError::refused("latency must be a timestamp"))?
                     as u64;
-                record_argument(cx, 0, "LATENCY", value);
             }
             "bandwidth" => {
-                let rate = Unit::Bytes.parse(value).map_err(HandlerError::refused)?;
+                let rate = Unit::Bytes.parse(value);
+                let rate = rate.map_err(|_| HandlerError::refused("invalid bandwidth"))?;
                 if parse_bandwidth(value).is_none_or(|rate| rate < 100.0) {
                     return Err(HandlerError::refused(TOO_SMALL));
                 }
                 self.bandwidth = rate.tokens;
-                record_argument(cx, 1, "BANDWIDTH", value);
             }
             "reset" => {}
             _ => return Err(HandlerError::missing(handler)),
@@ -245,7 +244,6 @@ mod tests {
         assert_eq!(run.read("l.bandwidth"), "10000");
         run.write("l.bandwidth", "8Mbps").unwrap();
         assert_eq!(run.read("l.bandwidth"), "1000000");
-        assert_eq!(run.read("l.config"), "10ms, 8Mbps");
         let error = run.write("l.bandwidth", "80bps").unwrap_err();
         assert_eq!(error.to_string(), "bandwidth too small, minimum 100Bps");
         let errors = Run::errors("Idle -> LinkUnqueue(10ms, 80bps) -> Discard");

@@ -1,6 +1,6 @@
 //! `Meter` and `BandwidthMeter`: packets go where the rate says.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_bandwidth};
+use linerate_graph::{Arg, Bandwidth, Class, Context, Element, Handler, HandlerError, Make};
 use linerate_memory::{Frame, Slot};
 
 use super::{
@@ -62,8 +62,12 @@ impl Meter {
         }
         let mut rates: Vec<u64> = Vec::new();
         for (at, argument) in arguments.iter().enumerate() {
-            let rate = parse_bandwidth(argument).filter(|rate| *rate < 1e15);
-            match (rate.map(|rate| rate as u64), rates.last()) {
+            let rate = make.parse::<Bandwidth>(argument).ok().filter(|rate| rate.bytes < 1e15);
+            if unit == Unit::Bytes && rate.is_some_and(|rate| rate.unitless) {
+                let number = at + 1;
+                make.warn(format!("no units for bandwidth argument {number}, assuming Bps"));
+            }
+            match (rate.map(|rate| rate.bytes as u64), rates.last()) {
                 (None, _) => make.error(format!("argument {} syntax error", at + 1)),
                 (Some(rate), Some(before)) if rate <= *before => {
                     make.error(format!("rate {} must be > rate {at}", at + 1));

@@ -11,7 +11,7 @@
 //! rounding. Click counts in ticks of a millisecond and rounds the tokens of a
 //! tick down, which makes 10 packets per second come 101 ms apart.
 
-use linerate_graph::{Make, Scope, Value, parse_bandwidth, parse_integer};
+use linerate_graph::{Make, Scope, Value, parse_bandwidth, parse_u32};
 
 /// Nanoseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
@@ -47,16 +47,16 @@ impl Rate {
     }
 
     /// A rate of packets: a number per second as in Click, or `1/min`, `1/hr`.
-    pub(super) fn packets(text: &str) -> Option<Rate> {
+    pub(super) fn packets(text: &str) -> Result<Rate, String> {
         let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
-        let tokens = u64::try_from(parse_integer(number.trim_end())?).ok()?;
+        let tokens = parse_u32(number.trim_end())?.into();
         let seconds = match unit.trim_start() {
             "s" | "sec" => 1,
             "min" => 60,
             "h" | "hr" => 3600,
-            _ => return None,
+            _ => return Err("invalid number".into()),
         };
-        Some(Rate { tokens, period: seconds * SECOND })
+        Ok(Rate { tokens, period: seconds * SECOND })
     }
 
     /// A rate of bytes, as a bandwidth.
@@ -91,10 +91,10 @@ pub(super) enum Unit {
 
 impl Unit {
     /// Reads a rate.
-    pub(super) fn parse(self, text: &str) -> Result<Rate, &'static str> {
+    pub(super) fn parse(self, text: &str) -> Result<Rate, String> {
         match self {
-            Unit::Packets => Rate::packets(text).ok_or("invalid number"),
-            Unit::Bytes => Rate::bytes(text).ok_or("invalid bandwidth"),
+            Unit::Packets => Rate::packets(text),
+            Unit::Bytes => Rate::bytes(text).ok_or_else(|| "parse error".into()),
         }
     }
 
@@ -461,10 +461,10 @@ mod tests {
         ] {
             assert_eq!(interval_text(ns), text);
         }
-        assert_eq!(Rate::packets("12"), Some(Rate::per_second(12)));
-        assert_eq!(Rate::packets("1/hr"), Some(Rate { tokens: 1, period: HOUR }));
-        assert_eq!(Rate::packets("-1"), None);
-        assert_eq!(Rate::packets("1/week"), None);
+        assert_eq!(Rate::packets("12"), Ok(Rate::per_second(12)));
+        assert_eq!(Rate::packets("1/hr"), Ok(Rate { tokens: 1, period: HOUR }));
+        assert!(Rate::packets("-1").is_err());
+        assert!(Rate::packets("1/week").is_err());
         assert_eq!(Rate { tokens: 1, period: HOUR }.text(Unit::Packets), "1/hr");
     }
 }

@@ -183,7 +183,7 @@ impl Element for RatedSource {
             }
             "data" => self.template.set_data(value),
             "rate" => {
-                let rate = Rate::packets(value).ok_or_else(syntax)?;
+                let rate = Rate::packets(value).map_err(|_| syntax())?;
                 self.bucket.change(rate, burst(rate));
             }
             "limit" => self.limit = number()?.clamp(-1, i64::MAX.into()) as i64,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_bool};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Next};
 use linerate_memory::Frame;
 
 use super::{
@@ -11,6 +11,7 @@ use super::{
     rate::{Bucket, OWED, Rate, Unit},
     record_argument, wake_at, wrong,
 };
+use crate::written::boolean;
 
 /// Of `RATE`'s packets or bytes, what may go at once unless told otherwise: as
 /// many as come in 20 ms.
@@ -229,8 +230,7 @@ impl Element for RatedUnqueue {
                 Err(error) => return wrong("RATE", error),
             },
             "active" => {
-                self.active =
-                    parse_bool(value).ok_or_else(|| HandlerError::refused("syntax error"))?;
+                self.active = boolean(value)?;
             }
             _ => return Err(HandlerError::missing(handler)),
         }

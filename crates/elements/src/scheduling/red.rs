@@ -4,8 +4,8 @@
 //! in Click's fixed point.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, Make, Plan, Processing, Text,
-    lang::config::words, parse_bool,
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, Make, Plan, Processing, Scope,
+    Text, Value, lang::config::words,
 };
 use linerate_memory::Frame;
 
@@ -14,7 +14,7 @@ use super::{
     average::{Average, binary_text},
     held_queue::HeldQueue,
     link_unqueue::LinkUnqueue,
-    record_argument, turn_away, wrong,
+    turn_away, wrong,
 };
 use crate::standard::queue::Queue;
 
@@ -55,6 +55,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("avg_queue_size", "the average length"),
         Handler::read("stats", "lengths and drops"),
         Handler::read("queues", "the queues it follows"),
+        Handler::value("config", "all arguments as they are now"),
     ],
     drops: &["early drop"],
     cost: "A look at each queue per frame, which is counted on packet by packet; a few \
@@ -105,7 +106,17 @@ impl Limits {
     }
 }
 
-/// A probability as its argument is written.
+/// The argument `MAX_P`, of [`ONE`].
+#[derive(Default)]
+struct MaxP(u64);
+
+impl Value for MaxP {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<MaxP, String> {
+        probability(text).map(MaxP).ok_or_else(|| "parse error".into())
+    }
+}
+
+/// A probability as it is written.
 fn probability(text: &str) -> Option<u64> {
     let value: f64 = text.parse().ok().filter(|value: &f64| (0.0..=65535.0).contains(value))?;
     Some((value * ONE as f64).round() as u64)
@@ -131,16 +142,11 @@ struct Red {
 
 impl Red {
     fn new(make: &mut Make<'_>) -> Red {
-        let text = make.need::<TextArg>("MAX_P").0;
-        let max_p = probability(&text);
-        if max_p.is_none() && make.is_given("MAX_P") {
-            make.error("MAX_P: invalid real number");
-        }
         let limits = Limits {
             min: make.need::<u32>("MIN_THRESH").into(),
             max: make.need::<u32>("MAX_THRESH").into(),
-            probability: max_p.unwrap_or(0),
-            gentle: make.get::<Text>("GENTLE").is_none_or(|text| parse_bool(&text.0) == Some(true)),
+            probability: make.need::<MaxP>("MAX_P").0,
+            gentle: make.or("GENTLE", true),
         };
         let stability: u32 = make.or("STABILITY", 4);
         if let Err(error) = limits.check() {
@@ -154,23 +160,14 @@ impl Red {
                 .iter()
                 .filter_map(|name| match make.parse::<ElementRef>(name) {
                     Ok(ElementRef(element)) => Some(element),
-                    Err(error) => {
-                        make.error(format!("'{name}' {error}"));
+                    Err(_) => {
+                        make.error(format!("no element named '{name}'"));
                         None
                     }
                 })
                 .collect(),
             None => nearest(make.plan(), make.element(), pulls),
         };
-        for queue in &queues {
-            let element = &make.plan().elements[*queue];
-            if !stores(element.class) {
-                make.error(format!("'{}' is not a Storage element", element.name));
-            }
-        }
-        if queues.is_empty() {
-            make.error("no nearby Queues");
-        }
         Red {
             limits: limits.check().unwrap_or_default(),
             average: Average::new(stability.min(16)),
@@ -222,16 +219,6 @@ impl Red {
     }
 }
 
-/// A text that must be given.
-#[derive(Default)]
-struct TextArg(String);
-
-impl linerate_graph::Value for TextArg {
-    fn parse(text: &str, _: &linerate_graph::Scope<'_>) -> Result<TextArg, String> {
-        Ok(TextArg(text.into()))
-    }
-}
-
 /// Whether elements of a class hold packets in a way that can be followed.
 fn stores(class: &Class) -> bool {
     let ours = ["FrontDropQueue", "MixedQueue", "LinkUnqueue"];
@@ -278,6 +265,17 @@ fn nearest(plan: &Plan, element: usize, upstream: bool) -> Vec<usize> {
 }
 
 impl Element for Red {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if self.queues.is_empty() {
+            return Err("no nearby Queues".into());
+        }
+        let mut elements = self.queues.iter().map(|queue| &cx.plan().elements[*queue]);
+        match elements.find(|element| !stores(element.class)) {
+            Some(other) => Err(format!("'{}' is not a Storage element", other.name)),
+            None => Ok(()),
+        }
+    }
+
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         // In a pull path the frame has just left the queues, else it is about
         // to go there: each packet finds what those before it leave.
@@ -334,6 +332,21 @@ impl Element for Red {
                 average(),
                 self.drops
             )),
+            "config" => {
+                let names: Vec<&str> = self
+                    .queues
+                    .iter()
+                    .map(|queue| cx.plan().elements[*queue].name.as_str())
+                    .collect();
+                let Limits { min, max, probability, gentle } = self.limits;
+                Ok(format!(
+                    "{min}, {max}, {}, QUEUES {}, STABILITY {}{}",
+                    binary_text(probability, SCALE),
+                    names.join(" "),
+                    self.average.stability(),
+                    if gentle { "" } else { ", GENTLE false" }
+                ))
+            }
             "queues" => {
                 let names = self.queues.iter().map(|queue| &cx.plan().elements[*queue].name);
                 Ok(names.fold(String::new(), |text, name| text + name + "\n"))
@@ -344,32 +357,29 @@ impl Element for Red {
 
     fn write(
         &mut self,
-        cx: &mut Context,
+        _: &mut Context,
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
         let mut limits = self.limits;
         let keyword = handler.to_ascii_uppercase();
-        let place = match handler {
+        match handler {
             "min_thresh" | "max_thresh" => {
                 let Ok(number) = value.parse::<u32>() else {
                     return wrong(&keyword, "invalid number");
                 };
                 let place = usize::from(handler == "max_thresh");
                 *[&mut limits.min, &mut limits.max][place] = number.into();
-                place
             }
             "max_p" => {
                 let Some(probability) = probability(value) else {
-                    return wrong(&keyword, "invalid real number");
+                    return wrong(&keyword, "parse error");
                 };
                 limits.probability = probability;
-                2
             }
             _ => return Err(HandlerError::missing(handler)),
-        };
+        }
         self.limits = limits.check().map_err(HandlerError::refused)?;
-        record_argument(cx, place, &keyword, value);
         Ok(String::new())
     }
 }
@@ -384,7 +394,7 @@ mod tests {
         assert_eq!(run.read("m.stats"), "0 current queue\n0 avg queue\n0 drops\n");
         assert_eq!((run.read("m.queues"), run.read("m.max_p")), ("q\n".into(), "0.1".into()));
         run.write("m.max_p", "0.5").unwrap();
-        assert_eq!(run.read("m.config"), "5, 20, 0.5");
+        assert_eq!(run.read("m.config"), "5, 20, 0.5, QUEUES q, STABILITY 4");
     }
 
     #[test]

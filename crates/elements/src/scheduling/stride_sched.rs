@@ -130,14 +130,20 @@ impl Stride {
         }
         let mut tickets = vec![1; inputs];
         for (at, argument) in arguments.iter().enumerate().take(inputs) {
-            match parse_integer(argument) {
+            let number = parse_integer(argument).filter(|number| i32::try_from(*number).is_ok());
+            match number {
                 None => {
                     make.error(format!("argument {at} should be number of tickets (integer)"));
                 }
                 Some(number) if number < 0 => {
                     make.error(format!("argument {at} (number of tickets) must be >= 0"));
                 }
-                Some(number) => tickets[at] = number.min(TICKETS_LIMIT) as u32,
+                Some(number) => {
+                    if number > TICKETS_LIMIT {
+                        make.warn(format!("input {at}'s tickets reduced to {TICKETS_LIMIT}"));
+                    }
+                    tickets[at] = number.min(TICKETS_LIMIT) as u32;
+                }
             }
         }
         let turns = Turns::new(tickets);

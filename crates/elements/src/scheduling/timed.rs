@@ -161,8 +161,8 @@ impl Element for TimedSource {
             "data" => self.template.set_data(value),
             "interval" => self.interval = written_interval(value)?,
             "limit" => {
-                let limit =
-                    parse_integer(value).ok_or_else(|| HandlerError::refused("invalid number"))?;
+                let limit = parse_integer(value)
+                    .ok_or_else(|| HandlerError::refused("expected integer"))?;
                 self.limit = limit.clamp(-1, i64::MAX.into()) as i64;
             }
             "active" => {

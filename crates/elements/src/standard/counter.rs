@@ -59,8 +59,10 @@ struct Counter {
 #[derive(Clone)]
 struct Call {
     at: u64,
+    /// The handler and what is written to it, as they were given: other
+    /// elements are there when this one is initialized.
+    text: String,
     handler: Option<HandlerRef>,
-    value: String,
 }
 
 impl Call {
@@ -72,31 +74,25 @@ impl Call {
             return None;
         };
         let at = u64::try_from(at).unwrap_or_else(|_| {
-            make.warn(format!("{name} overflow, max {}", u64::MAX));
+            make.tell(format!("{name} overflow, max {}", u64::MAX));
             u64::MAX
         });
-        let (handler, value) = shift_word(rest);
-        match make.parse(handler) {
-            Ok(handler) => Some(Call { at, handler: Some(handler), value: unquoted(value) }),
-            Err(error) => {
-                make.error(format!("{name}: {error}"));
-                None
-            }
-        }
+        Some(Call { at, text: rest.to_owned(), handler: None })
     }
 
-    /// What is written to a handler to set one, which may lack the handler.
+    /// Finds the handler.
+    fn resolve(mut self, cx: &Context) -> Result<Call, HandlerError> {
+        self.handler = Some(cx.find_write_handler(shift_word(&self.text).0)?);
+        Ok(self)
+    }
+
+    /// What is written to a handler to set one.
     fn parse(cx: &Context, handler: &str, text: &str) -> Result<Call, HandlerError> {
         let (at, rest) = shift_word(text);
         let at = parse_integer(at).and_then(|at| u64::try_from(at).ok()).ok_or_else(|| {
             HandlerError::refused(format!("'{handler}' first word should be unsigned (count)"))
         })?;
-        let (name, value) = shift_word(rest);
-        let handler = match name {
-            "" => None,
-            name => Some(HandlerRef::find(cx.plan(), name)?),
-        };
-        Ok(Call { at, handler, value: unquoted(value) })
+        Call { at, text: rest.to_owned(), handler: None }.resolve(cx)
     }
 }
 
@@ -142,7 +138,8 @@ impl Counter {
     }
 
     fn call(&mut self, cx: &mut Context, call: Option<Call>) {
-        let Some(Call { handler: Some(handler), value, .. }) = call else { return };
+        let Some(Call { text, handler: Some(handler), .. }) = call else { return };
+        let value = unquoted(shift_word(&text).1);
         // What is called may read, reset or set this counter.
         let result = cx.stand_in(self, |cx| cx.write_handler(&handler, &value));
         if let Err(error) = result {
@@ -166,6 +163,10 @@ impl Element for Counter {
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         self.rates = Rates::new(cx);
+        for call in [&mut self.count_call, &mut self.bytes_call] {
+            let found = call.take().map(|call| call.resolve(cx)).transpose();
+            *call = found.map_err(|error| error.to_string())?;
+        }
         Ok(())
     }
 
@@ -272,8 +273,9 @@ mod tests {
             assert_eq!(run.read("c.count_call"), "20");
             run.run();
             assert_eq!(run.read("c.count"), "10");
-            run.write("c.count_call", "30").unwrap();
+            run.write("c.count_call", "30 stop").unwrap();
             assert_eq!(run.read("c.count_call"), "30");
+            assert_eq!(run.write("c.count_call", "40").unwrap_err().to_string(), "syntax error");
             let error = run.write("c.count_call", "soon").unwrap_err().to_string();
             assert_eq!(error, "'count_call' first word should be unsigned (count)");
             let error = run.write("c.byte_count_call", "-1").unwrap_err().to_string();
@@ -285,7 +287,7 @@ mod tests {
     #[test]
     fn what_is_no_handler_or_no_count_is_named() {
         for (config, error) in [
-            ("COUNT_CALL 10 e.reset", "COUNT_CALL: no element named 'e'"),
+            ("COUNT_CALL 10 e.reset", "no element named 'e'"),
             ("COUNT_CALL x y", "COUNT_CALL type mismatch"),
             ("COUNT_CALL -1 stop", "COUNT_CALL type mismatch"),
             ("BYTE_COUNT_CALL x stop", "BYTE_COUNT_CALL type mismatch"),

@@ -169,6 +169,9 @@ impl Element for InfiniteSource {
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if let End::Call(call) = &self.end {
+            cx.check_writable(&call.handler).map_err(|error| error.to_string())?;
+        }
         if self.pushes {
             cx.schedule();
         }

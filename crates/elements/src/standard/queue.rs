@@ -11,7 +11,7 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Replica, Signals, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Replica, Signals, parse_u32,
 };
 use linerate_memory::{
     Frame, Slot,
@@ -78,6 +78,24 @@ pub(super) const SIMPLE_QUEUE: Class = Class {
     ..QUEUE
 };
 
+/// The argument `CAPACITY`.
+pub(crate) fn capacity_from_args(make: &mut Make<'_>) -> usize {
+    let wanted = make.get::<u32>("CAPACITY").map(|packets| capacity(Ok(packets)));
+    wanted.unwrap_or(Ok(CAPACITY_DEFAULT)).unwrap_or_else(|error| {
+        make.error(error);
+        CAPACITY_DEFAULT
+    })
+}
+
+/// A capacity as it was written, if there is memory for it.
+pub(crate) fn capacity(written: Result<u32, String>) -> Result<usize, String> {
+    let wanted = written.map_err(|error| format!("CAPACITY: {error}"))? as usize;
+    match wanted > CAPACITY_LIMIT {
+        true => Err(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}")),
+        false => Ok(wanted),
+    }
+}
+
 /// What both sides of a queue share.
 struct Core {
     capacity: AtomicUsize,
@@ -139,11 +157,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     fn new(make: &mut Make<'_>) -> Queue {
-        let capacity = make.get::<u32>("CAPACITY").map_or(CAPACITY_DEFAULT, |n| n as usize);
-        if capacity > CAPACITY_LIMIT {
-            make.error(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}"));
-        }
-        let capacity = capacity.min(CAPACITY_LIMIT);
+        let capacity = capacity_from_args(make);
         let replica = make.replica();
         let only = replica.count == 1;
         let core = make.shared(|| Core::new(capacity));
@@ -427,6 +441,8 @@ impl Element for Queue {
         if Arc::ptr_eq(&self.core, &old.core) {
             // Only the configuration has been written to.
             std::mem::swap(&mut self.side, &mut old.side);
+            self.trim(cx, self.capacity);
+            // What cannot be had keeps its old size; `capacity` shows it.
             let _ = self.resize(cx, self.capacity);
         } else if self.core.can_have_ring_of(&old.core, self.capacity) {
             // The ring goes on as it is: whatever the other side's worker does
@@ -475,12 +491,9 @@ impl Element for Queue {
             }
             "reset" => self.empty(cx),
             "capacity" => {
-                let wanted =
-                    parse_integer(value).filter(|n| (0..=CAPACITY_LIMIT as i128).contains(n));
-                let wanted =
-                    wanted.ok_or_else(|| HandlerError::refused("CAPACITY: invalid number"))?;
-                self.trim(cx, wanted as usize);
-                self.resize(cx, wanted as usize)?;
+                let wanted = capacity(parse_u32(value)).map_err(HandlerError::refused)?;
+                self.trim(cx, wanted);
+                self.resize(cx, wanted)?;
                 record_argument(cx, 0, "CAPACITY", value);
             }
             _ => return Err(HandlerError::missing(handler)),

@@ -36,7 +36,7 @@ struct Tee {
 impl Tee {
     fn new(make: &mut Make<'_>) -> Tee {
         let outputs = make.outputs();
-        if make.get::<usize>("N").is_some_and(|n| n != outputs) {
+        if make.get::<u32>("N").is_some_and(|n| n as usize != outputs) {
             make.error(format!("{outputs} outputs implies {outputs} arms"));
         }
         Tee { outputs }

@@ -47,15 +47,15 @@ struct Unqueue {
 }
 
 /// A burst below zero is one without a limit: as long as packets come.
-fn unlimited_below_zero(burst: i64) -> usize {
+fn unlimited_below_zero(burst: i32) -> usize {
     usize::try_from(burst).unwrap_or(i32::MAX as usize)
 }
 
 impl Unqueue {
     fn new(make: &mut Make<'_>) -> Unqueue {
-        let burst = make.or("BURST", make.world.frame_limit as i64);
+        let limit = make.world.frame_limit;
         Unqueue {
-            burst: unlimited_below_zero(burst),
+            burst: make.get::<i32>("BURST").map_or(limit, unlimited_below_zero),
             active: make.or("ACTIVE", true),
             limit: make.or("LIMIT", -1),
             count: 0,
@@ -119,8 +119,8 @@ impl Element for Unqueue {
         match handler {
             "reset" | "reset_counts" => self.count = 0,
             "burst" => {
-                let burst = number()?.clamp(-1, i32::MAX.into());
-                self.burst = unlimited_below_zero(burst as i64);
+                let burst = i32::try_from(number()?).map_err(|_| syntax())?;
+                self.burst = unlimited_below_zero(burst);
             }
             "limit" => self.limit = number()?.clamp(-1, i64::MAX.into()) as i64,
             "active" => {

@@ -33,10 +33,15 @@ struct HashSwitch {
 
 impl HashSwitch {
     fn new(make: &mut Make<'_>) -> HashSwitch {
-        let (offset, length) = (make.need("OFFSET"), make.need("LENGTH"));
-        if make.is_given("LENGTH") && length == 0 {
+        let (offset, length): (i32, i32) = (make.need("OFFSET"), make.need("LENGTH"));
+        if make.is_given("LENGTH") && length <= 0 {
             make.error("length must be > 0");
         }
+        let offset = usize::try_from(offset).unwrap_or_else(|_| {
+            make.error("offset must be >= 0");
+            0
+        });
+        let length = usize::try_from(length).unwrap_or(0);
         HashSwitch { offset, length, outputs: make.outputs() as u32 }
     }
 

@@ -67,7 +67,8 @@ impl StrideSwitch {
         }
         for (at, text) in given.iter().enumerate() {
             let mut tickets = 0;
-            match parse_integer(text) {
+            let number = parse_integer(text).filter(|number| i32::try_from(*number).is_ok());
+            match number {
                 None => {
                     make.error(format!("argument {at} should be number of tickets (integer)"));
                 }
@@ -76,9 +77,7 @@ impl StrideSwitch {
                 }
                 Some(number) => {
                     if number > TICKETS_LIMIT.into() {
-                        make.warn(format!(
-                            "warning: input {at}'s tickets reduced to {TICKETS_LIMIT}"
-                        ));
+                        make.warn(format!("input {at}'s tickets reduced to {TICKETS_LIMIT}"));
                     }
                     tickets = number.min(TICKETS_LIMIT.into()) as u32;
                 }

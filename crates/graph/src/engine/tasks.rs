@@ -47,6 +47,7 @@ pub(crate) struct Tasks {
     alone: Option<u32>,
     pass: u64,
     waiting: usize,
+    /// Runs of tasks that are ready again, since something was last done.
     runs_idle: usize,
 }
 
@@ -166,6 +167,7 @@ impl Tasks {
                 } else {
                     self.enqueue(element as u32);
                 }
+                self.runs_idle += 1;
             }
             State::Waiting => self.waiting += 1,
             State::Asleep | State::Absent => {}
@@ -201,15 +203,15 @@ impl Tasks {
         }
     }
 
-    /// Counts runs that did nothing; `true` when every ready task has had one
-    /// since something was last done.
+    /// Told whether the task that ran did anything; `true` when every task
+    /// that is still ready has run since something was last done. One that has
+    /// gone to sleep says nothing about the others.
     #[inline]
     pub(crate) fn all_idle(&mut self, worked: bool) -> bool {
         if worked {
             self.runs_idle = 0;
             return false;
         }
-        self.runs_idle += 1;
         self.runs_idle >= self.queue.len() + usize::from(self.alone.is_some())
     }
 }
@@ -253,6 +255,22 @@ mod tests {
         assert_eq!(tasks.queued().collect::<Vec<_>>(), [1]);
         tasks.sleep(1);
         assert_eq!((tasks.next(), tasks.queued().count()), (None, 0));
+    }
+
+    #[test]
+    fn tasks_that_go_to_sleep_do_not_stand_for_others() {
+        let mut tasks = Tasks::new(3);
+        (0..3).for_each(|task| tasks.wake(task));
+        for (task, state, idle) in [
+            (0, State::Asleep, false),
+            (1, State::Ready, false),
+            (2, State::Ready, true),
+            (1, State::Asleep, true),
+        ] {
+            assert_eq!(tasks.next(), Some(task));
+            tasks.done(task, state);
+            assert_eq!(tasks.all_idle(false), idle, "{task}");
+        }
     }
 
     #[test]

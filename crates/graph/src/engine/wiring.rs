@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     make::Replica,
-    plan::{Plan, Processing},
+    plan::{Plan, PlanElement, Processing},
 };
 
 /// Which worker does what part of each element's work.
@@ -287,7 +287,8 @@ fn connect_pulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
     nodes[task].may_sleep = may_sleep;
 }
 
-/// Finds the elements behind `task` that say when they are full.
+/// Finds the elements behind `task` that say when they are full. As in Click
+/// there are none when its packets may also come to an end that never is.
 fn connect_fulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
     let element = &plan.elements[task];
     let is_pushed = element.inputs.contains(&Processing::Push);
@@ -295,7 +296,7 @@ fn connect_fulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
         return;
     }
     let mut seen = vec![false; nodes.len()];
-    let mut open = vec![task];
+    let (mut open, mut fulls) = (vec![task], Vec::new());
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];
         for (port, targets) in element.targets.iter().enumerate() {
@@ -307,12 +308,25 @@ fn connect_fulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
                     continue;
                 }
                 if plan.elements[target].class.signals.full {
-                    of.add(task, &mut nodes[target].feeders);
-                    nodes[task].fulls.push(target);
+                    fulls.push(target);
+                } else if is_never_full(&plan.elements[target]) {
+                    return;
                 } else {
                     open.push(target);
                 }
             }
         }
     }
+    for target in fulls {
+        of.add(task, &mut nodes[target].feeders);
+        nodes[task].fulls.push(target);
+    }
+}
+
+/// Whether packets pushed to an element without a signal are gone for whoever
+/// pushes: they end there, or wait to be pulled. One that never lets go of a
+/// packet and says so (`Idle`) is no reason to go on.
+fn is_never_full(element: &PlanElement) -> bool {
+    let idles = element.outputs.is_empty() && element.class.signals.empty;
+    !element.outputs.contains(&Processing::Push) && !idles
 }

@@ -37,7 +37,7 @@ impl Context {
             for _ in 0..RUNS {
                 let Some(worked) = self.run_task(&mut frame) else { break };
                 busy |= worked;
-                if self.tasks.all_idle(worked) {
+                if self.tasks.all_idle(worked) || self.driver.count() <= 0 {
                     break;
                 }
             }

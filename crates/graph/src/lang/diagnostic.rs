@@ -27,6 +27,8 @@ pub enum Severity {
     Error,
     /// It can, but probably does something else than was meant.
     Warning,
+    /// It can; there is something to be told.
+    Note,
 }
 
 /// When something was found. The parser counts what it finds; the resolver,
@@ -155,7 +157,7 @@ impl Diagnostic {
     /// The same behind another finding, whose context need not be said again.
     fn click_after(&self, before: Option<&Diagnostic>) -> String {
         let severity = match self.severity {
-            Severity::Error => "",
+            Severity::Error | Severity::Note => "",
             Severity::Warning => "warning: ",
         };
         let mut out = String::new();
@@ -183,6 +185,7 @@ impl Diagnostic {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
+            Severity::Note => Level::NOTE,
         };
         let mut main = level.primary_title(self.message.as_str()).element(snippet(
             sources,

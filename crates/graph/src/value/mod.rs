@@ -17,7 +17,7 @@ mod unit;
 pub use address::{Ipv4OrPrefix, Ipv4Prefix};
 pub use address6::{Ipv6OrPrefix, Ipv6Prefix};
 pub use annotation::Annotation;
-pub use number::{Fixed, integer_in, parse_bool, parse_integer};
+pub use number::{Fixed, integer_in, parse_bool, parse_integer, parse_u32};
 pub use port::{IpProtocol, TcpPort, UdpPort, parse_port};
 pub use reference::{ElementRef, HandlerCall, HandlerRef};
 pub use text::{Filename, Keyword, Text, Word};

@@ -70,6 +70,16 @@ macro_rules! integers {
 
 integers!(u8 u16 u32 u64 usize i8 i16 i32 i64);
 
+/// A number of 32 bits not below zero.
+///
+/// # Errors
+///
+/// What Click says about one that is none.
+pub fn parse_u32(text: &str) -> Result<u32, String> {
+    let value = integer_in(text, 0, false).ok_or("invalid number")?;
+    u32::try_from(value).map_err(|_| format!("out of range, bound {}", u32::MAX))
+}
+
 impl Value for f64 {
     /// Infinities and what is no number at all are refused, unlike in Click:
     /// no element has a use for them.

@@ -97,7 +97,8 @@ impl Value for HandlerCall {
         if handler.is_empty() {
             return Err(PARSE_ERROR.into());
         }
-        let handler = HandlerRef::parse(handler, scope)?;
+        let handler = HandlerRef::parse(handler, scope);
+        let handler = handler.map_err(|error| format!("{error}\n{PARSE_ERROR}"))?;
         Ok(HandlerCall { handler, value: value.into() })
     }
 }
