@@ -59,7 +59,10 @@ pub(super) const CLASS: Class = Class {
         Handler::write("write_file", "writes aggregates and counts packed"),
     ],
     annotates: true,
-    shows_order: |plan, at| plan.is_given(at, "COUNT_CALL") || plan.is_given(at, "AGGREGATE_CALL"),
+    shows_order: |plan, at| {
+        let ends = ["COUNT_CALL", "AGGREGATE_CALL", "COUNT_STOP", "AGGREGATE_STOP"];
+        ends.iter().any(|name| plan.is_given(at, name))
+    },
     cost: "A look-up in a hash table per packet: some 20 cycles while it fits the cache.",
     example: "FromIPSummaryDump(STOP true, FIELDS aggregate, DATA \"1\") \
         -> AggregateCounter -> Discard;",

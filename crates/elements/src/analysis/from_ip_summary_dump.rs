@@ -281,7 +281,10 @@ impl FromIpSummaryDump {
             format.set_flow(&words(&flow), &mut |warning| found.push(warning));
         }
         for text in found {
-            if text.starts_with("warning: ") { make.warn(text) } else { make.error(text) }
+            match text.strip_prefix("warning: ") {
+                Some(text) => make.warn(text),
+                None => make.error(text),
+            }
         }
         let path: Option<String> = make.get("FILENAME");
         let data: Option<Vec<u8>> = make.get("DATA");

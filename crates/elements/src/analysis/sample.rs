@@ -15,9 +15,9 @@ impl Sample {
     pub(super) fn from_args(make: &mut Make<'_>) -> Sample {
         let given = make.or("SAMPLE", Probability::ONE);
         if given > Probability::ONE {
-            make.warn("warning: SAMPLE probability reduced to 1");
+            make.warn("SAMPLE probability reduced to 1");
         } else if given.0 == 0 {
-            make.warn("warning: SAMPLE probability is 0; emitting no packets");
+            make.warn("SAMPLE probability is 0; emitting no packets");
         }
         Sample { probability: given.min(Probability::ONE), random: Random::new(make) }
     }
