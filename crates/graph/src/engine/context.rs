@@ -268,7 +268,7 @@ impl Context {
         }
         self.delivered |= !frame.is_empty();
         if self.out.is_touched() {
-            self.collect();
+            self.send_before_pulled();
         }
         self.node = node;
         self.out.enter(place);

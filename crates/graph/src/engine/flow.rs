@@ -78,6 +78,44 @@ impl Context {
         self.pending.reverse_from(mark);
     }
 
+    /// What a pulled element has put on push outputs waits for its turn; a
+    /// packet at a time, it goes as far as it gets before the packet pulled goes
+    /// on, as in Click. What comes to an element that is pulling waits for that
+    /// to end.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send_before_pulled(&mut self) {
+        let mark = self.pending.mark();
+        self.collect();
+        if !self.out.is_exact() {
+            return;
+        }
+        let mut kept = Vec::new();
+        while self.pending.mark() > mark {
+            let Some((mut to, mut frame)) = self.pending.take(&mut self.order, self.pool.arena())
+            else {
+                break;
+            };
+            while to != NOWHERE && !frame.is_empty() {
+                if self.stations[self.inputs[to as usize].node as usize].element.is_none() {
+                    let waiting = std::mem::replace(&mut frame, self.out.fresh());
+                    kept.push((to, waiting));
+                } else {
+                    to = self.step(to, &mut frame);
+                }
+            }
+            if !frame.is_empty() {
+                self.stations[self.node].stats.nowhere(frame.len());
+                self.pool.give(&mut frame);
+            }
+            self.out.recycle(frame);
+        }
+        for (to, frame) in kept {
+            self.pending.add(to, frame, false, &mut self.out);
+        }
+        self.pending.reverse_from(mark);
+    }
+
     /// Packets that the element at work has left in `frame` go on to `next`,
     /// and all packets on the way go as far as they get.
     fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
