@@ -200,3 +200,70 @@ fn handlers_of_a_running_router_are_called() {
     assert!(lines.any(|line| line.unwrap().starts_with("(engine)")));
     assert!(child.0.wait().unwrap().success());
 }
+
+/// A capture file whose third packet claims a length that none can have.
+fn broken_capture(folder: &Folder) -> String {
+    let path = folder.0.join("broken.pcap");
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    for length in [60_u32, 60, u32::MAX >> 1] {
+        for word in [0, 0, length, length] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend([0; 60]);
+    }
+    fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().into()
+}
+
+#[test]
+fn a_run_that_fails_says_why_once() {
+    let folder = Folder::new("fails");
+    let config = format!("f :: FromPort(pcap:{}) -> Discard", broken_capture(&folder));
+    let click = Command::new(env!("CARGO_BIN_EXE_click"))
+        .args(["-e", &config])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let ours = linerate(&["run", "-e", &config, "-q"]).output().unwrap();
+    for output in [click, ours] {
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert_eq!(err.matches("corrupt at byte").count(), 1, "{err}");
+    }
+}
+
+/// As Click 2.1: a signal ends a run well, and one that a script handles only
+/// if that says so.
+#[test]
+fn signals_end_a_run_unless_a_script_handles_them() {
+    for (signal, name) in [(Signal::INT, "INT"), (Signal::TERM, "TERM")] {
+        let start = |config: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_click"));
+            let config = format!("{config}; Script(TYPE ACTIVE, print \"ready\"); Idle -> Discard");
+            let command = command.args(["-e", &config]).stdin(Stdio::null());
+            Running::start(command.stdout(Stdio::piped()))
+        };
+        let lines = |child: &mut Running| BufReader::new(child.0.stdout.take().unwrap()).lines();
+        let send = |child: &Running| kill_process(Pid::from_child(&child.0), signal).unwrap();
+
+        let mut plain = start("Idle -> Discard");
+        let mut out = lines(&mut plain);
+        assert_eq!(out.next().unwrap().unwrap(), "ready");
+        send(&plain);
+        assert!(out.next().is_none());
+        assert_eq!(plain.0.wait().unwrap().code(), Some(0));
+
+        let script = format!("Script(TYPE SIGNAL {name}, print \"caught\")");
+        let mut handled = start(&script);
+        let mut out = lines(&mut handled);
+        assert_eq!(out.next().unwrap().unwrap(), "ready");
+        send(&handled);
+        assert_eq!(out.next().unwrap().unwrap(), "caught");
+        // It goes on, and handles the next one as well.
+        send(&handled);
+        assert_eq!(out.next().unwrap().unwrap(), "caught");
+    }
+}

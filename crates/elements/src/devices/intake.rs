@@ -258,10 +258,15 @@ pub(super) fn report_failure(cx: &mut Context, port: Option<&LeasedPort>, error:
             }
             port.lose();
         }
-        _ => {
-            cx.console().report(&format!("{name}: {error}\n"));
-            cx.driver.fail(&format!("{name}: {error}"));
-        }
+        _ => fail(cx, &format!("{name}: {error}")),
+    }
+}
+
+/// Fails the run. The first reason is what it ends with; the others are
+/// reported, so that each is said once.
+fn fail(cx: &Context, reason: &str) {
+    if !cx.driver.fail(reason) {
+        cx.console().report(&format!("{reason}\n"));
     }
 }
 
@@ -272,9 +277,7 @@ pub(super) fn report_return(cx: &Context, port: &LeasedPort) {
 /// Leaves a port; what could not be sent at the end is a failure of the run.
 pub(super) fn leave(cx: &mut Context, port: &LeasedPort) {
     if let Err(error) = port.leave(&mut cx.pool) {
-        let text = format!("{}: {error}", cx.name());
-        cx.console().report(&format!("{text}\n"));
-        cx.driver.fail(&text);
+        fail(cx, &format!("{}: {error}", cx.name()));
     }
 }
 

@@ -49,11 +49,12 @@ impl Driver {
     }
 
     /// Ends the run because something without which it makes no sense has
-    /// failed.
-    pub fn fail(&self, reason: &str) {
-        // The first failure is the one that matters.
-        let _ = self.shared.failure.set(reason.into());
+    /// failed. `false` when something has failed before: that failure is the
+    /// one that whoever has started the run is told.
+    pub fn fail(&self, reason: &str) -> bool {
+        let first = self.shared.failure.set(reason.into()).is_ok();
         self.abort();
+        first
     }
 
     /// Why the run failed.
