@@ -21,8 +21,7 @@ const VARIANTS: [&str; 4] = [
     "source :: Numbered -> Null -> q :: Queue(300) -> u :: Unqueue -> sink :: Check",
     "source :: Numbered -> before :: Counter -> q :: Queue(500) -> PullNull -> u :: Unqueue
         -> c :: Counter -> Null -> sink :: Check",
-    "source :: Numbered -> t :: Tee -> q :: Queue(700) -> u :: Unqueue(BURST 7)
-        -> sink :: Check; t [1] -> Discard",
+    "source :: Numbered -> Paint(3) -> q :: Queue(700) -> u :: Unqueue(BURST 7) -> sink :: Check",
 ];
 
 fn arena() -> Arena {
