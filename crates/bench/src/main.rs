@@ -5,6 +5,7 @@
 //! so that an instruction counter can be put around it.
 #![forbid(unsafe_code)]
 
+mod exact;
 mod forward;
 mod graph;
 mod operations;
@@ -22,6 +23,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Case {
+    /// Looks up keys in a table of exact matches.
+    Exact(exact::Args),
     /// Forwards between ports.
     Forward(forward::Args),
     /// Runs a configuration.
@@ -34,6 +37,7 @@ enum Case {
 
 fn main() -> Result<()> {
     let line = match Cli::parse().case {
+        Case::Exact(args) => exact::run(&args)?,
         Case::Forward(args) => forward::run(&args)?,
         Case::Graph(args) => graph::run(&args)?,
         Case::Operations(args) => operations::run(&args)?,

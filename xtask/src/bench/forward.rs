@@ -11,7 +11,6 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::live_frames::{Counters, Generator};
-use super::network::{FORWARDER, GENERATOR, Network, SINK};
 use super::ours::Ours;
 use super::peers::{
     MAIN_CORE, Memory, Mode, OpCase, PcapOptions, Peer, Ports, Programs, Sample, Testpmd, ensure,
@@ -19,6 +18,7 @@ use super::peers::{
 };
 use super::priority::Priority;
 use super::row::{Row, best, median, row};
+use super::veth::{FORWARDER, GENERATOR, Network, SINK};
 use crate::shell;
 
 const BURSTS: [u32; 5] = [1, 8, 32, 64, 256];

@@ -414,7 +414,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::bench::network::{FORWARDER, GENERATOR, Network};
+    use crate::bench::veth::{FORWARDER, GENERATOR, Network};
 
     #[test]
     fn program_writes_all_bytes_and_jumps_to_its_end() {

@@ -13,6 +13,7 @@ mod priority;
 mod reference;
 mod row;
 mod undo;
+mod veth;
 
 use anyhow::Result;
 
@@ -26,6 +27,7 @@ const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
   cargo xtask bench forward --only mac --repetitions 11
   cargo xtask bench forward --json
   cargo xtask bench graph      what elements and frames cost, beside testpmd
+  cargo xtask bench network    tables and network elements, beside DPDK
   cargo xtask bench instructions   instructions per packet, against the recorded ones
   cargo xtask bench peers      install the frameworks measurements compare with
   cargo xtask bench reference  what DPDK and libpcap reach on this machine")]
@@ -42,6 +44,8 @@ enum Command {
     Graph(graph::Args),
     /// Count instructions per packet under callgrind, and compare with the recorded counts.
     Instructions(instructions::Args),
+    /// Measure tables and network elements beside DPDK, in turns.
+    Network(network::Args),
     /// Install the frameworks measurements compare with: DPDK, libpcap, valgrind.
     Peers,
     /// Measure the peers alone: what DPDK and libpcap reach on this machine.
@@ -53,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Forward(args) => forward::run(args),
         Command::Graph(args) => graph::run(args),
         Command::Instructions(args) => instructions::run(args),
+        Command::Network(args) => network::run(args),
         Command::Peers => crate::peers::install(&PACKAGES),
         Command::Reference(args) => reference::run(args),
     }

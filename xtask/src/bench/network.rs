@@ -1,85 +1,130 @@
-//! The network forwarders are measured on: two veth pairs in a namespace of their own.
+//! `cargo xtask bench network`: tables and network elements beside DPDK's, in turns, in one run.
 //!
-//! ```text
-//!   generator ---> from   [ forwarder ]   to ---> sink
-//! ```
-//!
-//! Frames are put in at `generator` and counted at `sink`. The kernel delivers them to the forwarder
-//! on the generator's core, and to the sink on the forwarder's, so every forwarder pays the same
-//! for its output. That price is kept low: nobody at the sink asks for these frames, so the
-//! kernel's stack drops them. Dropping them by an XDP program there costs more, because the driver
-//! must first make each socket buffer into an XDP frame: 600 cycles per packet of testpmd's 3,000
-//! on an EPYC of family 26.
+//! Each repetition measures the peer and then us, and a ratio is taken of the two; what is quoted is
+//! the median of those ratios.
 
-use std::path::Path;
-use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Result;
+use serde_json::json;
 
-use super::undo::{Undo, leftovers, unique_name};
-use crate::shell;
+use super::ours::Ours;
+use super::peers::{Memory, Peer, Programs, ensure};
+use super::priority::Priority;
+use super::row::{Row, row};
 
-/// Where frames are put in.
-pub(crate) const GENERATOR: &str = "generator";
-/// The forwarder's two interfaces.
-pub(crate) const FORWARDER: [&str; 2] = ["from", "to"];
-/// Where frames are counted.
-pub(crate) const SINK: &str = "sink";
+/// Keys in the table: names of the rows of lookups and of additions, and the number.
+const TABLES: [(&str, &str, u32); 4] = [
+    ("exact-match 1k", "exact-add 1k", 1_000),
+    ("exact-match 64k", "exact-add 64k", 64_000),
+    ("exact-match 1M", "exact-add 1M", 1_000_000),
+    ("exact-match 4M", "exact-add 4M", 4_000_000),
+];
+/// Keys looked up at once; DPDK takes no more than 64.
+const TABLE_BURSTS: [u32; 2] = [32, 64];
 
-/// The network. Dropping it removes the namespace and all in it.
-#[derive(Debug)]
-pub(crate) struct Network {
-    namespace: String,
-    _undo: Undo,
+/// Arguments of `cargo xtask bench network`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How often each case is measured.
+    #[arg(long, default_value_t = 7)]
+    repetitions: u32,
+    /// Length of one measurement in milliseconds.
+    #[arg(long, default_value_t = 300)]
+    ms: u64,
+    /// Only these cases: exact-match.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Give DPDK 4 KiB pages even where huge pages can be had.
+    #[arg(long)]
+    no_huge: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
-impl Network {
-    /// Makes it, with all interfaces up and no traffic of the kernel's own.
-    pub(crate) fn new() -> Result<Self> {
-        for left in leftovers(Path::new("/run/netns")) {
-            remove(&left.file_name().unwrap_or_default().to_string_lossy());
+/// The measurement in progress.
+struct Bench<'a> {
+    args: &'a Args,
+    window: Duration,
+    memory: Memory,
+    ours: Ours,
+    rows: Vec<Row>,
+    missing: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let ours = Ours::build()?;
+    let dpdk = ensure(Peer::Dpdk);
+    let _priority = Priority::raise();
+    let memory =
+        if args.no_huge { Memory::small_for_tables() } else { Memory::reserve_for_tables() };
+    let window = Duration::from_millis(args.ms);
+    let mut bench = Bench { args, window, memory, ours, rows: Vec::new(), missing: Vec::new() };
+    match dpdk {
+        Ok(()) => bench.against_dpdk(&Programs::build(Peer::Dpdk)?)?,
+        Err(refusal) => bench.missing.push(refusal.to_string()),
+    }
+    bench.print()
+}
+
+impl Bench<'_> {
+    fn wants(&self, case: &str) -> bool {
+        self.args.only.is_empty() || self.args.only.iter().any(|only| only == case)
+    }
+
+    /// What the user sees while it runs.
+    fn progress(&self, text: &str) {
+        if !self.args.json {
+            eprintln!("measuring {text}");
         }
-        let namespace = unique_name();
-        ip(&["netns", "add", &namespace])?;
-        let undo = {
-            let namespace = namespace.clone();
-            Undo::by(move || remove(&namespace))
-        };
-        let network = Network { namespace, _undo: undo };
-        let inside = ["netns", "exec", &network.namespace];
-        let setting = "net.ipv6.conf.default.disable_ipv6=1";
-        ip(&[&inside[..], &["sysctl", "--quiet", "--write", setting]].concat())?;
-        for [one, other] in [[GENERATOR, FORWARDER[0]], [FORWARDER[1], SINK]] {
-            network.link(&["add", one, "type", "veth", "peer", other])?;
-            network.link(&["set", one, "up"])?;
-            network.link(&["set", other, "up"])?;
+    }
+
+    fn against_dpdk(&mut self, programs: &Programs) -> Result<()> {
+        if self.wants("exact-match") {
+            self.progress("exact-match against rte_hash");
+            self.exact_match(programs)?;
         }
-        Ok(network)
+        Ok(())
     }
 
-    /// The namespace, as `ip netns` knows it.
-    pub(crate) fn namespace(&self) -> &str {
-        &self.namespace
+    /// All keys looked up are there, in random order.
+    fn exact_match(&mut self, programs: &Programs) -> Result<()> {
+        for _ in 0..self.args.repetitions {
+            for (lookup, add, keys) in TABLES {
+                for burst in TABLE_BURSTS {
+                    let theirs = programs.rte_exact(&self.memory, keys, burst, self.window)?;
+                    let ours = self.ours.exact(keys, burst, self.window)?;
+                    let lookups = row(&mut self.rows, lookup, burst, "rte_hash");
+                    lookups.theirs.push(theirs.lookup.median);
+                    lookups.ours.push(ours.lookup.median);
+                    let additions = row(&mut self.rows, add, 1, "rte_hash");
+                    additions.theirs.push(theirs.add);
+                    additions.ours.push(ours.add);
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Makes `from` take live frames without an XDP program, for forwarders that attach none.
-    pub(crate) fn receive_by_polling(&self, on: bool) -> Result<()> {
-        let state = if on { "on" } else { "off" };
-        let inside = ["netns", "exec", &self.namespace];
-        ip(&[&inside[..], &["ethtool", "-K", FORWARDER[0], "gro", state]].concat())
+    fn print(&self) -> Result<()> {
+        if self.args.json {
+            let report = json!({
+                "machine": self.ours.machine()?,
+                "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
+                "missing": self.missing,
+            });
+            println!("{report}");
+            return Ok(());
+        }
+        let pages = if self.memory.is_huge() { "2 MiB" } else { "4 KiB" };
+        println!(
+            "TSC cycles per packet or key, {} repetitions of {} ms, {pages} pages for DPDK",
+            self.args.repetitions, self.args.ms
+        );
+        Row::print_header();
+        self.rows.iter().for_each(Row::print);
+        self.missing.iter().for_each(|missing| println!("NOT MEASURED: {missing}"));
+        Ok(())
     }
-
-    fn link(&self, arguments: &[&str]) -> Result<()> {
-        ip(&[&["-n", &self.namespace, "link"], arguments].concat())
-    }
-}
-
-fn remove(namespace: &str) {
-    if let Err(error) = ip(&["netns", "delete", namespace]) {
-        eprintln!("{error:#}");
-    }
-}
-
-fn ip(arguments: &[&str]) -> Result<()> {
-    shell::output(Command::new("ip").args(arguments)).map(drop)
 }

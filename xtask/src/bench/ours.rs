@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::peers::{Cycles, FORWARDING_CORE, MAIN_CORE, OpCase, Sample};
+use super::peers::{Cycles, FORWARDING_CORE, MAIN_CORE, OpCase, Sample, TableCycles};
 
 /// The built program.
 #[derive(Debug)]
@@ -105,6 +105,15 @@ impl Ours {
         arguments.extend(limit.iter().map(String::as_str));
         arguments.extend(flags);
         self.run(None, &arguments)
+    }
+
+    /// Fills a table of exact matches with `keys` keys and looks them up for about `time`.
+    pub(crate) fn exact(&self, keys: u32, burst: u32, time: Duration) -> Result<TableCycles> {
+        let (keys, burst) = (keys.to_string(), burst.to_string());
+        let (ms, core) = (time.as_millis().to_string(), FORWARDING_CORE.to_string());
+        let arguments = ["exact", "--keys", &keys, "--burst", &burst, "--ms", &ms];
+        let line = self.run(None, &[&arguments[..], &["--core", &core]].concat())?;
+        serde_json::from_value(line).context("linerate-bench printed something else")
     }
 
     /// Repeats a ring or pool operation for about `time`.

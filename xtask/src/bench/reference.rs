@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::live_frames::{Counters, Generator, Sink};
-use super::network::{FORWARDER, GENERATOR, Network, SINK};
 use super::peers::{
     Cycles, MAIN_CORE, Memory, Mode, OpCase, PcapOptions, Peer, Ports, Programs, Sample, Testpmd,
     ensure, start_time,
 };
 use super::priority::Priority;
+use super::veth::{FORWARDER, GENERATOR, Network, SINK};
 use crate::shell;
 
 const BURSTS: [u32; 5] = [1, 8, 32, 64, 256];

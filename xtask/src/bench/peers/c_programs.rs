@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 
 use super::memory::Memory;
 use super::packages::Peer;
 use super::process::{Process, command_in};
 use super::testpmd::Mode;
-use super::{Cycles, FORWARDING_CORE, MAIN_CORE, Sample};
+use super::{Cycles, FORWARDING_CORE, MAIN_CORE, Sample, TableCycles};
 use crate::bench::undo::unique_name;
 use crate::shell;
 
@@ -70,9 +71,11 @@ impl Programs {
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let (names, compiling, linking): (&[&str], _, _) = match peer {
-            Peer::Dpdk => {
-                (&["rte_ops", "rte_loop"], pkg_config("--cflags")?, pkg_config("--libs")?)
-            }
+            Peer::Dpdk => (
+                &["rte_exact", "rte_ops", "rte_loop"],
+                pkg_config("--cflags")?,
+                pkg_config("--libs")?,
+            ),
             Peer::Libpcap => (&["pcap_forward"], Vec::new(), vec!["-lpcap".to_owned()]),
         };
         for name in names {
@@ -120,6 +123,18 @@ impl Programs {
         self.cycles("rte_ops", memory, case.cores(), case.name(), burst, time)
     }
 
+    /// Fills DPDK's hash table with `keys` keys and looks them up for about `time`.
+    pub(crate) fn rte_exact(
+        &self,
+        memory: &Memory,
+        keys: u32,
+        burst: u32,
+        time: Duration,
+    ) -> Result<TableCycles> {
+        let keys = keys.to_string();
+        self.line("rte_exact", memory, &[FORWARDING_CORE], ["--keys", &keys], burst, time)
+    }
+
     fn cycles(
         &self,
         program: &str,
@@ -129,12 +144,25 @@ impl Programs {
         burst: u32,
         time: Duration,
     ) -> Result<Cycles> {
+        self.line(program, memory, cores, ["--case", case], burst, time)
+    }
+
+    /// The line a program prints that was told what to do by one option.
+    fn line<T: DeserializeOwned>(
+        &self,
+        program: &str,
+        memory: &Memory,
+        cores: &[usize],
+        [option, value]: [&str; 2],
+        burst: u32,
+        time: Duration,
+    ) -> Result<T> {
         let prefix = unique_name();
         let mut command = Command::new(self.folder.join(program));
         command
             .args(memory.eal_arguments(&prefix, cores))
             .arg("--log-level=error")
-            .args(["--", "--case", case])
+            .args(["--", option, value])
             .args(["--burst", &burst.to_string(), "--ms", &time.as_millis().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
@@ -144,7 +172,7 @@ impl Programs {
         BufReader::new(output).read_line(&mut line).context("cannot read its result")?;
         let status = process.wait()?;
         if !status.success() {
-            bail!("{program} --case {case} --burst {burst} failed ({status})");
+            bail!("{program} {option} {value} --burst {burst} failed ({status})");
         }
         serde_json::from_str(&line).with_context(|| format!("{program} printed `{line}`"))
     }

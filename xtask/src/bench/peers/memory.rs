@@ -13,6 +13,8 @@ const MEMINFO: &str = "/proc/meminfo";
 
 /// Huge pages DPDK's programs need here: 16,384 packet buffers and what its libraries set aside.
 const PAGES: u64 = 128;
+/// Those its largest tables need: four million keys with their data.
+const TABLE_PAGES: u64 = 384;
 
 /// What DPDK's programs are given. Huge pages are returned to the kernel on drop.
 #[derive(Debug)]
@@ -20,32 +22,48 @@ pub(crate) struct Memory {
     /// Restores the number of reserved pages, when this changed it.
     _undo: Option<Undo>,
     huge: bool,
+    pages: u64,
 }
 
 impl Memory {
-    /// Reserves huge pages; where the kernel refuses, small pages it is.
+    /// Reserves huge pages for packets; where the kernel refuses, small pages it is.
     pub(crate) fn reserve() -> Self {
+        Memory::reserve_pages(PAGES)
+    }
+
+    /// The same, for large tables.
+    pub(crate) fn reserve_for_tables() -> Self {
+        Memory::reserve_pages(TABLE_PAGES)
+    }
+
+    fn reserve_pages(pages: u64) -> Self {
         let free = meminfo("HugePages_Free:");
-        if free >= Some(PAGES) {
-            return Memory { _undo: None, huge: true };
+        if free >= Some(pages) {
+            return Memory { _undo: None, huge: true, pages };
         }
         let Some(before) = fs::read_to_string(NR_HUGEPAGES).ok().and_then(|text| number(&text))
         else {
-            return Memory::small();
+            return Memory { _undo: None, huge: false, pages };
         };
-        let wanted = before + PAGES - free.unwrap_or(0).min(PAGES);
+        let wanted = before + pages - free.unwrap_or(0).min(pages);
         // The kernel takes the number and reserves as many as it finds, so only the count of free
         // pages says what was got.
         let written = fs::write(NR_HUGEPAGES, wanted.to_string()).is_ok();
         Memory {
             _undo: written.then(|| Undo::by(move || restore(before))),
-            huge: meminfo("HugePages_Free:") >= Some(PAGES),
+            huge: meminfo("HugePages_Free:") >= Some(pages),
+            pages,
         }
+    }
+
+    /// Pages of 4 KiB only, for large tables.
+    pub(crate) fn small_for_tables() -> Self {
+        Memory { _undo: None, huge: false, pages: TABLE_PAGES }
     }
 
     /// Pages of 4 KiB only.
     pub(crate) fn small() -> Self {
-        Memory { _undo: None, huge: false }
+        Memory { _undo: None, huge: false, pages: PAGES }
     }
 
     /// Whether DPDK runs on huge pages.
@@ -64,8 +82,9 @@ impl Memory {
             "--no-telemetry".to_owned(),
             format!("--file-prefix={prefix}"),
         ];
+        let megabytes = (2 * self.pages).to_string();
         let memory: &[&str] =
-            if self.huge { &["--in-memory"] } else { &["--no-huge", "-m", "256"] };
+            if self.huge { &["--in-memory"] } else { &["--no-huge", "-m", &megabytes] };
         arguments.extend(memory.iter().map(ToString::to_string));
         arguments
     }

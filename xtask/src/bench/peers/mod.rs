@@ -68,6 +68,17 @@ pub(crate) struct Cycles {
     pub(crate) tsc_hz: f64,
 }
 
+/// What a table of exact matches costs, in TSC cycles per key.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub(crate) struct TableCycles {
+    /// Looking keys up that are there.
+    #[serde(flatten)]
+    pub(crate) lookup: Cycles,
+    /// Adding a key, on average over filling the table.
+    #[serde(rename = "add_cycles")]
+    pub(crate) add: f64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
