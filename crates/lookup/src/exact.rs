@@ -25,10 +25,10 @@
 //! |---|---|---|
 //! | lookup of a key that is there | 1, for some 3 % of keys 2 | 1 |
 //! | lookup of one that is not | 1, for some 10 % 2 | 0 |
-//! | insertion | the lookup, and 1 to 16, and 2 when a bucket is split (one insertion in four) | 1 |
+//! | insertion | the lookup, and 1 to 16, and 8 while the index is being doubled | 1 |
 //! | removal | 1 or 2 | 1 |
 //!
-//! Growing is part of insertions, one bucket at a time, and moves no entry: there is no pause. With
+//! Growing is part of insertions, four buckets at a time, and moves no entry: there is no pause. With
 //! [`Backing::OnDemand`] an insertion may meet the page fault of a new 4 KiB page; with
 //! [`Backing::Ready`] nothing does.
 //!
