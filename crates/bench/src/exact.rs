@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Core to run on.
     #[arg(long)]
     core: Option<u32>,
-    /// Time every insertion into a table that grows and takes its memory on demand, instead.
+    /// Time every insertion into a table that grows, instead.
     #[arg(long)]
     pauses: bool,
 }
@@ -47,7 +47,10 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     let mut state = 1;
     let keys: Vec<Key> = (0..args.keys).map(|_| [next(&mut state), next(&mut state)]).collect();
     if args.pauses {
-        return pauses(&keys);
+        return Ok(json!({
+            "ready": pauses(&keys, Backing::Ready)?,
+            "on_demand": pauses(&keys, Backing::OnDemand)?,
+        }));
     }
     let query = |_| keys[(next(&mut state) % args.keys as u64) as usize];
     let queries: Vec<Key> = (0..args.keys.max(FEWEST_QUERIES)).map(query).collect();
@@ -101,8 +104,8 @@ fn sample(args: &Args, table: &Table<Key, u64>, queries: &[Key]) -> Result<Vec<f
 
 /// Nanoseconds of single insertions while a table grows from nothing, beside those of reading the
 /// clock, which show what the machine itself interrupts for.
-fn pauses(keys: &[Key]) -> Result<Value> {
-    let mut table = Table::new(keys.len(), Backing::OnDemand)?;
+fn pauses(keys: &[Key], backing: Backing) -> Result<Value> {
+    let mut table = Table::new(keys.len(), backing)?;
     let each = |mut work: Box<dyn FnMut(Key) -> Result<()> + '_>| -> Result<Value> {
         let mut times = Vec::with_capacity(keys.len());
         for &key in keys {
