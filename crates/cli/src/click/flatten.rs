@@ -1,16 +1,13 @@
 //! The program `click-flatten`: writes a configuration without compound
 //! elements, with directives that say where each element came from.
 //!
-//! As in Click it knows no element classes: every name is one. Unlike Click's
+//! As in Click it knows no element classes: every name that is no element's is one. Unlike Click's
 //! it always puts the values of global variables in their places, as that does
 //! under `--expand-vars`.
 
-use std::{collections::HashSet, env, fmt::Write as _, fs, process::ExitCode};
+use std::{env, fmt::Write as _, fs, process::ExitCode};
 
-use linerate_graph::lang::{
-    self, Classes, Flat, Globals, SourceMap,
-    ast::{Class, Compound, Definition, ElementList, Statement, What},
-};
+use linerate_graph::lang::{Classes, Flat, Globals};
 
 use super::{
     command_line::{Ending, done, prefixed, wrong},
@@ -182,7 +179,7 @@ fn run(line: &CommandLine) -> u8 {
     if text.is_empty() {
         eprintln!("{name}: warning: empty configuration");
     }
-    let parsed = Parsed::new(name, &text, &line.globals, &AnyClass::of(&text), &path);
+    let parsed = Parsed::new(name, &text, &line.globals, &AnyClass, &path);
     eprint!("{}", parsed.found.click());
     if parsed.found.has_errors() {
         return 1;
@@ -236,66 +233,19 @@ fn with_directives(flat: &Flat) -> String {
     text
 }
 
-/// Every name is a class that is not declared as an element's.
-struct AnyClass {
-    elements: HashSet<String>,
-}
-
-impl AnyClass {
-    fn of(text: &str) -> AnyClass {
-        let mut sources = SourceMap::new();
-        let file = sources.add("", text);
-        let mut found = AnyClass { elements: HashSet::new() };
-        found.statements(&lang::parse(&mut sources, file).0.statements);
-        found
-    }
-
-    fn statements(&mut self, statements: &[Statement]) {
-        for statement in statements {
-            match statement {
-                Statement::Connection(connection) => {
-                    connection.lists.iter().for_each(|list| self.list(list));
-                }
-                Statement::ElementClass(class) => {
-                    if let Definition::Compound(compound) = &class.definition {
-                        self.compound(compound);
-                    }
-                }
-                Statement::Require(_) | Statement::Define(_) => {}
-            }
-        }
-    }
-
-    fn list(&mut self, list: &ElementList) {
-        for element in &list.elements {
-            match &element.what {
-                What::Name(name) if list.spread || element.class.is_some() => {
-                    self.elements.insert(name.name.clone());
-                }
-                What::Compound(compound) => self.compound(compound),
-                What::Group(group) => self.statements(&group.statements),
-                What::Name(_) | What::Implicit(_) => {}
-            }
-            if let Some(Class::Compound(compound)) = &element.class {
-                self.compound(compound);
-            }
-        }
-    }
-
-    fn compound(&mut self, compound: &Compound) {
-        compound.bodies.iter().for_each(|body| self.statements(&body.statements));
-    }
-}
+/// A name is a class from its first use as one.
+struct AnyClass;
 
 impl Classes for AnyClass {
-    fn contains(&self, name: &str) -> bool {
-        // Names with these are given to elements that have none of their own.
-        !name.contains(['/', '@'])
-            && !["input", "output"].contains(&name)
-            && !self.elements.contains(name)
+    fn contains(&self, _: &str) -> bool {
+        false
     }
 
     fn names(&self) -> Vec<&str> {
         Vec::new()
+    }
+
+    fn is_open(&self) -> bool {
+        true
     }
 }

@@ -141,6 +141,13 @@ impl Resolver<'_> {
         if let Some(id) = self.classes.find(name) {
             return id;
         }
+        if self.classes.is_open() {
+            if self.here().names.contains_key(name) {
+                let message = format!("'{name}' was previously used as an element name");
+                self.error(span, read, message);
+            }
+            return self.classes.define_used(name);
+        }
         let landmark = self.landmark(span, read);
         let help = self.suggests().then(|| self.classes.suggestion(name)).flatten();
         self.push(
@@ -166,9 +173,14 @@ impl Resolver<'_> {
             }
             return node;
         }
-        if element.class.is_some() && element.declared.is_some() {
+        let is_class = element.class.is_some()
+            || self.classes.is_open()
+                && element.declared.is_some_and(|id| self.classes.is_named(id, &element.name));
+        if is_class && element.declared.is_some() {
             let message = format!("class '{}' used as element name", element.name);
             self.push(Diagnostic::error(element.landmark.clone(), message), read);
+        } else if !is_class && element.declared.is_none() && self.classes.is_open() {
+            element.class = Some(self.class(&element.name, element.landmark.span, read));
         } else if element.class.is_none() && element.declared.is_none() {
             self.undeclared(&element, read);
             element.class = Some(self.classes.define_unknown(&element.name));
@@ -299,6 +311,9 @@ impl Resolver<'_> {
     /// The class a compound defines; it is not given its name yet.
     fn compound(&mut self, compound: &Compound, name: &str) -> ClassId {
         let mut overload = compound.extends.map(|(span, read)| {
+            if self.classes.is_open() {
+                return self.class(name, span, read);
+            }
             self.classes.find(name).unwrap_or_else(|| {
                 let message = format!("cannot extend unknown element class '{name}'");
                 self.error(span, read, message);

@@ -117,7 +117,7 @@ impl Resolver<'_> {
                 index += 1;
                 continue;
             }
-            if self.classes.find(&inner_name).is_some() {
+            if !self.classes.is_open() && self.classes.find(&inner_name).is_some() {
                 let message = format!("'{inner_name}' is an element class");
                 self.diagnostics.push(Diagnostic::error(landmark.clone(), message));
             }

@@ -33,6 +33,11 @@ pub trait Classes {
     fn contains(&self, name: &str) -> bool;
     /// All names, for suggestions.
     fn names(&self) -> Vec<&str>;
+    /// Whether a name that is no element's becomes a class where it is used as
+    /// one, instead of being an error.
+    fn is_open(&self) -> bool {
+        false
+    }
 }
 
 /// What a configuration is given besides its text.

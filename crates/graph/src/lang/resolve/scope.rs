@@ -75,6 +75,23 @@ impl<'a> ClassNames<'a> {
         Some(id)
     }
 
+    /// Whether names become classes where they are used as such.
+    pub(super) fn is_open(&self) -> bool {
+        self.known.is_open()
+    }
+
+    /// A class of elements that is known from here on, in all compounds.
+    pub(super) fn define_used(&mut self, name: &str) -> ClassId {
+        let id = self.add(Class::Element(name.into()));
+        self.scopes[0].insert(name.to_owned(), id);
+        id
+    }
+
+    /// Whether it is the class of elements with this name.
+    pub(super) fn is_named(&self, id: ClassId, name: &str) -> bool {
+        matches!(self.get(id), Class::Element(class) if **class == *name)
+    }
+
     pub(super) fn enter(&mut self) {
         self.scopes.push(HashMap::new());
     }
