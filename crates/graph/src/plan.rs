@@ -156,6 +156,27 @@ impl Plan {
         sources > 1
     }
 
+    /// Whether packets from one element of a class come to an element by more
+    /// than one of its outputs.
+    pub fn has_several_ways_from(&self, class: &str, element: usize) -> bool {
+        let mut seen = vec![false; self.elements.len()];
+        let mut output = vec![None; self.elements.len()];
+        let mut open = vec![element];
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            for from in self.elements[at].sources.iter().flatten() {
+                let known = *output[from.element].get_or_insert(from.port);
+                if known != from.port && self.elements[from.element].class.name == class {
+                    return true;
+                }
+                open.push(from.element);
+            }
+        }
+        false
+    }
+
     fn arguments(&self, element: usize) -> Arguments {
         let PlanElement { class, config, .. } = &self.elements[element];
         Arguments::assign(class.args, split(config))

@@ -1,8 +1,8 @@
 //! `ToDump`: packets to a capture file.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Plan,
-    Role, Text,
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Role,
+    Text,
 };
 use linerate_memory::Frame;
 use linerate_port::pcap::{Error, Fault, Format, Options, Precision, Writer};
@@ -44,7 +44,7 @@ pub(super) const CLASS: Class = Class {
     ],
     role: Role::Io,
     annotates: true,
-    shows_order: Plan::has_several_sources,
+    shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
     cost: "A copy of the packet into the block and 16 bytes in front of it: some 25 cycles for 64 \
         bytes, besides what the system takes for writing.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ToDump(/dev/null);",

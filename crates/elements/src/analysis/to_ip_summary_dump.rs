@@ -64,7 +64,7 @@ pub(super) const CLASS: Class = Class {
         // Several may write to the same place.
         let class = plan.elements[at].class.name;
         let dumps = plan.elements.iter().filter(|element| element.class.name == class);
-        dumps.count() > 1 || plan.has_several_sources(at)
+        dumps.count() > 1 || plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at)
     },
     cost: "Finding and printing a field is some 20 to 100 cycles; lines are written in blocks, \
         those to the standard output a frame at a time.",

@@ -13,13 +13,14 @@ use super::{
     rate::{SECOND, Unit, interval_text},
     wake_at,
 };
+use crate::annotations;
 
 pub(super) const CLASS: Class = Class {
     name: "LinkUnqueue",
     family: FAMILY,
     summary: "a link with a latency and a bandwidth",
     description: "A packet is pulled when the one before it has been sent, needs the time \
-        `BANDWIDTH` has for its bytes to be sent itself, and comes out `LATENCY` after that, with \
+        `BANDWIDTH` has for its bytes, with those that were not captured, to be sent itself, and comes out `LATENCY` after that, with \
         that time as its stamp. Packets are held only while they are on the link.",
     ports: "1/1",
     processing: "l/h",
@@ -106,8 +107,10 @@ impl LinkUnqueue {
             };
             let follows = self.back_to_back && !self.link.is_empty();
             let from = if follows { self.last } else { (free_until, 0) };
-            self.last = self.after(from, slot.len() as u64);
-            if let Some(meta) = cx.arena().meta_mut(&mut slot) {
+            let arena = cx.arena();
+            let extra = annotations::extra_length(arena.meta(&slot));
+            self.last = self.after(from, slot.len() as u64 + u64::from(extra));
+            if let Some(meta) = arena.meta_mut(&mut slot) {
                 meta.timestamp = self.last.0;
             }
             self.link.push_back((self.last.0, slot));

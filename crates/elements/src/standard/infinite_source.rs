@@ -227,10 +227,12 @@ impl Element for InfiniteSource {
             }
             _ => return Err(HandlerError::missing(handler)),
         }
-        if self.pushes {
-            cx.schedule();
-        } else {
-            cx.notify();
+        if self.active && (self.limit < 0 || self.count < self.limit) {
+            if self.pushes {
+                cx.schedule();
+            } else {
+                cx.notify();
+            }
         }
         Ok(String::new())
     }
