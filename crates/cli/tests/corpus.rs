@@ -25,6 +25,7 @@
 //! that differ alone.
 
 use std::{
+    collections::HashSet,
     fmt::Write as _,
     fs,
     io::Write as _,
@@ -212,6 +213,23 @@ fn every_case_comes_out_as_click_has_it() {
         cases.len(),
         wrong.join("\n")
     );
+}
+
+/// What a case gives to the program, without its title.
+fn configuration(case: &Case) -> &str {
+    case.head.split_once('\n').map_or("", |(_, rest)| rest)
+}
+
+#[test]
+fn every_class_is_in_a_case() {
+    let cases: Vec<Case> = corpus().iter().flat_map(|path| cases(path)).collect();
+    let part = |c: char| !c.is_alphanumeric() && c != '_' && c != '@';
+    let words: HashSet<&str> =
+        cases.iter().flat_map(|case| configuration(case).split(part)).collect();
+    let library = linerate_elements::library();
+    let missing: Vec<&str> =
+        library.iter().map(|class| class.name).filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "no case has {}", missing.join(", "));
 }
 
 #[test]
