@@ -8,6 +8,7 @@
 mod exact;
 mod forward;
 mod graph;
+mod lookup;
 mod operations;
 
 use anyhow::Result;
@@ -29,8 +30,12 @@ enum Case {
     Forward(forward::Args),
     /// Runs a configuration.
     Graph(graph::Args),
+    /// Looks addresses up.
+    Lookup(lookup::Args),
     /// Repeats operations of rings and pools.
     Operations(operations::Args),
+    /// Writes tables of routes, and addresses to look up.
+    Tables(lookup::tables::Args),
     /// Says what machine this is.
     Machine,
 }
@@ -40,7 +45,9 @@ fn main() -> Result<()> {
         Case::Exact(args) => exact::run(&args)?,
         Case::Forward(args) => forward::run(&args)?,
         Case::Graph(args) => graph::run(&args)?,
+        Case::Lookup(args) => lookup::run(&args)?,
         Case::Operations(args) => operations::run(&args)?,
+        Case::Tables(args) => lookup::tables::run(&args)?,
         Case::Machine => serde_json::to_value(linerate_port::machine::Machine::inspect())?,
     };
     println!("{line}");

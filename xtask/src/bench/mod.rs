@@ -6,6 +6,7 @@ mod graph;
 mod instructions;
 #[allow(unsafe_code, reason = "bpf(2) has no safe interface")]
 mod live_frames;
+mod lookup;
 mod network;
 mod ours;
 mod peers;

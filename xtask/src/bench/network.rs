@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::json;
 
+use super::lookup::Lookups;
 use super::ours::Ours;
 use super::peers::{Memory, Peer, Programs, ensure};
 use super::priority::Priority;
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     /// Length of one measurement in milliseconds.
     #[arg(long, default_value_t = 300)]
     ms: u64,
-    /// Only these cases: exact-match.
+    /// Only these cases: lookup, exact-match.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give DPDK 4 KiB pages even where huge pages can be had.
@@ -81,6 +82,17 @@ impl Bench<'_> {
     }
 
     fn against_dpdk(&mut self, programs: &Programs) -> Result<()> {
+        if self.wants("lookup") {
+            self.progress("lookup against rte_fib");
+            let lookups = Lookups {
+                ours: &self.ours,
+                programs,
+                memory: &self.memory,
+                window: self.window,
+                repetitions: self.args.repetitions,
+            };
+            lookups.measure(&mut self.rows)?;
+        }
         if self.wants("exact-match") {
             self.progress("exact-match against rte_hash");
             self.exact_match(programs)?;
@@ -119,7 +131,7 @@ impl Bench<'_> {
         }
         let pages = if self.memory.is_huge() { "2 MiB" } else { "4 KiB" };
         println!(
-            "TSC cycles per packet or key, {} repetitions of {} ms, {pages} pages for DPDK",
+            "TSC cycles per packet, address or key, {} repetitions of {} ms, {pages} pages for DPDK",
             self.args.repetitions, self.args.ms
         );
         Row::print_header();

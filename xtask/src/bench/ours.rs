@@ -1,13 +1,13 @@
 //! Our side of a measurement: the program `linerate-bench`, built and run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::peers::{Cycles, FORWARDING_CORE, MAIN_CORE, OpCase, Sample, TableCycles};
+use super::peers::{Cycles, FORWARDING_CORE, LookupCycles, MAIN_CORE, OpCase, Sample, TableCycles};
 
 /// The built program.
 #[derive(Debug)]
@@ -114,6 +114,32 @@ impl Ours {
         let arguments = ["exact", "--keys", &keys, "--burst", &burst, "--ms", &ms];
         let line = self.run(None, &[&arguments[..], &["--core", &core]].concat())?;
         serde_json::from_value(line).context("linerate-bench printed something else")
+    }
+
+    /// Writes tables of routes and addresses into a folder.
+    pub(crate) fn tables(&self, folder: &Path) -> Result<()> {
+        self.run(None, &["tables", &folder.to_string_lossy()]).map(drop)
+    }
+
+    /// Looks up the addresses of the second file in the routes of the first for about `time`,
+    /// the routes inserted at once or one by one.
+    pub(crate) fn lookup(
+        &self,
+        ipv6: bool,
+        files: &[PathBuf; 2],
+        burst: u32,
+        time: Duration,
+        one_by_one: bool,
+    ) -> Result<LookupCycles> {
+        let [routes, addresses] = files.each_ref().map(|file| file.to_string_lossy());
+        let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
+        let core = FORWARDING_CORE.to_string();
+        let mut arguments = vec!["lookup", &routes, &addresses, "--burst", &burst, "--ms", &ms];
+        arguments.extend(["--core", &core]);
+        arguments.extend(ipv6.then_some("--ipv6"));
+        arguments.extend(one_by_one.then_some("--one-by-one"));
+        serde_json::from_value(self.run(None, &arguments)?)
+            .context("linerate-bench printed something else")
     }
 
     /// Repeats a ring or pool operation for about `time`.

@@ -15,7 +15,7 @@ use super::memory::Memory;
 use super::packages::Peer;
 use super::process::{Process, command_in};
 use super::testpmd::Mode;
-use super::{Cycles, FORWARDING_CORE, MAIN_CORE, Sample, TableCycles};
+use super::{Cycles, FORWARDING_CORE, LookupCycles, MAIN_CORE, Sample, TableCycles};
 use crate::bench::undo::unique_name;
 use crate::shell;
 
@@ -72,7 +72,7 @@ impl Programs {
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let (names, compiling, linking): (&[&str], _, _) = match peer {
             Peer::Dpdk => (
-                &["rte_exact", "rte_ops", "rte_loop"],
+                &["rte_exact", "rte_lookup", "rte_ops", "rte_loop"],
                 pkg_config("--cflags")?,
                 pkg_config("--libs")?,
             ),
@@ -132,7 +132,26 @@ impl Programs {
         time: Duration,
     ) -> Result<TableCycles> {
         let keys = keys.to_string();
-        self.line("rte_exact", memory, &[FORWARDING_CORE], ["--keys", &keys], burst, time)
+        self.line("rte_exact", memory, &[FORWARDING_CORE], &["--keys", &keys], burst, time)
+    }
+
+    /// Fills DPDK's longest-prefix table from the first file and looks up the addresses of the
+    /// second for about `time`; with next hops of so many bytes, and by AVX-512 or not.
+    pub(crate) fn rte_lookup(
+        &self,
+        memory: &Memory,
+        case: &str,
+        files: &[PathBuf; 2],
+        (width, vector): (u32, bool),
+        burst: u32,
+        time: Duration,
+    ) -> Result<LookupCycles> {
+        let [routes, addresses] = files.each_ref().map(|file| file.to_string_lossy());
+        let width = width.to_string();
+        let vector = if vector { "1" } else { "0" };
+        let options = ["--case", case, "--routes", &routes, "--addresses", &addresses];
+        let options = [&options[..], &["--width", &width, "--vector", vector]].concat();
+        self.line("rte_lookup", memory, &[FORWARDING_CORE], &options, burst, time)
     }
 
     fn cycles(
@@ -144,16 +163,16 @@ impl Programs {
         burst: u32,
         time: Duration,
     ) -> Result<Cycles> {
-        self.line(program, memory, cores, ["--case", case], burst, time)
+        self.line(program, memory, cores, &["--case", case], burst, time)
     }
 
-    /// The line a program prints that was told what to do by one option.
+    /// The line a program prints that was told what to do by options.
     fn line<T: DeserializeOwned>(
         &self,
         program: &str,
         memory: &Memory,
         cores: &[usize],
-        [option, value]: [&str; 2],
+        options: &[&str],
         burst: u32,
         time: Duration,
     ) -> Result<T> {
@@ -161,8 +180,8 @@ impl Programs {
         let mut command = Command::new(self.folder.join(program));
         command
             .args(memory.eal_arguments(&prefix, cores))
-            .arg("--log-level=error")
-            .args(["--", option, value])
+            .args(["--log-level=error", "--force-max-simd-bitwidth=512", "--"])
+            .args(options)
             .args(["--burst", &burst.to_string(), "--ms", &time.as_millis().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
@@ -172,7 +191,7 @@ impl Programs {
         BufReader::new(output).read_line(&mut line).context("cannot read its result")?;
         let status = process.wait()?;
         if !status.success() {
-            bail!("{program} {option} {value} --burst {burst} failed ({status})");
+            bail!("{program} {} --burst {burst} failed ({status})", options.join(" "));
         }
         serde_json::from_str(&line).with_context(|| format!("{program} printed `{line}`"))
     }

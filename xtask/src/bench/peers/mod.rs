@@ -79,6 +79,17 @@ pub(crate) struct TableCycles {
     pub(crate) add: f64,
 }
 
+/// What longest-prefix lookups cost, in TSC cycles per address.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub(crate) struct LookupCycles {
+    #[serde(flatten)]
+    pub(crate) cycles: Cycles,
+    /// Sum of the next hops of all addresses.
+    pub(crate) sum: u64,
+    /// Time all routes took to be inserted.
+    pub(crate) insert_seconds: f64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
