@@ -112,8 +112,8 @@ fn length(random: &mut fastrand::Rng, shares: &[(u8, u32)]) -> u8 {
     shares.last().map_or(0, |(length, _)| *length)
 }
 
-/// Shares of lengths as in the table of a router of the Internet's core
-/// (bgp.potaroo.net, AS 131072, 2024).
+/// Shares of lengths shaped like the table of a router of the Internet's core:
+/// more than half are of 24 bits. Round numbers, not a measured table.
 fn internet4() -> Result<Routes<u32>> {
     const SHARES: [(u8, u32); 14] = [
         (11, 1),

@@ -145,8 +145,8 @@ proptest! {
     }
 }
 
-/// Lengths of the prefixes in the Internet's tables (bgp.potaroo.net, 2024), in
-/// shares of a thousand.
+/// Lengths of prefixes, in shares of a thousand, shaped like the Internet's
+/// tables: more than half are of 24 bits. Round numbers, not a measured table.
 const LENGTHS_4: [(u32, u32); 10] = [
     (8, 1),
     (12, 2),
