@@ -111,7 +111,7 @@ pub(super) const SCRIPT: Class = Class {
         (run by each packet; what it returns is the output), `PROXY` (run by any handler not \
         listed here), `DRIVER` (stepped when something asks for the end of the run, which ends \
         when the script does) or `SIGNAL NAME...`. A script that jumps 1000 times or \
-        handles 64 MiB of text without waiting is given up.",
+        handles 16 MiB of text without waiting is given up.",
     ports: "-/-",
     processing: "ah/ah",
     args: &[

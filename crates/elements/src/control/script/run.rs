@@ -28,7 +28,7 @@ use super::{
 const JUMPS: u32 = 1000;
 /// Work of one activation and of all scripts it calls, in bytes of text, and
 /// what an instruction counts for.
-const WORK: usize = 64 << 20;
+const WORK: usize = 16 << 20;
 const INSTRUCTION: usize = 256;
 /// Scripts that call each other.
 const DEPTH: u32 = 32;
