@@ -13,7 +13,10 @@ use std::{
 };
 
 use linerate_graph::Replacement;
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use rustix::{
+    io::Errno,
+    process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
+};
 
 use super::protocol::{Command, take};
 
@@ -47,6 +50,9 @@ impl Stream {
 
     /// The socket at a descriptor of this process, by a descriptor of its own.
     pub(super) fn given(number: i32) -> io::Result<Stream> {
+        if number < 0 {
+            return Err(Errno::BADF.into());
+        }
         let own = pidfd_open(getpid(), PidfdFlags::empty())?;
         let socket = pidfd_getfd(own, number, PidfdGetfdFlags::empty())?;
         // Only to be read and written, which is done alike for all kinds.
