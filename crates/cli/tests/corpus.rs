@@ -18,7 +18,7 @@
 //! is written into the files by
 //!
 //! ```text
-//! CLICK=FOLDER:FOLDER cargo test -p linerate --test corpus -- --ignored record
+//! RECORD_FROM=FOLDER:FOLDER cargo test -p linerate --test corpus
 //! ```
 //!
 //! with the folders that `click` and `click-flatten` are in. It leaves cases
@@ -26,6 +26,7 @@
 
 use std::{
     collections::HashSet,
+    ffi::OsStr,
     fmt::Write as _,
     fs,
     io::Write as _,
@@ -198,6 +199,9 @@ fn corpus() -> Vec<PathBuf> {
 
 #[test]
 fn every_case_comes_out_as_click_has_it() {
+    if let Some(folders) = std::env::var_os("RECORD_FROM") {
+        record(&folders);
+    }
     let folder = std::env::temp_dir().join(format!("linerate-corpus-{}", std::process::id()));
     let cases: Vec<Case> = corpus().iter().flat_map(|path| cases(path)).collect();
     assert!(cases.len() >= 50, "the corpus has shrunk to {} cases", cases.len());
@@ -232,17 +236,15 @@ fn every_class_is_in_a_case() {
     assert!(missing.is_empty(), "no case has {}", missing.join(", "));
 }
 
-#[test]
-#[ignore = "writes what Click's programs, in the folders CLICK names, say into the corpus"]
-fn record() {
-    let folders = std::env::var_os("CLICK").expect("CLICK names the folders of Click's programs");
+/// Writes what Click's programs, in these folders, say into the corpus.
+fn record(folders: &OsStr) {
     let folder = std::env::temp_dir().join(format!("linerate-record-{}", std::process::id()));
     for path in corpus() {
         let text = fs::read_to_string(&path).unwrap();
         let (preface, _) = text.split_once("\n=== ").unwrap();
         let mut recorded = format!("{preface}\n");
         for (number, case) in cases(&path).iter().enumerate() {
-            let found = std::env::split_paths(&folders).map(|at| at.join(&case.command[0]));
+            let found = std::env::split_paths(folders).map(|at| at.join(&case.command[0]));
             let program = found.into_iter().find(|program| program.is_file());
             let separator = if number == 0 { "" } else { "\n" };
             recorded += &format!("{separator}{}", case.head);
