@@ -7,7 +7,7 @@
 
 #![no_main]
 
-use std::{fs, io};
+use std::{fs, io, sync::Arc};
 
 use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::{
@@ -15,7 +15,7 @@ use linerate_fuzz::{
     generate::{Known, VALUES, configuration, files, known},
     isolate, make_packets, note, show,
 };
-use linerate_graph::{Console, HandlerRef, Library, Options, Router, handler, lang::Globals, load};
+use linerate_graph::{Console, Library, Options, Router, handler, lang::Globals, load};
 use linerate_memory::{Arena, ArenaOptions};
 
 struct World {
@@ -39,13 +39,13 @@ thread_local! {
 
 /// Reads every handler of the elements of the chain and writes some.
 fn handlers(bytes: &mut Bytes<'_>, router: &mut Router) {
-    let plan = router.control().plan();
-    for (at, element) in plan.elements.iter().enumerate() {
+    let plan = Arc::clone(router.plan());
+    for element in &plan.elements {
         for known in element.class.handlers.iter().chain(handler::COMMON) {
-            let call = HandlerRef { element: Some(at), handler: known.name.into() };
+            let call = format!("{}.{}", element.name, known.name);
             let value = *bytes.choice(VALUES);
             if known.access.writes() && bytes.one_in(2) {
-                let _ = router.first().write_handler(&call, value);
+                let _ = router.write(&call, value);
             }
             if known.access.reads() {
                 let _ = router.read(&call, if known.parameter { value } else { "" });

@@ -11,8 +11,8 @@
 use std::sync::{Arc, Mutex};
 
 use linerate_graph::{
-    Arg, BuildError, Class, Console, Context, Element, Handler, HandlerError, HandlerRef, Library,
-    Next, Options, Router, Text, lang::Globals, load,
+    Arg, BuildError, Class, Console, Context, Element, Handler, HandlerError, Library, Next,
+    Options, Router, Text, lang::Globals, load,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
 
@@ -94,25 +94,16 @@ impl Run {
         self.router().run();
     }
 
-    fn handler(&mut self, handler: &str) -> HandlerRef {
-        let (element, name) = handler.rsplit_once('.').expect("element.handler");
-        let element = self.router().control().plan().find(element);
-        assert!(element.is_some(), "no element for {handler}");
-        HandlerRef { element, handler: name.into() }
-    }
-
     /// Reads a handler, `element.handler`.
     pub(crate) fn read(&mut self, handler: &str) -> String {
-        let handler = self.handler(handler);
-        let result = self.router().read(&handler, "");
-        result.unwrap_or_else(|error| panic!("{handler:?}: {error}"))
+        let result = self.router().read(handler, "");
+        result.unwrap_or_else(|error| panic!("{handler}: {error}"))
     }
 
     /// Writes a handler, `element.handler`.
     #[allow(dead_code, reason = "not every family needs it")]
     pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<String, HandlerError> {
-        let handler = self.handler(handler);
-        self.router().write(&handler, value)
+        self.router().write(handler, value)
     }
 
     /// What elements have written so far.

@@ -18,10 +18,7 @@ fn check(text: &str, frame_limit: usize) -> (u64, u64) {
     let options = Options { frame_limit, ..Options::default() };
     let mut router = Router::new(plan, &library, ports, &options).unwrap();
     router.run();
-    let mut read = |name: &str| {
-        let handler = router.control().find(name).unwrap();
-        router.read(&handler, "").unwrap().parse().unwrap()
-    };
+    let mut read = |name: &str| router.read(name, "").unwrap().parse().unwrap();
     let result = (read("sink.seen"), read("sink.wrong"));
     router.close();
     drop(router);

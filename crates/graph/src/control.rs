@@ -74,11 +74,6 @@ impl Control {
         self.live().plan
     }
 
-    /// The workers that have a part of an element.
-    pub fn workers_of(&self, element: usize) -> Vec<usize> {
-        self.live().placement.workers_of(element).collect()
-    }
-
     /// How the run ends.
     pub fn driver(&self) -> &Driver {
         &self.base.driver
@@ -97,25 +92,19 @@ impl Control {
         (plan, stats.iter().map(|stats| stats.read()).collect())
     }
 
-    /// The handler `element.handler` or, global, `handler` names.
+    /// Reads the handler `element.handler` or, global, `handler` of the graph
+    /// that runs; each worker that has a part of the element answers between
+    /// two rounds.
     ///
     /// # Errors
     ///
-    /// When there is no such element.
-    pub fn find(&self, name: &str) -> Result<HandlerRef, HandlerError> {
-        HandlerRef::find(&self.plan(), name)
-    }
-
-    /// Reads a handler; each worker that has a part of the element answers
-    /// between two rounds.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read, or a worker does not answer.
-    pub fn read(&self, handler: &HandlerRef, parameter: &str) -> Result<String, HandlerError> {
+    /// When there is no such element, its handler cannot be read, a worker does
+    /// not answer, or the graph is replaced meanwhile.
+    pub fn read(&self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
         let Live { plan, placement, .. } = self.live();
+        let handler = HandlerRef::find(&plan, handler)?;
         let Some(element) = handler.element else {
-            let (handler, parameter) = (handler.clone(), parameter.to_owned());
+            let parameter = parameter.to_owned();
             return self.ask(&plan, 0, move |cx| cx.read_handler(&handler, &parameter));
         };
         let mut answers = Vec::new();
@@ -127,20 +116,23 @@ impl Control {
         Ok(merge(plan.elements[element].class, &handler.handler, answers))
     }
 
-    /// Writes a handler, on each worker that has a part of the element.
-    /// Writing the global handler `hotconfig` is [`Control::reconfigure`].
+    /// Writes the handler `element.handler` or, global, `handler` of the graph
+    /// that runs, on each worker that has a part of the element. Writing the
+    /// global handler `hotconfig` is [`Control::reconfigure`].
     ///
     /// # Errors
     ///
-    /// When an element refuses, or a worker does not answer.
-    pub fn write(&self, handler: &HandlerRef, value: &str) -> Result<String, HandlerError> {
+    /// When there is no such element, it refuses, a worker does not answer, or
+    /// the graph is replaced meanwhile.
+    pub fn write(&self, handler: &str, value: &str) -> Result<String, HandlerError> {
         let Live { plan, placement, .. } = self.live();
+        let handler = HandlerRef::find(&plan, handler)?;
         let Some(element) = handler.element else {
             if handler.handler == HOTCONFIG && self.base.options.reader.is_some() {
                 let replaced = self.reconfigure(value).map_err(HandlerError::Refused);
                 return replaced.map(|()| String::new());
             }
-            let (handler, value) = (handler.clone(), value.to_owned());
+            let value = value.to_owned();
             return self.ask(&plan, 0, move |cx| cx.write_handler(&handler, &value));
         };
         let mut answer = String::new();
@@ -159,11 +151,7 @@ impl Control {
         worker: usize,
         job: impl FnOnce(&mut Context) -> Result<String, HandlerError> + Send + 'static,
     ) -> Result<String, HandlerError> {
-        let plan = Arc::clone(plan);
-        let job = move |cx: &mut Context| {
-            if Arc::ptr_eq(&plan, &cx.plan) { job(cx) } else { Err(HandlerError::Replaced) }
-        };
-        let answer = self.base.hub.question(worker, job).wait(ANSWER);
+        let answer = self.base.hub.question_of(worker, plan, job).wait(ANSWER);
         answer.unwrap_or(Err(HandlerError::Unanswered(worker)))
     }
 

@@ -138,7 +138,7 @@ impl Context {
                 self.read_here(element, name, parameter)?
             } else {
                 let (name, parameter) = (name.clone(), parameter.to_owned());
-                self.ask(worker, element, move |cx| cx.read_here(element, &name, &parameter))??
+                self.ask(worker, element, move |cx| cx.read_here(element, &name, &parameter))?
             });
         }
         Ok(merge(self.plan.elements[element].class, name, answers))
@@ -165,7 +165,7 @@ impl Context {
                 self.write_here(element, name, value)?
             } else {
                 let (name, value) = (name.clone(), value.to_owned());
-                self.ask(worker, element, move |cx| cx.write_here(element, &name, &value))??
+                self.ask(worker, element, move |cx| cx.write_here(element, &name, &value))?
             };
         }
         Ok(answer)
@@ -181,13 +181,13 @@ impl Context {
         &mut self,
         worker: usize,
         element: usize,
-        job: impl FnOnce(&mut Context) -> T + Send + 'static,
+        job: impl FnOnce(&mut Context) -> Result<T, HandlerError> + Send + 'static,
     ) -> Result<T, HandlerError> {
-        let question = self.hub.question(worker, job);
+        let question = self.hub.question_of(worker, &self.plan, job);
         let deadline = Instant::now() + ANSWER;
         loop {
             if let Some(answer) = question.wait(Duration::from_millis(1)) {
-                return Ok(answer);
+                return answer;
             }
             if self.hub.has_jobs(self.worker()) {
                 self.work_off();

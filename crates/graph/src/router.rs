@@ -119,15 +119,20 @@ impl Router {
 
     /// Runs until the run count is used up: the first worker on this thread.
     /// Afterwards handlers can still be read, through [`Router::read`].
+    ///
+    /// # Panics
+    ///
+    /// When an element panics: the run then ends on all workers.
     pub fn run(&mut self) {
         let idle = self.idle;
         let cores = &self.cores;
+        let control = &self.control;
         let (first, others) = self.contexts.split_at_mut(1);
         thread::scope(|scope| {
             for cx in others {
-                scope.spawn(move || run_on(cx, cores, idle));
+                scope.spawn(move || run_on(cx, control, cores, idle));
             }
-            run_on(&mut first[0], cores, idle);
+            run_on(&mut first[0], control, cores, idle);
         });
         self.settle();
     }
@@ -145,43 +150,59 @@ impl Router {
         &mut self.contexts[0]
     }
 
-    /// What can be done with a handler; `None` when there is none.
-    pub fn handler(&self, handler: &HandlerRef) -> Option<&'static Handler> {
-        self.contexts.iter().find_map(|cx| cx.handler(handler))
+    /// The graph as it is between runs.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.contexts[0].plan
+    }
+
+    /// The workers that have a part of an element, by its place in the plan.
+    pub fn workers_of(&self, element: usize) -> Vec<usize> {
+        self.contexts[0].placement.workers_of(element).collect()
+    }
+
+    /// What can be done with the handler `element.handler` or, global,
+    /// `handler`; `None` when there is none.
+    pub fn handler(&self, handler: &str) -> Option<&'static Handler> {
+        let handler = HandlerRef::find(self.plan(), handler).ok()?;
+        self.contexts.iter().find_map(|cx| cx.handler(&handler))
     }
 
     /// Reads a handler while no worker runs.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
-    pub fn read(&mut self, handler: &HandlerRef, parameter: &str) -> Result<String, HandlerError> {
+    /// When there is none of that name, or it cannot be read.
+    pub fn read(&mut self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
         self.settle();
+        let plan = Arc::clone(self.plan());
+        let handler = HandlerRef::find(&plan, handler)?;
         let Some(element) = handler.element else {
-            return self.contexts[0].read_handler(handler, parameter);
+            return self.contexts[0].read_handler(&handler, parameter);
         };
+        let name = &handler.handler;
         let answers = self
-            .control
             .workers_of(element)
             .into_iter()
-            .map(|worker| self.contexts[worker].read_here(element, &handler.handler, parameter))
+            .map(|worker| self.context_of(worker, &plan)?.read_here(element, name, parameter))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(merge(self.control.plan().elements[element].class, &handler.handler, answers))
+        Ok(merge(plan.elements[element].class, name, answers))
     }
 
     /// Writes a handler while no worker runs.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
-    pub fn write(&mut self, handler: &HandlerRef, value: &str) -> Result<String, HandlerError> {
+    /// When there is none of that name, or it cannot be written.
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<String, HandlerError> {
         self.settle();
+        let plan = Arc::clone(self.plan());
+        let handler = HandlerRef::find(&plan, handler)?;
         let Some(element) = handler.element else {
-            return self.contexts[0].write_handler(handler, value);
+            return self.contexts[0].write_handler(&handler, value);
         };
         let mut answer = Ok(String::new());
-        for worker in self.control.workers_of(element) {
-            let cx = &mut self.contexts[worker];
+        for worker in self.workers_of(element) {
+            let cx = self.context_of(worker, &plan)?;
             answer = cx.write_here(element, &handler.handler, value);
             // What it has sent gets where it goes.
             cx.drain();
@@ -190,6 +211,17 @@ impl Router {
             }
         }
         answer
+    }
+
+    /// A worker's half of `plan`; somebody may be replacing the graph by
+    /// another this moment.
+    fn context_of(
+        &mut self,
+        worker: usize,
+        plan: &Arc<Plan>,
+    ) -> Result<&mut Context, HandlerError> {
+        let cx = &mut self.contexts[worker];
+        if Arc::ptr_eq(&cx.plan, plan) { Ok(cx) } else { Err(HandlerError::Replaced) }
     }
 
     /// Closes all elements; every buffer goes back.
@@ -201,12 +233,24 @@ impl Router {
 
 /// Runs a worker, on its core if it has one. One that is not to be had does
 /// not keep the graph from running.
-fn run_on(cx: &mut Context, cores: &[u32], idle: Idle) {
+fn run_on(cx: &mut Context, control: &Control, cores: &[u32], idle: Idle) {
+    let _all_or_none = EndOnPanic(control);
     let bound = cores.get(cx.worker()).map(|core| pin_current_thread(*core));
     if let Some(Err(error)) = bound {
         cx.console().report(&format!("worker {}: {error}\n", cx.worker()));
     }
     cx.run(idle);
+}
+
+/// Ends the run when its worker panics: the others would wait for it for ever.
+struct EndOnPanic<'c>(&'c Control);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
+        }
+    }
 }
 
 impl fmt::Debug for Router {

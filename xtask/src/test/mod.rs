@@ -10,6 +10,8 @@ use std::env;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+use anyhow::Result;
+
 use crate::{loom, peers, shell};
 use summary::{Outcome, Summary};
 use tally::Tally;
@@ -32,6 +34,9 @@ pub(crate) struct Args {
     #[arg(long)]
     require_all: bool,
 }
+
+/// Longest time for one test program; the longest takes some two minutes.
+const PROGRAM_LIMIT_SECONDS: u32 = 900;
 
 const BUILD: &str = "build";
 const PLAIN: &str = "unit, property and documentation tests";
@@ -103,7 +108,8 @@ fn cargo_test(summary: &mut Summary, title: &'static str, mut command: Command) 
     let mut tally = Tally::default();
     // The lines are read by a program: no escape sequences in them.
     command.env("CARGO_TERM_COLOR", "never");
-    let result = shell::run_watched(&mut command, |line| tally.line(line));
+    let result = limit_programs(&mut command)
+        .and_then(|()| shell::run_watched(&mut command, |line| tally.line(line)));
     tally.end();
     let outcome = match result {
         Ok(status) if status.success() || !tally.failed.is_empty() => Outcome::Ran(start.elapsed()),
@@ -114,6 +120,15 @@ fn cargo_test(summary: &mut Summary, title: &'static str, mut command: Command) 
         Err(error) => Outcome::Broken(format!("{error:#}")),
     };
     summary.step(title, outcome, tally);
+}
+
+/// Ends a test program that hangs, which libtest does not; it has named the test by then. In the
+/// foreground, so that Ctrl-C still comes to all.
+fn limit_programs(command: &mut Command) -> Result<()> {
+    let triple = shell::host_triple()?.to_uppercase().replace('-', "_");
+    let runner = format!("timeout --foreground --kill-after=5 {PROGRAM_LIMIT_SECONDS}");
+    command.env(format!("CARGO_TARGET_{triple}_RUNNER"), runner);
+    Ok(())
 }
 
 /// Why the tests that need root cannot run here, if they cannot.

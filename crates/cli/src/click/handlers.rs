@@ -1,6 +1,6 @@
 //! `-h` and `-x`: handlers read when the run is over.
 
-use linerate_graph::{HandlerRef, Router, parse_bool, parse_integer, unquoted};
+use linerate_graph::{PlanElement, Router, parse_bool, parse_integer, unquoted};
 
 use super::print;
 
@@ -11,13 +11,13 @@ pub(super) fn print_all(router: &mut Router, wanted: &[String]) -> bool {
     let mut whole = true;
     for wanted in wanted {
         let Some((element, name)) = wanted.split_once('.') else {
-            whole &= print_one(router, None, wanted, names);
+            whole &= print_one(router, wanted, names);
             continue;
         };
         match expand(router, element, name) {
-            Ok((elements, many)) => {
-                for element in elements {
-                    whole &= print_one(router, Some(element), name, names || many);
+            Ok((handlers, many)) => {
+                for handler in handlers {
+                    whole &= print_one(router, &handler, names || many);
                 }
             }
             Err(message) => {
@@ -29,64 +29,47 @@ pub(super) fn print_all(router: &mut Router, wanted: &[String]) -> bool {
     whole
 }
 
-/// The elements meant by a name, a pattern or a class, and whether it may mean
-/// several.
-fn expand(router: &Router, wanted: &str, name: &str) -> Result<(Vec<usize>, bool), String> {
-    let control = router.control();
-    let plan = control.plan();
-    if let Some(element) = plan.find(wanted) {
-        return Ok((vec![element], false));
+/// The handlers meant by `name` behind the name of an element, a pattern or a
+/// class, and whether that may mean several.
+fn expand(router: &Router, wanted: &str, name: &str) -> Result<(Vec<String>, bool), String> {
+    let plan = router.plan();
+    if plan.find(wanted).is_some() {
+        return Ok((vec![format!("{wanted}.{name}")], false));
     }
     let pattern = wanted.contains(['?', '*', '[']);
-    let fits = |at: &usize| match pattern {
-        true => glob(wanted.as_bytes(), plan.elements[*at].name.as_bytes()),
-        false => plan.elements[*at].class.name == wanted,
+    let fits = |element: &&PlanElement| match pattern {
+        true => glob(wanted.as_bytes(), element.name.as_bytes()),
+        false => element.class.name == wanted,
     };
-    let mut found: Vec<usize> = (0..plan.elements.len()).filter(fits).collect();
+    let found = plan.elements.iter().filter(fits);
+    let mut found: Vec<_> = found.map(|element| format!("{}.{name}", element.name)).collect();
     if found.is_empty() {
         let matching = if pattern { "matching " } else { "" };
         return Err(format!("no element {matching}'{wanted}'"));
     }
-    found.retain(|at| is_read(router, Some(*at), name) == Some(true));
+    found.retain(|handler| is_read(router, handler) == Some(true));
     Ok((found, true))
 }
 
 /// Whether a handler can be read; `None` when there is no such handler.
-fn is_read(router: &Router, element: Option<usize>, name: &str) -> Option<bool> {
-    let handler = router.handler(&HandlerRef { element, handler: name.into() })?;
+fn is_read(router: &Router, handler: &str) -> Option<bool> {
+    let handler = router.handler(handler)?;
     (!handler.private).then(|| handler.access.reads())
 }
 
-fn full_name(router: &Router, element: Option<usize>, name: &str) -> String {
-    match element {
-        Some(at) => format!("{}.{name}", router.control().plan().elements[at].name),
-        None => name.into(),
-    }
-}
-
-fn read(
-    router: &mut Router,
-    element: Option<usize>,
-    name: &str,
-    parameter: &str,
-) -> Result<String, linerate_graph::HandlerError> {
-    router.read(&HandlerRef { element, handler: name.into() }, parameter)
-}
-
-fn print_one(router: &mut Router, element: Option<usize>, name: &str, title: bool) -> bool {
-    let full = full_name(router, element, name);
-    match is_read(router, element, name) {
+fn print_one(router: &mut Router, handler: &str, title: bool) -> bool {
+    match is_read(router, handler) {
         None => {
-            eprintln!("no '{full}' handler");
+            eprintln!("no '{handler}' handler");
             return false;
         }
         Some(false) => {
-            eprintln!("'{full}' is a write handler");
+            eprintln!("'{handler}' is a write handler");
             return false;
         }
         Some(true) => {}
     }
-    let mut text = read(router, element, name, "").unwrap_or_else(|error| {
+    let mut text = router.read(handler, "").unwrap_or_else(|error| {
         eprintln!("{error}");
         String::new()
     });
@@ -94,7 +77,7 @@ fn print_one(router: &mut Router, element: Option<usize>, name: &str, title: boo
         text.push('\n');
     }
     match title {
-        true => print(&format!("{full}:\n{text}\n")),
+        true => print(&format!("{handler}:\n{text}\n")),
         false => print(&text),
     }
     true
@@ -131,21 +114,18 @@ fn read_for_exit(router: &mut Router, wanted: &str) -> Result<String, String> {
         Some((handler, parameter)) => (handler, parameter.trim_start()),
         None => (wanted.trim(), ""),
     };
-    let (element, name) = match handler.rsplit_once('.') {
+    let handler = match handler.rsplit_once('.') {
         Some((_, "")) => return Err("syntax error".into()),
-        Some(("", name)) => (None, name),
-        Some((element, name)) => {
-            let found = router.control().plan().find(element);
-            (Some(found.ok_or_else(|| format!("no element named '{element}'"))?), name)
+        Some(("", name)) => name,
+        Some((element, _)) if router.plan().find(element).is_none() => {
+            return Err(format!("no element named '{element}'"));
         }
-        None => (None, handler),
+        _ => handler,
     };
-    let full = full_name(router, element, name);
-    let handler = HandlerRef { element, handler: name.into() };
-    if !router.handler(&handler).is_some_and(|handler| handler.access.reads()) {
-        return Err(format!("no '{full}' read handler"));
+    if !router.handler(handler).is_some_and(|handler| handler.access.reads()) {
+        return Err(format!("no '{handler}' read handler"));
     }
-    read(router, element, name, parameter).map_err(|error| error.to_string())
+    router.read(handler, parameter).map_err(|error| error.to_string())
 }
 
 /// Whether `text` fits a pattern of `*`, `?` and `[..]`.

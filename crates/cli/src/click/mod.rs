@@ -19,7 +19,7 @@ use std::{
     time::Instant,
 };
 
-use linerate_graph::{BuildError, HandlerRef, Library, Options, Plan, Reader, Router};
+use linerate_graph::{BuildError, Library, Options, Plan, Reader, Router};
 use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT};
 use signal_hook::consts;
 
@@ -208,8 +208,7 @@ fn drive(router: &mut Router) {
 }
 
 fn write_flat(router: &mut Router, file: &str) -> u8 {
-    let handler = HandlerRef { element: None, handler: "flatconfig".into() };
-    let text = router.read(&handler, "").unwrap_or_default();
+    let text = router.read("flatconfig", "").unwrap_or_default();
     if file == "-" {
         print(&text);
         return 0;

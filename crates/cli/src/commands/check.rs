@@ -31,8 +31,7 @@ pub(crate) fn run(args: &Check) -> Result<()> {
         let options = Options { workers: args.workers.into(), ..Options::default() };
         let mut router = Router::new(plan, &library, ports, &options)
             .map_err(|error| ConfigurationError::of(error, &sources))?;
-        let control = router.control();
-        let graph = Graph::new(&control.plan(), |element| control.workers_of(element));
+        let graph = Graph::new(router.plan(), |element| router.workers_of(element));
         router.close();
         graph
     };

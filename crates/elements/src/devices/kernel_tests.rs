@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_graph::{Control, HandlerRef};
+use linerate_graph::Control;
 use linerate_testlab::{Lab, Namespace, wait_until};
 
 use crate::testing::Run;
@@ -43,14 +43,8 @@ fn run_in(
     })
 }
 
-fn handler(control: &Control, element: &str, handler: &str) -> HandlerRef {
-    let element = control.plan().find(element);
-    assert!(element.is_some());
-    HandlerRef { element, handler: handler.into() }
-}
-
 fn count(control: &Control, element: &str) -> u64 {
-    let answer = control.read(&handler(control, element, "count"), "");
+    let answer = control.read(&format!("{element}.count"), "");
     answer.expect("a count").parse().expect("a number")
 }
 
@@ -152,7 +146,7 @@ fn a_tun_carries_ip_packets_both_ways() {
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             socket.send_to(b"hi", "10.8.0.2:9").unwrap();
             // What came before the socket was there is lost: ask for another.
-            control.write(&handler(control, "s", "reset"), "").unwrap();
+            control.write("s.reset", "").unwrap();
             let mut bytes = [0; 100];
             let (length, from) = socket.recv_from(&mut bytes).unwrap();
             (bytes[..length].to_vec(), from.to_string())
@@ -201,7 +195,7 @@ fn a_raw_socket_carries_ip_packets_both_ways() {
             assert!(UdpSocket::bind("127.0.0.1:5000").is_err(), "the port is not reserved");
             let socket = UdpSocket::bind("127.0.0.1:7777").unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            control.write(&handler(control, "s", "reset"), "").unwrap();
+            control.write("s.reset", "").unwrap();
             let mut bytes = [0; 100];
             let (length, from) = socket.recv_from(&mut bytes).unwrap();
             assert_eq!(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Library, Make, Next, Plan,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, Library, Make, Next, Plan,
     lang::{Globals, config::shift_word},
     load,
 };
@@ -12,7 +12,9 @@ use linerate_memory::{Frame, Slot};
 
 /// The element library and the elements below.
 pub(crate) fn numbered_library() -> Library {
-    Library::new(linerate_elements::library().iter().chain([&SOURCE, &SINK, &PIN, &LOSE, &SPLIT]))
+    Library::new(
+        linerate_elements::library().iter().chain([&SOURCE, &SINK, &PIN, &LOSE, &SPLIT, &ASK]),
+    )
 }
 
 /// Reads a configuration; what is wrong with it in Click's words.
@@ -202,5 +204,32 @@ impl Element for Split {
             cx.out.emit(self.0 % outputs, slot);
             self.0 += 1;
         });
+    }
+}
+
+/// Reads a handler of another element again and again; that it is answered with
+/// anything but a number is a failure.
+const ASK: Class = Class {
+    name: "Asks",
+    args: &[Arg::required("HANDLER", "handler", "what it reads")],
+    make: |make| Box::new(Ask(make.get("HANDLER"))),
+    ..Class::EMPTY
+};
+
+struct Ask(Option<HandlerRef>);
+
+impl Element for Ask {
+    fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
+        let handler = self.0.as_ref().expect("there are no elements without");
+        match cx.read_handler(handler, "") {
+            Ok(text) => drop(text.parse::<u64>().expect("a count")),
+            Err(error) => assert_eq!(error.to_string(), HandlerError::Replaced.to_string()),
+        }
+        Next::Again
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
     }
 }

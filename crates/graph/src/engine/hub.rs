@@ -13,6 +13,7 @@ use std::{
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Context;
+use crate::{error::HandlerError, plan::Plan};
 
 /// Something to be done by a worker between two rounds.
 pub(crate) type Job = Box<dyn FnOnce(&mut Context) + Send>;
@@ -82,6 +83,25 @@ impl Hub {
         let (question, job) = Question::new(job);
         self.post(worker, job);
         question
+    }
+
+    /// As [`Hub::question`], about elements by their places in `plan`: a worker
+    /// that has changed over to another graph has others there.
+    ///
+    /// # Errors
+    ///
+    /// Answered with [`HandlerError::Replaced`] then.
+    pub(crate) fn question_of<T: Send + 'static>(
+        &self,
+        worker: usize,
+        plan: &Arc<Plan>,
+        job: impl FnOnce(&mut Context) -> Result<T, HandlerError> + Send + 'static,
+    ) -> Question<Result<T, HandlerError>> {
+        let plan = Arc::clone(plan);
+        self.question(worker, move |cx| match Arc::ptr_eq(&plan, &cx.plan) {
+            true => job(cx),
+            false => Err(HandlerError::Replaced),
+        })
     }
 
     /// As [`Hub::question`], about the graph as a whole.

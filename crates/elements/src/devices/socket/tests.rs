@@ -116,7 +116,6 @@ fn a_connection_outlives_a_new_configuration() {
         let stop = stop_later(&control);
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let config = control.find("s.config").unwrap();
         for _ in 0..20 {
             let mut got = [0; 4];
             stream.write_all(b"ping").unwrap();
@@ -124,7 +123,7 @@ fn a_connection_outlives_a_new_configuration() {
             assert_eq!(&got, b"ping");
             // A new socket could not be had at this port.
             let text = format!("TCP, 127.0.0.1, {port}, SNAPLEN 100");
-            control.write(&config, &text).unwrap();
+            control.write("s.config", &text).unwrap();
         }
         drop(stop);
     });
