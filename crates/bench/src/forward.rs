@@ -1,9 +1,13 @@
 //! Forwarding as `linerate forward` does it, and the processor time it takes.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result};
-use linerate_memory::ArenaOptions;
+use linerate_memory::{ArenaOptions, clock::cycles};
 use linerate_packet::MacAddr;
 use linerate_port::{
     Context, Counters, Direction, Port, PortUri, machine::pin_current_thread, open,
@@ -11,6 +15,10 @@ use linerate_port::{
 use linerate_worker::{Forwarder, Idle, Path, Rewrite, Stop};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+
+/// How often the counters are looked at: as much time as the blocks take that
+/// the peers' loops are timed in.
+const BLOCK: Duration = Duration::from_micros(500);
 
 /// Buffers in the worker's cache, as `linerate forward` has them.
 const CACHE: usize = 512;
@@ -70,9 +78,10 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
         Ok((wall, seconds(ClockId::ThreadCPUTime) - before.1))
     });
     let count = || sent.iter().map(|counters| counters.read().packets).sum::<u64>();
+    let mut blocks = Vec::new();
     let window = args.count.is_none().then(|| {
         let started = seconds(ClockId::Monotonic);
-        thread::sleep(Duration::from_millis(args.ms));
+        blocks = watch(Duration::from_millis(args.ms), count);
         timer.raise();
         // The worker then waits for what is on its way: not a part of the rate.
         (seconds(ClockId::Monotonic) - started, count())
@@ -85,9 +94,31 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
         "seconds": wall,
         "cpu_seconds": processor,
         "cycles": processor * rate / packets as f64,
+        "cycles_best": blocks.first(),
+        "cycles_median": blocks.get(blocks.len() / 2),
         "tsc_hz": rate,
         "pages": pages.to_string(),
     }))
+}
+
+/// Looks at the count of packets for a while, from another thread than the one
+/// that forwards them; returns the TSC cycles per packet of each block, fewest
+/// first.
+fn watch(time: Duration, count: impl Fn() -> u64) -> Vec<f64> {
+    let end = Instant::now() + time;
+    let mut blocks = Vec::new();
+    let mut before = (cycles(), count());
+    while Instant::now() < end {
+        thread::sleep(BLOCK);
+        let after = (cycles(), count());
+        let packets = after.1 - before.1;
+        if packets > 0 {
+            blocks.push((after.0 - before.0) as f64 / packets as f64);
+        }
+        before = after;
+    }
+    blocks.sort_by(f64::total_cmp);
+    blocks
 }
 
 fn path(

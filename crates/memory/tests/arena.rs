@@ -43,6 +43,26 @@ fn small_arenas_work() {
     }
 }
 
+/// Packets are visited by fours, with what is left over behind.
+#[test]
+fn every_packet_of_a_frame_is_visited_once_and_in_order() {
+    let arena = small(256 << 10).create().unwrap();
+    let mut pool = arena.cache(32);
+    for count in 0..=13u8 {
+        let mut frame = Frame::new(16);
+        pool.take(&mut frame, count.into(), 60);
+        let mut number = 0;
+        arena.for_each_mut(&mut frame, |bytes| {
+            bytes[0] = number;
+            number += 1;
+        });
+        let mut seen = Vec::new();
+        arena.for_each(&frame, |bytes| seen.push(bytes[0]));
+        assert_eq!(seen, (0..count).collect::<Vec<_>>());
+        pool.give(&mut frame);
+    }
+}
+
 #[test]
 fn the_region_covers_all_buffers() {
     let arena = small(64 << 10).create().unwrap();

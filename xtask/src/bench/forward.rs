@@ -137,7 +137,9 @@ impl Bench<'_> {
                 for burst in BURSTS {
                     // The C loop has 512 packets in circulation.
                     let theirs = programs.rte_loop(&self.memory, mode, burst, self.window)?;
-                    let ours = self.rings(mode, burst, 256)?;
+                    let ours = self.rings(mode, 256, |ports, flags| {
+                        self.ours.forward_in_blocks(ports, flags, burst, self.window)
+                    })?;
                     let row = self.row(case, burst, "C loop on rte_ring");
                     row.theirs.push(theirs.median);
                     row.ours.push(ours);
@@ -177,7 +179,10 @@ impl Bench<'_> {
                         self.ours.forward(None, ports, &[], burst, self.window)?.cpu_cycles(rate)
                     }
                     // As many as testpmd's `start tx_first 16` puts into each ring.
-                    _ => self.rings(mode, burst, (16 * burst).min(1023))?,
+                    _ => self.rings(mode, (16 * burst).min(1023), |ports, flags| {
+                        let sample = self.ours.forward(None, ports, flags, burst, self.window)?;
+                        Ok(sample.cpu_cycles(rate))
+                    })?,
                 };
                 let row = self.row(case, burst, "testpmd");
                 row.theirs.push(theirs);
@@ -187,16 +192,19 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Two looped rings with `seed` packets in each, joined in both directions.
-    fn rings(&self, mode: Mode, burst: u32, seed: u32) -> Result<f64> {
+    /// Measures two looped rings with `seed` packets in each, joined in both directions.
+    fn rings(
+        &self,
+        mode: Mode,
+        seed: u32,
+        measure: impl Fn([&str; 2], &[&str]) -> Result<f64>,
+    ) -> Result<f64> {
         let ports = ["a", "b"].map(|name| format!("ring:{name}?loop&size=64&seed={seed}"));
         let mut flags = vec!["--bidirectional"];
         if mode == Mode::Mac {
             flags.push("--rewrite");
         }
-        let ports = [&*ports[0], &*ports[1]];
-        let sample = self.ours.forward(None, ports, &flags, burst, self.window)?;
-        Ok(sample.cpu_cycles(linerate_memory::clock::cycles_per_second()))
+        measure([&ports[0], &ports[1]], &flags)
     }
 
     fn start_times(&mut self) -> Result<()> {

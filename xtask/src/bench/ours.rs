@@ -58,6 +58,20 @@ impl Ours {
         self.run(None, &["machine"])
     }
 
+    /// Forwards for about `time`; returns the median of what a packet costs in short blocks, in
+    /// TSC cycles, as the peers' plain loops measure themselves.
+    pub(crate) fn forward_in_blocks(
+        &self,
+        ports: [&str; 2],
+        flags: &[&str],
+        burst: u32,
+        time: Duration,
+    ) -> Result<f64> {
+        let line = self.forward_line(None, ports, flags, burst, time)?;
+        let median = line["cycles_median"].as_f64();
+        median.with_context(|| format!("nothing was forwarded: is the machine busy? {line}"))
+    }
+
     /// Forwards for about `time`.
     pub(crate) fn forward(
         &self,
@@ -67,12 +81,7 @@ impl Ours {
         burst: u32,
         time: Duration,
     ) -> Result<Sample> {
-        let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
-        let core = FORWARDING_CORE.to_string();
-        let mut arguments = vec!["forward", ports[0], ports[1], "--burst", &burst, "--ms", &ms];
-        arguments.extend(["--core", &core]);
-        arguments.extend(flags);
-        let line = self.run(namespace, &arguments)?;
+        let line = self.forward_line(namespace, ports, flags, burst, time)?;
         let number = |key: &str| line[key].as_f64().with_context(|| format!("no {key} in {line}"));
         Ok(Sample {
             packets: number("packets")? as u64,
@@ -80,6 +89,22 @@ impl Ours {
             cpu_seconds: number("cpu_seconds")?,
             busy_cycles: None,
         })
+    }
+
+    fn forward_line(
+        &self,
+        namespace: Option<&str>,
+        ports: [&str; 2],
+        flags: &[&str],
+        burst: u32,
+        time: Duration,
+    ) -> Result<Value> {
+        let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
+        let core = FORWARDING_CORE.to_string();
+        let mut arguments = vec!["forward", ports[0], ports[1], "--burst", &burst, "--ms", &ms];
+        arguments.extend(["--core", &core]);
+        arguments.extend(flags);
+        self.run(namespace, &arguments)
     }
 
     /// Runs a configuration for about `time`, or until it ends by itself.
