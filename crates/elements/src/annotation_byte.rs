@@ -12,7 +12,9 @@
 //! | 28-31 | extra length | `user[8..12]` |
 //! | 32-39 | first timestamp; packet number | `user[16..24]` |
 //!
-//! There is no room for the others. See also [`annotations`](crate::annotations).
+//! There is no room for the others. `user[14..16]` says where the Ethernet
+//! header is where `MarkMACHeader` has said so, which in Click is no annotation but a
+//! pointer of the packet. See also [`annotations`](crate::annotations).
 
 use linerate_graph::{Annotation, Make};
 use linerate_memory::Meta;

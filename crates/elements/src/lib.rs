@@ -13,6 +13,7 @@ mod annotations;
 mod classifying;
 mod control;
 mod devices;
+mod ethernet;
 mod information;
 mod measuring;
 mod packets;
@@ -27,11 +28,12 @@ mod written;
 
 /// All elements there are.
 pub fn library() -> Library {
-    let families: [&[&'static Class]; 10] = [
+    let families: [&[&'static Class]; 11] = [
         analysis::CLASSES,
         classifying::CLASSES,
         control::CLASSES,
         devices::CLASSES,
+        ethernet::CLASSES,
         information::CLASSES,
         measuring::CLASSES,
         packets::CLASSES,

@@ -29,7 +29,9 @@ pub struct Meta {
     pub vlan: u16,
     /// Paint (colour) annotation.
     pub paint: u8,
-    reserved: u8,
+    /// How the packet was addressed on its link: [`Meta::TO_HOST`] and so on,
+    /// as Click numbers it.
+    pub packet_type: u8,
     /// Destination annotation: an IPv6 address, or an IPv4 address in its
     /// first four bytes.
     pub destination: [u8; 16],
@@ -42,6 +44,14 @@ const _: () = assert!(size_of::<Meta>() == 64 && align_of::<Meta>() == 64);
 impl Meta {
     /// Header offset that is not known.
     pub const UNSET: u16 = u16::MAX;
+    /// [`Meta::packet_type`] of a packet to this host, or not known.
+    pub const TO_HOST: u8 = 0;
+    /// [`Meta::packet_type`] of a packet to all stations of the link.
+    pub const BROADCAST: u8 = 1;
+    /// [`Meta::packet_type`] of a packet to a group of stations.
+    pub const MULTICAST: u8 = 2;
+    /// [`Meta::packet_type`] of a packet to another station.
+    pub const OTHER_HOST: u8 = 3;
 
     /// Metadata of a packet nothing is known about.
     pub const EMPTY: Meta = Meta {
@@ -53,7 +63,7 @@ impl Meta {
         transport: Meta::UNSET,
         vlan: 0,
         paint: 0,
-        reserved: 0,
+        packet_type: Meta::TO_HOST,
         destination: [0; 16],
         user: [0; 24],
     };

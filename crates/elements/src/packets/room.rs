@@ -9,7 +9,7 @@ use linerate_memory::{Arena, Slot};
 /// packet had to be moved. `false`, changing nothing, when the buffer is too
 /// small, or the packet would have to be moved and is shared.
 #[inline]
-pub(super) fn push(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
+pub(crate) fn push(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
     slot.push(count) || push_moving(arena, slot, count)
 }
 
@@ -30,7 +30,7 @@ fn push_moving(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
 /// Adds `count` bytes at the end, which hold anything. `false`, changing
 /// nothing, when the buffer is too small or the packet is shared.
 #[inline]
-pub(super) fn put(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
+pub(crate) fn put(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
     let length = slot.len() + count;
     !slot.is_shared() && (arena.resize(slot, length) || put_moving(arena, slot, count))
 }

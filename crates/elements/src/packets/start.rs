@@ -7,7 +7,7 @@ use linerate_memory::{Frame, Meta, Slot};
 /// shared with others are copied, or dropped under `reason` where no buffer is
 /// free. Returns whether [`start_moved`] must be called at all.
 #[inline]
-pub(super) fn moving_starts(cx: &mut Context, frame: &mut Frame, reason: usize) -> bool {
+pub(crate) fn moving_starts(cx: &mut Context, frame: &mut Frame, reason: usize) -> bool {
     if !cx.world().annotated {
         return false;
     }
@@ -26,7 +26,7 @@ pub(super) fn moving_starts(cx: &mut Context, frame: &mut Frame, reason: usize) 
 /// headers, which are measured from it, follow. A header may come to lie before
 /// the start; its offset is then negative, in two's complement.
 #[inline]
-pub(super) fn start_moved(meta: &mut Meta, by: i32) {
+pub(crate) fn start_moved(meta: &mut Meta, by: i32) {
     for offset in [&mut meta.network, &mut meta.transport] {
         if *offset != Meta::UNSET {
             *offset = offset.wrapping_sub(by as u16);

@@ -1,0 +1,58 @@
+//! Room for a header in front of packets.
+
+use linerate_graph::Context;
+use linerate_memory::{Frame, Meta, Slot};
+
+use crate::packets::{room, start::start_moved};
+
+/// Drop reasons of the elements that put headers in front.
+pub(super) const NO_BUFFER: usize = 0;
+pub(super) const TOO_LONG: usize = 1;
+pub(super) const DROPS: &[&str] = &["no buffer", "longer than a buffer"];
+
+/// Makes room for `length` bytes in front of one packet, whose network header is
+/// then said to be at `network`. `false` when the buffer is too small or
+/// shared.
+#[inline]
+pub(super) fn open_one(cx: &Context, slot: &mut Slot, length: usize, network: usize) -> bool {
+    let arena = cx.pool.arena();
+    if !room::push(arena, slot, length) {
+        return false;
+    }
+    if cx.world().annotated
+        && let Some(meta) = arena.meta_mut(slot)
+    {
+        start_moved(meta, -(length as i32));
+        meta.network = network as u16;
+    }
+    true
+}
+
+/// The same for every packet. Those that cannot have the room are dropped; the
+/// others can be written to.
+#[inline]
+pub(super) fn open(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {
+    cx.unshare(frame, NO_BUFFER);
+    let all = frame.slots().iter().all(|slot| slot.headroom() >= length);
+    if all && !cx.world().annotated {
+        for slot in frame.slots_mut() {
+            slot.push(length);
+        }
+    } else {
+        open_each(cx, frame, length, network);
+    }
+}
+
+fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {
+    let mut failed = Vec::new();
+    frame.sift(|slot| open_one(cx, slot, length, network), |slot| failed.push(slot));
+    failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+}
+
+/// `length` bytes at the start of a packet have been taken off, and its network
+/// header is at `network` from now on. Only for graphs with annotations.
+#[inline]
+pub(super) fn closed(meta: &mut Meta, length: usize, network: usize) {
+    start_moved(meta, length as i32);
+    meta.network = network as u16;
+}

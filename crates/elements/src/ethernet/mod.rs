@@ -1,0 +1,97 @@
+//! Elements for Ethernet: headers, VLAN tags, tunnels, switches, and ARP.
+
+use std::net::Ipv4Addr;
+
+use linerate_graph::{Class, Context, HandlerError, Scope, Value};
+use linerate_memory::{Arena, Frame, Slot};
+use linerate_packet::MacAddr;
+
+mod drop_broadcasts;
+mod ensure_ether;
+mod ether_encap;
+mod ether_mirror;
+mod ether_rewrite;
+mod header;
+mod host_ether_filter;
+mod mac_header;
+mod set_vlan_anno;
+mod tag;
+mod vlan_decap;
+mod vlan_encap;
+
+/// The family's classes.
+pub(crate) const CLASSES: &[&Class] = &[
+    &drop_broadcasts::CLASS,
+    &ensure_ether::CLASS,
+    &ether_encap::CLASS,
+    &ether_mirror::CLASS,
+    &ether_rewrite::CLASS,
+    &host_ether_filter::CLASS,
+    &mac_header::CLASS,
+    &set_vlan_anno::CLASS,
+    &vlan_decap::STRIP,
+    &vlan_decap::CLASS,
+    &vlan_encap::ETHER,
+    &vlan_encap::SHIM,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "ethernet";
+
+/// Bytes of an Ethernet header.
+const HEADER: usize = 14;
+/// Bytes of the two addresses in front of it.
+const ADDRESSES: usize = 12;
+/// Bytes of a VLAN tag.
+const TAG: usize = 4;
+
+/// An address as Click's elements write it: `00-00-C0-AE-67-EF`.
+fn mac_text(mac: MacAddr) -> String {
+    mac.0.map(|byte| format!("{byte:02X}")).join("-")
+}
+
+/// Reads a value that was written to a handler of the element at work.
+fn value_of<T: Value>(cx: &Context, text: &str) -> Result<T, String> {
+    let plan = cx.plan();
+    T::parse(text.trim(), &Scope { plan, names: &cx.world().names, name: cx.name() })
+}
+
+/// An Ethernet address written to a handler that is one.
+fn written_mac(cx: &Context, text: &str) -> Result<MacAddr, HandlerError> {
+    value_of(cx, text).map_err(|_| HandlerError::refused("expected Ethernet address"))
+}
+
+/// An IPv4 address written to a handler that is one.
+#[allow(dead_code, reason = "for ARP")]
+fn written_ip(cx: &Context, text: &str) -> Result<Ipv4Addr, HandlerError> {
+    value_of(cx, text).map_err(|_| HandlerError::refused("expected IP address"))
+}
+
+/// A value for an argument of that name, written to a handler.
+fn written<T: Value>(cx: &Context, argument: &str, text: &str) -> Result<T, HandlerError> {
+    value_of(cx, text).map_err(|error| HandlerError::refused(format!("{argument}: {error}")))
+}
+
+/// Keeps the packets `keep` chooses; the others leave by output 1, or are
+/// dropped under `reason` where it is not used. Returns how many.
+#[inline]
+fn sift(
+    cx: &mut Context,
+    frame: &mut Frame,
+    reason: usize,
+    mut keep: impl FnMut(&Arena, &mut Slot) -> bool,
+) -> usize {
+    let Context { pool, out, .. } = cx;
+    let arena = pool.arena().clone();
+    let before = frame.len();
+    let other = out.count() > 1;
+    frame.sift(
+        |slot| keep(&arena, slot),
+        |slot| if other { out.emit(1, slot) } else { pool.give_one(slot) },
+    );
+    let gone = before - frame.len();
+    if !other && gone > 0 {
+        cx.count_drops(reason, gone);
+    }
+    gone
+}
