@@ -7,6 +7,7 @@
 
 use linerate_graph::{Class, Library};
 
+mod address6;
 mod analysis;
 mod annotation_byte;
 mod annotations;
@@ -18,6 +19,7 @@ mod information;
 mod measuring;
 mod packets;
 mod random;
+mod routing;
 mod scheduling;
 mod standard;
 mod switching;
@@ -28,7 +30,7 @@ mod written;
 
 /// All elements there are.
 pub fn library() -> Library {
-    let families: [&[&'static Class]; 11] = [
+    let families: &[&[&'static Class]] = &[
         analysis::CLASSES,
         classifying::CLASSES,
         control::CLASSES,
@@ -37,9 +39,10 @@ pub fn library() -> Library {
         information::CLASSES,
         measuring::CLASSES,
         packets::CLASSES,
+        routing::CLASSES,
         scheduling::CLASSES,
         standard::CLASSES,
         switching::CLASSES,
     ];
-    Library::new(families.into_iter().flatten().copied())
+    Library::new(families.iter().copied().flatten().copied())
 }

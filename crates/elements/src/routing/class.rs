@@ -1,0 +1,161 @@
+//! The classes for IPv4.
+
+use linerate_graph::{Arg, Class, Handler};
+
+use super::{
+    FAMILY,
+    element::{IpLookup, Style},
+    list::Order,
+};
+
+const ARGS: &[Arg] =
+    &[Arg::rest("ROUTE", "ADDR/MASK [GW] OUT", "a route: where packets to these addresses go")];
+
+const TABLE: Handler = Handler::read("table", "the routes, a line each");
+const LOOKUP: Handler =
+    Handler::read("lookup", "the output and gateway for an address, -1 without a route")
+        .with_parameter();
+const ADD: Handler = Handler::write("add", "adds a route, ADDR/MASK [GW] OUT, unless there is one");
+const SET: Handler = Handler::write("set", "adds a route or changes where it leads");
+const REMOVE: Handler = Handler::write("remove", "removes a route, ADDR/MASK [[GW] OUT]");
+const CTRL: Handler = Handler::write(
+    "ctrl",
+    "several of `add ROUTE`, `set ROUTE`, `remove ROUTE`, one a line: all or none",
+);
+const FLUSH: Handler = Handler::button("flush", "removes all routes");
+
+/// In the order Click declares them.
+const CHANGES: &[Handler] = &[ADD, SET, REMOVE, CTRL, TABLE, LOOKUP];
+const CHANGES_AND_FLUSH: &[Handler] = &[ADD, SET, REMOVE, CTRL, TABLE, LOOKUP, FLUSH];
+
+const COST: &str = "Addresses of a frame are looked up together in a DIR-24-8 structure, one \
+    memory access each, two for routes longer than 24 bits, all asked for ahead: 5 to 12 cycles \
+    per packet, from one route to a million. Memory: 32 MiB and what long routes need, taken as it \
+    is touched; one table for all workers. A change costs one to two microseconds for a route \
+    longer than 16 bits and up to 50 ms for a default route; packets do not wait for it, except \
+    those of the worker that makes it.";
+
+/// What is the same for all.
+const BASE: Class = Class {
+    family: FAMILY,
+    ports: "1/-",
+    processing: "h/h",
+    args: ARGS,
+    annotates: true,
+    drops: &["no route", "no buffer"],
+    cost: COST,
+    ..Class::EMPTY
+};
+
+macro_rules! description {
+    ($more:literal) => {
+        concat!(
+            "Looks up the destination annotation (GetIPAddress, CheckIPHeader set it) and sends \
+             the packet by the output of the route that matches its longest part. A route with a \
+             gateway makes that the destination annotation. Packets no route is for are dropped.\
+             \n\nOf routes for the same prefix in the configuration the first counts, with a \
+             warning. Handlers change the routes while packets pass: each packet goes by the old \
+             or the new table, and none is lost. Replicas on several workers share one table.\n\n",
+            $more
+        )
+    };
+}
+
+pub(super) const RADIX: Class = Class {
+    name: "RadixIPLookup",
+    summary: "routes IPv4 packets: routes can be changed, and all removed at once",
+    description: description!(
+        "The table to take when nothing speaks for another. Routes are listed in the order they \
+         were added in; a new one takes the place of the last removed."
+    ),
+    handlers: CHANGES_AND_FLUSH,
+    example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
+        -> r :: RadixIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
+    make: |make| IpLookup::make(make, Style { order: Order::LastFreed, ..Style::PLAIN }),
+    ..BASE
+};
+
+pub(super) const DIRECT: Class = Class {
+    name: "DirectIPLookup",
+    summary: "routes IPv4 packets by a table indexed with their addresses",
+    description: description!(
+        "Routes are listed by address. In Click this class has the quickest lookups; here all \
+         classes do as it does."
+    ),
+    handlers: CHANGES_AND_FLUSH,
+    example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
+        -> r :: DirectIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
+    make: |make| IpLookup::make(make, Style { no_route: None, ..Style::PLAIN }),
+    ..BASE
+};
+
+pub(super) const RANGE: Class = Class {
+    name: "RangeIPLookup",
+    summary: "routes IPv4 packets by a small table of ranges",
+    description: description!(
+        "Routes are listed by address. In Click this class has the smallest table, made anew with \
+         every change; here it is DirectIPLookup under another name."
+    ),
+    handlers: CHANGES_AND_FLUSH,
+    example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
+        -> r :: RangeIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
+    make: |make| IpLookup::make(make, Style { no_route: None, ..Style::PLAIN }),
+    ..BASE
+};
+
+const LINEAR_STYLE: Style =
+    Style { order: Order::FirstFree, odd_masks: true, no_route: Some("LinearIPLookup") };
+
+pub(super) const LINEAR: Class = Class {
+    name: "LinearIPLookup",
+    summary: "routes IPv4 packets, also by masks that are not those of prefixes",
+    description: description!(
+        "Routes are listed in the order they were added in; a new one takes the first place that \
+         is free. A mask need not be that of a prefix (`0.0.0.1/0.0.0.255`); of several routes \
+         that match the first counts then, or a later one whose mask has all bits of the one \
+         before and more. A table with such routes is searched from the start for every packet, \
+         as Click does it for all."
+    ),
+    handlers: CHANGES,
+    example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
+        -> r :: LinearIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
+    make: |make| IpLookup::make(make, LINEAR_STYLE),
+    ..BASE
+};
+
+pub(super) const STATIC: Class = Class {
+    name: "StaticIPLookup",
+    summary: "routes IPv4 packets by routes that cannot be changed",
+    description: description!("As LinearIPLookup, without the handlers that change routes."),
+    handlers: &[TABLE, LOOKUP],
+    example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
+        -> r :: StaticIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
+    make: |make| IpLookup::make(make, LINEAR_STYLE),
+    ..BASE
+};
+
+pub(super) const SORTED: Class = Class {
+    name: "SortedIPLookup",
+    summary: "routes IPv4 packets by a sorted list (deprecated)",
+    description: description!(
+        "As LinearIPLookup, which Click recommends instead. Routes are listed behind those inside \
+         them."
+    ),
+    handlers: CHANGES,
+    example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
+        -> r :: SortedIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
+    make: |make| {
+        make.warn("SortedIPLookup is deprecated; use LinearIPLookup or RadixIPLookup instead");
+        IpLookup::make(make, Style { order: Order::Nested, ..LINEAR_STYLE })
+    },
+    ..BASE
+};
+
+pub(super) const LOOKUP_ROUTE: Class = Class {
+    name: "LookupIPRoute",
+    summary: "routes IPv4 packets: the name older configurations use",
+    description: description!("RadixIPLookup by the name the first versions of Click had."),
+    example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
+        -> r :: LookupIPRoute(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
+    ..RADIX
+};

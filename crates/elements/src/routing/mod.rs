@@ -1,0 +1,34 @@
+//! Elements that look destinations up in tables of routes.
+//!
+//! Click has a class for each data structure; here all of them stand on the one
+//! of [`linerate_lookup::prefix`], and differ in their handlers, in what they
+//! say and in the order they list routes in.
+
+use linerate_graph::Class;
+
+mod class;
+mod element;
+mod family;
+mod hops;
+mod list;
+mod lookup_ip6;
+mod route;
+mod sending;
+mod table;
+#[cfg(test)]
+mod tests;
+
+/// The family's classes.
+pub(crate) const CLASSES: &[&Class] = &[
+    &class::DIRECT,
+    &class::LINEAR,
+    &class::LOOKUP_ROUTE,
+    &class::RADIX,
+    &class::RANGE,
+    &class::SORTED,
+    &class::STATIC,
+    &lookup_ip6::CLASS,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "routing";
