@@ -1,4 +1,4 @@
-//! Annotations of one byte by the numbers Click gives their bytes.
+//! Annotations of one and of four bytes by the numbers Click gives their bytes.
 //!
 //! Elements that take an `ANNO` argument may use any byte of Click's 48. Those
 //! that share bytes in Click share them here:
@@ -7,6 +7,8 @@
 //! |---|---|---|
 //! | 0-15 | destination address | `destination` |
 //! | 16 | paint | `paint` |
+//! | 17 | byte an ICMP parameter problem is about | `user[13]` |
+//! | 19 | whether the source address is to be set | `user[12]` |
 //! | 20-23 | aggregate | `user[0..4]` |
 //! | 24-27 | packets it stands for | `user[4..8]` |
 //! | 28-31 | extra length | `user[8..12]` |
@@ -22,6 +24,13 @@ use linerate_memory::Meta;
 /// Click's byte of the paint annotation.
 const PAINT: u8 = 16;
 
+/// Click's bytes that have a place.
+const PLACES: [std::ops::Range<u8>; 2] = [0..18, 19..40];
+
+fn has_place(byte: u8) -> bool {
+    PLACES.iter().any(|places| places.contains(&byte))
+}
+
 /// An annotation of one byte, by Click's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Byte(u8);
@@ -30,7 +39,7 @@ impl Byte {
     /// The argument `ANNO`, which is the paint when it is not given.
     pub(crate) fn from_args(make: &mut Make<'_>) -> Byte {
         let Annotation::<1> { offset } = make.or("ANNO", Annotation { offset: PAINT });
-        if matches!(offset, 0..17 | 20..40) {
+        if has_place(offset) {
             return Byte(offset);
         }
         make.error(format!("ANNO: no room for byte {offset}"));
@@ -42,6 +51,8 @@ impl Byte {
         let at = usize::from(self.0);
         match self.0 {
             PAINT => meta.paint,
+            17 => meta.user[13],
+            19 => meta.user[12],
             20..32 => meta.user[at - 20],
             32..40 => meta.user[at - 16],
             _ => meta.destination[at & 15],
@@ -53,9 +64,39 @@ impl Byte {
         let at = usize::from(self.0);
         match self.0 {
             PAINT => meta.paint = value,
+            17 => meta.user[13] = value,
+            19 => meta.user[12] = value,
             20..32 => meta.user[at - 20] = value,
             32..40 => meta.user[at - 16] = value,
             _ => meta.destination[at & 15] = value,
+        }
+    }
+}
+
+/// An annotation of four bytes, by Click's number of the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(u8);
+
+impl Word {
+    /// The argument `ANNO`, which is the destination address when it is not
+    /// given.
+    pub(crate) fn from_args(make: &mut Make<'_>) -> Word {
+        let Annotation::<4> { offset } = make.or("ANNO", Annotation { offset: 0 });
+        if let Some(missing) = (offset..offset.saturating_add(4)).find(|byte| !has_place(*byte)) {
+            make.error(format!("ANNO: no room for byte {missing}"));
+            return Word(0);
+        }
+        Word(offset)
+    }
+
+    #[inline]
+    pub(crate) fn set(self, meta: &mut Meta, value: [u8; 4]) {
+        if self.0 == 0 {
+            meta.destination[..4].copy_from_slice(&value);
+            return;
+        }
+        for (byte, value) in (self.0..).zip(value) {
+            Byte(byte).set(meta, value);
         }
     }
 }
@@ -67,7 +108,7 @@ mod tests {
 
     #[test]
     fn every_byte_is_in_a_place_of_its_own() {
-        let bytes: Vec<Byte> = (0..17).chain(20..40).map(Byte).collect();
+        let bytes: Vec<Byte> = (0..18).chain(19..40).map(Byte).collect();
         let mut meta = Meta::EMPTY;
         for byte in &bytes {
             byte.set(&mut meta, byte.0 + 1);
@@ -78,7 +119,21 @@ mod tests {
         assert_eq!(meta.paint, 17);
         assert_eq!(annotations::aggregate(&meta), u32::from_ne_bytes([21, 22, 23, 24]));
         assert_eq!(annotations::extra_length(&meta), u32::from_ne_bytes([29, 30, 31, 32]));
+        assert_eq!(
+            (annotations::problem_offset(&meta), annotations::fix_ip_source(&meta)),
+            (18, 20)
+        );
         let first = u64::from_ne_bytes([33, 34, 35, 36, 37, 38, 39, 40]);
         assert_eq!(annotations::first_time(&meta), first);
+    }
+
+    #[test]
+    fn words_are_bytes_in_a_row() {
+        for at in (0..13).chain(20..37) {
+            let (mut words, mut bytes) = (Meta::EMPTY, Meta::EMPTY);
+            Word(at).set(&mut words, [1, 2, 3, 4]);
+            (at..).zip(1..=4).for_each(|(at, value)| Byte(at).set(&mut bytes, value));
+            assert_eq!(words, bytes, "{at}");
+        }
     }
 }

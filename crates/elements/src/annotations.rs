@@ -6,6 +6,8 @@
 //! | 0-3 | aggregate: the group a packet is counted in |
 //! | 4-7 | packets it stands for besides itself |
 //! | 8-11 | bytes it had on the wire beyond those captured |
+//! | 12 | whether the source address is still to be set (Click's FIX_IP_SRC) |
+//! | 13 | offset of the byte an ICMP parameter problem is about |
 //! | 16-23 | time of the first of the packets it stands for; or a cycle count |
 
 use linerate_memory::Meta;
@@ -32,9 +34,17 @@ macro_rules! annotation {
 annotation!(aggregate, set_aggregate, u32, 0, "the aggregate");
 annotation!(extra_packets, set_extra_packets, u32, 4, "the packets it stands for besides itself");
 annotation!(extra_length, set_extra_length, u32, 8, "the bytes it had beyond those captured");
+annotation!(fix_ip_source, set_fix_ip_source, u8, 12, "whether its source address is to be set");
+annotation!(problem_offset, set_problem_offset, u8, 13, "what a parameter problem is about");
 annotation!(first_time, set_first_time, u64, 16, "the time of the first packet it stands for");
 // Those who count cycles do not care what packets stand for.
 annotation!(cycle_count, set_cycle_count, u64, 16, "the cycle count");
+
+/// Whether the link carried a packet to more than one host.
+#[inline]
+pub(crate) fn is_link_broadcast(meta: &Meta) -> bool {
+    matches!(meta.packet_type, Meta::BROADCAST | Meta::MULTICAST)
+}
 
 #[cfg(test)]
 mod tests {
@@ -47,9 +57,12 @@ mod tests {
         set_extra_packets(&mut meta, u32::MAX);
         set_extra_length(&mut meta, 3);
         set_first_time(&mut meta, u64::MAX);
+        set_fix_ip_source(&mut meta, 1);
+        set_problem_offset(&mut meta, 22);
         assert_eq!(aggregate(&meta), 1);
         assert_eq!(extra_packets(&meta), u32::MAX);
         assert_eq!(extra_length(&meta), 3);
         assert_eq!(first_time(&meta), u64::MAX);
+        assert_eq!((fix_ip_source(&meta), problem_offset(&meta)), (1, 22));
     }
 }

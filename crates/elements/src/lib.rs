@@ -15,7 +15,10 @@ mod classifying;
 mod control;
 mod devices;
 mod ethernet;
+mod icmp;
+mod icmp_names;
 mod information;
+mod ip;
 mod measuring;
 mod packets;
 mod random;
@@ -36,7 +39,9 @@ pub fn library() -> Library {
         control::CLASSES,
         devices::CLASSES,
         ethernet::CLASSES,
+        icmp::CLASSES,
         information::CLASSES,
+        ip::CLASSES,
         measuring::CLASSES,
         packets::CLASSES,
         routing::CLASSES,

@@ -1,6 +1,8 @@
 //! Values written to handlers, refused in Click's words.
 
-use linerate_graph::{HandlerError, parse_bool, parse_integer};
+use std::net::Ipv4Addr;
+
+use linerate_graph::{Context, HandlerError, Scope, Value, parse_bool, parse_integer};
 
 /// A truth value.
 pub(crate) fn boolean(value: &str) -> Result<bool, HandlerError> {
@@ -24,4 +26,11 @@ pub(crate) fn port_of(handler: &str, name: &str, ports: usize) -> Option<usize> 
     let digits = handler.strip_prefix(name)?;
     let plain = digits == "0" || digits.starts_with(|c: char| matches!(c, '1'..='9'));
     digits.parse().ok().filter(|port| plain && *port < ports)
+}
+
+/// An IPv4 address, or a name for one.
+pub(crate) fn address(cx: &Context, value: &str) -> Result<Ipv4Addr, HandlerError> {
+    let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
+    let found = Ipv4Addr::parse(value.trim(), &scope);
+    found.map_err(|_| HandlerError::refused("expected IP address"))
 }

@@ -155,7 +155,19 @@ impl Frame {
     /// Keeps the packets `keep` chooses, in their order, and passes the others
     /// to `out`, oldest first.
     #[inline]
-    pub fn sift(&mut self, mut keep: impl FnMut(&mut Slot) -> bool, mut out: impl FnMut(Slot)) {
+    pub fn sift(&mut self, keep: impl FnMut(&mut Slot) -> bool, out: impl FnMut(Slot)) {
+        self.sift_ahead(0, |_| {}, keep, out);
+    }
+
+    /// The same, with a look at the packet that many places ahead first.
+    #[inline(always)]
+    pub(crate) fn sift_ahead(
+        &mut self,
+        ahead: usize,
+        mut look: impl FnMut(&Slot),
+        mut keep: impl FnMut(&mut Slot) -> bool,
+        mut out: impl FnMut(Slot),
+    ) {
         let count = std::mem::take(&mut self.len);
         let base: *mut Slot = self.lines.as_mut_ptr().cast();
         let mut kept = 0;
@@ -164,7 +176,11 @@ impl Frame {
             // a panic in a closure leaks packets and cannot duplicate one.
             // Each is read out once, and `kept <= at`, so a write lands where
             // the packet has been read out.
+            // A packet further on has not been read out yet.
             unsafe {
+                if at + ahead < count {
+                    look(&*base.add(at + ahead));
+                }
                 let mut slot = base.add(at).read();
                 if keep(&mut slot) {
                     base.add(kept).write(slot);

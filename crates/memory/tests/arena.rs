@@ -64,6 +64,48 @@ fn every_packet_of_a_frame_is_visited_once_and_in_order() {
 }
 
 #[test]
+fn packets_are_sifted_with_all_of_them_at_hand() {
+    let arena = small(1 << 20).create().unwrap();
+    let mut pool = arena.cache(64);
+    let mut frame = Frame::new(64);
+    assert_eq!(pool.take(&mut frame, 40, 100), 40);
+    for (n, slot) in (0..).zip(frame.slots_mut()) {
+        arena.packet_mut(slot).unwrap()[0] = n;
+        arena.meta_mut(slot).unwrap().paint = n;
+    }
+    // Shared packets are kept as they are.
+    let copies: Vec<_> =
+        frame.slots_mut().iter_mut().skip(30).map(|slot| pool.share(slot).unwrap()).collect();
+    let mut out = Vec::new();
+    arena.sift_packets(
+        &mut frame,
+        |packet| {
+            let n = packet.meta().paint;
+            assert_eq!((packet.bytes()[0], packet.len(), packet.is_empty()), (n, 100, false));
+            let (bytes, meta) = packet.parts();
+            bytes[99] = n;
+            meta.port = n.into();
+            assert!(packet.pull(10) && packet.push(5) && !packet.pull(96));
+            packet.truncate(90);
+            !n.is_multiple_of(3)
+        },
+        |slot| out.push(slot),
+    );
+    let first = |slot: &linerate_memory::Slot| arena.meta(slot).paint;
+    let expected: Vec<u8> = (0..40).filter(|n| *n >= 30 || n % 3 != 0).collect();
+    assert_eq!(frame.slots().iter().map(first).collect::<Vec<_>>(), expected);
+    assert_eq!(out.iter().map(first).collect::<Vec<_>>(), [0, 3, 6, 9, 12, 15, 18, 21, 24, 27]);
+    for slot in out.iter().chain(frame.slots()) {
+        let (n, length) = (first(slot), slot.len());
+        assert_eq!(length, if n < 30 { 90 } else { 100 });
+        assert_eq!(arena.meta(slot).port, if n < 30 { u16::from(n) } else { 0 });
+    }
+    out.into_iter().chain(copies).for_each(|slot| pool.give_one(slot));
+    pool.give(&mut frame);
+    assert_eq!(arena.accounting().held, 0);
+}
+
+#[test]
 fn the_region_covers_all_buffers() {
     let arena = small(64 << 10).create().unwrap();
     let (start, length) = arena.region();

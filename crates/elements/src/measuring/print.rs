@@ -8,7 +8,9 @@ use linerate_graph::{
 use linerate_memory::{Frame, Meta};
 
 use super::FAMILY;
-use crate::annotations::{aggregate, extra_length, extra_packets, first_time};
+use crate::annotations::{
+    aggregate, extra_length, extra_packets, first_time, fix_ip_source, problem_offset,
+};
 
 pub(super) const CLASS: Class = Class {
     name: "Print",
@@ -180,6 +182,8 @@ fn annotations(meta: &Meta) -> [u8; 48] {
     let mut bytes = [0; 48];
     bytes[..16].copy_from_slice(&meta.destination);
     bytes[16] = meta.paint;
+    bytes[17] = problem_offset(meta);
+    bytes[19] = fix_ip_source(meta);
     // Click keeps both in one place.
     match aggregate(meta) {
         0 => bytes[20..22].copy_from_slice(&meta.vlan.to_be_bytes()),

@@ -9,6 +9,7 @@ mod numbers;
 mod options;
 #[cfg(debug_assertions)]
 mod track;
+mod visit;
 
 use std::{
     fmt,
@@ -22,6 +23,7 @@ use self::{map::Mapping, numbers::Numbers};
 pub use self::{
     map::PageKind,
     options::{ArenaOptions, stride_for},
+    visit::PacketMut,
 };
 use crate::{
     frame::Frame,

@@ -7,8 +7,9 @@ use linerate_graph::{
     parse_integer,
 };
 
-use super::{Datum, Draft, Width, icmp_names, ip_options, md5, proto, tcp_options};
+use super::{Datum, Draft, Width, ip_options, md5, proto, tcp_options};
 use crate::analysis::{cursor::Cursor, stamp::Stamp};
+use crate::icmp_names;
 
 pub(super) use super::tcp_options::Mask;
 use super::view::View;

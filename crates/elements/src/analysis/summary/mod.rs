@@ -11,7 +11,6 @@
 mod draft;
 mod fields;
 mod form;
-mod icmp_names;
 mod inject;
 mod ip_options;
 mod md5;

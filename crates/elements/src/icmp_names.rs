@@ -54,12 +54,12 @@ fn names(of: Option<u8>) -> &'static [(&'static str, u8)] {
 }
 
 /// The name of a type, or of a code `of` a type.
-pub(super) fn name(of: Option<u8>, number: u64) -> Option<&'static str> {
+pub(crate) fn name(of: Option<u8>, number: u64) -> Option<&'static str> {
     let found = names(of).iter().find(|(_, other)| u64::from(*other) == number);
     found.map(|(name, _)| *name)
 }
 
 /// The number of a type, or of a code `of` a type.
-pub(super) fn number(of: Option<u8>, name: &str) -> Option<u64> {
+pub(crate) fn number(of: Option<u8>, name: &str) -> Option<u64> {
     names(of).iter().find(|(other, _)| *other == name).map(|(_, number)| u64::from(*number))
 }

@@ -1,0 +1,67 @@
+//! Elements for IPv4 packets.
+
+use linerate_graph::{Class, IpProtocol, Scope, Value};
+
+mod check;
+mod check_ip_header;
+mod combos;
+mod dec_ip_ttl;
+mod fix_ip_src;
+mod get_ip_address;
+pub(crate) mod header;
+pub(crate) mod ip_encap;
+mod ip_fragmenter;
+mod ip_gw_options;
+mod mark_ip_header;
+mod options;
+mod service;
+mod set_ip_checksum;
+mod store_ip_address;
+mod strip_ip_header;
+#[cfg(test)]
+mod tests;
+
+/// The family's classes.
+pub(crate) const CLASSES: &[&Class] = &[
+    &check_ip_header::CLASS,
+    &check_ip_header::CLASS_2,
+    &combos::INPUT,
+    &combos::OUTPUT,
+    &dec_ip_ttl::CLASS,
+    &fix_ip_src::CLASS,
+    &get_ip_address::GET,
+    &get_ip_address::SET,
+    &ip_encap::CLASS,
+    &ip_fragmenter::CLASS,
+    &ip_gw_options::CLASS,
+    &mark_ip_header::CLASS,
+    &service::MARK_CE,
+    &service::SET_DSCP,
+    &set_ip_checksum::RESET,
+    &set_ip_checksum::SET,
+    &store_ip_address::CLASS,
+    &strip_ip_header::STRIP,
+    &strip_ip_header::UNSTRIP,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "ip";
+
+/// A protocol by name or number; what is wrong with it is said as of a number.
+#[derive(Debug, Clone, Copy, Default)]
+struct ProtocolNumber(i32);
+
+impl Value for ProtocolNumber {
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<ProtocolNumber, String> {
+        let known = IpProtocol::parse(text, scope).ok();
+        match known.and_then(|IpProtocol(number)| i32::try_from(number).ok()) {
+            Some(number) => Ok(ProtocolNumber(number)),
+            None => i32::parse(text, scope).map(ProtocolNumber),
+        }
+    }
+}
+
+/// A time of day as IP and ICMP have it, from nanoseconds since the epoch.
+fn milliseconds_of_day(now: u64) -> u32 {
+    (now / 1_000_000 % 86_400_000) as u32
+}

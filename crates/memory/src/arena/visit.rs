@@ -1,0 +1,130 @@
+//! Going over a frame with all of a packet at hand: its bytes, its place and
+//! what is known about it.
+
+use std::{marker::PhantomData, ptr::NonNull};
+
+use super::{Arena, Inner};
+use crate::{
+    frame::Frame,
+    meta::Meta,
+    prefetch::prefetch_address,
+    slot::{SHARED, Slot},
+};
+
+/// Packets between the one worked on and the one asked for.
+const AHEAD: usize = 4;
+
+/// A packet during [`Arena::sift_packets`], for writing.
+#[derive(Debug)]
+pub struct PacketMut<'a> {
+    slot: &'a mut Slot,
+    /// First byte of the buffer, headroom included.
+    buffer: NonNull<u8>,
+    meta: NonNull<Meta>,
+    /// Bytes and metadata are the arena's.
+    arena: PhantomData<&'a Arena>,
+}
+
+impl PacketMut<'_> {
+    /// Packet length in bytes.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.slot.len()
+    }
+
+    /// Whether the packet has no bytes.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.slot.is_empty()
+    }
+
+    /// Its bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `parts` says why the bytes are there and ours.
+        unsafe {
+            let start = self.buffer.add(self.slot.headroom());
+            std::slice::from_raw_parts(start.as_ptr(), self.slot.len())
+        }
+    }
+
+    /// What is known about it.
+    #[inline(always)]
+    pub fn meta(&self) -> &Meta {
+        // SAFETY: as in `parts`.
+        unsafe { self.meta.as_ref() }
+    }
+
+    /// Its bytes and what is known about it, for writing.
+    #[inline(always)]
+    pub fn parts(&mut self) -> (&mut [u8], &mut Meta) {
+        // SAFETY: the slot's bytes lie inside its buffer (its invariant), and
+        // buffer and metadata were found for a slot that is not shared and
+        // stays mutably borrowed as long as `self`: no other borrow exists.
+        unsafe {
+            let start = self.buffer.add(self.slot.headroom());
+            let bytes = std::slice::from_raw_parts_mut(start.as_ptr(), self.slot.len());
+            (bytes, self.meta.as_mut())
+        }
+    }
+
+    /// As [`Slot::pull`].
+    #[inline(always)]
+    pub fn pull(&mut self, count: usize) -> bool {
+        self.slot.pull(count)
+    }
+
+    /// As [`Slot::push`].
+    #[inline(always)]
+    pub fn push(&mut self, count: usize) -> bool {
+        self.slot.push(count)
+    }
+
+    /// As [`Slot::truncate`].
+    #[inline(always)]
+    pub fn truncate(&mut self, length: usize) {
+        self.slot.truncate(length);
+    }
+}
+
+impl Arena {
+    /// Keeps the packets `keep` chooses, which it may change, in their order,
+    /// and passes the others to `out`, oldest first. What is the same for all
+    /// packets is loaded once, and the first line of each and that of its
+    /// metadata are asked for a few packets ahead.
+    ///
+    /// Packets that [`Arena::packet_mut`] refuses are kept without being asked
+    /// about: unshare them before.
+    #[inline]
+    pub fn sift_packets(
+        &self,
+        frame: &mut Frame,
+        mut keep: impl FnMut(&mut PacketMut<'_>) -> bool,
+        out: impl FnMut(Slot),
+    ) {
+        let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
+        let stride = stride as usize;
+        frame.sift_ahead(
+            AHEAD,
+            |ahead| {
+                let index = ((ahead.buffer & !SHARED) & mask) as usize;
+                let start = index * stride + ahead.headroom();
+                prefetch_address(buffers.as_ptr().wrapping_add(start));
+                prefetch_address(meta.as_ptr().wrapping_add(index).cast());
+            },
+            |slot| {
+                let index = slot.buffer ^ tag;
+                if index & !mask != 0 {
+                    return true;
+                }
+                self.track_used(slot.buffer);
+                // SAFETY: the buffer is one of this arena's, so its index is
+                // inside both arrays, and the slot is not shared.
+                let (buffer, meta) =
+                    unsafe { (buffers.add(index as usize * stride), meta.add(index as usize)) };
+                keep(&mut PacketMut { slot, buffer, meta, arena: PhantomData })
+            },
+            out,
+        );
+    }
+}
