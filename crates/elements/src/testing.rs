@@ -4,7 +4,7 @@
 //! the bytes of packets: its handler `packets` shows each as a line of
 //! hexadecimal digits, `lengths` its length, `times` when it came, in
 //! nanoseconds since simulated time began. `MarkNetwork` says where the network
-//! header is.
+//! header is, `Destination` sets the destination annotation.
 //! `Packets` sends the packets it is given as words of hexadecimal digits, `-`
 //! for an empty one, and ends the run.
 
@@ -128,7 +128,7 @@ impl Drop for Run {
 
 /// The library and what tests need besides.
 pub(crate) fn library() -> Library {
-    Library::new(crate::library().iter().chain([&COLLECT, &MARK_NETWORK, &PACKETS]))
+    Library::new(crate::library().iter().chain([&COLLECT, &DESTINATION, &MARK_NETWORK, &PACKETS]))
 }
 
 /// When simulated time begins.
@@ -180,6 +180,29 @@ impl Element for Collect {
             _ => self.0.iter().map(|bytes| bytes.len().to_string()).collect(),
         };
         Ok(lines.join("\n"))
+    }
+}
+
+const DESTINATION: Class = Class {
+    name: "Destination",
+    ports: "1/1",
+    args: &[Arg::required("ADDRESS", "IPv4 address", "the destination annotation")],
+    annotates: true,
+    make: |make| {
+        let address: Option<std::net::Ipv4Addr> = make.get("ADDRESS");
+        Box::new(Destination(address.map(|address| address.octets()).unwrap_or_default()))
+    },
+    ..Class::EMPTY
+};
+
+struct Destination([u8; 4]);
+
+impl Element for Destination {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let arena = cx.pool.arena();
+        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
+            meta.destination[..4].copy_from_slice(&self.0);
+        }
     }
 }
 

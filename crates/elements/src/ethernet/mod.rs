@@ -6,14 +6,18 @@ use linerate_graph::{Class, Context, HandlerError, Scope, Value};
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::MacAddr;
 
+mod arp;
+mod bpdu_guard;
 mod drop_broadcasts;
 mod ensure_ether;
 mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;
+mod ether_switch;
 mod header;
 mod host_ether_filter;
 mod mac_header;
+mod mac_table;
 mod set_vlan_anno;
 mod tag;
 mod vlan_decap;
@@ -21,11 +25,18 @@ mod vlan_encap;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
+    &arp::FAKER,
+    &arp::PRINT,
+    &arp::QUERIER,
+    &arp::RESPONDER,
+    &arp::TABLE,
+    &bpdu_guard::CLASS,
     &drop_broadcasts::CLASS,
     &ensure_ether::CLASS,
     &ether_encap::CLASS,
     &ether_mirror::CLASS,
     &ether_rewrite::CLASS,
+    &ether_switch::CLASS,
     &host_ether_filter::CLASS,
     &mac_header::CLASS,
     &set_vlan_anno::CLASS,
@@ -62,7 +73,6 @@ fn written_mac(cx: &Context, text: &str) -> Result<MacAddr, HandlerError> {
 }
 
 /// An IPv4 address written to a handler that is one.
-#[allow(dead_code, reason = "for ARP")]
 fn written_ip(cx: &Context, text: &str) -> Result<Ipv4Addr, HandlerError> {
     value_of(cx, text).map_err(|_| HandlerError::refused("expected IP address"))
 }

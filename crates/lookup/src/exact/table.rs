@@ -221,6 +221,13 @@ impl<K: Key, V> Table<K, V> {
         self.slots.get_mut(entry.number())?.value.as_mut()
     }
 
+    /// The entry of that [number](Entry::number), when there is one: for who keeps numbers, as a
+    /// wheel of deadlines does.
+    pub fn entry(&self, number: usize) -> Option<Entry> {
+        self.slots.get(number)?.value.as_ref()?;
+        u32::try_from(number).ok().map(Entry::of)
+    }
+
     /// The key of an entry.
     pub fn key(&self, entry: Entry) -> Option<&K> {
         let slot = self.slots.get(entry.number())?;

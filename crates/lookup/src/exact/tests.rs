@@ -254,3 +254,13 @@ fn no_random_key_is_refused_however_far_the_index_is_doubled() {
         assert_eq!(table.insert(u64::MAX, ()), Err(Refusal::Full));
     }
 }
+
+#[test]
+fn entries_are_found_by_their_numbers_while_they_live() {
+    let mut table = Table::new(10, Backing::OnDemand).expect("memory");
+    let (entry, _) = table.insert(7u64, "seven").expect("room");
+    assert_eq!(table.entry(entry.number()), Some(entry));
+    assert_eq!(table.entry(1), None);
+    table.remove(&7);
+    assert_eq!(table.entry(entry.number()), None);
+}

@@ -1,0 +1,421 @@
+//! What is known of neighbours, and the packets that wait for it.
+//!
+//! This is the state all workers share, behind a lock. It is asked for
+//! addresses that are new, about to be asked for again, or unknown; those in
+//! use are remembered by each querier for itself.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::Ipv4Addr,
+};
+
+use linerate_lookup::exact::{Backing, Entry, Table};
+use linerate_memory::{MemoryError, Slot};
+use linerate_packet::MacAddr;
+
+use crate::ethernet::mac_text;
+
+/// Entries there can be, and are where no limit is given.
+pub(super) const ENTRIES_LIMIT: u32 = 1 << 18;
+const ENTRIES: u32 = 1 << 16;
+/// Packets that wait, where no limit is given.
+const PACKETS: u32 = 1 << 16;
+/// Queries for an address in quick succession, before they become rare.
+const QUICK: u8 = 10;
+/// Milliseconds between them, and then.
+const QUICK_INTERVAL: u64 = 100;
+const SLOW_INTERVAL: u64 = 2000;
+
+/// What limits a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Packets that wait; 0 for as many as there may be.
+    pub(super) packets: u32,
+    /// Entries; 0 for as many as there may be.
+    pub(super) entries: u32,
+    /// Packets that wait for one address; 0 for no limit of its own.
+    pub(super) entry_packets: u32,
+    /// What part of the waiting packets goes when there are too many.
+    pub(super) slim_factor: u32,
+    /// Milliseconds an entry is good for; 0 for ever.
+    pub(super) timeout: u64,
+}
+
+impl Limits {
+    pub(super) const DEFAULT: Limits =
+        Limits { packets: 2048, entries: 0, entry_packets: 0, slim_factor: 2, timeout: 300_000 };
+
+    fn most_packets(&self) -> usize {
+        if self.packets == 0 { PACKETS as usize } else { self.packets as usize }
+    }
+
+    fn most_entries(&self) -> usize {
+        match self.entries {
+            0 => ENTRIES as usize,
+            entries => entries.min(ENTRIES_LIMIT) as usize,
+        }
+    }
+}
+
+/// One neighbour.
+struct Neighbour {
+    mac: MacAddr,
+    known: bool,
+    /// Queries since the last reply.
+    polls: u8,
+    /// When it was last heard of, or first asked for, in milliseconds.
+    live: u64,
+    /// When it was last asked for; queries were allowed from before the start.
+    polled: Option<u64>,
+    /// Its place in the order of age.
+    age: (u64, u64),
+    packets: VecDeque<Slot>,
+}
+
+impl Neighbour {
+    fn expired(&self, now: u64, timeout: u64) -> bool {
+        timeout > 0 && self.live + timeout < now
+    }
+
+    fn is_known(&self, now: u64, timeout: u64) -> bool {
+        self.known && !self.expired(now, timeout)
+    }
+
+    /// When it may be asked for again.
+    fn next_poll(&self) -> u64 {
+        let interval = if self.polls >= QUICK { SLOW_INTERVAL } else { QUICK_INTERVAL };
+        self.polled.map_or(0, |polled| polled + interval)
+    }
+
+    /// Whether to ask for it now, which is then done.
+    fn poll(&mut self, now: u64) -> bool {
+        let due = now >= self.next_poll();
+        if due {
+            self.polled = Some(now);
+            self.polls = self.polls.saturating_add(1);
+        }
+        due
+    }
+}
+
+/// A neighbour's address, and what comes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) mac: MacAddr,
+    /// From when on, in milliseconds, it must be asked for here again.
+    pub(super) until: u64,
+    /// Whether a query is to be sent, as the address gets old.
+    pub(super) query: bool,
+}
+
+/// What came of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Learnt {
+    /// As asked for, or as it was.
+    Expected,
+    /// Nobody had asked.
+    Unsolicited,
+    /// Another address than was known.
+    Changed,
+    /// It was not taken.
+    Refused,
+}
+
+/// The table.
+pub(super) struct Neighbours {
+    table: Table<u64, Neighbour>,
+    /// From the one that was not heard of for longest.
+    ages: BTreeMap<(u64, u64), u32>,
+    /// Likewise, those of which nothing is known.
+    unknown: BTreeMap<(u64, u64), u32>,
+    sequence: u64,
+    pub(super) limits: Limits,
+    packets: usize,
+    /// Packets that were dropped while they waited, or that could not wait.
+    pub(super) drops: u64,
+    /// Those of them that are to be given back.
+    dropped: Vec<Slot>,
+}
+
+impl Neighbours {
+    pub(super) fn new(limits: Limits) -> Result<Neighbours, MemoryError> {
+        Ok(Neighbours {
+            table: Table::new(ENTRIES_LIMIT as usize, Backing::OnDemand)?,
+            ages: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+            sequence: 0,
+            limits,
+            packets: 0,
+            drops: 0,
+            dropped: Vec::new(),
+        })
+    }
+
+    /// Entries.
+    pub(super) fn count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Packets that wait.
+    pub(super) fn length(&self) -> usize {
+        self.packets
+    }
+
+    /// Packets dropped since the last call, to be given back.
+    pub(super) fn take_dropped(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn find(&self, ip: Ipv4Addr) -> Option<Entry> {
+        self.table.lookup(&u64::from(ip.to_bits()))
+    }
+
+    /// The address of a neighbour, if it is known. It is to be asked for again
+    /// from `poll_timeout` milliseconds on; never when that is 0.
+    pub(super) fn resolve(&mut self, ip: Ipv4Addr, now: u64, poll_timeout: u64) -> Option<Answer> {
+        let timeout = self.limits.timeout;
+        let entry = self.find(ip)?;
+        let neighbour = self.table.get_mut(entry)?;
+        if !neighbour.is_known(now, timeout) {
+            return None;
+        }
+        let mut query = false;
+        let mut until = if timeout > 0 { neighbour.live + timeout + 1 } else { u64::MAX };
+        if poll_timeout > 0 {
+            let old = neighbour.live + poll_timeout;
+            query = now >= old && neighbour.poll(now);
+            until = until.min(old.max(neighbour.next_poll()));
+        }
+        Some(Answer { mac: neighbour.mac, until, query })
+    }
+
+    /// A packet is to wait for an address, which is not known. Whether to ask
+    /// for it now.
+    pub(super) fn wait(&mut self, ip: Ipv4Addr, slot: Slot, now: u64) -> bool {
+        let Some(entry) = self.ensure(ip, now) else {
+            self.drop_slot(slot);
+            return false;
+        };
+        let timeout = self.limits.timeout;
+        // Its age may not be that of those that go first.
+        if let Some(neighbour) = self.table.get(entry)
+            && neighbour.expired(now, timeout)
+        {
+            self.move_to(entry, now.saturating_sub(timeout));
+        }
+        let most = self.limits.entry_packets as usize;
+        let waiting = self.table.get(entry).map_or(0, |neighbour| neighbour.packets.len());
+        if most > 0 && waiting >= most {
+            self.drop_slot(slot);
+            return false;
+        }
+        if self.packets + 1 > self.limits.most_packets() {
+            self.slim_packets();
+        }
+        match self.table.get_mut(entry) {
+            Some(neighbour) => {
+                self.packets += 1;
+                neighbour.packets.push_back(slot);
+                neighbour.poll(now)
+            }
+            None => {
+                self.drop_slot(slot);
+                false
+            }
+        }
+    }
+
+    /// A neighbour has an address, or with the broadcast address: it is not
+    /// known. Returns the packets that waited for it.
+    pub(super) fn insert(&mut self, ip: Ipv4Addr, mac: MacAddr, now: u64) -> VecDeque<Slot> {
+        let Some(entry) = self.ensure(ip, now) else { return VecDeque::new() };
+        if let Some(neighbour) = self.table.get_mut(entry) {
+            neighbour.mac = mac;
+            neighbour.known = !mac.is_broadcast();
+            (neighbour.polls, neighbour.polled) = (0, None);
+        }
+        self.move_to(entry, now);
+        let waiting = self.table.get_mut(entry).map(|neighbour| &mut neighbour.packets);
+        waiting.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Packets that [`insert`](Self::insert) has returned wait on.
+    pub(super) fn keep_waiting(&mut self, ip: Ipv4Addr, waiting: VecDeque<Slot>) {
+        let entry = self.find(ip);
+        match entry.and_then(|entry| self.table.get_mut(entry)) {
+            Some(neighbour) => neighbour.packets = waiting,
+            None => self.dropped.extend(waiting),
+        }
+    }
+
+    /// A reply says so. As [`insert`](Self::insert), but that one nobody has
+    /// asked for makes no room for itself, and is not taken at all unless
+    /// `unsolicited` ones are.
+    pub(super) fn learn(
+        &mut self,
+        ip: Ipv4Addr,
+        mac: MacAddr,
+        now: u64,
+        unsolicited: bool,
+    ) -> (Learnt, VecDeque<Slot>) {
+        let timeout = self.limits.timeout;
+        let known = self.find(ip).and_then(|entry| self.table.get(entry));
+        let learnt = match known {
+            Some(known) if known.is_known(now, timeout) && known.mac != mac => Learnt::Changed,
+            Some(known) if known.polls > 0 || known.mac == mac => Learnt::Expected,
+            _ => Learnt::Unsolicited,
+        };
+        let asked = known.is_some_and(|known| known.polls > 0 || known.mac == mac);
+        let full = known.is_none() && self.count() >= self.limits.most_entries();
+        if full || (!asked && !unsolicited) {
+            return (Learnt::Refused, VecDeque::new());
+        }
+        let packets = self.insert(ip, mac, now);
+        self.packets -= packets.len();
+        (learnt, packets)
+    }
+
+    /// The entry of an address, new if it has none.
+    fn ensure(&mut self, ip: Ipv4Addr, now: u64) -> Option<Entry> {
+        if let Some(entry) = self.find(ip) {
+            return Some(entry);
+        }
+        while self.count() >= self.limits.most_entries() && self.count() > 0 {
+            self.remove_oldest(now);
+        }
+        self.sequence += 1;
+        let age = (now, self.sequence);
+        let neighbour = Neighbour {
+            mac: MacAddr::BROADCAST,
+            known: false,
+            polls: 0,
+            live: now,
+            polled: None,
+            age,
+            packets: VecDeque::new(),
+        };
+        let (entry, _) = self.table.insert(u64::from(ip.to_bits()), neighbour).ok()?;
+        self.ages.insert(age, ip.to_bits());
+        self.unknown.insert(age, ip.to_bits());
+        Some(entry)
+    }
+
+    /// An entry was last heard of at `live`.
+    fn move_to(&mut self, entry: Entry, live: u64) {
+        self.sequence += 1;
+        let age = (live, self.sequence);
+        let Some(neighbour) = self.table.get_mut(entry) else { return };
+        let old = std::mem::replace(&mut neighbour.age, age);
+        neighbour.live = live;
+        self.unknown.remove(&old);
+        if let Some(ip) = self.ages.remove(&old) {
+            self.ages.insert(age, ip);
+            if !neighbour.known {
+                self.unknown.insert(age, ip);
+            }
+        }
+    }
+
+    /// Room for a new entry: one that has expired goes, or one nothing is known
+    /// of, or else the oldest.
+    fn remove_oldest(&mut self, now: u64) {
+        let timeout = self.limits.timeout;
+        let expired = self
+            .ages
+            .first_key_value()
+            .filter(|((live, _), _)| timeout > 0 && live + timeout < now);
+        let unknown = || self.unknown.first_key_value();
+        let first = expired.or_else(unknown).or_else(|| self.ages.first_key_value());
+        if let Some((_, ip)) = first {
+            self.remove(Ipv4Addr::from_bits(*ip));
+        }
+    }
+
+    fn remove(&mut self, ip: Ipv4Addr) {
+        let Some(neighbour) = self.table.remove(&u64::from(ip.to_bits())) else { return };
+        self.ages.remove(&neighbour.age);
+        self.unknown.remove(&neighbour.age);
+        self.packets -= neighbour.packets.len();
+        self.drops += neighbour.packets.len() as u64;
+        self.dropped.extend(neighbour.packets);
+    }
+
+    fn drop_slot(&mut self, slot: Slot) {
+        self.drops += 1;
+        self.dropped.push(slot);
+    }
+
+    /// Removes what has expired.
+    pub(super) fn expire(&mut self, now: u64) {
+        let timeout = self.limits.timeout;
+        while timeout > 0
+            && let Some(((live, _), ip)) = self.ages.first_key_value()
+            && live + timeout < now
+        {
+            self.remove(Ipv4Addr::from_bits(*ip));
+        }
+    }
+
+    /// Room for a packet: a part of those that wait is dropped, those for the
+    /// oldest entries first.
+    fn slim_packets(&mut self) {
+        let most = self.limits.most_packets();
+        let goal = (most - most / self.limits.slim_factor.max(1) as usize).max(1);
+        let Neighbours { table, ages, packets, drops, dropped, .. } = self;
+        for ip in ages.values() {
+            let entry = table.lookup(&u64::from(*ip));
+            let Some(neighbour) = entry.and_then(|entry| table.get_mut(entry)) else { continue };
+            while *packets >= goal
+                && let Some(slot) = neighbour.packets.pop_front()
+            {
+                *packets -= 1;
+                *drops += 1;
+                dropped.push(slot);
+            }
+        }
+    }
+
+    /// Forgets everything; the packets that waited are dropped.
+    pub(super) fn clear(&mut self) {
+        let all: Vec<u32> = self.ages.values().copied().collect();
+        all.into_iter().for_each(|ip| self.remove(Ipv4Addr::from_bits(ip)));
+    }
+
+    /// Takes over what another knew, and the packets that wait there.
+    pub(super) fn take_from(&mut self, old: &mut Neighbours) {
+        let ages = std::mem::take(&mut old.ages);
+        for (_, bits) in ages {
+            let Some(neighbour) = old.table.remove(&u64::from(bits)) else { continue };
+            let ip = Ipv4Addr::from_bits(bits);
+            let Some(entry) = self.ensure(ip, neighbour.live) else {
+                self.dropped.extend(neighbour.packets);
+                continue;
+            };
+            if let Some(place) = self.table.get_mut(entry) {
+                self.packets += neighbour.packets.len();
+                place.packets.extend(neighbour.packets);
+                (place.mac, place.known) = (neighbour.mac, neighbour.known);
+                (place.polls, place.polled) = (neighbour.polls, neighbour.polled);
+            }
+            self.move_to(entry, neighbour.live);
+        }
+        old.unknown.clear();
+        old.packets = 0;
+        self.drops += std::mem::take(&mut old.drops);
+        self.dropped.append(&mut old.dropped);
+    }
+
+    /// The entries as Click shows them: address, whether it is known, Ethernet
+    /// address, and seconds since it was heard of.
+    pub(super) fn text(&self, now: u64) -> String {
+        let line = |ip: &u32| {
+            let ip = Ipv4Addr::from_bits(*ip);
+            let neighbour = self.table.get(self.find(ip)?)?;
+            let known = u8::from(neighbour.is_known(now, self.limits.timeout));
+            let age = now.saturating_sub(neighbour.live);
+            let (mac, seconds, micros) = (mac_text(neighbour.mac), age / 1000, age % 1000 * 1000);
+            Some(format!("{ip} {known} {mac} {seconds}.{micros:06}\n"))
+        };
+        self.ages.values().filter_map(line).collect()
+    }
+}

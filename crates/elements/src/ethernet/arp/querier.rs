@@ -1,0 +1,465 @@
+//! `ARPQuerier`: IP packets to neighbours whose Ethernet address ARP tells.
+//!
+//! Addresses in use are remembered here, 1,024 of them in an array, so that a
+//! packet on its way finds its header in one line and no lock is taken. An
+//! entry is good until its neighbour must be asked for again, or any address
+//! has changed ([`Shared::generation`]).
+
+use std::{collections::VecDeque, net::Ipv4Addr, sync::Arc};
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Seconds,
+    Text,
+};
+use linerate_memory::{Arena, Frame, Meta, Slot};
+use linerate_packet::{MacAddr, arp::Operation};
+
+use super::{
+    LENGTH, Message,
+    neighbours::Learnt,
+    shared::{self, Shared, milliseconds},
+    table,
+};
+use crate::{
+    ethernet::{FAMILY, HEADER, ether_encap::bytes, written_ip},
+    packets::{room, start::start_moved},
+};
+
+/// Drop reasons.
+const NO_ADDRESS: usize = 0;
+const NO_DESTINATION: usize = 1;
+const UNANSWERED: usize = 2;
+const NO_BUFFER: usize = 3;
+const TOO_LONG: usize = 4;
+
+/// Headers remembered: two to this power.
+const REMEMBERED: u32 = 10;
+
+pub(in crate::ethernet) const CLASS: Class = Class {
+    name: "ARPQuerier",
+    family: FAMILY,
+    summary: "sends IP packets to neighbours found by ARP",
+    description: "IP packets at input 0 get an Ethernet header from `ETH` to the neighbour their \
+        destination annotation says, and leave by output 0. While its address is not known they \
+        wait, and a query goes by the last output: at most ten a second for an address, and one in \
+        two seconds after ten without answer. Replies are for input 1; packets that waited leave \
+        with the one for them. Broadcast and multicast destinations need no query; packets without \
+        destination are dropped. With one argument it is a name for both addresses.\n\n\
+        Everything is bounded. Where there is no more room, for a packet the ones that have waited \
+        for the oldest addresses are dropped, for an address one that nothing is known of, so that \
+        a scan of unused addresses does not displace neighbours. Replies nobody has asked for are \
+        learnt as Click does, but never in place of others, and are counted as `spoofed`, as are \
+        those that change an address that is known, and those for addresses no neighbour has; \
+        `UNSOLICITED false` ignores them unless the address was just asked for.",
+    ports: "2/1-2",
+    processing: "h/h",
+    flow: "xy/x",
+    args: &[
+        Arg::required("IP", "IPv4 address or prefix", "the address of this host"),
+        Arg::optional("ETH", "Ethernet address", "IP, as a name", "the address of this host"),
+        shared::ARGS[0],
+        shared::ARGS[1],
+        shared::ARGS[2],
+        shared::ARGS[3],
+        shared::ARGS[4],
+        Arg::keyword("BROADCAST", "IPv4 address", "of IP's prefix", "another broadcast address"),
+        Arg::keyword("TABLE", "ARPTable", "its own", "where addresses and waiting packets are"),
+        Arg::keyword("POLL_TIMEOUT", "time", "60s", "when an address is asked for again; 0: never"),
+        Arg::keyword("BROADCAST_POLL", "bool", "false", "whether that is asked of all"),
+        Arg::keyword("UNSOLICITED", "bool", "true", "whether replies not asked for are learnt"),
+    ],
+    handlers: &[
+        shared::TABLE,
+        Handler::read("stats", "packets dropped and queries sent, in words"),
+        shared::COUNT,
+        shared::LENGTH,
+        Handler::count("queries", "queries sent"),
+        Handler::count("responses", "replies received"),
+        Handler::count("drops", "packets dropped that did not wait"),
+        Handler::count("spoofed", "replies that nobody should have sent"),
+        Handler::value("broadcast", "the broadcast address"),
+        Handler::value("ipaddr", "the address of this host"),
+        shared::INSERT,
+        shared::DELETE,
+        Handler::button("clear", "forgets all addresses, drops what waits, sets counts to zero"),
+    ],
+    annotates: true,
+    drops: &[
+        "no address of its own",
+        "no destination annotation",
+        "no answer in time, or too many waiting",
+        "no buffer",
+        "longer than a buffer",
+    ],
+    cost: "Some eight cycles per packet: reads and writes a line of annotations, writes 14 bytes \
+        in front of the packet. A lock and some hundred cycles for an address not used lately.",
+    example: "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1); Idle -> q -> Discard; Idle -> [1] q;",
+    make: |make| Box::new(ArpQuerier::new(make)),
+    ..Class::EMPTY
+};
+
+/// A header and what it is for.
+#[derive(Clone, Copy)]
+struct Remembered {
+    /// In milliseconds; 0 when there is none.
+    until: u64,
+    ip: u32,
+    generation: u32,
+    header: [u8; HEADER],
+}
+
+struct ArpQuerier {
+    shared: Option<Arc<Shared>>,
+    /// Whether that is nobody else's.
+    own: bool,
+    ip: Ipv4Addr,
+    mac: MacAddr,
+    broadcast: Ipv4Addr,
+    /// Milliseconds; 0 for never.
+    poll_timeout: u64,
+    broadcast_poll: bool,
+    unsolicited: bool,
+    /// Whether this replica has expired entries taken away.
+    first: bool,
+    query_output: usize,
+    remembered: Vec<Remembered>,
+    /// Packets of a frame that are to wait.
+    waiting: Vec<Slot>,
+    queries: u64,
+    responses: u64,
+    drops: u64,
+    spoofed: u64,
+    warned: bool,
+}
+
+impl ArpQuerier {
+    fn new(make: &mut Make<'_>) -> ArpQuerier {
+        let limits = shared::limits(make);
+        let Ipv4OrPrefix(Ipv4Prefix { address: ip, mask }) = make.need("IP");
+        let mac = match make.is_given("ETH") {
+            true => make.need("ETH"),
+            false => by_name(make),
+        };
+        let given = make.element_of("TABLE", "ARPTable", |class| class.name == table::CLASS.name);
+        let own = given.is_none();
+        let name = given.map_or(make.name(), |table| &make.plan().elements[table.0].name);
+        let shared = Shared::of(make, name);
+        if own && let Some(shared) = &shared {
+            shared.lock().limits = limits;
+        }
+        let all = match ip | !mask {
+            all if all == ip => Ipv4Addr::BROADCAST,
+            all => all,
+        };
+        let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(60_000));
+        let none = Remembered { until: 0, ip: 0, generation: 0, header: [0; HEADER] };
+        ArpQuerier {
+            shared,
+            own,
+            ip,
+            mac,
+            broadcast: make.or("BROADCAST", all),
+            poll_timeout: u64::from(poll_timeout),
+            broadcast_poll: make.or("BROADCAST_POLL", false),
+            unsolicited: make.or("UNSOLICITED", true),
+            first: make.replica().index == 0,
+            query_output: make.outputs().saturating_sub(1),
+            remembered: vec![none; 1 << REMEMBERED],
+            waiting: Vec::new(),
+            queries: 0,
+            responses: 0,
+            drops: 0,
+            spoofed: 0,
+            warned: false,
+        }
+    }
+
+    #[inline(always)]
+    fn place(ip: u32) -> usize {
+        (ip.wrapping_mul(0x9e37_79b1) >> (32 - REMEMBERED)) as usize
+    }
+
+    /// Finds the header of a packet that is not remembered; `None` when it has
+    /// to wait, or has no destination.
+    #[cold]
+    fn header(
+        &mut self,
+        cx: &mut Context,
+        ip: u32,
+        now: u64,
+        generation: u32,
+        like: &Meta,
+    ) -> Option<[u8; HEADER]> {
+        let ip = Ipv4Addr::from_bits(ip);
+        let answer = self.shared.as_ref()?.lock().resolve(ip, now, self.poll_timeout);
+        let (mac, until) = match answer {
+            Some(answer) => {
+                if answer.query {
+                    let to = if self.broadcast_poll { MacAddr::BROADCAST } else { answer.mac };
+                    self.send_query(cx, ip, to, like);
+                }
+                (answer.mac, answer.until)
+            }
+            None if ip.is_broadcast() || ip == self.broadcast => (MacAddr::BROADCAST, now + 1000),
+            None if ip.is_multicast() => {
+                let [_, b, c, d] = ip.octets();
+                (MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]), now + 1000)
+            }
+            None => return None,
+        };
+        let header = bytes(mac, self.mac, 0x0800);
+        let ip = ip.to_bits();
+        self.remembered[Self::place(ip)] = Remembered { until, ip, generation, header };
+        Some(header)
+    }
+
+    fn send_query(&mut self, cx: &mut Context, ip: Ipv4Addr, to: MacAddr, like: &Meta) {
+        let sender = (self.mac, self.ip);
+        let operation = Operation::REQUEST;
+        let query = Message { operation, sender, target: (MacAddr::ZERO, ip) };
+        match query.packet(cx, to, like) {
+            Some(slot) => {
+                self.queries += 1;
+                cx.out.emit(self.query_output, slot);
+            }
+            None => cx.count_drops(NO_BUFFER, 1),
+        }
+    }
+
+    /// Packets whose neighbour is not known.
+    #[cold]
+    fn wait(&mut self, cx: &mut Context, now: u64) {
+        let Some(shared) = self.shared.clone() else { return };
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for slot in waiting.drain(..) {
+            let arena = cx.pool.arena();
+            let like = *arena.meta(&slot);
+            let ip = Ipv4Addr::from_bits(destination(&like));
+            if slot.len() + HEADER > arena.buffer_size() {
+                self.drops += 1;
+                cx.drop_packet(slot, TOO_LONG);
+            } else if ip.is_unspecified() {
+                self.warn(cx);
+                self.drops += 1;
+                cx.drop_packet(slot, NO_DESTINATION);
+            } else if shared.lock().wait(ip, slot, now) {
+                self.send_query(cx, ip, MacAddr::BROADCAST, &like);
+            }
+        }
+        self.waiting = waiting;
+        let dropped = shared.give_back(cx);
+        cx.count_drops(UNANSWERED, dropped);
+    }
+
+    fn warn(&mut self, cx: &Context) {
+        if !std::mem::replace(&mut self.warned, true) {
+            let name = cx.name();
+            cx.console().report(&format!(
+                "{name} :: ARPQuerier: would query for 0.0.0.0; missing dest IP addr annotation?\n"
+            ));
+        }
+    }
+
+    /// IP packets on their way.
+    #[inline]
+    fn forward(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if self.ip.is_unspecified() {
+            self.drops += frame.len() as u64;
+            return cx.drop_frame(frame, NO_ADDRESS);
+        }
+        cx.unshare(frame, NO_BUFFER);
+        let now = milliseconds(cx);
+        let generation = self.shared.as_ref().map_or(0, |shared| shared.generation());
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let encapsulate = |slot: &mut Slot| {
+            let meta = cx.pool.arena().meta(slot);
+            let ip = destination(meta);
+            let found = &self.remembered[Self::place(ip)];
+            let good = (found.ip == ip) & (found.generation == generation) & (now < found.until);
+            let header = if good {
+                found.header
+            } else {
+                let like = *meta;
+                match self.header(cx, ip, now, generation, &like) {
+                    Some(header) => header,
+                    None => return false,
+                }
+            };
+            put_header(cx.pool.arena(), slot, &header)
+        };
+        frame.sift(encapsulate, |slot| waiting.push(slot));
+        self.waiting = waiting;
+        if !self.waiting.is_empty() {
+            self.wait(cx, now);
+        }
+    }
+
+    /// ARP replies.
+    fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let Some(shared) = self.shared.clone() else { return cx.discard(frame) };
+        let now = milliseconds(cx);
+        for at in 0..frame.len() {
+            let bytes = cx.pool.arena().packet(&frame.slots()[at]);
+            if bytes.len() < LENGTH {
+                continue;
+            }
+            self.responses += 1;
+            let reply = Message::parse(bytes).filter(|it| it.operation == Operation::REPLY);
+            let Some((mac, ip)) = reply.map(|reply| reply.sender) else { continue };
+            if mac.is_multicast() {
+                continue;
+            }
+            if self.is_no_neighbour(ip) {
+                self.spoofed += 1;
+                continue;
+            }
+            let (learnt, packets) = shared.lock().learn(ip, mac, now, self.unsolicited);
+            self.spoofed += u64::from(learnt != Learnt::Expected);
+            if learnt == Learnt::Changed {
+                shared.changed();
+            }
+            self.send_waiting(cx, packets, mac);
+        }
+        cx.discard(frame);
+    }
+
+    /// Whether no neighbour can have an address.
+    fn is_no_neighbour(&self, ip: Ipv4Addr) -> bool {
+        ip == self.ip || ip.is_unspecified() || ip.is_broadcast() || ip.is_multicast()
+    }
+
+    fn send_waiting(&self, cx: &mut Context, packets: VecDeque<Slot>, mac: MacAddr) {
+        let header = bytes(mac, self.mac, 0x0800);
+        for mut slot in packets {
+            if put_header(cx.pool.arena(), &mut slot, &header) {
+                cx.out.emit(0, slot);
+            } else {
+                cx.drop_packet(slot, TOO_LONG);
+            }
+        }
+    }
+}
+
+/// `ETH` when there is only one argument, a name.
+fn by_name(make: &mut Make<'_>) -> MacAddr {
+    let Some(Text(name)) = make.get("IP") else { return MacAddr::ZERO };
+    make.parse(&name).unwrap_or_else(|error| {
+        make.error(format!("ETH: {error}"));
+        MacAddr::ZERO
+    })
+}
+
+#[inline(always)]
+fn destination(meta: &Meta) -> u32 {
+    meta.destination.first_chunk().map_or(0, |ip| u32::from_be_bytes(*ip))
+}
+
+/// Puts an Ethernet header in front of a packet that is not shared.
+#[inline(always)]
+fn put_header(arena: &Arena, slot: &mut Slot, header: &[u8; HEADER]) -> bool {
+    if !room::push(arena, slot, HEADER) {
+        return false;
+    }
+    if let Some(meta) = arena.meta_mut(slot) {
+        start_moved(meta, -(HEADER as i32));
+        meta.network = HEADER as u16;
+    }
+    if let Some(to) = arena.packet_mut(slot).and_then(<[u8]>::first_chunk_mut) {
+        *to = *header;
+    }
+    true
+}
+
+impl Element for ArpQuerier {
+    fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
+        if port == 0 {
+            self.forward(cx, frame);
+        } else {
+            self.hear(cx, frame);
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if let Some(shared) = &self.shared {
+            shared.enter();
+            if self.own && self.first {
+                table::schedule_expiry(cx, shared);
+            }
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        if let Some(shared) = &self.shared {
+            table::expire(cx, shared);
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<ArpQuerier>() else { return };
+        let (Some(new_table), Some(old_table)) = (&self.shared, &old.shared) else { return };
+        let same = (self.ip, self.mac) == (old.ip, old.mac);
+        let here = Arc::ptr_eq(new_table, old_table);
+        if self.own && old.own && same && self.broadcast == old.broadcast {
+            new_table.take_from(old_table);
+        }
+        if here && self.own && !same {
+            new_table.lock().clear();
+            new_table.changed();
+        }
+        new_table.give_back(cx);
+        if here || same {
+            self.queries += old.queries;
+            self.responses += old.responses;
+            self.drops += old.drops;
+            self.spoofed += old.spoofed;
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        if let Some(shared) = &self.shared {
+            shared.leave(cx);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
+        match handler {
+            "stats" => {
+                let killed = self.drops + shared.lock().drops;
+                Ok(format!("{killed} packets killed\n{} ARP queries sent\n", self.queries))
+            }
+            "queries" => Ok(self.queries.to_string()),
+            "responses" => Ok(self.responses.to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            "spoofed" => Ok(self.spoofed.to_string()),
+            "broadcast" => Ok(self.broadcast.to_string()),
+            "ipaddr" => Ok(self.ip.to_string()),
+            _ => shared.read(cx, handler),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
+        match handler {
+            "broadcast" => self.broadcast = written_ip(cx, value)?,
+            "ipaddr" => self.ip = written_ip(cx, value)?,
+            _ => {
+                if handler == "clear" {
+                    (self.queries, self.responses, self.drops, self.spoofed) = (0, 0, 0, 0);
+                }
+                return shared.write(cx, handler, value);
+            }
+        }
+        shared.changed();
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+use crate::testing::Run;
+
+/// UDP packets to these addresses, then whatever is asked for.
+fn querier(config: &str, destinations: &[&str], script: &str) -> Run {
+    let sources: String = (destinations.iter().enumerate())
+        .map(|(at, to)| {
+            format!("InfiniteSource(DATA \\<45{at:02}>, LIMIT 1) -> Destination({to}) -> q;")
+        })
+        .collect();
+    Run::new(&format!(
+        "q :: ARPQuerier(1.0.0.1/24, 2:0:0:0:0:1{config}); {sources}
+         r :: InfiniteSource(DATA \\<{reply}>, LIMIT 1, ACTIVE false) -> [1] q;
+         f :: InfiniteSource(DATA \\<{forged}>, LIMIT 1, ACTIVE false) -> [1] q;
+         q [0] -> out :: Collect; q [1] -> asked :: Collect;
+         Script({script}, stop);",
+        reply = reply("020000000002", "01000002"),
+        forged = reply("0200000000ff", "01000002"),
+    ))
+}
+
+fn reply(mac: &str, ip: &str) -> String {
+    format!("020000000001{mac}08060001080006040002{mac}{ip}02000000000101000001")
+}
+
+fn query(ip: &str) -> String {
+    format!("ffffffffffff02000000000108060001080006040001020000000001010000010000000000 00{ip}")
+        .replace(' ', "")
+}
+
+#[test]
+fn packets_wait_for_the_reply() {
+    let to = ["1.0.0.2", "1.0.0.2", "1.0.0.3"];
+    let mut run = querier("", &to, "wait 0.05, write r.active true, wait 0.05");
+    run.run();
+    assert_eq!(run.read("asked.packets"), [query("01000002"), query("01000003")].join("\n"));
+    let header = "0200000000020200000000010800";
+    assert_eq!(run.read("out.packets"), format!("{header}4500\n{header}4501"));
+    assert_eq!(run.read("q.length"), "1");
+    let table = run.read("q.table");
+    assert!(table.contains("1.0.0.2 1 02-00-00-00-00-02 0.05"), "{table}");
+    assert!(table.contains("1.0.0.3 0 FF-FF-FF-FF-FF-FF 0.1"), "{table}");
+    assert_eq!(run.read("q.stats"), "0 packets killed\n2 ARP queries sent\n");
+    assert_eq!((run.read("q.responses"), run.read("q.spoofed")), ("1".into(), "0".into()));
+}
+
+#[test]
+fn groups_need_no_query_and_nothing_is_dropped() {
+    let to = ["255.255.255.255", "1.0.0.255", "224.129.2.3", "0.0.0.0"];
+    let mut run = querier("", &to, "wait 0.05");
+    run.run();
+    let broadcast = "ffffffffffff0200000000010800";
+    let expected = format!("{broadcast}4500\n{broadcast}4501\n01005e0102030200000000010800 4502");
+    assert_eq!(run.read("out.packets"), expected.replace(' ', ""));
+    assert_eq!((run.read("asked.packets"), run.read("q.drops")), (String::new(), "1".into()));
+    assert!(run.output().contains("q :: ARPQuerier: would query for 0.0.0.0;"));
+}
+
+#[test]
+fn waiting_packets_are_bounded() {
+    let to = ["1.0.0.2", "1.0.0.3", "1.0.0.4", "1.0.0.5", "1.0.0.2"];
+    for (config, length, killed) in
+        [(", CAPACITY 4", 2, 3), (", ENTRY_PACKET_CAPACITY 1", 4, 1), (", CAPACITY 1", 1, 4)]
+    {
+        let mut run = querier(config, &to, "wait 0.05");
+        run.run();
+        assert_eq!(run.read("q.length"), length.to_string(), "{config}");
+        let stats = format!("{killed} packets killed\n4 ARP queries sent\n");
+        assert_eq!(run.read("q.stats"), stats, "{config}");
+    }
+}
+
+#[test]
+fn a_scan_does_not_displace_neighbours() {
+    let to = ["1.0.0.20", "1.0.0.21", "1.0.0.22", "1.0.0.23"];
+    let mut run = querier(", ENTRY_CAPACITY 3", &to, "wait 0.05");
+    run.write("q.insert", "1.0.0.9 2:0:0:0:0:9").unwrap();
+    run.run();
+    assert_eq!(run.read("q.count"), "3");
+    assert!(run.read("q.table").starts_with("1.0.0.9 1 "));
+}
+
+#[test]
+fn forged_replies_are_counted_and_refused_when_asked_to() {
+    for (config, mac, spoofed) in [("", "FF", 1), (", UNSOLICITED false", "02", 1)] {
+        let script = "wait 0.05, write r.active true, wait 0.05, write f.active true, wait 0.05";
+        let mut run = querier(config, &["1.0.0.2"], script);
+        run.run();
+        let table = run.read("q.table");
+        assert!(table.starts_with(&format!("1.0.0.2 1 02-00-00-00-00-{mac}")), "{table}");
+        assert_eq!(run.read("q.spoofed"), spoofed.to_string(), "{config}");
+    }
+}
+
+#[test]
+fn addresses_are_asked_for_again_and_forgotten() {
+    let text = "q :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, POLL_TIMEOUT 2, TIMEOUT 5);
+         TimedSource(0.5, \\<4500>) -> Destination(1.0.0.2) -> q -> out :: Collect;
+         Idle -> [1] q; q [1] -> asked :: Collect; Script(wait 5.9, stop);";
+    let mut run = Run::new(text);
+    run.write("q.insert", "1.0.0.2 2:0:0:0:0:2").unwrap();
+    run.run();
+    let queries = run.read("asked.packets");
+    let (polls, lost): (Vec<&str>, Vec<&str>) =
+        queries.lines().partition(|query| query.starts_with("0200000000020200"));
+    // From 2 s to 5 s, and then by broadcast.
+    assert_eq!((polls.len(), lost.len()), (7, 1), "{queries}");
+    assert_eq!(run.read("out.lengths").lines().count(), 10);
+    assert_eq!(run.read("q.length"), "1");
+}
+
+#[test]
+fn queriers_share_a_table() {
+    let mut run = Run::new(
+        "t :: ARPTable; a :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, TABLE t) -> Discard; Idle -> a;
+         Idle -> [1] a; b :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, TABLE t) -> out :: Collect;
+         Idle -> [1] b; b [1] -> Discard; a [1] -> Discard;
+         InfiniteSource(DATA \\<4500>, LIMIT 1) -> Destination(1.0.0.2) -> b;
+         Script(wait 0.05, write a.insert 1.0.0.2 2:0:0:0:0:2, wait 0.05, stop)",
+    );
+    run.run();
+    assert_eq!(run.read("t.count"), "1");
+    assert_eq!(run.read("b.table"), run.read("t.table"));
+    assert_eq!(run.read("t.length"), "1", "it waits for a reply");
+    run.write("t.clear", "").unwrap();
+    assert_eq!((run.read("t.length"), run.read("t.drops")), ("0".into(), "1".into()));
+}

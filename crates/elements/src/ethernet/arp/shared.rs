@@ -1,0 +1,220 @@
+//! A table of neighbours that several elements, and their replicas, share.
+
+use std::{
+    collections::HashMap,
+    net::Ipv4Addr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+};
+
+use linerate_graph::{Arg, Context, Handler, HandlerError, Make, Seconds, lang::config::words};
+use linerate_packet::MacAddr;
+
+use super::neighbours::{ENTRIES_LIMIT, Limits, Neighbours};
+use crate::ethernet::value_of;
+
+pub(super) const ARGS: [Arg; 5] = [
+    Arg::keyword("CAPACITY", "packets", "2048", "most packets that wait; 0: 65536"),
+    Arg::keyword("ENTRY_CAPACITY", "addresses", "0", "most addresses; 0: 65536, at most 262144"),
+    Arg::keyword(
+        "ENTRY_PACKET_CAPACITY",
+        "packets",
+        "0: no limit",
+        "most packets that wait for one address",
+    ),
+    Arg::keyword(
+        "CAPACITY_SLIM_FACTOR",
+        "number",
+        "2",
+        "one of so many waiting packets is dropped when there are too many",
+    ),
+    Arg::keyword("TIMEOUT", "time", "300s", "how long an address is good for; 0: for ever"),
+];
+
+pub(super) const COUNT: Handler = Handler::read("count", "addresses in the table");
+pub(super) const LENGTH: Handler = Handler::read("length", "packets that wait");
+pub(super) const TABLE: Handler =
+    Handler::read("table", "address, 1 if known, Ethernet address, age in seconds, a line each");
+pub(super) const INSERT: Handler = Handler::write("insert", "adds an address: `IP ETH`");
+pub(super) const DELETE: Handler = Handler::write("delete", "forgets an address");
+
+/// The limits the arguments say.
+pub(super) fn limits(make: &mut Make<'_>) -> Limits {
+    let default = Limits::DEFAULT;
+    let timeout = make.get("TIMEOUT").map(|Seconds::<3>(timeout)| u64::from(timeout));
+    let limits = Limits {
+        packets: make.or("CAPACITY", default.packets),
+        entries: make.or("ENTRY_CAPACITY", default.entries),
+        entry_packets: make.or("ENTRY_PACKET_CAPACITY", default.entry_packets),
+        slim_factor: make.or("CAPACITY_SLIM_FACTOR", default.slim_factor),
+        timeout: timeout.unwrap_or(default.timeout),
+    };
+    if limits.slim_factor == 0 {
+        make.error("CAPACITY_SLIM_FACTOR cannot be zero");
+    }
+    if limits.entries > ENTRIES_LIMIT {
+        make.error(format!("ENTRY_CAPACITY: out of range, bound {ENTRIES_LIMIT}"));
+    }
+    limits
+}
+
+/// The shared table.
+pub(super) struct Shared {
+    neighbours: Mutex<Neighbours>,
+    /// Changes with every address that is not what it was: who remembers one
+    /// must ask again.
+    generation: AtomicU32,
+    /// Elements that use it.
+    users: AtomicUsize,
+}
+
+/// The tables of a graph, by the element whose they are.
+#[derive(Default)]
+struct Tables(Mutex<HashMap<String, Arc<Shared>>>);
+
+impl Shared {
+    /// The table of an element. `None` when there is no memory for it, which
+    /// was then said.
+    pub(super) fn of(make: &mut Make<'_>, element: &str) -> Option<Arc<Shared>> {
+        let tables = make.world.common::<Tables>();
+        // Whoever panicked has left the map as it was.
+        let mut tables = tables.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = tables.get(element) {
+            return Some(Arc::clone(found));
+        }
+        let neighbours = match Neighbours::new(Limits::DEFAULT) {
+            Ok(neighbours) => Mutex::new(neighbours),
+            Err(error) => {
+                make.error(format!("no memory for a table: {error}"));
+                return None;
+            }
+        };
+        let (generation, users) = (AtomicU32::new(1), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { neighbours, generation, users });
+        tables.insert(element.into(), Arc::clone(&shared));
+        Some(shared)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Neighbours> {
+        // Nothing panics while it is held.
+        self.neighbours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Addresses are not what they were.
+    pub(super) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn enter(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An element goes; with the last one, all that wait.
+    pub(super) fn leave(&self, cx: &mut Context) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.lock().clear();
+        }
+        self.give_back(cx);
+    }
+
+    /// Gives the buffers of dropped packets back, and returns how many.
+    pub(super) fn give_back(&self, cx: &mut Context) -> usize {
+        let dropped = self.lock().take_dropped();
+        let count = dropped.len();
+        dropped.into_iter().for_each(|slot| cx.pool.give_one(slot));
+        count
+    }
+
+    /// Takes over what another table holds.
+    pub(super) fn take_from(self: &Arc<Shared>, old: &Arc<Shared>) {
+        if !Arc::ptr_eq(self, old) {
+            self.lock().take_from(&mut old.lock());
+            old.changed();
+        }
+    }
+
+    /// Handlers of tables that are read.
+    pub(super) fn read(&self, cx: &Context, handler: &str) -> Result<String, HandlerError> {
+        let neighbours = self.lock();
+        match handler {
+            "table" => Ok(neighbours.text(milliseconds(cx))),
+            "count" => Ok(neighbours.count().to_string()),
+            "length" => Ok(neighbours.length().to_string()),
+            "drops" => Ok(neighbours.drops.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    /// Handlers of tables that are written.
+    pub(super) fn write(
+        &self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let now = milliseconds(cx);
+        match handler {
+            "insert" => {
+                let (ip, mac) = address_pair(cx, value)?;
+                let mut neighbours = self.lock();
+                let waiting = neighbours.insert(ip, mac, now);
+                neighbours.keep_waiting(ip, waiting);
+            }
+            "delete" => {
+                let ip = one_address(cx, value)?;
+                let mut neighbours = self.lock();
+                let waiting = neighbours.insert(ip, MacAddr::BROADCAST, now);
+                neighbours.keep_waiting(ip, waiting);
+            }
+            "clear" => self.lock().clear(),
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        self.changed();
+        self.give_back(cx);
+        Ok(String::new())
+    }
+}
+
+/// The time tables live by.
+pub(super) fn milliseconds(cx: &Context) -> u64 {
+    cx.steady() / 1_000_000
+}
+
+fn one_address(cx: &Context, value: &str) -> Result<Ipv4Addr, HandlerError> {
+    let words = words(value);
+    let mut wrong = Vec::new();
+    let ip = argument(cx, "IP", words.first(), &mut wrong);
+    finish(ip, words.len() > 1, wrong)
+}
+
+fn address_pair(cx: &Context, value: &str) -> Result<(Ipv4Addr, MacAddr), HandlerError> {
+    let words = words(value);
+    let mut wrong = Vec::new();
+    let ip = argument(cx, "IP", words.first(), &mut wrong);
+    let mac = argument(cx, "ETH", words.get(1), &mut wrong);
+    finish(ip.zip(mac), words.len() > 2, wrong)
+}
+
+fn argument<T: linerate_graph::Value>(
+    cx: &Context,
+    name: &str,
+    word: Option<&&str>,
+    wrong: &mut Vec<String>,
+) -> Option<T> {
+    let value = word.map_or(Err("required argument missing".into()), |word| value_of(cx, word));
+    value.map_err(|error| wrong.push(format!("{name}: {error}"))).ok()
+}
+
+fn finish<T>(value: Option<T>, more: bool, mut wrong: Vec<String>) -> Result<T, HandlerError> {
+    if more {
+        wrong.push("too many arguments".into());
+    }
+    value.filter(|_| wrong.is_empty()).ok_or_else(|| HandlerError::refused(wrong.join("\n")))
+}

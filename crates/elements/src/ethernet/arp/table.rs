@@ -1,0 +1,120 @@
+//! `ARPTable`: a table of neighbours for several `ARPQuerier`s.
+
+use std::sync::Arc;
+
+use linerate_graph::{Class, Context, Element, Handler, HandlerError, Make, Role};
+use linerate_memory::Frame;
+
+use super::shared::{self, Shared, milliseconds};
+use crate::ethernet::FAMILY;
+
+/// The timer by which expired entries go.
+const EXPIRE: u32 = 0;
+
+pub(in crate::ethernet) const CLASS: Class = Class {
+    name: "ARPTable",
+    family: FAMILY,
+    summary: "keeps Ethernet addresses of neighbours for ARPQueriers",
+    description: "ARPQueriers that name it with `TABLE` share what one of them learns. It holds the \
+        packets that wait for an address, too.",
+    ports: "0/0",
+    args: &shared::ARGS,
+    handlers: &[
+        shared::TABLE,
+        Handler::read("drops", "packets dropped while they waited"),
+        shared::COUNT,
+        shared::LENGTH,
+        shared::INSERT,
+        shared::DELETE,
+        Handler::button("clear", "forgets all addresses and drops what waits"),
+    ],
+    role: Role::Information,
+    cost: "See ARPQuerier. Some 200 bytes per address.",
+    example: "t :: ARPTable; Idle -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t) -> Discard; \
+        Idle -> [1] q;",
+    make: |make| Box::new(ArpTable::new(make)),
+    ..Class::EMPTY
+};
+
+struct ArpTable(Option<Arc<Shared>>);
+
+impl ArpTable {
+    fn new(make: &mut Make<'_>) -> ArpTable {
+        let limits = shared::limits(make);
+        let table = Shared::of(make, make.name());
+        if let Some(table) = &table {
+            table.lock().limits = limits;
+        }
+        ArpTable(table)
+    }
+}
+
+/// Has expired entries taken away from the time on at which there may be some.
+pub(super) fn schedule_expiry(cx: &mut Context, shared: &Shared) {
+    let timeout = shared.lock().limits.timeout;
+    schedule_in(cx, timeout.div_ceil(1000));
+}
+
+fn schedule_in(cx: &mut Context, seconds: u64) {
+    if seconds > 0 {
+        cx.set_timer(EXPIRE, cx.steady() + seconds * 1_000_000_000);
+    }
+}
+
+/// Takes them away.
+pub(super) fn expire(cx: &mut Context, shared: &Shared) {
+    shared.lock().expire(milliseconds(cx));
+    shared.give_back(cx);
+    let timeout = shared.lock().limits.timeout;
+    schedule_in(cx, if timeout > 0 { timeout / 1000 + 1 } else { 0 });
+}
+
+impl Element for ArpTable {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if let Some(shared) = &self.0 {
+            shared.enter();
+            schedule_expiry(cx, shared);
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        if let Some(shared) = &self.0 {
+            expire(cx, shared);
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<ArpTable>()
+            && let (Some(new), Some(old)) = (&self.0, &old.0)
+        {
+            new.take_from(old);
+            new.give_back(cx);
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        if let Some(shared) = &self.0 {
+            shared.leave(cx);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match &self.0 {
+            Some(shared) => shared.read(cx, handler),
+            None => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match &self.0 {
+            Some(shared) => shared.write(cx, handler, value),
+            None => Err(HandlerError::missing(handler)),
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Which port of a switch a host is at.
+//!
+//! A key is an Ethernet address, its first byte lowest, and above it the VLAN.
+//! The state of a host is one word, so that a frame's lookups touch 16 bytes
+//! per host: when it was last seen, and the port. Ageing is decided by that
+//! word when a host is looked for; a wheel takes those away nobody looks for.
+//!
+//! Each worker has a table of its own. What one learns it writes down for the
+//! others ([`News`]), who look for that once per frame.
+
+use std::{
+    collections::VecDeque,
+    num::NonZeroU64,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use linerate_graph::{Make, Seconds};
+use linerate_lookup::{
+    exact::{Backing, Entry, Table},
+    wheel::Wheel,
+};
+use linerate_packet::MacAddr;
+
+/// Hosts unless told otherwise, and at most.
+pub(super) const CAPACITY: u32 = 65_536;
+const CAPACITY_LIMIT: u32 = 1 << 22;
+/// Seconds a host is remembered unless told otherwise.
+const TIMEOUT: u32 = 300;
+/// Hosts looked at for expiry at a time.
+const BUDGET: usize = 64;
+/// Pieces of news kept for workers that have not read them.
+const LOG: usize = 65_536;
+
+/// The output of packets that go to all others.
+pub(super) const FLOOD: u32 = u32::MAX;
+/// The output of packets that go nowhere.
+pub(super) const NOWHERE: u32 = u32::MAX - 1;
+/// The key of no host: packets too short to have one.
+pub(super) const NOBODY: u64 = u64::MAX;
+
+const ADDRESS: u64 = (1 << 48) - 1;
+
+/// The keys of the destination and the source of an Ethernet packet in VLAN 0.
+#[inline(always)]
+pub(super) fn keys_of(bytes: &[u8]) -> (u64, u64) {
+    let Some(head) = bytes.first_chunk::<14>() else { return (NOBODY, NOBODY) };
+    let word = |at: usize| head[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    (word(0) & ADDRESS, word(4) >> 16)
+}
+
+/// Whether a key is that of one host.
+#[inline(always)]
+fn is_host(key: u64) -> bool {
+    key & 1 == 0
+}
+
+/// When a host was last seen, in milliseconds, in the upper 48 bits, and its
+/// port, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Host(NonZeroU64);
+
+impl Host {
+    #[inline(always)]
+    fn new(now: u64, port: u16) -> Host {
+        Host(NonZeroU64::MIN.saturating_add(now << 16 | u64::from(port)))
+    }
+
+    #[inline(always)]
+    fn place(self) -> u16 {
+        self.0.get() as u16
+    }
+
+    #[inline(always)]
+    fn port(self) -> u16 {
+        self.place().wrapping_sub(1)
+    }
+
+    #[inline(always)]
+    fn seen(self) -> u64 {
+        self.0.get() >> 16
+    }
+}
+
+/// What the replicas of a switch tell each other.
+#[derive(Default)]
+struct News {
+    /// Pieces ever written.
+    written: AtomicU64,
+    /// The last of them.
+    log: Mutex<VecDeque<(u64, u16)>>,
+}
+
+impl News {
+    fn publish(&self, fresh: &mut Vec<(u64, u16)>) {
+        // Whoever panicked has left whole pieces behind.
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        self.written.fetch_add(fresh.len() as u64, Ordering::Release);
+        log.extend(fresh.drain(..));
+        let surplus = log.len().saturating_sub(LOG);
+        log.drain(..surplus);
+    }
+
+    /// What was written after `read`, which is brought up to date.
+    fn since(&self, read: &mut u64) -> Vec<(u64, u16)> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.written.load(Ordering::Acquire);
+        let fresh = usize::try_from(written - *read).unwrap_or(LOG).min(log.len());
+        *read = written;
+        log.iter().skip(log.len() - fresh).copied().collect()
+    }
+}
+
+/// The table.
+pub(super) struct MacTable {
+    table: Table<u64, Host>,
+    wheel: Wheel,
+    /// Milliseconds.
+    now: u64,
+    /// Milliseconds; 0 when nothing is learnt.
+    timeout: u64,
+    /// Hosts at each port, and at most.
+    hosts: Vec<u32>,
+    port_limit: u32,
+    /// Hosts that have come up at another port.
+    pub(super) moves: u64,
+    /// Hosts there was no room for.
+    pub(super) refused: u64,
+    /// The others, when there are any, and what was read of their news.
+    news: Option<(Arc<News>, u64)>,
+    fresh: Vec<(u64, u16)>,
+    /// Sources of a frame, then destinations.
+    keys: Vec<u64>,
+    found: Vec<Option<Entry>>,
+    outputs: Vec<u32>,
+}
+
+impl MacTable {
+    /// From the arguments `TIMEOUT`, `CAPACITY` and `PORT_CAPACITY`.
+    pub(super) fn from_args(make: &mut Make<'_>, ports: usize) -> MacTable {
+        let Seconds::<0>(timeout) = make.or("TIMEOUT", Seconds(TIMEOUT));
+        let capacity: u32 = make.or("CAPACITY", CAPACITY);
+        if capacity > CAPACITY_LIMIT {
+            make.error(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}"));
+        }
+        let port_limit = match make.or("PORT_CAPACITY", 0) {
+            0 => u32::MAX,
+            limit => limit,
+        };
+        if ports >= usize::from(u16::MAX) {
+            make.error("too many ports");
+        }
+        let limit = capacity.min(CAPACITY_LIMIT) as usize;
+        let made = Table::new(limit, Backing::OnDemand)
+            .and_then(|table| Ok((Wheel::new(0, table.limit(), Backing::OnDemand)?, table)));
+        let (wheel, table) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                make.error(format!("no memory for {limit} hosts: {error}"));
+                let none = || -> Result<_, linerate_memory::MemoryError> {
+                    Ok((Wheel::new(0, 0, Backing::OnDemand)?, Table::new(0, Backing::OnDemand)?))
+                };
+                none().unwrap_or_else(|error| panic!("no memory at all: {error}"))
+            }
+        };
+        let news = (make.replica().count > 1).then(|| (make.shared(News::default), 0));
+        MacTable {
+            table,
+            wheel,
+            now: 0,
+            timeout: u64::from(timeout) * 1000,
+            hosts: vec![0; ports],
+            port_limit,
+            moves: 0,
+            refused: 0,
+            news,
+            fresh: Vec::new(),
+            keys: Vec::with_capacity(2 * make.world.frame_limit),
+            found: vec![None; 2 * make.world.frame_limit],
+            outputs: Vec::with_capacity(make.world.frame_limit),
+        }
+    }
+
+    /// Hosts that are known.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether hosts are learnt.
+    #[inline]
+    pub(super) fn learns(&self) -> bool {
+        self.timeout > 0
+    }
+
+    /// Seconds a host is remembered.
+    pub(super) fn timeout(&self) -> u64 {
+        self.timeout / 1000
+    }
+
+    pub(super) fn set_timeout(&mut self, seconds: u32) {
+        self.timeout = u64::from(seconds) * 1000;
+        if seconds == 0 {
+            self.clear();
+        }
+    }
+
+    /// Begins a frame at a steady time in nanoseconds. The keys of the frame are
+    /// to be put into what it returns: all sources, then all destinations.
+    #[inline]
+    pub(super) fn begin(&mut self, steady: u64) -> &mut Vec<u64> {
+        self.now = steady / 1_000_000;
+        if self.wheel.next().is_some_and(|next| next <= self.now) {
+            self.expire(BUDGET);
+        }
+        if let Some((news, read)) = &self.news
+            && news.written.load(Ordering::Relaxed) != *read
+        {
+            self.hear();
+        }
+        self.keys.clear();
+        &mut self.keys
+    }
+
+    /// Learns that the sources are at `port`, and returns for each destination
+    /// the port it is at, or [`FLOOD`].
+    #[inline]
+    pub(super) fn forward(&mut self, port: u16) -> &mut [u32] {
+        let count = self.keys.len() / 2;
+        let all = &mut self.found[..2 * count];
+        self.table.lookup_many(&self.keys[..2 * count], all);
+        let here = Host::new(self.now, port);
+        // With others to be told, hosts are refreshed an eighth of the time-out
+        // apart, and so are those who know them from the news.
+        let step = if self.news.is_some() { self.timeout / 8 } else { 0 };
+        let mut changed = false;
+        for at in 0..count {
+            let known = self.found[at].and_then(|entry| self.table.get_mut(entry));
+            match known {
+                Some(host) if host.place() == here.place() => {
+                    if step == 0 {
+                        *host = here;
+                    } else if self.now.saturating_sub(host.seen()) >= step {
+                        *host = here;
+                        self.fresh.push((self.keys[at], port));
+                    }
+                }
+                _ if is_host(self.keys[at]) => changed |= self.learn(self.keys[at], here, true),
+                _ => {}
+            }
+        }
+        if changed {
+            // The others of the frame may be for who has just been learnt.
+            self.table.lookup_many(&self.keys[..2 * count], &mut self.found[..2 * count]);
+        }
+        if !self.fresh.is_empty() {
+            self.publish();
+        }
+        self.outputs.clear();
+        let MacTable { table, now, timeout, found, outputs, .. } = self;
+        outputs.extend(found[count..2 * count].iter().map(|entry| {
+            match entry.and_then(|entry| table.get(entry)) {
+                Some(host) if now.saturating_sub(host.seen()) < *timeout => u32::from(host.port()),
+                _ => FLOOD,
+            }
+        }));
+        outputs
+    }
+
+    /// The keys of the frame's destinations.
+    #[inline]
+    pub(super) fn destinations(&self) -> &[u64] {
+        &self.keys[self.keys.len() / 2..]
+    }
+
+    /// A host that was not known, or is now elsewhere. Whether the table has
+    /// changed.
+    #[cold]
+    fn learn(&mut self, key: u64, host: Host, tell: bool) -> bool {
+        let port = usize::from(host.port());
+        let before =
+            self.table.lookup(&key).and_then(|entry| Some((entry, *self.table.get(entry)?)));
+        // A frame may have the same new host many times.
+        if before.is_some_and(|(_, before)| before.place() == host.place()) {
+            return false;
+        }
+        if self.hosts.get(port).is_none_or(|hosts| *hosts >= self.port_limit) {
+            self.refused += 1;
+            return false;
+        }
+        if let Some((entry, before)) = before {
+            if let Some(hosts) = self.hosts.get_mut(usize::from(before.port())) {
+                *hosts -= 1;
+            }
+            if let Some(place) = self.table.get_mut(entry) {
+                *place = host;
+            }
+            self.moves += 1;
+        } else {
+            let Ok((entry, _)) = self.table.insert(key, host) else {
+                self.refused += 1;
+                return false;
+            };
+            self.wheel.schedule(entry.number() as u32, host.seen() + self.timeout);
+        }
+        self.hosts[port] += 1;
+        if tell && self.news.is_some() {
+            self.fresh.push((key, host.port()));
+        }
+        true
+    }
+
+    #[cold]
+    fn publish(&mut self) {
+        if let Some((news, _)) = &self.news {
+            news.publish(&mut self.fresh);
+        }
+    }
+
+    /// Reads what others have learnt.
+    #[cold]
+    fn hear(&mut self) {
+        let Some((news, read)) = &mut self.news else { return };
+        for (key, port) in news.since(read) {
+            let host = Host::new(self.now, port);
+            if !self.learn(key, host, false)
+                && let Some(entry) = self.table.lookup(&key)
+                && let Some(known) = self.table.get_mut(entry)
+                && known.place() == host.place()
+            {
+                *known = host;
+            }
+        }
+    }
+
+    fn expire(&mut self, budget: usize) {
+        let MacTable { table, wheel, hosts, timeout, now, .. } = self;
+        wheel.advance(*now, budget, |number, now| {
+            let entry = table.entry(number as usize)?;
+            let host = *table.get(entry)?;
+            let deadline = host.seen() + *timeout;
+            if deadline > now {
+                return Some(deadline);
+            }
+            table.remove_entry(entry);
+            if let Some(hosts) = hosts.get_mut(usize::from(host.port())) {
+                *hosts -= 1;
+            }
+            None
+        });
+    }
+
+    /// Forgets all hosts.
+    pub(super) fn clear(&mut self) {
+        let entries: Vec<Entry> = self.table.iter().map(|(entry, ..)| entry).collect();
+        for entry in entries {
+            self.wheel.cancel(entry.number() as u32);
+            self.table.remove_entry(entry);
+        }
+        self.hosts.fill(0);
+    }
+
+    /// Learns what another knew.
+    pub(super) fn take_from(&mut self, old: &MacTable) {
+        self.now = self.now.max(old.now);
+        for (_, key, host) in old.table.iter() {
+            if self.learns() && usize::from(host.port()) < self.hosts.len() {
+                self.learn(*key, *host, false);
+            }
+        }
+        (self.moves, self.refused) = (self.moves + old.moves, self.refused + old.refused);
+    }
+
+    /// The hosts known at a steady time: address, VLAN and port, by address.
+    pub(super) fn hosts(&mut self, steady: u64) -> Vec<(MacAddr, u16, u16)> {
+        self.begin(steady);
+        self.expire(usize::MAX);
+        let mut hosts: Vec<_> = (self.table.iter())
+            .map(|(_, key, host)| {
+                let bytes = (key & ADDRESS).to_le_bytes();
+                let mac = MacAddr(bytes.first_chunk().copied().unwrap_or_default());
+                (mac, (key >> 48) as u16, host.port())
+            })
+            .collect();
+        hosts.sort_unstable_by_key(|(mac, vlan, _)| (*vlan, *mac));
+        hosts
+    }
+}
