@@ -13,8 +13,10 @@ mod annotation_byte;
 mod annotations;
 mod classifying;
 mod control;
+mod decision;
 mod devices;
 mod ethernet;
+mod filtering;
 mod icmp;
 mod icmp_names;
 mod information;
@@ -39,6 +41,7 @@ pub fn library() -> Library {
         control::CLASSES,
         devices::CLASSES,
         ethernet::CLASSES,
+        filtering::CLASSES,
         icmp::CLASSES,
         information::CLASSES,
         ip::CLASSES,

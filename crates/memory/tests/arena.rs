@@ -322,3 +322,27 @@ fn reserved_huge_pages_are_used_and_given_back() {
     assert_eq!(arena.size(), (at_first + 1) << 21);
     assert_eq!(free(), at_first);
 }
+
+#[test]
+fn packets_are_visited_with_what_is_known_about_them() {
+    let arena = small(1 << 20).create().unwrap();
+    let mut pool = arena.cache(64);
+    for count in [0, 1, 3, 4, 5, 17] {
+        let mut frame = Frame::new(32);
+        assert_eq!(pool.take(&mut frame, count, 1), count);
+        for (at, slot) in frame.slots_mut().iter_mut().enumerate() {
+            arena.packet_mut(slot).unwrap()[0] = at as u8;
+            arena.meta_mut(slot).unwrap().port = at as u16;
+        }
+        // Shared packets are visited as well.
+        let mut copies = Frame::new(32);
+        if let Some(copy) = frame.slots_mut().first_mut().and_then(|slot| pool.share(slot)) {
+            assert!(copies.push(copy).is_ok());
+        }
+        let mut seen = Vec::new();
+        arena.for_each_described(&frame, |bytes, meta| seen.push((bytes[0], meta.port)));
+        assert_eq!(seen, (0..count).map(|at| (at as u8, at as u16)).collect::<Vec<_>>());
+        pool.give(&mut copies);
+        pool.give(&mut frame);
+    }
+}

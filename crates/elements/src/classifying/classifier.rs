@@ -3,12 +3,8 @@
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
 use linerate_memory::Frame;
 
-use super::{
-    FAMILY,
-    matcher::{Matcher, NEVER},
-    pattern,
-    program::{Program, To},
-};
+use super::{FAMILY, pattern};
+use crate::decision::{Headers, Matcher, Program, To};
 
 pub(super) const CLASS: Class = Class {
     name: "Classifier",
@@ -41,23 +37,23 @@ const UNMATCHED: usize = 0;
 
 struct Classifier {
     matcher: Matcher,
-    /// Whether there are packets no pattern matches.
-    partial: bool,
 }
 
 impl Classifier {
     fn new(make: &mut Make<'_>) -> Classifier {
         let texts = make.rest();
         let outputs = make.outputs();
-        let mut patterns = Vec::new();
+        let mut rules = Vec::new();
         let mut errors = Vec::new();
         if texts.len() == outputs {
-            let parse = |(at, text): (usize, &String)| pattern::parse(at, text, &mut errors);
-            patterns = texts.iter().enumerate().map(parse).collect();
+            let parse = |(at, text): (usize, &String)| {
+                (pattern::parse(at, text, &mut errors).formula(), To::Output(at))
+            };
+            rules = texts.iter().enumerate().map(parse).collect();
         } else {
             errors.push(format!("need {outputs} arguments, one per output port"));
         }
-        let program = Program::new(&patterns);
+        let program = Program::first_of(&rules);
         if errors.is_empty() {
             for output in (0..outputs).filter(|output| !program.reaches(To::Output(*output))) {
                 make.warn(format!("output {output} matches no packets"));
@@ -65,30 +61,14 @@ impl Classifier {
         }
         errors.into_iter().for_each(|error| make.error(error));
         Classifier {
-            partial: program.reaches(To::Never),
-            matcher: Matcher::new(program, make.world.frame_limit),
+            matcher: Matcher::new(program, &rules, Headers::Packet, make.world.frame_limit),
         }
     }
 }
 
 impl Element for Classifier {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let answers = self.matcher.run(cx.pool.arena(), frame);
-        if self.partial && answers.contains(&NEVER) {
-            let mut places = answers.iter();
-            let Context { pool, out, .. } = cx;
-            let mut unmatched = 0;
-            frame.drain_front(frame.len(), |slot| match places.next() {
-                Some(&output) if output != NEVER => out.emit(output as usize, slot),
-                _ => {
-                    unmatched += 1;
-                    pool.give_one(slot);
-                }
-            });
-            cx.count_drops(UNMATCHED, unmatched);
-        } else {
-            cx.out.distribute(frame, answers);
-        }
+        self.matcher.send(cx, frame, UNMATCHED);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {

@@ -3,9 +3,9 @@
 use linerate_graph::Class;
 
 mod classifier;
-mod matcher;
 mod pattern;
-mod program;
+#[cfg(test)]
+mod tests;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[&classifier::CLASS];

@@ -1,12 +1,27 @@
 //! The patterns of `Classifier` as they are written: clauses
 //! `[!]offset/value[%mask]`, cut into tests of four bytes.
 
-use super::program::Test;
+use crate::decision::{Formula, Test};
 
 /// A conjunction of clauses; without any it matches every packet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pattern {
     pub(super) clauses: Vec<Clause>,
+}
+
+impl Pattern {
+    /// What it asks of packets.
+    pub(super) fn formula(&self) -> Formula {
+        if self.clauses.is_empty() {
+            return Formula::Test(Test::ALWAYS);
+        }
+        let clause = |clause: &Clause| {
+            let tests = clause.tests.iter().map(|test| Formula::Test(*test));
+            let all = Formula::All(tests.collect());
+            if clause.negated { Formula::Not(Box::new(all)) } else { all }
+        };
+        Formula::All(self.clauses.iter().map(clause).collect())
+    }
 }
 
 /// Bytes a packet must have, or must not have.
@@ -84,7 +99,7 @@ fn tests(offset: usize, value: &[u8], mask: Option<&[u8]>) -> Vec<Test> {
         let at = offset.saturating_add(at);
         let word = at & !3;
         if tests.last().is_none_or(|test| test.offset != word) {
-            tests.push(Test { offset: word, mask: 0, value: 0 });
+            tests.push(Test::new(word, 0, 0));
         }
         if let Some(test) = tests.last_mut() {
             let shift = 8 * (3 - at % 4);
@@ -119,7 +134,7 @@ mod tests {
     use super::*;
 
     fn clause(negated: bool, tests: &[(usize, u32, u32)]) -> Clause {
-        let test = |&(offset, value, mask): &(usize, u32, u32)| Test { offset, mask, value };
+        let test = |&(offset, value, mask): &(usize, u32, u32)| Test::new(offset, mask, value);
         Clause { negated, tests: tests.iter().map(test).collect() }
     }
 

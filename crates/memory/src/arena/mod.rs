@@ -236,27 +236,48 @@ impl Arena {
         });
     }
 
-    /// Calls `each` with every slot, in order, some time after the first line of
-    /// its packet has been asked for. By fours, which leaves one taken branch for
-    /// four packets: where the processor shares its core with another thread, a
-    /// branch for each and one for the end of the prefetching cost more than the
-    /// work between them.
-    #[inline(always)]
-    fn each_slot(&self, slots: &[Slot], mut each: impl FnMut(&Slot)) {
-        let Inner { buffers, mask, stride, .. } = *self.inner;
+    /// The same with what is known about each packet, whose line is asked for
+    /// ahead as well.
+    ///
+    /// # Panics
+    ///
+    /// When a packet belongs to another arena.
+    #[inline]
+    pub fn for_each_described(&self, frame: &Frame, mut each: impl FnMut(&[u8], &Meta)) {
+        let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
         let ask = |slot: &Slot| {
-            let start = (slot.buffer & mask) as usize * stride as usize + slot.headroom();
-            prefetch_address(buffers.as_ptr().wrapping_add(start));
+            self.ask(slot);
+            prefetch_address(meta.as_ptr().wrapping_add((slot.buffer & mask) as usize).cast());
         };
-        let (fours, rest) = slots.as_chunks::<4>();
-        for (at, four) in fours.iter().enumerate() {
-            match fours.get(at + 1) {
-                Some(next) => next.iter().for_each(ask),
-                None => rest.iter().for_each(ask),
+        asking_ahead(frame.slots(), ask, |slot| {
+            let index = (slot.buffer & !SHARED) ^ tag;
+            if index & !mask != 0 {
+                foreign(slot);
             }
-            four.iter().for_each(&mut each);
-        }
-        rest.iter().for_each(each);
+            self.track_used(slot.buffer & !SHARED);
+            // SAFETY: as in `packet` and `meta`; the borrows end with the call.
+            let (bytes, meta) = unsafe {
+                let start = buffers.add(index as usize * stride as usize + slot.headroom());
+                let bytes = std::slice::from_raw_parts(start.as_ptr(), slot.len());
+                (bytes, meta.add(index as usize).as_ref())
+            };
+            each(bytes, meta);
+        });
+    }
+
+    /// Calls `each` with every slot, in order, some time after the first line of
+    /// its packet has been asked for.
+    #[inline(always)]
+    fn each_slot(&self, slots: &[Slot], each: impl FnMut(&Slot)) {
+        asking_ahead(slots, |slot| self.ask(slot), each);
+    }
+
+    /// Asks for the first line of a packet.
+    #[inline(always)]
+    fn ask(&self, slot: &Slot) {
+        let Inner { buffers, mask, stride, .. } = *self.inner;
+        let start = (slot.buffer & mask) as usize * stride as usize + slot.headroom();
+        prefetch_address(buffers.as_ptr().wrapping_add(start));
     }
 
     /// The packets of a frame one after the other.
@@ -496,6 +517,23 @@ impl Arena {
     #[cfg(not(debug_assertions))]
     #[inline(always)]
     fn track_used(&self, _: u32) {}
+}
+
+/// Calls `each` with every slot, in order, some time after `ask`. By fours, which
+/// leaves one taken branch for four packets: where the processor shares its core with
+/// another thread, a branch for each and one for the end of the prefetching cost more
+/// than the work between them.
+#[inline(always)]
+fn asking_ahead(slots: &[Slot], ask: impl Fn(&Slot), mut each: impl FnMut(&Slot)) {
+    let (fours, rest) = slots.as_chunks::<4>();
+    for (at, four) in fours.iter().enumerate() {
+        match fours.get(at + 1) {
+            Some(next) => next.iter().for_each(&ask),
+            None => rest.iter().for_each(&ask),
+        }
+        four.iter().for_each(&mut each);
+    }
+    rest.iter().for_each(each);
 }
 
 #[cold]

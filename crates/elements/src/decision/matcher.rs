@@ -1,0 +1,156 @@
+//! A decision run over frames.
+//!
+//! All words any step looks at are gathered first, those of sixteen packets side
+//! by side. Then the packets are decided together, without a branch on their bytes:
+//! by all steps of the program where it is short ([`choices`](super::choices)), and
+//! else by tables ([`table`](super::table)), whose cost does not depend on how many
+//! rules there are. Where the tables would be too large, in short frames, and for
+//! packets too short for some step, the program is walked through step by step.
+
+use linerate_graph::Context;
+use linerate_memory::{Arena, Frame};
+
+use super::{
+    choices::Choices,
+    formula::Formula,
+    program::{Program, To},
+    table::Tables,
+    words::{Headers, LANES, Words},
+};
+
+/// Most steps that are decided for all packets.
+const STEPS_LIMIT: usize = 24;
+/// Frames shorter than this are walked.
+const FRAME_LEAST: usize = 4;
+
+/// The answer for packets that go nowhere.
+pub(crate) const NEVER: u32 = u32::MAX;
+
+/// How frames are decided.
+#[derive(Debug)]
+enum Way {
+    /// All packets get this answer.
+    Constant(u32),
+    Choices(Choices),
+    Tables(Tables),
+    Walk,
+}
+
+/// A decision made ready to run over frames.
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    program: Program,
+    headers: Headers,
+    words: Words,
+    way: Way,
+    answers: Vec<[u32; LANES]>,
+    /// Whether there are packets that go nowhere.
+    partial: bool,
+}
+
+impl Matcher {
+    /// `program` does what the first of the `rules` that holds says.
+    pub(crate) fn new(
+        program: Program,
+        rules: &[(Formula, To)],
+        headers: Headers,
+        frame_limit: usize,
+    ) -> Matcher {
+        let offsets = program.steps.iter().map(|step| step.test.offset).collect();
+        let mut words = Words::new(headers, offsets, frame_limit);
+        let way = match program.start {
+            To::Output(output) => Way::Constant(output as u32),
+            To::Never | To::Next => Way::Constant(NEVER),
+            To::Step(_) if program.steps.len() <= STEPS_LIMIT => {
+                Way::Choices(Choices::new(&program, &words))
+            }
+            To::Step(_) => match Tables::new(rules) {
+                Some(mut tables) => {
+                    words = Words::new(headers, tables.offsets(), frame_limit);
+                    tables.look_in(&words);
+                    Way::Tables(tables)
+                }
+                None => Way::Walk,
+            },
+        };
+        let answers = vec![[NEVER; LANES]; frame_limit.div_ceil(LANES)];
+        let partial = program.reaches(To::Never);
+        Matcher { program, headers, words, way, answers, partial }
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Sends each packet by its output; those that go nowhere are dropped for
+    /// `reason`.
+    #[inline]
+    pub(crate) fn send(&mut self, cx: &mut Context, frame: &mut Frame, reason: usize) {
+        let partial = self.partial;
+        let answers = self.run(cx.pool.arena(), frame);
+        if !(partial && answers.contains(&NEVER)) {
+            return cx.out.distribute(frame, answers);
+        }
+        let Context { pool, out, .. } = cx;
+        let mut dropped = 0;
+        let (mut asked, mut answers) = (answers.iter(), answers.iter().filter(|to| **to != 0));
+        frame.sift(
+            |_| asked.next() == Some(&0),
+            |slot| match answers.next() {
+                Some(&output) if output != NEVER => out.emit(output as usize, slot),
+                _ => {
+                    dropped += 1;
+                    pool.give_one(slot);
+                }
+            },
+        );
+        cx.count_drops(reason, dropped);
+    }
+
+    /// The output of each packet, or [`NEVER`]. The frame is as it was
+    /// afterwards.
+    #[inline]
+    pub(crate) fn run(&mut self, arena: &Arena, frame: &mut Frame) -> &[u32] {
+        let Matcher { words, way, answers, .. } = self;
+        let count = frame.len().min(answers.len() * LANES);
+        let blocks = &mut answers[..count.div_ceil(LANES)];
+        let walked = match way {
+            Way::Constant(answer) => {
+                blocks.fill([*answer; LANES]);
+                false
+            }
+            Way::Choices(choices) if count >= FRAME_LEAST => {
+                let whole = words.gather(arena, frame);
+                choices.decide(words, blocks);
+                !whole
+            }
+            Way::Tables(tables) if count >= FRAME_LEAST => {
+                let whole = words.gather(arena, frame);
+                tables.decide(words, blocks);
+                !whole
+            }
+            _ => {
+                self.walk(arena, frame, false);
+                false
+            }
+        };
+        if walked {
+            self.walk(arena, frame, true);
+        }
+        &self.answers.as_flattened()[..count]
+    }
+
+    /// Answers for packets one after the other: those that are not whole, or all.
+    #[inline(never)]
+    fn walk(&mut self, arena: &Arena, frame: &mut Frame, skip_whole: bool) {
+        let answers = self.answers.as_flattened_mut().iter_mut();
+        for ((slot, answer), whole) in
+            frame.slots_mut().iter_mut().zip(answers).zip(self.words.whole())
+        {
+            if !(skip_whole && *whole) {
+                let output = self.headers.read(arena, slot, |word| self.program.run(word));
+                *answer = output.map_or(NEVER, |output| output as u32);
+            }
+        }
+    }
+}

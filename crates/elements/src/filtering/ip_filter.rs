@@ -1,0 +1,66 @@
+//! `IPFilter`: packets go where the first rule that holds for them says.
+
+use linerate_graph::{Arg, Class, Context, Element, HandlerError, Make, Scope};
+use linerate_memory::Frame;
+
+use super::{
+    FAMILY,
+    rules::{Rules, program},
+    words::Dictionary,
+};
+use crate::decision::{Headers, Matcher};
+
+pub(super) const CLASS: Class = Class {
+    name: "IPFilter",
+    family: FAMILY,
+    summary: "sends IP packets where the first rule that holds for them says",
+    description: "A rule is an action and an expression. The action is `allow`, which is output \
+        0, `deny` or `drop`, or the number of an output. The first rule whose expression holds for \
+        a packet decides; a packet for which none holds is dropped. The expressions are those of \
+        [IPClassifier](IPClassifier.md); without one a rule holds for all packets.\n\n\
+        Where a packet's network and transport header are must be known: CheckIPHeader or \
+        MarkIPHeader find out. No expression about headers holds for a packet of which it is not.",
+    ports: "1/-",
+    processing: "h/h",
+    args: &[Arg::rest("RULE", "action and expression", "`allow src net 10.0.0.0/8 and tcp`")],
+    handlers: &[super::PROGRAM],
+    drops: &["denied"],
+    annotates: true,
+    cost: super::COST,
+    example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIPHeader(14)\n  \
+        -> IPFilter(deny src net 10.0.0.0/8, allow tcp dst port www or ssh, 1 icmp)\n  \
+        -> Discard;",
+    make: |make| Box::new(IpFilter::new(make)),
+    ..Class::EMPTY
+};
+
+const DENIED: usize = 0;
+
+struct IpFilter {
+    matcher: Matcher,
+}
+
+impl IpFilter {
+    fn new(make: &mut Make<'_>) -> IpFilter {
+        let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
+        let rules = Rules::read(&make.rest(), make.outputs(), Dictionary(scope));
+        rules.tell(make);
+        let formulas = rules.formulas();
+        let program = program(&formulas);
+        let frame_limit = make.world.frame_limit;
+        IpFilter { matcher: Matcher::new(program, &formulas, Headers::Ip, frame_limit) }
+    }
+}
+
+impl Element for IpFilter {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.matcher.send(cx, frame, DENIED);
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "program" => Ok(self.matcher.program().to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Kinds of primitives and their names in messages.
+
+use std::fmt;
+
+/// Numbers of protocols; those beyond 255 stand for several.
+pub(super) mod protocol {
+    pub(crate) const ICMP: u32 = 1;
+    pub(crate) const TCP: u32 = 6;
+    pub(crate) const UDP: u32 = 17;
+    pub(crate) const DCCP: u32 = 33;
+    pub(crate) const TCP_OR_UDP: u32 = 256;
+    /// Any whose header has ports.
+    const TRANSPORT: u32 = 258;
+
+    /// Its name in messages.
+    pub(crate) fn name(number: u32) -> String {
+        match number {
+            ICMP => "icmp".into(),
+            2 => "igmp".into(),
+            4 => "ipip".into(),
+            TCP => "tcp".into(),
+            UDP => "udp".into(),
+            TCP_OR_UDP => "tcpudp".into(),
+            TRANSPORT => "transp".into(),
+            other => format!("ip proto {}", other as i32),
+        }
+    }
+}
+
+/// What a primitive looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Host,
+    Net,
+    Protocol,
+    Port,
+    TcpFlags,
+    Ethernet,
+    Fragment,
+    Unfragmented,
+    Ect,
+    Ce,
+    Field(Field),
+}
+
+/// Bits of the network header, or of the transport header of a protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) protocol: Option<u32>,
+    /// The first bit, from the start of the header.
+    pub(super) offset: u32,
+    /// Bits; they are all in one word of 32 bits.
+    pub(super) length: u32,
+}
+
+impl Field {
+    const fn ip(offset: u32, length: u32) -> Field {
+        Field { protocol: None, offset, length }
+    }
+
+    pub(super) const VERSION: Field = Field::ip(0, 4);
+    pub(super) const HEADER_LENGTH: Field = Field::ip(4, 4);
+    pub(super) const TOS: Field = Field::ip(8, 8);
+    pub(super) const DSCP: Field = Field::ip(8, 6);
+    pub(super) const LENGTH: Field = Field::ip(16, 16);
+    pub(super) const ID: Field = Field::ip(32, 16);
+    pub(super) const TTL: Field = Field::ip(64, 8);
+    pub(super) const WINDOW: Field =
+        Field { protocol: Some(protocol::TCP), offset: 112, length: 16 };
+    pub(super) const ICMP_TYPE: Field =
+        Field { protocol: Some(protocol::ICMP), offset: 0, length: 8 };
+
+    /// The greatest value.
+    pub(super) fn full(self) -> u32 {
+        u32::MAX >> 32_u32.saturating_sub(self.length).min(31)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Host => "ip host",
+            Kind::Net => "ip net",
+            Kind::Protocol => "proto",
+            Kind::Port => "port",
+            Kind::TcpFlags => "tcp opt",
+            Kind::Ethernet => "ether host",
+            Kind::Fragment => "ip frag",
+            Kind::Unfragmented => "ip unfrag",
+            Kind::Ect => "ip ect",
+            Kind::Ce => "ip ce",
+            Kind::Field(Field::LENGTH) => "ip len",
+            Kind::Field(Field::ID) => "ip id",
+            Kind::Field(Field::VERSION) => "ip vers",
+            Kind::Field(Field::HEADER_LENGTH) => "ip hl",
+            Kind::Field(Field::TOS) => "ip tos",
+            Kind::Field(Field::DSCP) => "ip dscp",
+            Kind::Field(Field::TTL) => "ip ttl",
+            Kind::Field(Field::WINDOW) => "tcp win",
+            Kind::Field(Field::ICMP_TYPE) => "icmp type",
+            Kind::Field(Field { protocol: Some(number), .. }) => {
+                return write!(f, "{}[...]", protocol::name(*number));
+            }
+            Kind::Field(_) => "ip[...]",
+        })
+    }
+}
+
+/// Which of a packet's two addresses or ports are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sides {
+    Source,
+    Destination,
+    Both,
+    Either,
+}
+
+impl Sides {
+    pub(super) fn source(self) -> bool {
+        self != Sides::Destination
+    }
+
+    pub(super) fn destination(self) -> bool {
+        self != Sides::Source
+    }
+}
+
+impl fmt::Display for Sides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sides::Source => "src",
+            Sides::Destination => "dst",
+            Sides::Both => "src and dst",
+            Sides::Either => "src or dst",
+        })
+    }
+}

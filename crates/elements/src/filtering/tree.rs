@@ -1,0 +1,76 @@
+//! Expressions as trees of primitives.
+
+use super::kind::Sides;
+
+/// A condition on packets, as it was written. Parts that say nothing are as good
+/// as not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tree {
+    Constant(bool),
+    Primitive(Primitive),
+    Not(Box<Tree>),
+    All(Vec<Tree>),
+    Any(Vec<Tree>),
+    /// A condition, what holds if it does, another condition, and so on; what
+    /// holds otherwise.
+    Choose(Vec<Tree>),
+}
+
+/// Something true of a packet. A packet that is of another protocol, or too short,
+/// or a later fragment where that matters, does not fulfil it, even if it is
+/// negated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Primitive {
+    /// The protocol packets must have; one beyond 255 stands for several.
+    pub(super) protocol: Option<u32>,
+    pub(super) what: What,
+    /// What is said of packets that fulfil the above is not so.
+    pub(super) negated: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// One of the protocols that number stands for.
+    Protocols(u32),
+    /// The number of the protocol.
+    ProtocolNumber(Comparison),
+    Host {
+        sides: Sides,
+        address: u32,
+        mask: u32,
+    },
+    Ethernet {
+        sides: Sides,
+        address: [u8; 6],
+        mask: [u8; 6],
+    },
+    Port {
+        sides: Sides,
+        number: Comparison,
+    },
+    TcpFlags(u8),
+    Fragment,
+    Field {
+        header: Header,
+        offset: u32,
+        length: u32,
+        value: Comparison,
+    },
+}
+
+/// The header a field is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Header {
+    Network,
+    Transport,
+}
+
+/// A condition on a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Comparison {
+    /// Greater than the value; else equal to it.
+    pub(super) greater: bool,
+    pub(super) value: u32,
+    /// The bits of the number that count.
+    pub(super) mask: u32,
+}
