@@ -21,6 +21,7 @@ mod icmp;
 mod icmp_names;
 mod information;
 mod ip;
+mod ip6;
 mod measuring;
 mod packets;
 mod random;
@@ -45,6 +46,7 @@ pub fn library() -> Library {
         icmp::CLASSES,
         information::CLASSES,
         ip::CLASSES,
+        ip6::CLASSES,
         measuring::CLASSES,
         packets::CLASSES,
         routing::CLASSES,

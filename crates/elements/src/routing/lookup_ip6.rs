@@ -23,7 +23,7 @@ pub(super) const CLASS: Class = Class {
     name: "LookupIP6Route",
     family: FAMILY,
     summary: "routes IPv6 packets",
-    description: "Looks up the destination annotation (GetIP6Address, CheckIP6Header set it) and \
+    description: "Looks up the destination annotation (GetIP6Address sets it) and \
         sends the packet by the output of the route that matches its longest part. A route with \
         a gateway other than `::` makes that the destination annotation. Packets no route is for \
         are dropped.\n\nOf routes for the same prefix the last counts. Handlers change the routes \

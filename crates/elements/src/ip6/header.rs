@@ -1,0 +1,152 @@
+//! Packets whose IPv6 header is known, for elements that look at it or change
+//! it.
+//!
+//! Where the header is, `CheckIP6Header` and `MarkIP6Header` have said. Click
+//! fails where that has not been done; here such packets are dropped under a
+//! reason of their own.
+
+use linerate_graph::{Context, Make};
+use linerate_memory::{Arena, Frame, Meta, Slot};
+use linerate_packet::{IpProtocol, checksum};
+
+/// Length of a header without extensions.
+pub(super) const LEAST: usize = 40;
+/// Places in the header.
+pub(super) const LENGTH: usize = 4;
+pub(super) const NEXT: usize = 6;
+pub(super) const HOPS: usize = 7;
+pub(super) const SOURCE: usize = 8;
+pub(super) const DESTINATION: usize = 24;
+/// Place of the checksum in an ICMPv6 message.
+pub(super) const ICMP_CHECKSUM: usize = 2;
+
+/// Drop reasons, the first ones of classes that use [`Refused`].
+pub(super) const NO_BUFFER: usize = 0;
+pub(super) const NO_HEADER: usize = 1;
+pub(super) const REFUSED: usize = 2;
+
+/// Two bytes at `at`, which are there.
+#[inline(always)]
+pub(super) fn get16(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two))
+}
+
+/// Writes two bytes at `at`, which are there.
+#[inline(always)]
+pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    if let Some(two) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *two = value.to_be_bytes();
+    }
+}
+
+/// The address at `at`, which is there.
+#[inline(always)]
+pub(super) fn address(bytes: &[u8], at: usize) -> [u8; 16] {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
+}
+
+/// The header of a packet and what follows, at least [`LEAST`] bytes.
+#[inline(always)]
+pub(super) fn ip<'a>(arena: &'a Arena, slot: &'a Slot) -> Option<&'a [u8]> {
+    let network = usize::from(arena.meta(slot).network);
+    arena.packet(slot).get(network..).filter(|ip| ip.len() >= LEAST)
+}
+
+/// The same, for writing.
+#[inline(always)]
+pub(super) fn ip_mut<'a>(arena: &'a Arena, slot: &'a mut Slot) -> Option<&'a mut [u8]> {
+    let network = usize::from(arena.meta(slot).network);
+    arena.packet_mut(slot)?.get_mut(network..).filter(|ip| ip.len() >= LEAST)
+}
+
+/// Says where the header is, and that what follows the fixed header is the
+/// transport header.
+#[inline(always)]
+pub(super) fn mark(meta: &mut Meta, offset: usize) {
+    meta.network = offset as u16;
+    meta.transport = offset.wrapping_add(LEAST) as u16;
+}
+
+/// Writes the checksum of an upper layer anew: of `bytes`, at `at` in them.
+pub(super) fn fill_checksum(header: &[u8], protocol: u8, bytes: &mut [u8], at: usize) {
+    put16(bytes, at, 0);
+    let (source, destination) = (address(header, SOURCE), address(header, DESTINATION));
+    let length = bytes.len() as u32;
+    let protocol = IpProtocol(protocol);
+    let mut sum = checksum::pseudo_v6(source.into(), destination.into(), protocol, length);
+    sum.add_bytes(bytes);
+    put16(bytes, at, sum.finish());
+}
+
+/// Calls `each` with every packet from its IPv6 header on. Packets without one
+/// are dropped.
+#[inline]
+pub(super) fn edit(cx: &mut Context, frame: &mut Frame, mut each: impl FnMut(&mut [u8])) {
+    cx.unshare(frame, NO_BUFFER);
+    let Context { pool, .. } = cx;
+    let arena = pool.arena();
+    let mut lost = Vec::new();
+    frame.sift(|slot| ip_mut(arena, slot).map(&mut each).is_some(), |slot| lost.push(slot));
+    lost.into_iter().for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It goes on.
+    Keep,
+    /// It leaves by output 1, or is dropped where there is none.
+    Refuse,
+    /// It is dropped: it has no IPv6 header.
+    Lost,
+}
+
+/// Packets that do not go on.
+#[derive(Debug)]
+pub(super) struct Refused {
+    has_output: bool,
+    slots: Vec<(Slot, Verdict)>,
+}
+
+impl Refused {
+    pub(super) fn new(make: &Make<'_>) -> Refused {
+        Refused { has_output: make.outputs() > 1, slots: Vec::new() }
+    }
+
+    /// Leaves those packets in the frame that `keep` keeps. The frame's packets
+    /// can be written to. Returns how many were refused.
+    #[inline]
+    pub(super) fn sift(
+        &mut self,
+        cx: &mut Context,
+        frame: &mut Frame,
+        mut keep: impl FnMut(&Arena, &mut Slot) -> Verdict,
+    ) -> u64 {
+        cx.unshare(frame, NO_BUFFER);
+        let arena = cx.pool.arena();
+        let verdict = std::cell::Cell::new(Verdict::Keep);
+        let slots = &mut self.slots;
+        frame.sift(
+            |slot| {
+                verdict.set(keep(arena, slot));
+                verdict.get() == Verdict::Keep
+            },
+            |slot| slots.push((slot, verdict.get())),
+        );
+        if self.slots.is_empty() { 0 } else { self.send(cx) }
+    }
+
+    #[cold]
+    fn send(&mut self, cx: &mut Context) -> u64 {
+        let mut refused = 0;
+        for (slot, verdict) in self.slots.drain(..) {
+            refused += u64::from(verdict != Verdict::Lost);
+            match verdict {
+                Verdict::Lost => cx.drop_packet(slot, NO_HEADER),
+                _ if self.has_output => cx.out.emit(1, slot),
+                _ => cx.drop_packet(slot, REFUSED),
+            }
+        }
+        refused
+    }
+}

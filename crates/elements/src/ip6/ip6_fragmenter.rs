@@ -1,0 +1,180 @@
+//! `IP6Fragmenter`: packets no longer than a link takes.
+//!
+//! RFC 8200 section 4.5.
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_memory::{Frame, Slot};
+use linerate_packet::{IpProtocol, ipv6_ext::Extensions};
+
+use super::{
+    FAMILY,
+    header::{LEAST, LENGTH, NEXT, NO_BUFFER, ip, mark, put16},
+};
+
+/// Drop reasons.
+const NO_HEADER: usize = 1;
+const UNDIVIDED: usize = 2;
+/// Bytes of a fragment header.
+const FRAGMENT: usize = 8;
+/// Headers that every fragment has again.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT_HEADER: u8 = 44;
+
+pub(super) const CLASS: Class = Class {
+    name: "IP6Fragmenter",
+    family: FAMILY,
+    summary: "divides IPv6 packets that are too long, or sends them elsewhere",
+    description: "Packets of at most `MTU` bytes pass. Longer ones leave by output 1 when it is \
+        used: a router may not divide them, and `ICMP6Error(.., 2, 0, MTU ..)` there tells the \
+        sender. Without an output 1 they are divided, as the source of packets may do it, such \
+        as the end of a tunnel; `MTU` should then be 1280 or more. Fragments are not divided \
+        again but dropped, and so are packets whose headers leave no room. Click's element loses \
+        all packets that are too long.\n\n\
+        Packets begin with their IPv6 header, which must be known (`CheckIP6Header`).",
+    ports: "1/1-2",
+    processing: "h/h",
+    args: &[Arg::required("MTU", "bytes", "the longest packet that passes")],
+    handlers: &[
+        Handler::count("drops", "packets that were too long"),
+        Handler::count("fragments", "fragments made"),
+    ],
+    annotates: true,
+    drops: &["no buffer", "no IPv6 header", "too long and not to be divided"],
+    cost: "A test per packet; about hundred cycles and a copy per fragment.",
+    example: "InfiniteSource(LENGTH 100, LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, \
+        2001:db8::2) -> IP6Fragmenter(80) -> Discard;",
+    make: |make| Box::new(Ip6Fragmenter::new(make)),
+    ..Class::EMPTY
+};
+
+struct Ip6Fragmenter {
+    mtu: usize,
+    has_other: bool,
+    ident: u32,
+    too_long: u64,
+    fragments: u64,
+}
+
+/// How a packet is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Division {
+    /// Bytes in front of the fragment header.
+    head: usize,
+    /// Where the number of the header behind is.
+    next: usize,
+    /// Bytes of a fragment behind its header.
+    piece: usize,
+}
+
+impl Division {
+    /// `None` when it cannot be divided for this length.
+    fn of(ip: &[u8], mtu: usize) -> Option<Division> {
+        let (mut head, mut next) = (LEAST, NEXT);
+        for extension in Extensions::new(IpProtocol(ip[NEXT]), ip.get(LEAST..)?) {
+            let extension = extension.ok()?;
+            match extension.kind.0 {
+                HOP_BY_HOP | ROUTING => {
+                    next = head;
+                    head += extension.header.len();
+                }
+                FRAGMENT_HEADER => return None,
+                _ => break,
+            }
+        }
+        let piece = mtu.checked_sub(head + FRAGMENT)? & !7;
+        (piece > 0 && head <= ip.len()).then_some(Division { head, next, piece })
+    }
+}
+
+impl Ip6Fragmenter {
+    fn new(make: &mut Make<'_>) -> Ip6Fragmenter {
+        Ip6Fragmenter {
+            mtu: make.need::<u32>("MTU") as usize,
+            has_other: make.outputs() > 1,
+            ident: fastrand::u32(..),
+            too_long: 0,
+            fragments: 0,
+        }
+    }
+
+    fn send(&mut self, cx: &mut Context, slot: Slot) {
+        if slot.len() <= self.mtu {
+            return cx.out.emit(0, slot);
+        }
+        self.too_long += 1;
+        if self.has_other {
+            return cx.out.emit(1, slot);
+        }
+        let Some(packet) = ip(cx.pool.arena(), &slot) else {
+            return cx.drop_packet(slot, NO_HEADER);
+        };
+        let Some(division) = Division::of(packet, self.mtu) else {
+            return cx.drop_packet(slot, UNDIVIDED);
+        };
+        let rest = packet.len() - division.head;
+        self.ident = self.ident.wrapping_add(1);
+        let mut at = 0;
+        while at < rest {
+            let Some(fragment) = self.fragment(cx, &slot, division, at) else {
+                return cx.drop_packet(slot, NO_BUFFER);
+            };
+            cx.out.emit(0, fragment);
+            self.fragments += 1;
+            at += division.piece;
+        }
+        cx.pool.give_one(slot);
+    }
+
+    /// The fragment that begins `at` bytes behind what all have.
+    fn fragment(
+        &self,
+        cx: &mut Context,
+        slot: &Slot,
+        division: Division,
+        at: usize,
+    ) -> Option<Slot> {
+        let Division { head, next, piece } = division;
+        let start = head + FRAGMENT;
+        let rest = ip(cx.pool.arena(), slot)?.len() - head - at;
+        let length = rest.min(piece);
+        let mut fragment = cx.pool.take_one(start + length)?;
+        let arena = cx.pool.arena();
+        let whole = ip(arena, slot).unwrap_or_default();
+        if let Some(bytes) = arena.packet_mut(&mut fragment) {
+            bytes[..head].copy_from_slice(&whole[..head]);
+            bytes[next] = FRAGMENT_HEADER;
+            put16(bytes, LENGTH, (start + length - LEAST) as u16);
+            let more = u16::from(rest > piece);
+            bytes[head..start].fill(0);
+            bytes[head] = whole[next];
+            put16(bytes, head + 2, at as u16 & !7 | more);
+            bytes[head + 4..start].copy_from_slice(&self.ident.to_be_bytes());
+            bytes[start..].copy_from_slice(&whole[head + at..head + at + length]);
+        }
+        let about = *arena.meta(slot);
+        if let Some(meta) = arena.meta_mut(&mut fragment) {
+            *meta = about;
+            mark(meta, 0);
+        }
+        Some(fragment)
+    }
+}
+
+impl Element for Ip6Fragmenter {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        if frame.slots().iter().all(|slot| slot.len() <= self.mtu) {
+            return;
+        }
+        // One after the other, so that they stay in order.
+        frame.drain_front(frame.len(), |slot| self.send(cx, slot));
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "drops" => Ok(self.too_long.to_string()),
+            "fragments" => Ok(self.fragments.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+}

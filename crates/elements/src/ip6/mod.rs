@@ -1,0 +1,33 @@
+//! Elements for IPv6 packets.
+
+use linerate_graph::Class;
+
+mod check_ip6_header;
+mod dec_ip6_hlim;
+mod get_ip6_address;
+mod header;
+mod icmp6_error;
+mod ip6_encap;
+mod ip6_fragmenter;
+mod ip6_mirror;
+mod ip6_print;
+mod mark_ip6_header;
+mod set_ip6_dscp;
+
+/// The family's classes.
+pub(crate) const CLASSES: &[&Class] = &[
+    &check_ip6_header::CLASS,
+    &dec_ip6_hlim::CLASS,
+    &get_ip6_address::GET,
+    &get_ip6_address::SET,
+    &icmp6_error::CLASS,
+    &ip6_encap::CLASS,
+    &ip6_fragmenter::CLASS,
+    &ip6_mirror::CLASS,
+    &ip6_print::CLASS,
+    &mark_ip6_header::CLASS,
+    &set_ip6_dscp::CLASS,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "ip6";
