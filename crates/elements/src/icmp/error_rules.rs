@@ -135,10 +135,10 @@ impl SourceRoute {
 
 /// So many errors per second, and so many at once.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     /// Per second; none is too many when zero.
-    pub(super) rate: u32,
-    pub(super) burst: u32,
+    pub(crate) rate: u32,
+    pub(crate) burst: u32,
     /// Billionths of errors that may be sent now.
     credit: u64,
     /// When that was.
@@ -146,13 +146,13 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    pub(super) fn new(rate: u32, burst: u32) -> Limit {
+    pub(crate) fn new(rate: u32, burst: u32) -> Limit {
         let burst = burst.max(1);
         Limit { rate, burst, credit: u64::from(burst) * SECOND, since: 0 }
     }
 
     /// How many may be sent now, a steady time in nanoseconds.
-    pub(super) fn allowance(&mut self, now: u64) -> u64 {
+    pub(crate) fn allowance(&mut self, now: u64) -> u64 {
         if self.rate == 0 {
             return u64::MAX;
         }
@@ -165,7 +165,7 @@ impl Limit {
     }
 
     /// So many were sent.
-    pub(super) fn spend(&mut self, count: u64) {
+    pub(crate) fn spend(&mut self, count: u64) {
         if self.rate != 0 {
             self.credit = self.credit.saturating_sub(count.saturating_mul(SECOND));
         }

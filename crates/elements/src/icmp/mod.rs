@@ -2,7 +2,7 @@
 
 use linerate_graph::Class;
 
-mod error_rules;
+pub(crate) mod error_rules;
 mod icmp_error;
 
 /// The family's classes.

@@ -76,13 +76,11 @@ fn check(bytes: &[u8], bad: &[[u8; 16]]) -> Option<usize> {
 impl Element for CheckIp6Header {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let CheckIp6Header { bad, offset, drops, refused } = self;
-        let gone = refused.sift(cx, frame, |arena, slot| {
-            let bytes = arena.packet(slot).get(*offset..).unwrap_or_default();
+        let gone = refused.sift(cx, frame, |packet| {
+            let bytes = packet.bytes().get(*offset..).unwrap_or_default();
             let Some(length) = check(bytes, bad) else { return Verdict::Refuse };
-            slot.truncate(*offset + length);
-            if let Some(meta) = arena.meta_mut(slot) {
-                mark(meta, *offset);
-            }
+            packet.truncate(*offset + length);
+            mark(packet.parts().1, *offset);
             Verdict::Keep
         });
         if gone > 0 {

@@ -34,8 +34,9 @@ struct DecIp6Hlim {
 
 impl Element for DecIp6Hlim {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        self.drops += self.refused.sift(cx, frame, |arena, slot| {
-            let head = ip_mut(arena, slot).and_then(|ip| ip.first_chunk_mut::<LEAST>());
+        self.drops += self.refused.sift(cx, frame, |packet| {
+            let (bytes, meta) = packet.parts();
+            let head = ip_mut(bytes, meta).and_then(|ip| ip.first_chunk_mut::<LEAST>());
             match head {
                 None => Verdict::Lost,
                 Some(head) if head[HOPS] <= 1 => Verdict::Refuse,

@@ -5,10 +5,7 @@ use std::net::Ipv6Addr;
 use linerate_graph::{Arg, Class, Context, Element};
 use linerate_memory::Frame;
 
-use super::{
-    FAMILY,
-    header::{NO_BUFFER, address},
-};
+use super::{FAMILY, header::annotate};
 
 pub(super) const GET: Class = Class {
     name: "GetIP6Address",
@@ -33,15 +30,12 @@ struct GetIp6Address(usize);
 
 impl Element for GetIp6Address {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        for slot in frame.slots_mut() {
-            let found = arena.packet(slot).get(self.0..).filter(|rest| rest.len() >= 16);
-            let Some(found) = found.map(|rest| address(rest, 0)) else { continue };
-            if let Some(meta) = arena.meta_mut(slot) {
-                meta.destination = found;
+        annotate(cx, frame, |bytes, meta| {
+            let found = bytes.get(self.0..).and_then(|rest| rest.first_chunk());
+            if let Some(found) = found {
+                meta.destination = *found;
             }
-        }
+        });
     }
 }
 
@@ -67,10 +61,6 @@ struct SetIp6Address([u8; 16]);
 
 impl Element for SetIp6Address {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
-            meta.destination = self.0;
-        }
+        annotate(cx, frame, |_, meta| meta.destination = self.0);
     }
 }

@@ -6,7 +6,7 @@
 //! reason of their own.
 
 use linerate_graph::{Context, Make};
-use linerate_memory::{Arena, Frame, Meta, Slot};
+use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
 /// Length of a header without extensions.
@@ -17,7 +17,7 @@ pub(super) const NEXT: usize = 6;
 pub(super) const HOPS: usize = 7;
 pub(super) const SOURCE: usize = 8;
 pub(super) const DESTINATION: usize = 24;
-/// Place of the checksum in an ICMPv6 message.
+/// Place of the checksum in an `ICMPv6` message.
 pub(super) const ICMP_CHECKSUM: usize = 2;
 
 /// Drop reasons, the first ones of classes that use [`Refused`].
@@ -52,11 +52,10 @@ pub(super) fn ip<'a>(arena: &'a Arena, slot: &'a Slot) -> Option<&'a [u8]> {
     arena.packet(slot).get(network..).filter(|ip| ip.len() >= LEAST)
 }
 
-/// The same, for writing.
+/// The same of the bytes of a packet, for writing.
 #[inline(always)]
-pub(super) fn ip_mut<'a>(arena: &'a Arena, slot: &'a mut Slot) -> Option<&'a mut [u8]> {
-    let network = usize::from(arena.meta(slot).network);
-    arena.packet_mut(slot)?.get_mut(network..).filter(|ip| ip.len() >= LEAST)
+pub(super) fn ip_mut<'a>(bytes: &'a mut [u8], meta: &Meta) -> Option<&'a mut [u8]> {
+    bytes.get_mut(usize::from(meta.network)..).filter(|ip| ip.len() >= LEAST)
 }
 
 /// Says where the header is, and that what follows the fixed header is the
@@ -83,11 +82,38 @@ pub(super) fn fill_checksum(header: &[u8], protocol: u8, bytes: &mut [u8], at: u
 #[inline]
 pub(super) fn edit(cx: &mut Context, frame: &mut Frame, mut each: impl FnMut(&mut [u8])) {
     cx.unshare(frame, NO_BUFFER);
-    let Context { pool, .. } = cx;
-    let arena = pool.arena();
     let mut lost = Vec::new();
-    frame.sift(|slot| ip_mut(arena, slot).map(&mut each).is_some(), |slot| lost.push(slot));
+    cx.pool.arena().sift_packets(
+        frame,
+        |packet| {
+            let (bytes, meta) = packet.parts();
+            ip_mut(bytes, meta).map(&mut each).is_some()
+        },
+        |slot| lost.push(slot),
+    );
     lost.into_iter().for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+}
+
+/// Calls `each` with every packet and what is known about it, which may be
+/// changed.
+#[inline]
+pub(super) fn annotate(
+    cx: &mut Context,
+    frame: &mut Frame,
+    mut each: impl FnMut(&[u8], &mut Meta),
+) {
+    cx.unshare(frame, NO_BUFFER);
+    let mut lost = Vec::new();
+    cx.pool.arena().sift_packets(
+        frame,
+        |packet| {
+            let (bytes, meta) = packet.parts();
+            each(bytes, meta);
+            true
+        },
+        |slot| lost.push(slot),
+    );
+    debug_assert!(lost.is_empty(), "all are kept");
 }
 
 /// What becomes of a packet.
@@ -120,15 +146,15 @@ impl Refused {
         &mut self,
         cx: &mut Context,
         frame: &mut Frame,
-        mut keep: impl FnMut(&Arena, &mut Slot) -> Verdict,
+        mut keep: impl FnMut(&mut PacketMut<'_>) -> Verdict,
     ) -> u64 {
         cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
         let verdict = std::cell::Cell::new(Verdict::Keep);
         let slots = &mut self.slots;
-        frame.sift(
-            |slot| {
-                verdict.set(keep(arena, slot));
+        cx.pool.arena().sift_packets(
+            frame,
+            |packet| {
+                verdict.set(keep(packet));
                 verdict.get() == Verdict::Keep
             },
             |slot| slots.push((slot, verdict.get())),

@@ -15,8 +15,12 @@ use super::{
         mark, put16,
     },
 };
+use crate::{
+    annotations::{is_link_broadcast, problem_offset, set_fix_ip_source},
+    icmp::error_rules::Limit,
+};
 
-/// Length of an ICMPv6 header.
+/// Length of an `ICMPv6` header.
 const ICMP: usize = 8;
 /// Bytes of a redirect behind its header: target and destination.
 const REDIRECTED: usize = 32;
@@ -28,10 +32,6 @@ const PARAMETER_PROBLEM: u8 = 4;
 const REDIRECT: u8 = 137;
 /// The code of a parameter problem that is an option nobody knows.
 const UNKNOWN_OPTION: u8 = 2;
-/// Annotations: the source address is to be set, and the byte a parameter
-/// problem is about.
-const FIX_SOURCE: usize = 12;
-const PROBLEM: usize = 13;
 
 pub(super) const CLASS: Class = Class {
     name: "ICMP6Error",
@@ -86,40 +86,6 @@ enum Silence {
     Rate,
 }
 
-/// So many per second, and so many at once.
-#[derive(Debug)]
-struct Limit {
-    rate: u64,
-    burst: u64,
-    /// Errors that may be sent, in billionths.
-    allowance: u64,
-    since: u64,
-}
-
-const BILLION: u64 = 1_000_000_000;
-
-impl Limit {
-    fn new(rate: u32, burst: u32) -> Limit {
-        let (rate, burst) = (rate.into(), burst.into());
-        Limit { rate, burst, allowance: burst * BILLION, since: 0 }
-    }
-
-    /// How many may be sent at this time.
-    fn allowed(&mut self, now: u64) -> u64 {
-        if self.rate == 0 {
-            return u64::MAX;
-        }
-        let earned = now.saturating_sub(self.since).saturating_mul(self.rate);
-        self.allowance = self.allowance.saturating_add(earned).min(self.burst * BILLION);
-        self.since = now;
-        self.allowance / BILLION
-    }
-
-    fn spend(&mut self, errors: u64) {
-        self.allowance = self.allowance.saturating_sub(errors.saturating_mul(BILLION));
-    }
-}
-
 struct Icmp6Error {
     source: Ipv6Addr,
     kind: u8,
@@ -150,18 +116,18 @@ impl Icmp6Error {
     }
 
     /// Whether there may be an error about a packet.
-    fn allowed(&self, packet: &[u8]) -> Result<(), Silence> {
+    fn allowed(&self, packet: &[u8], link_broadcast: bool) -> Result<(), Silence> {
         let next = IpProtocol(packet[NEXT]);
         if let Ok(upper) = upper_layer(next, &packet[LEAST..])
             && upper.protocol == IpProtocol::ICMPV6
-            && let Some(&kind) = packet[LEAST..].get(usize::from(upper.offset))
+            && let Some(&kind) = packet[LEAST..].get(upper.offset)
             && (Kind(kind).is_error() || kind == REDIRECT)
         {
             return Err(Silence::Error);
         }
         let told =
             self.kind == TOO_BIG || (self.kind, self.code) == (PARAMETER_PROBLEM, UNKNOWN_OPTION);
-        if packet[DESTINATION] == 0xff && !told {
+        if (packet[DESTINATION] == 0xff || link_broadcast) && !told {
             return Err(Silence::Group);
         }
         let source = address(packet, SOURCE);
@@ -175,7 +141,7 @@ impl Icmp6Error {
     fn about(&self, cx: &mut Context, slot: &Slot) -> Result<Slot, Silence> {
         let arena = cx.pool.arena();
         let packet = ip(arena, slot).ok_or(Silence::NoHeader)?;
-        self.allowed(packet)?;
+        self.allowed(packet, is_link_broadcast(arena.meta(slot)))?;
         let redirects = self.kind == REDIRECT;
         let start = LEAST + ICMP + if redirects { REDIRECTED } else { 0 };
         let quoted = packet.len().min(QUOTED).min(arena.room().saturating_sub(start));
@@ -193,7 +159,7 @@ impl Icmp6Error {
             (icmp[0], icmp[1]) = (self.kind, self.code);
             match (self.kind, self.code) {
                 (TOO_BIG, _) => icmp[4..ICMP].copy_from_slice(&self.mtu.to_be_bytes()),
-                (PARAMETER_PROBLEM, _) => icmp[7] = meta.user[PROBLEM],
+                (PARAMETER_PROBLEM, _) => icmp[7] = problem_offset(meta),
                 (REDIRECT, _) => {
                     icmp[ICMP..ICMP + 16].copy_from_slice(&meta.destination);
                     icmp[ICMP + 16..ICMP + REDIRECTED].copy_from_slice(&packet[DESTINATION..LEAST]);
@@ -208,7 +174,7 @@ impl Icmp6Error {
             meta.reset();
             mark(meta, 0);
             meta.destination = back;
-            meta.user[FIX_SOURCE] = 1;
+            set_fix_ip_source(meta, 1);
         }
         Ok(error)
     }
@@ -221,7 +187,7 @@ impl Element for Icmp6Error {
 
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let now = if self.limit.rate == 0 { 0 } else { cx.steady() };
-        let (allowed, mut made) = (self.limit.allowed(now), 0);
+        let (allowed, mut made) = (self.limit.allowance(now), 0);
         let mut silent = std::mem::take(&mut self.silent);
         let reason = Cell::new(Silence::Rate);
         frame.sift(
@@ -247,21 +213,5 @@ impl Element for Icmp6Error {
         self.limit.spend(made);
         silent.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason as usize));
         self.silent = silent;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rate_is_bounded() {
-        let mut limit = Limit::new(10, 3);
-        assert_eq!(limit.allowed(0), 3);
-        limit.spend(3);
-        assert_eq!(limit.allowed(BILLION / 20), 0);
-        assert_eq!(limit.allowed(BILLION / 10), 1);
-        assert_eq!(limit.allowed(u64::MAX), 3);
-        assert_eq!(Limit::new(0, 0).allowed(5), u64::MAX);
     }
 }

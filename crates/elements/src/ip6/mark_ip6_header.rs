@@ -5,7 +5,7 @@ use linerate_memory::{Frame, Meta};
 
 use super::{
     FAMILY,
-    header::{LEAST, NO_BUFFER, mark},
+    header::{LEAST, annotate, mark},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -33,13 +33,9 @@ struct MarkIp6Header(Option<usize>);
 
 impl Element for MarkIp6Header {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
-            match self.0 {
-                Some(offset) => mark(meta, offset),
-                None => (meta.network, meta.transport) = (Meta::UNSET, Meta::UNSET),
-            }
-        }
+        annotate(cx, frame, |_, meta| match self.0 {
+            Some(offset) => mark(meta, offset),
+            None => (meta.network, meta.transport) = (Meta::UNSET, Meta::UNSET),
+        });
     }
 }
