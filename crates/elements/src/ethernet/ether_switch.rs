@@ -122,18 +122,20 @@ impl Element for EtherSwitch {
         if !special {
             return cx.out.distribute(frame, outputs);
         }
-        let mut outputs = outputs.to_vec();
+        let mut outputs = std::mem::take(outputs);
         if shortest != 0 {
             let destinations = self.hosts.destinations().iter();
             let short = outputs.iter_mut().zip(destinations).filter(|(_, key)| **key == NOBODY);
             short.for_each(|(output, _)| *output = NOWHERE);
         }
         self.send_each(cx, port, frame, &outputs);
+        self.hosts.give_back(outputs);
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<EtherSwitch>() {
-            self.hosts.take_from(&old.hosts);
+            let ports = self.ports;
+            self.hosts.take_from(&old.hosts, |_, port| u32::from(port) < ports);
         }
     }
 

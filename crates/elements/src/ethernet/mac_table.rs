@@ -226,7 +226,7 @@ impl MacTable {
     /// Learns that the sources are at `port`, and returns for each destination
     /// the port it is at, or [`FLOOD`].
     #[inline]
-    pub(super) fn forward(&mut self, port: u16) -> &mut [u32] {
+    pub(super) fn forward(&mut self, port: u16) -> &mut Vec<u32> {
         let count = self.keys.len() / 2;
         let all = &mut self.found[..2 * count];
         self.table.lookup_many(&self.keys[..2 * count], all);
@@ -266,6 +266,12 @@ impl MacTable {
             }
         }));
         outputs
+    }
+
+    /// Takes the outputs of a frame back, which were taken from what
+    /// [`forward`](Self::forward) returned.
+    pub(super) fn give_back(&mut self, outputs: Vec<u32>) {
+        self.outputs = outputs;
     }
 
     /// The keys of the frame's destinations.
@@ -361,11 +367,12 @@ impl MacTable {
         self.hosts.fill(0);
     }
 
-    /// Learns what another knew.
-    pub(super) fn take_from(&mut self, old: &MacTable) {
+    /// Learns what another knew of hosts that may be in their VLAN at their
+    /// port.
+    pub(super) fn take_from(&mut self, old: &MacTable, allowed: impl Fn(u16, u16) -> bool) {
         self.now = self.now.max(old.now);
         for (_, key, host) in old.table.iter() {
-            if self.learns() && usize::from(host.port()) < self.hosts.len() {
+            if self.learns() && allowed((key >> 48) as u16, host.port()) {
                 self.learn(*key, *host, false);
             }
         }

@@ -22,6 +22,8 @@ mod set_vlan_anno;
 mod tag;
 mod vlan_decap;
 mod vlan_encap;
+mod vlan_switch;
+mod vxlan;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
@@ -44,6 +46,9 @@ pub(crate) const CLASSES: &[&Class] = &[
     &vlan_decap::CLASS,
     &vlan_encap::ETHER,
     &vlan_encap::SHIM,
+    &vlan_switch::CLASS,
+    &vxlan::DECAP,
+    &vxlan::ENCAP,
 ];
 
 /// The name of the family in the reference.
