@@ -9,6 +9,7 @@
 //! - [`ipv4()`] says what address one has;
 //! - [`Inspector`] adds what drivers say: queues, speed, offloads, XDP;
 //! - [`LinkMonitor`] tells when an interface changes, goes or comes;
+//! - [`RoutingMonitor`] tells what the kernel's routes and neighbours are;
 //! - [`set_up`] and [`Promiscuous`] change it.
 
 mod control;
@@ -19,6 +20,7 @@ mod link;
 mod lost;
 mod monitor;
 mod netlink;
+mod routing;
 mod xdp;
 
 use std::{fs, path::Path};
@@ -34,6 +36,7 @@ pub use self::{
     ipv4::{Ipv4, ipv4},
     link::{Link, XdpMode, XdpProgram},
     monitor::{LinkEvent, LinkMonitor, LinkState},
+    routing::{Hop, MAIN_TABLE, Prefix, RoutingEvent, RoutingMonitor, Target},
     xdp::XdpSupport,
 };
 pub(crate) use self::{

@@ -31,6 +31,8 @@ const GENERIC_HEADER: usize = 4;
 pub(super) struct Message {
     /// `nlmsg_type`.
     pub(super) kind: u16,
+    /// `nlmsg_flags`.
+    pub(super) flags: u16,
     /// What follows the netlink header.
     pub(super) body: Vec<u8>,
 }
@@ -127,7 +129,8 @@ impl Netlink {
                 Err(error) => return Err(error),
             }
             each(&self.buffer, |header, body| {
-                messages.push(Message { kind: header.message_type, body: body.to_vec() });
+                let (kind, flags) = (header.message_type, header.flags);
+                messages.push(Message { kind, flags, body: body.to_vec() });
                 Ok(())
             })?;
         }
@@ -186,7 +189,10 @@ impl Netlink {
                         }
                     }
                     NLMSG_NOOP | NLMSG_OVERRUN => {}
-                    kind => messages.push(Message { kind, body: body.to_vec() }),
+                    kind => {
+                        let flags = header.flags;
+                        messages.push(Message { kind, flags, body: body.to_vec() });
+                    }
                 }
                 Ok(())
             })?;
