@@ -209,3 +209,52 @@ fn a_raw_socket_carries_ip_packets_both_ways() {
     let got = answers[0].lines().next().expect("the packet");
     assert!(got.starts_with("45000021") && got.ends_with("68656c6c6f"), "{got}");
 }
+
+/// A router whose table is that of the kernel of its namespace.
+#[test]
+#[ignore = "needs root"]
+fn tables_follow_the_host_s_routes() {
+    let lab = Lab::new();
+    let [_a, router, _b] = line(&lab);
+    router.add_address("left", "10.2.0.1/24");
+    router.ip(["route", "add", "10.5.0.0/16", "via", "10.2.0.9"]);
+    let text = "Idle -> rt :: RadixIPLookup(0/0 2); d :: Discard;
+        rt[0] -> d; rt[1] -> d; rt[2] -> d; rt[3] -> d;
+        Idle -> st :: LookupIP6Route(::/0 0) -> d; st[1] -> d;
+        f :: FollowKernel(rt, left 0, right 1, OTHERS 2, REFUSED 3, ROUTES6 st)";
+    let changes = |control: &Control| {
+        let leads = |handler: &str, to: &str, expected: &str| {
+            let mut last = String::new();
+            let found = wait_until(
+                || {
+                    last = control.read(handler, to).map_or_else(|e| e.to_string(), |text| text);
+                    last.trim() == expected
+                },
+                PATIENCE,
+            );
+            assert!(found, "{handler} {to}: {last:?} instead of {expected:?}");
+        };
+        leads("f.complete", "", "true");
+        leads("rt.lookup", "10.2.0.77", "0");
+        leads("rt.lookup", "10.5.1.1", "0 10.2.0.9");
+        leads("rt.lookup", "8.8.8.8", "2");
+        router.ip(["route", "add", "10.6.0.0/16", "dev", "right"]);
+        leads("rt.lookup", "10.6.1.1", "1");
+        router.ip(["route", "replace", "10.6.0.0/16", "via", "10.2.0.8"]);
+        leads("rt.lookup", "10.6.1.1", "0 10.2.0.8");
+        router.ip(["route", "add", "prohibit", "10.6.7.0/24"]);
+        leads("rt.lookup", "10.6.7.1", "3");
+        router.ip(["route", "del", "10.6.7.0/24"]);
+        leads("rt.lookup", "10.6.7.1", "0 10.2.0.8");
+        router.add_address("right", "2001:db8:1::1/64");
+        router.ip(["-6", "route", "add", "2001:db8::/32", "dev", "right"]);
+        leads("st.lookup", "2001:db8::1", "1");
+        // Routes that go with an interface.
+        router.link_down("left");
+        leads("rt.lookup", "10.5.1.1", "2");
+        leads("f.refused", "", "0");
+    };
+    let (answers, output) = run_in(&router, text, changes, &["f.table", "f.skipped"]);
+    assert_eq!(output, "");
+    assert!(answers[0].contains("2001:db8::/32 1\n"), "{answers:?}");
+}

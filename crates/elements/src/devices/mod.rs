@@ -5,6 +5,7 @@ use linerate_port::LeasedPort;
 
 mod device;
 mod filter;
+mod follow_kernel;
 mod from_port;
 mod intake;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod wants;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
+    &follow_kernel::CLASS,
     &from_port::CLASS,
     &from_port::DEVICE,
     &socket::MCAST_SOCKET,

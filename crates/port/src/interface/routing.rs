@@ -27,7 +27,7 @@ use netlink_packet_route::{
 };
 
 use super::{
-    InterfaceError,
+    InterfaceError, list,
     netlink::{Message, Netlink},
 };
 
@@ -95,9 +95,14 @@ pub struct RoutingMonitor {
     questions: Netlink,
     table: u32,
     routes: BTreeMap<Prefix, Routes>,
-    neighbours: BTreeMap<(u32, IpAddr), [u8; 6]>,
+    neighbours: BTreeMap<Neighbour, [u8; 6]>,
+    /// The interfaces' names by their numbers.
+    devices: BTreeMap<u32, String>,
     events: VecDeque<RoutingEvent>,
 }
+
+/// A neighbour: the number of the interface it is behind, and its address.
+type Neighbour = (u32, IpAddr);
 
 /// The routes to one prefix, by metric. Of those of one metric the first counts.
 type Routes = BTreeMap<u32, Vec<Target>>;
@@ -137,6 +142,7 @@ impl RoutingMonitor {
             table,
             routes: BTreeMap::new(),
             neighbours: BTreeMap::new(),
+            devices: BTreeMap::new(),
             events: VecDeque::new(),
         };
         monitor.synchronize()?;
@@ -153,6 +159,11 @@ impl RoutingMonitor {
             self.read().map_err(InterfaceError::system("follow routes"))?;
         }
         Ok(self.events.pop_front())
+    }
+
+    /// The name of an interface, if it is still there.
+    pub fn device(&self, number: u32) -> Option<&str> {
+        self.devices.get(&number).map(String::as_str)
     }
 
     fn read(&mut self) -> io::Result<()> {
@@ -205,6 +216,8 @@ impl RoutingMonitor {
 
     /// Reads everything and tells the differences.
     fn synchronize(&mut self) -> io::Result<()> {
+        let links = list(&mut self.questions)?;
+        self.devices = links.into_iter().map(|link| (link.index, link.name)).collect();
         let mut header = [0; HEADER];
         header[0] = libc::AF_UNSPEC as u8;
         let routes = self.questions.dump(libc::RTM_GETROUTE, &header)?;
@@ -247,7 +260,7 @@ impl RoutingMonitor {
         }
     }
 
-    fn set_neighbour(&mut self, key: (u32, IpAddr), mac: Option<[u8; 6]>) {
+    fn set_neighbour(&mut self, key: Neighbour, mac: Option<[u8; 6]>) {
         let before = match mac {
             Some(mac) => self.neighbours.insert(key, mac),
             None => self.neighbours.remove(&key),
@@ -374,7 +387,7 @@ fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
 }
 
 /// A neighbour, and its Ethernet address if it can be used.
-fn neighbour(body: &[u8]) -> Option<((u32, IpAddr), Option<[u8; 6]>)> {
+fn neighbour(body: &[u8]) -> Option<(Neighbour, Option<[u8; 6]>)> {
     let message = NeighbourMessage::parse(body).ok()?;
     let (mut address, mut mac) = (None, None);
     for attribute in &message.attributes {

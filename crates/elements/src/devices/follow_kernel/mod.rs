@@ -1,0 +1,319 @@
+//! `FollowKernel`: the host's routes and neighbours, in the graph's tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Role,
+    handler::find,
+};
+use linerate_memory::Frame;
+use linerate_port::interface::{MAIN_TABLE, Prefix};
+use linerate_port::{Interest, Wake};
+
+use self::follower::{Device, Follower, Told, Way};
+use super::FAMILY;
+
+mod follower;
+
+/// Changes carried out in one run of the task: packets wait for them.
+const BURST: usize = 32;
+
+pub(super) const CLASS: Class = Class {
+    name: "FollowKernel",
+    family: FAMILY,
+    summary: "programs tables with the host's routes and neighbours",
+    description: "What `ip route`, routing daemons and the kernel itself decide, the elements \
+        `ROUTES` (IPv4) and `ROUTES6` (IPv6), any of the elements that look routes up, do: as \
+        soon as a route changes, theirs does. Each `DEVICE` names an interface, the output that \
+        packets to it take, and possibly the element that knows its neighbours, as \
+        `eth1 0 arp1`: an ARPTable, or an ARPQuerier, which then needs not ask for those the \
+        kernel knows.\n\n\
+        Routes through interfaces that are not named are not taken over, so that packets for them \
+        go by a less specific route or none; give them an output with `OTHERS`, for instance one \
+        that leads to the host. `REFUSED` is the output for routes that are `unreachable`, \
+        `blackhole` or `prohibit`; without it, `OTHERS`. Of a route with several hops the first \
+        through a named interface is taken. Routes that the configuration or somebody else has \
+        put into the tables stay, but for those to a prefix that the kernel has a route to.\n\n\
+        It follows the network namespace it is started in. When the configuration is replaced, \
+        routes that have gone meanwhile are removed.",
+    args: &[
+        Arg::required("ROUTES", "element", "where IPv4 routes go; `-` for nowhere"),
+        Arg::rest("DEVICE", "INTERFACE OUTPUT [NEIGHBORS]", "an interface"),
+        Arg::keyword("ROUTES6", "element", "nowhere", "where IPv6 routes go"),
+        Arg::keyword("TABLE", "number", "254: main", "the kernel's table"),
+        Arg::keyword("OTHERS", "output", "none", "the output for routes through other interfaces"),
+        Arg::keyword("REFUSED", "output", "OTHERS", "the output for routes that refuse packets"),
+    ],
+    handlers: &[
+        Handler::count("routes", "routes taken over"),
+        Handler::count("neighbors", "neighbours taken over"),
+        Handler::count("skipped", "routes not taken over for want of an output"),
+        Handler::count("refused", "changes that a table has refused"),
+        Handler::read("complete", "whether all there was at the start has been taken over"),
+        Handler::read("table", "the routes taken over, a line each"),
+    ],
+    role: Role::Information,
+    cost: "Nothing per packet. A change costs what it costs the table; 32 at a time, between \
+        packets of its worker. The kernel is listened to on a thread of its own.",
+    example: "rt :: LinearIPLookup(0/0 0); FollowKernel(rt, lo 1, OTHERS 0);\n  \
+        InfiniteSource(DATA \\<7f000001>, LIMIT 10, STOP true) -> GetIPAddress(0) -> rt -> Discard;\n  \
+        rt [1] -> Discard;",
+    make: |make| Box::new(FollowKernel::new(make)),
+    ..Class::EMPTY
+};
+
+/// A table of routes.
+struct Table {
+    /// Writes a route, whether there is one or not.
+    set: HandlerRef,
+    remove: HandlerRef,
+}
+
+/// An interface packets can be sent to.
+struct Named {
+    device: String,
+    output: u32,
+    neighbours: Option<usize>,
+}
+
+struct FollowKernel {
+    tables: [Option<Table>; 2],
+    named: Vec<Named>,
+    table: u32,
+    others: Option<u32>,
+    refused: Option<u32>,
+    follower: Option<Follower>,
+    /// What has been told and not been acted upon.
+    told: Vec<Told>,
+    /// Routes taken over, as they were written behind the prefix.
+    routes: BTreeMap<Prefix, String>,
+    /// Routes the element before this one had taken over, until it is known
+    /// what there is now.
+    inherited: BTreeSet<Prefix>,
+    /// Neighbours taken over, by interface and address, and the element that was
+    /// told.
+    neighbours: BTreeMap<(u32, IpAddr), usize>,
+    skipped: BTreeSet<Prefix>,
+    failures: u64,
+    complete: bool,
+}
+
+impl FollowKernel {
+    fn new(make: &mut Make<'_>) -> FollowKernel {
+        let routes = match make.get::<String>("ROUTES") {
+            Some(name) if name == "-" => None,
+            Some(name) => table(make, "ROUTES", &name),
+            None => None,
+        };
+        let routes6 = make.get::<String>("ROUTES6");
+        let routes6 = routes6.and_then(|name| table(make, "ROUTES6", &name));
+        let mut named: Vec<Named> = Vec::new();
+        for argument in make.rest() {
+            match device(make, &argument) {
+                Ok(one) if named.iter().any(|other| other.device == one.device) => {
+                    make.error(format!("DEVICE: '{}' is named twice", one.device));
+                }
+                Ok(one) => named.push(one),
+                Err(error) => make.error(format!("DEVICE: {error}")),
+            }
+        }
+        let others = make.get("OTHERS");
+        FollowKernel {
+            tables: [routes, routes6],
+            named,
+            table: make.or("TABLE", MAIN_TABLE),
+            others,
+            refused: make.get("REFUSED").or(others),
+            follower: None,
+            told: Vec::new(),
+            routes: BTreeMap::new(),
+            inherited: BTreeSet::new(),
+            neighbours: BTreeMap::new(),
+            skipped: BTreeSet::new(),
+            failures: 0,
+            complete: false,
+        }
+    }
+
+    fn act(&mut self, cx: &mut Context, told: Told) {
+        match told {
+            Told::Route(prefix, way) => self.set_route(cx, prefix, way),
+            Told::Neighbour { device, address, mac } => {
+                self.set_neighbour(cx, device, address, mac);
+            }
+            Told::Whole => {
+                self.complete = true;
+                let gone = std::mem::take(&mut self.inherited);
+                gone.into_iter().for_each(|prefix| self.remove_route(cx, prefix));
+            }
+            Told::Failed(reason) => {
+                let text = format!("{}: {reason}; routes are no longer followed\n", cx.name());
+                cx.console().report(&text);
+                self.follower = None;
+            }
+        }
+    }
+
+    fn set_route(&mut self, cx: &mut Context, prefix: Prefix, way: Way) {
+        let route = match &way {
+            Way::None => None,
+            Way::Refused => self.refused.map(|output| output.to_string()),
+            Way::Through(hops) => self.choose(hops),
+        };
+        let Some(table) = &self.tables[usize::from(prefix.0.is_ipv6())] else { return };
+        let inherited = self.inherited.remove(&prefix);
+        self.skipped.remove(&prefix);
+        if let Some(route) = route {
+            let text = format!("{}/{} {route}", prefix.0, prefix.1);
+            let done = cx.write_handler(&table.set, &text);
+            self.failures += u64::from(done.is_err());
+            self.routes.insert(prefix, route);
+            return;
+        }
+        if !matches!(way, Way::None) {
+            self.skipped.insert(prefix);
+        }
+        if self.routes.remove(&prefix).is_some() || inherited {
+            self.remove_route(cx, prefix);
+        }
+    }
+
+    fn remove_route(&mut self, cx: &mut Context, (address, length): Prefix) {
+        if let Some(table) = &self.tables[usize::from(address.is_ipv6())] {
+            let done = cx.write_handler(&table.remove, &format!("{address}/{length}"));
+            self.failures += u64::from(done.is_err());
+        }
+    }
+
+    /// Gateway and output of the first hop there is an output for.
+    fn choose(&self, hops: &[(Option<IpAddr>, Device)]) -> Option<String> {
+        let through = hops.iter().find_map(|(gateway, (_, name))| {
+            let named = self.named.iter().find(|named| Some(&named.device) == name.as_ref())?;
+            Some((*gateway, named.output))
+        });
+        let (gateway, output) = match through {
+            Some(through) => through,
+            None => (None, self.others?),
+        };
+        Some(match gateway {
+            Some(gateway) => format!("{gateway} {output}"),
+            None => output.to_string(),
+        })
+    }
+
+    fn set_neighbour(
+        &mut self,
+        cx: &mut Context,
+        (number, name): Device,
+        address: IpAddr,
+        mac: Option<[u8; 6]>,
+    ) {
+        let key = (number, address);
+        let before = self.neighbours.remove(&key);
+        let named = self.named.iter().find(|named| Some(&named.device) == name.as_ref());
+        let element = named.and_then(|named| named.neighbours).or(before);
+        let Some(element) = element else { return };
+        let of = |handler: &str| HandlerRef { element: Some(element), handler: handler.into() };
+        let done = match mac {
+            Some([a, b, c, d, e, f]) => {
+                self.neighbours.insert(key, element);
+                let text = format!("{address} {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+                cx.write_handler(&of("insert"), &text)
+            }
+            None if before.is_some() => cx.write_handler(&of("delete"), &address.to_string()),
+            None => return,
+        };
+        self.failures += u64::from(done.is_err());
+    }
+
+    fn list(&self) -> String {
+        let line =
+            |(prefix, route): (&Prefix, &String)| format!("{}/{} {route}\n", prefix.0, prefix.1);
+        self.routes.iter().map(line).collect()
+    }
+}
+
+/// The element an argument names and the handlers of it that change routes.
+fn table(make: &mut Make<'_>, argument: &str, name: &str) -> Option<Table> {
+    let found = make.parse::<ElementRef>(name).map_err(|error| format!("{argument}: {error}"));
+    let ElementRef(element) = found.map_err(|error| make.error(error)).ok()?;
+    let class = make.plan().elements[element].class;
+    let has = |handler: &str| find(class, handler).is_some_and(|found| found.access.writes());
+    let of = |handler: &str| HandlerRef { element: Some(element), handler: handler.into() };
+    // Where there is no `set`, `add` changes a route as well.
+    match (["set", "add"].into_iter().find(|handler| has(handler)), has("remove")) {
+        (Some(set), true) => Some(Table { set: of(set), remove: of("remove") }),
+        _ => {
+            make.error(format!("{argument}: '{name}' has no routes that can be changed"));
+            None
+        }
+    }
+}
+
+fn device(make: &Make<'_>, text: &str) -> Result<Named, String> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let (device, output, element) = match words[..] {
+        [device, output] => (device, output, None),
+        [device, output, element] => (device, output, Some(element)),
+        _ => return Err(format!("'{text}' is not INTERFACE OUTPUT [NEIGHBORS]")),
+    };
+    let output = make.parse(output).map_err(|error| format!("OUTPUT: {error}"))?;
+    let neighbours = match element {
+        None => None,
+        Some(name) => {
+            let ElementRef(element) = make.parse(name)?;
+            let class = make.plan().elements[element].class;
+            if ["insert", "delete"].iter().any(|handler| find(class, handler).is_none()) {
+                return Err(format!("'{name}' has no neighbours that can be changed"));
+            }
+            Some(element)
+        }
+    };
+    Ok(Named { device: device.into(), output, neighbours })
+}
+
+impl Element for FollowKernel {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        self.follower = Some(Follower::start(self.table)?);
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
+        let Some(follower) = &self.follower else { return Next::Sleep };
+        let mut told = std::mem::take(&mut self.told);
+        let more = follower.take(BURST, &mut told);
+        told.drain(..).for_each(|told| self.act(cx, told));
+        self.told = told;
+        if more { Next::Again } else { Next::Wait }
+    }
+
+    fn wakes<'a>(&'a mut self, add: &mut dyn FnMut(Wake<'a>)) {
+        if let Some(follower) = &self.follower {
+            add(Wake::Fd(follower.bell(), Interest::Read));
+        }
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<FollowKernel>() {
+            self.inherited = old.routes.keys().chain(&old.inherited).copied().collect();
+        }
+    }
+
+    fn close(&mut self, _: &mut Context) {
+        self.follower = None;
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match handler {
+            "routes" => self.routes.len().to_string(),
+            "neighbors" => self.neighbours.len().to_string(),
+            "skipped" => self.skipped.len().to_string(),
+            "refused" => self.failures.to_string(),
+            "complete" => self.complete.to_string(),
+            "table" => self.list(),
+            _ => return Err(HandlerError::missing(handler)),
+        })
+    }
+}
