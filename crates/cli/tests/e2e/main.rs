@@ -9,6 +9,7 @@
 mod capture;
 mod cost;
 mod faults;
+mod firewall;
 mod forward;
 mod generate;
 mod support;
