@@ -12,6 +12,7 @@ mod ours;
 mod peers;
 mod priority;
 mod reference;
+mod routers;
 mod row;
 mod undo;
 mod veth;

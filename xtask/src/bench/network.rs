@@ -12,6 +12,7 @@ use super::lookup::Lookups;
 use super::ours::Ours;
 use super::peers::{Memory, Peer, Programs, ensure};
 use super::priority::Priority;
+use super::routers::{self, Router};
 use super::row::{Row, row};
 
 /// Keys in the table: names of the rows of lookups and of additions, and the number.
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     /// Length of one measurement in milliseconds.
     #[arg(long, default_value_t = 300)]
     ms: u64,
-    /// Only these cases: lookup, exact-match.
+    /// Only these cases: lookup, exact-match, ipv4-1, ipv4-100k, ipv6.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give DPDK 4 KiB pages even where huge pages can be had.
@@ -51,6 +52,7 @@ struct Bench<'a> {
     memory: Memory,
     ours: Ours,
     rows: Vec<Row>,
+    routers: Vec<Router>,
     missing: Vec<String>,
 }
 
@@ -61,7 +63,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let memory =
         if args.no_huge { Memory::small_for_tables() } else { Memory::reserve_for_tables() };
     let window = Duration::from_millis(args.ms);
-    let mut bench = Bench { args, window, memory, ours, rows: Vec::new(), missing: Vec::new() };
+    let (rows, routers, missing) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bench = Bench { args, window, memory, ours, rows, routers, missing };
+    bench.routers()?;
     match dpdk {
         Ok(()) => bench.against_dpdk(&Programs::build(Peer::Dpdk)?)?,
         Err(refusal) => bench.missing.push(refusal.to_string()),
@@ -79,6 +83,15 @@ impl Bench<'_> {
         if !self.args.json {
             eprintln!("measuring {text}");
         }
+    }
+
+    /// The paths of packets through routers.
+    fn routers(&mut self) -> Result<()> {
+        self.progress("routers");
+        let wants = |case: &str| self.wants(case);
+        let found = routers::measure(&self.ours, self.window, self.args.repetitions, wants)?;
+        self.routers = found;
+        Ok(())
     }
 
     fn against_dpdk(&mut self, programs: &Programs) -> Result<()> {
@@ -124,6 +137,7 @@ impl Bench<'_> {
             let report = json!({
                 "machine": self.ours.machine()?,
                 "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
+                "routers": self.routers.iter().map(Router::json).collect::<Vec<_>>(),
                 "missing": self.missing,
             });
             println!("{report}");
@@ -136,6 +150,7 @@ impl Bench<'_> {
         );
         Row::print_header();
         self.rows.iter().for_each(Row::print);
+        self.routers.iter().for_each(Router::print);
         self.missing.iter().for_each(|missing| println!("NOT MEASURED: {missing}"));
         Ok(())
     }

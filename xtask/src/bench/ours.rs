@@ -132,6 +132,13 @@ impl Ours {
         self.run(None, &arguments)
     }
 
+    /// Runs the configuration in a file for about `time`, without limits on its length.
+    pub(crate) fn graph_file(&self, file: &Path, burst: u32, time: Duration) -> Result<Value> {
+        let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
+        let (core, file) = (FORWARDING_CORE.to_string(), file.to_string_lossy());
+        self.run(None, &["graph", &file, "--burst", &burst, "--ms", &ms, "--core", &core])
+    }
+
     /// Fills a table of exact matches with `keys` keys and looks them up for about `time`.
     pub(crate) fn exact(&self, keys: u32, burst: u32, time: Duration) -> Result<TableCycles> {
         let (keys, burst) = (keys.to_string(), burst.to_string());

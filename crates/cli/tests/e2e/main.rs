@@ -12,5 +12,6 @@ mod faults;
 mod firewall;
 mod forward;
 mod generate;
+mod router;
 mod support;
 mod wire;

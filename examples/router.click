@@ -1,0 +1,65 @@
+// The classic IP router with two interfaces: the configuration Click is known
+// for, with what is the same for both interfaces in a compound.
+//
+//   linerate run examples/router.click LEFT=eth1 RIGHT=eth2 \
+//     LEFT_IP=198.18.0.1/24 RIGHT_IP=198.19.0.1/24
+//
+// The addresses are the router's own, and the interfaces are better without
+// addresses of the kernel, which would answer too. Routes can be changed while
+// it runs: linerate call, or a control socket, `routes.add`, `routes.remove`.
+
+define($LEFT left, $RIGHT right, $LEFT_IP 198.18.0.1/24, $RIGHT_IP 198.19.0.1/24,
+       $LEFT_MTU 1500, $RIGHT_MTU 1500);
+
+AddressInfo(left $LEFT_IP, right $RIGHT_IP);
+
+// An interface: what comes in as IP leaves by the output, and what is pushed
+// in goes out with the address ARP says.
+elementclass Interface { $device, $ip |
+  FromDevice($device, PROMISC true)
+    -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+  send :: Queue(1024) -> ToDevice($device);
+  kind [0] -> ARPResponder($ip $device:eth) -> send;
+  kind [1] -> [1] arp :: ARPQuerier($ip, $device:eth);
+  kind [2] -> Strip(14) -> CheckIPHeader -> output;
+  kind [3] -> Discard;
+  input -> [0] arp -> send;
+}
+
+// What a router does to a packet it forwards, and what it says when it cannot.
+// Output 0: packets to send; output 1: ICMP errors, to be routed themselves.
+elementclass Forward { $color, $ip, $mtu |
+  input
+    -> DropBroadcasts
+    -> redirect :: PaintTee($color)
+    -> options :: IPGWOptions($ip)
+    -> FixIPSrc($ip)
+    -> ttl :: DecIPTTL
+    -> fragment :: IPFragmenter($mtu)
+    -> output;
+  redirect [1] -> ICMPError($ip, redirect, host) -> errors :: Null -> [1] output;
+  options [1] -> ICMPError($ip, parameterproblem) -> errors;
+  ttl [1] -> ICMPError($ip, timeexceeded) -> errors;
+  fragment [1] -> ICMPError($ip, unreachable, needfrag, PMTU $mtu) -> errors;
+}
+
+left :: Interface($LEFT, left);
+right :: Interface($RIGHT, right);
+
+// 0: for this router; 1, 2: for the networks at its interfaces; 3: for nowhere.
+routes :: RadixIPLookup(left:ip 0, left:bcast 0, right:ip 0, right:bcast 0,
+                        left:ipnet 1, right:ipnet 2, 0/0 3);
+
+left -> Paint(1) -> routes;
+right -> Paint(2) -> routes;
+
+// What is for the router itself: it runs no protocol.
+routes [0] -> ICMPError(left, unreachable, protocol) -> routes;
+
+// Where no route leads. A default route takes its place: routes.set 0/0 GW 1
+routes [3] -> ICMPError(left, unreachable, net) -> routes;
+
+routes [1] -> to_left :: Forward(1, left, $LEFT_MTU) -> left;
+routes [2] -> to_right :: Forward(2, right, $RIGHT_MTU) -> right;
+to_left [1] -> routes;
+to_right [1] -> routes;
