@@ -8,6 +8,7 @@
 
 mod capture;
 mod cost;
+mod ethernet;
 mod faults;
 mod firewall;
 mod forward;
