@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measurements against other frameworks, interleaved with ours in one run.
 
 mod capture;
+mod filter;
 mod forward;
 mod graph;
 mod instructions;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::json;
 
+use super::filter::Filters;
 use super::lookup::Lookups;
 use super::ours::Ours;
 use super::peers::{Memory, Peer, Programs, ensure};
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     /// Length of one measurement in milliseconds.
     #[arg(long, default_value_t = 300)]
     ms: u64,
-    /// Only these cases: lookup, exact-match, ipv4-1, ipv4-100k, ipv6.
+    /// Only these cases: lookup, exact-match, filter, ipv4-1, ipv4-100k, ipv6.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give DPDK 4 KiB pages even where huge pages can be had.
@@ -105,6 +106,17 @@ impl Bench<'_> {
                 repetitions: self.args.repetitions,
             };
             lookups.measure(&mut self.rows)?;
+        }
+        if self.wants("filter") {
+            self.progress("filter against rte_acl");
+            let filters = Filters {
+                ours: &self.ours,
+                programs,
+                memory: &self.memory,
+                window: self.window,
+                repetitions: self.args.repetitions,
+            };
+            filters.measure(&mut self.rows)?;
         }
         if self.wants("exact-match") {
             self.progress("exact-match against rte_hash");

@@ -72,7 +72,7 @@ impl Programs {
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let (names, compiling, linking): (&[&str], _, _) = match peer {
             Peer::Dpdk => (
-                &["rte_exact", "rte_lookup", "rte_ops", "rte_loop"],
+                &["rte_exact", "rte_filter", "rte_lookup", "rte_ops", "rte_loop"],
                 pkg_config("--cflags")?,
                 pkg_config("--libs")?,
             ),
@@ -152,6 +152,18 @@ impl Programs {
         let options = ["--case", case, "--routes", &routes, "--addresses", &addresses];
         let options = [&options[..], &["--width", &width, "--vector", vector]].concat();
         self.line("rte_lookup", memory, &[FORWARDING_CORE], &options, burst, time)
+    }
+
+    /// Classifies the packets of the second file by the rules of the first for about `time`.
+    pub(crate) fn rte_filter(
+        &self,
+        memory: &Memory,
+        [rules, packets]: &[String; 2],
+        burst: u32,
+        time: Duration,
+    ) -> Result<LookupCycles> {
+        let options = ["--rules", rules, "--packets", packets];
+        self.line("rte_filter", memory, &[FORWARDING_CORE], &options, burst, time)
     }
 
     fn cycles(
