@@ -36,14 +36,21 @@ fn has_place(byte: u8) -> bool {
 pub(crate) struct Byte(u8);
 
 impl Byte {
+    /// That of the paint.
+    pub(crate) const PAINT: Byte = Byte(PAINT);
+
+    /// The byte Click has there; nothing when there is no room for it.
+    pub(crate) fn of(Annotation { offset }: Annotation<1>) -> Option<Byte> {
+        has_place(offset).then_some(Byte(offset))
+    }
+
     /// The argument `ANNO`, which is the paint when it is not given.
     pub(crate) fn from_args(make: &mut Make<'_>) -> Byte {
-        let Annotation::<1> { offset } = make.or("ANNO", Annotation { offset: PAINT });
-        if has_place(offset) {
-            return Byte(offset);
-        }
-        make.error(format!("ANNO: no room for byte {offset}"));
-        Byte(PAINT)
+        let annotation: Annotation<1> = make.or("ANNO", Annotation { offset: PAINT });
+        Byte::of(annotation).unwrap_or_else(|| {
+            make.error(format!("ANNO: no room for byte {}", annotation.offset));
+            Byte::PAINT
+        })
     }
 
     #[inline]

@@ -25,6 +25,7 @@ mod ip6;
 mod measuring;
 mod packets;
 mod random;
+mod rewriting;
 mod routing;
 mod scheduling;
 mod standard;
@@ -49,6 +50,7 @@ pub fn library() -> Library {
         ip6::CLASSES,
         measuring::CLASSES,
         packets::CLASSES,
+        rewriting::CLASSES,
         routing::CLASSES,
         scheduling::CLASSES,
         standard::CLASSES,

@@ -26,8 +26,11 @@ impl Entry {
         self.0.get() as usize - 1
     }
 
+    /// The entry of that number, whether or not there is one: a table knows none of the name of
+    /// one that was removed.
     #[inline(always)]
-    pub(super) fn of(number: u32) -> Entry {
+    #[must_use]
+    pub fn of(number: u32) -> Entry {
         Entry(NonZeroU32::MIN.saturating_add(number))
     }
 }

@@ -1,0 +1,550 @@
+//! The flows of one rewriter, or of several that share a capacity.
+
+use std::sync::{Arc, Mutex};
+
+use linerate_lookup::{
+    exact::{Backing, Entry, Table},
+    wheel::Wheel,
+};
+use linerate_memory::MemoryError;
+use linerate_packet::{FlowV4, IpProtocol};
+
+use super::{
+    choosing::Chooser,
+    crowd::Crowds,
+    kind::Kind,
+    mapping::{Ends, Mapping, flags},
+    sequence::Shift,
+    spec::{Decision, Spec},
+    times::{AllTimes, Times},
+};
+
+/// Flows looked at to find one that may be given up.
+const TRIES: usize = 64;
+
+/// One rewriter's part.
+#[derive(Debug)]
+pub(super) struct Rewriting {
+    pub(super) kind: Kind,
+    pub(super) times: AllTimes,
+    pub(super) specs: Vec<Spec>,
+    pub(super) outputs: usize,
+}
+
+impl Rewriting {
+    const NONE: Rewriting = Rewriting {
+        kind: Kind::Address,
+        times: AllTimes { tcp: Times::plain(0, 0), other: Times::plain(0, 0) },
+        specs: Vec::new(),
+        outputs: 0,
+    };
+
+    fn times(&self, mapping: &Mapping) -> &Times {
+        if mapping.flags & flags::TCP != 0 { &self.times.tcp } else { &self.times.other }
+    }
+}
+
+/// Flows and when they end. Both directions of a flow are entries of one table, each with all that
+/// is needed to rewrite a packet that goes its way; the other direction is touched when a flow
+/// begins, ends, or is closed.
+///
+/// Flows are in one of two wheels, of those that had a packet within their guarantee and of the
+/// rest. Packets move no flow from one to the other: a flow found in the wrong one is moved.
+#[derive(Debug)]
+pub(super) struct FlowSet {
+    pub(super) table: Table<FlowV4, Mapping>,
+    guaranteed: Wheel,
+    rest: Wheel,
+    /// Most flows.
+    capacity: usize,
+    flows: usize,
+    pub(super) rewriters: Vec<Rewriting>,
+    /// The rewriters' names.
+    names: Vec<String>,
+    crowds: Crowds,
+    /// Changed sequence numbers, forward and reply.
+    shifts: Vec<[Shift; 2]>,
+    free_shifts: Vec<u32>,
+    random: fastrand::Rng,
+    /// Whether entries have been removed since this was last set to `false`.
+    pub(super) disturbed: bool,
+    /// The one that has taken everything over.
+    pub(super) successor: Option<Arc<Mutex<FlowSet>>>,
+}
+
+/// A new flow has not got a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unmapped {
+    /// By design: it leaves by an output as it is.
+    Pass(u32),
+    /// By design.
+    Drop,
+    /// No room, or nothing left of the range.
+    Failed,
+}
+
+/// When something of a flow ends.
+struct Life {
+    /// It may be given up for another from here on.
+    guaranteed: u64,
+    /// It ends.
+    end: u64,
+}
+
+impl FlowSet {
+    /// Flows there may be when nothing is said.
+    pub(super) const DEFAULT_CAPACITY: usize = 1 << 20;
+    /// Flows there may be at all.
+    pub(super) const LIMIT: usize = 1 << 24;
+
+    /// None yet, for the rewriters of these names.
+    ///
+    /// # Errors
+    ///
+    /// When the machine has not the addresses.
+    pub(super) fn new(
+        names: Vec<String>,
+        capacity: usize,
+        now: u64,
+    ) -> Result<FlowSet, MemoryError> {
+        let entries = 2 * capacity.clamp(FlowSet::DEFAULT_CAPACITY, FlowSet::LIMIT);
+        Ok(FlowSet {
+            table: Table::new(entries, Backing::OnDemand)?,
+            guaranteed: Wheel::new(now, entries, Backing::OnDemand)?,
+            rest: Wheel::new(now, entries, Backing::OnDemand)?,
+            capacity: capacity.min(FlowSet::LIMIT),
+            flows: 0,
+            rewriters: names.iter().map(|_| Rewriting::NONE).collect(),
+            names,
+            crowds: Crowds::default(),
+            shifts: Vec::new(),
+            free_shifts: Vec::new(),
+            random: fastrand::Rng::new(),
+            disturbed: false,
+            successor: None,
+        })
+    }
+
+    /// Takes the place of chance, for runs that must repeat.
+    pub(super) fn seed(&mut self, seed: u64) {
+        self.random = fastrand::Rng::with_seed(seed);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Flows there can be without another table.
+    pub(super) fn room(&self) -> usize {
+        self.table.limit() / 2
+    }
+
+    /// A rewriter is as it says from now on. Flows of inputs whose specification has changed go.
+    pub(super) fn install(&mut self, rewriter: u16, mut new: Rewriting) {
+        let at = usize::from(rewriter);
+        let old = std::mem::replace(&mut self.rewriters[at], Rewriting::NONE);
+        let mut changed = vec![true; old.specs.len().max(new.specs.len())];
+        let same = (old.kind, old.outputs) == (new.kind, new.outputs);
+        for (input, old) in old.specs.into_iter().enumerate().filter(|_| same) {
+            if let Some(new) = new.specs.get_mut(input)
+                && new.is_like(&old)
+            {
+                *new = old;
+                changed[input] = false;
+            }
+        }
+        self.rewriters[at] = new;
+        if self.flows > 0 && changed.contains(&true) {
+            self.remove_where(|key, mapping| {
+                key.vlan == rewriter && changed.get(usize::from(mapping.input)) != Some(&false)
+            });
+        }
+    }
+
+    /// An input of a rewriter gets another specification; its flows go.
+    pub(super) fn respecify(&mut self, rewriter: u16, input: usize, spec: Spec) {
+        self.remove_where(|key, mapping| {
+            key.vlan == rewriter && usize::from(mapping.input) == input
+        });
+        if let Some(old) = self.rewriters[usize::from(rewriter)].specs.get_mut(input) {
+            *old = spec;
+        }
+    }
+
+    /// The most flows there may be is another; what is above it goes at once.
+    pub(super) fn set_capacity(&mut self, capacity: usize, now: u64) {
+        self.capacity = capacity.min(self.room());
+        self.reap(now, usize::MAX);
+        while self.flows > self.capacity && self.make_room(now, None) {}
+        while self.flows > self.capacity {
+            let FlowSet { table, rewriters, guaranteed, .. } = self;
+            let until = |number| life(table, rewriters, number).guaranteed;
+            let Some(number) = guaranteed.oldest(until) else { return };
+            self.remove(Entry::of(number));
+        }
+    }
+
+    /// Removes all flows.
+    pub(super) fn clear(&mut self) {
+        self.remove_where(|_, _| true);
+        self.crowds.clear();
+    }
+
+    fn remove_where(&mut self, is_meant: impl Fn(&FlowV4, &Mapping) -> bool) {
+        let meant = self.table.iter().filter(|(_, key, mapping)| is_meant(key, mapping));
+        let meant: Vec<Entry> = meant.map(|(entry, ..)| entry).collect();
+        for entry in meant {
+            self.remove(entry);
+        }
+    }
+
+    /// The mapping of a key in a rewriter's map.
+    pub(super) fn find(&self, rewriter: u16, map: IpProtocol, ends: Ends) -> Option<Entry> {
+        self.table.lookup(&ends.key(rewriter, map))
+    }
+
+    /// The forward direction of an entry's flow.
+    fn anchor(&self, entry: Entry) -> Option<Entry> {
+        let mapping = self.table.get(entry)?;
+        Some(if mapping.is_reply() { mapping.peer } else { entry })
+    }
+
+    /// A mapping for a flow that has none, as an input's specification says.
+    pub(super) fn establish(
+        &mut self,
+        rewriter: u16,
+        input: usize,
+        map: IpProtocol,
+        protocol: IpProtocol,
+        flow: Ends,
+        now: u64,
+    ) -> Result<Entry, Unmapped> {
+        let FlowSet { table, rewriters, crowds, random, .. } = self;
+        let at = &mut rewriters[usize::from(rewriter)];
+        let kind = at.kind;
+        let Some(spec) = at.specs.get_mut(input) else { return Err(Unmapped::Drop) };
+        let mut chooser = Chooser { table, crowds, random, rewriter, map, kind };
+        let decision = spec.action.decide(flow, &mut chooser);
+        let (to, forward, reply) = match decision {
+            Decision::Map { to, forward, reply } => (kind.completed(to), forward, reply),
+            Decision::Pass(output) => return Err(Unmapped::Pass(output)),
+            Decision::Drop => return Err(Unmapped::Drop),
+            Decision::Exhausted => {
+                spec.failures = spec.failures.wrapping_add(1);
+                return Err(Unmapped::Failed);
+            }
+        };
+        if !kind.allows(to) || forward.max(reply) as usize >= at.outputs {
+            return Err(Unmapped::Drop);
+        }
+        let (guarantee, idle) = match kind.is_tcp(map) {
+            true => (at.times.tcp.guarantee, at.times.tcp.idle),
+            false => (at.times.other.guarantee, at.times.other.idle),
+        };
+        let (key, back) = (flow.key(rewriter, map), to.reversed().key(rewriter, map));
+        if let Some(other) = self.table.lookup(&back) {
+            self.remove(other);
+        }
+        let rival = (guarantee == 0).then_some(now + idle);
+        let room = self.flows < self.capacity || self.make_room(now, rival);
+        let made = if room {
+            self.add(key, back, to, (forward, reply), input, protocol, now)
+        } else {
+            None
+        };
+        let Some(entry) = made else {
+            let spec = &mut self.rewriters[usize::from(rewriter)].specs[input];
+            spec.failures = spec.failures.wrapping_add(1);
+            return Err(Unmapped::Failed);
+        };
+        match guarantee {
+            0 => self.put_in_rest(entry, now + idle),
+            _ => self.guaranteed.schedule(entry.number() as u32, now + guarantee),
+        }
+        self.rewriters[usize::from(rewriter)].specs[input].count += 1;
+        if !self.crowds.is_empty() {
+            self.crowds.added(&back);
+        }
+        self.flows += 1;
+        Ok(entry)
+    }
+
+    /// Adds both directions; the one that packets of the flow take comes back, which is the reply
+    /// direction where both are the same.
+    #[allow(clippy::too_many_arguments, reason = "one caller, and all of it is about the flow")]
+    fn add(
+        &mut self,
+        key: FlowV4,
+        back: FlowV4,
+        to: Ends,
+        outputs: (u32, u32),
+        input: usize,
+        protocol: IpProtocol,
+        now: u64,
+    ) -> Option<Entry> {
+        let kind = self.rewriters[usize::from(key.vlan)].kind;
+        let tcp = if kind.is_tcp(key.protocol) { flags::TCP } else { 0 };
+        // The peer of the first is not known yet.
+        let mapping = |from: Ends, to: Ends, output: u32, reply: bool, peer: Entry| {
+            let (ip_delta, transport_delta) = kind.deltas(from, to, reply);
+            Mapping {
+                last: now,
+                to,
+                peer,
+                output,
+                shift: 0,
+                ip_delta,
+                transport_delta,
+                input: input as u16,
+                flags: tcp | if reply { flags::REPLY } else { 0 },
+                packets: 0,
+                reply_anno: 0,
+                protocol: kind.remembered(key.protocol, protocol),
+            }
+        };
+        let (flow, answer) = (Ends::of(&key), Ends::of(&back));
+        let home = flow.reversed();
+        // Any entry will do until the peer's is known.
+        let (first, _) =
+            self.table.insert(back, mapping(answer, home, outputs.1, true, Entry::of(0))).ok()?;
+        if key == back {
+            self.table.get_mut(first)?.peer = first;
+            return Some(first);
+        }
+        let forward = mapping(flow, to, outputs.0, false, first);
+        let Ok((entry, _)) = self.table.insert(key, forward) else {
+            self.table.remove_entry(first);
+            return None;
+        };
+        self.table.get_mut(first)?.peer = entry;
+        Some(entry)
+    }
+
+    fn put_in_rest(&mut self, anchor: Entry, end: u64) {
+        self.rest.schedule(anchor.number() as u32, end);
+        if let Some(mapping) = self.table.get_mut(anchor) {
+            mapping.flags |= flags::IN_REST;
+        }
+    }
+
+    /// Removes the flow an entry is of.
+    pub(super) fn remove(&mut self, entry: Entry) {
+        let Some(anchor) = self.anchor(entry) else { return };
+        let number = anchor.number() as u32;
+        self.guaranteed.cancel(number);
+        self.rest.cancel(number);
+        let Some((key, mapping)) = self.table.remove_entry(anchor) else { return };
+        let reply = match mapping.peer {
+            own if own == anchor => key,
+            peer => self.table.remove_entry(peer).map_or(key, |(key, _)| key),
+        };
+        let spec = self.rewriters[usize::from(key.vlan)].specs.get_mut(usize::from(mapping.input));
+        if let Some(spec) = spec {
+            spec.count = spec.count.saturating_sub(1);
+        }
+        if mapping.shift > 0 {
+            self.shifts[mapping.shift as usize - 1] = Default::default();
+            self.free_shifts.push(mapping.shift);
+        }
+        if !self.crowds.is_empty() {
+            self.crowds.removed(&reply);
+        }
+        self.flows -= 1;
+        self.disturbed = true;
+    }
+
+    /// Gives up the flow without a guarantee that would end next, nearly: see [`Wheel::oldest`]. When
+    /// there is none, or it ends after `rival`, says `false`.
+    fn make_room(&mut self, now: u64, rival: Option<u64>) -> bool {
+        self.release(now, TRIES);
+        for _ in 0..TRIES {
+            let FlowSet { table, rewriters, rest, .. } = self;
+            let end = |number| life(table, rewriters, number).end;
+            let Some(number) = rest.oldest(end) else { return false };
+            let life = life(table, rewriters, number);
+            if life.guaranteed > now {
+                self.rest.cancel(number);
+                self.guaranteed.schedule(number, life.guaranteed);
+                if let Some(mapping) = self.table.get_mut(Entry::of(number)) {
+                    mapping.flags &= !flags::IN_REST;
+                }
+                continue;
+            }
+            if rival.is_some_and(|rival| rival < life.end) {
+                return false;
+            }
+            self.remove(Entry::of(number));
+            return true;
+        }
+        false
+    }
+
+    /// Moves flows whose guarantee has ended to the others; looks at no more than `budget`.
+    fn release(&mut self, now: u64, budget: usize) -> usize {
+        let FlowSet { table, rewriters, guaranteed, rest, .. } = self;
+        guaranteed.advance(now, budget, |number, now| {
+            let life = life(table, rewriters, number);
+            if life.guaranteed > now {
+                return Some(life.guaranteed);
+            }
+            rest.schedule(number, life.end);
+            table.get_mut(Entry::of(number))?.flags |= flags::IN_REST;
+            None
+        })
+    }
+
+    /// Removes flows that have ended; looks at no more than `budget` of each wheel. Whether there
+    /// may be more.
+    pub(super) fn reap(&mut self, now: u64, budget: usize) -> bool {
+        let released = self.release(now, budget);
+        let FlowSet { table, rewriters, rest, .. } = self;
+        let mut ended = Vec::new();
+        let looked = rest.advance(now, budget, |number, now| {
+            let life = life(table, rewriters, number);
+            if life.end > now {
+                return Some(life.end);
+            }
+            ended.push(number);
+            None
+        });
+        for number in ended {
+            self.remove(Entry::of(number));
+        }
+        released.max(looked) >= budget
+    }
+
+    /// A flow has come to where it may end sooner than was known.
+    #[cold]
+    pub(super) fn hasten(&mut self, entry: Entry) {
+        let Some(anchor) = self.anchor(entry) else { return };
+        let number = anchor.number() as u32;
+        let in_rest = self.table.get(anchor).is_some_and(|it| it.flags & flags::IN_REST != 0);
+        if in_rest {
+            let end = life(&self.table, &self.rewriters, number).end;
+            self.rest.schedule(number, end);
+        }
+    }
+
+    /// When the flow of an entry ends.
+    pub(super) fn end(&self, entry: Entry) -> u64 {
+        let anchor = self.anchor(entry).unwrap_or(entry);
+        life(&self.table, &self.rewriters, anchor.number() as u32).end
+    }
+
+    /// Changes sequence numbers of the direction of an entry from one on. Whether it was done.
+    pub(super) fn shift(&mut self, entry: Entry, from: u32, by: i32) -> bool {
+        let Some(mapping) = self.table.get(entry) else { return false };
+        let (reply, peer, mut at) = (mapping.is_reply(), mapping.peer, mapping.shift);
+        if at == 0 {
+            at = self.free_shifts.pop().unwrap_or_else(|| {
+                self.shifts.push(Default::default());
+                self.shifts.len() as u32
+            });
+            for direction in [entry, peer] {
+                if let Some(mapping) = self.table.get_mut(direction) {
+                    mapping.shift = at;
+                }
+            }
+        }
+        self.shifts[at as usize - 1][usize::from(reply)].add(from, by)
+    }
+
+    /// The changes of sequence numbers of a mapping, those of its direction first.
+    pub(super) fn shifts_of(&mut self, at: u32, reply: bool) -> Option<(&mut Shift, &mut Shift)> {
+        let [forward, back] = self.shifts.get_mut((at as usize).checked_sub(1)?)?;
+        Some(if reply { (back, forward) } else { (forward, back) })
+    }
+
+    /// By how much the newest sequence numbers of a mapping are changed.
+    pub(super) fn shift_now(&self, mapping: &Mapping) -> i32 {
+        let shifts = (mapping.shift as usize).checked_sub(1).and_then(|at| self.shifts.get(at));
+        shifts.map_or(0, |shifts| shifts[usize::from(mapping.is_reply())].now())
+    }
+
+    /// Takes the flows of another set over: all at once when both are of the same rewriters, else
+    /// those of one rewriter. Whether it took all.
+    pub(super) fn take(&mut self, old: &mut FlowSet, from: u16, to: u16) -> bool {
+        if old.names == self.names && self.flows == 0 && old.room() >= self.capacity {
+            self.swap_flows(old);
+            return true;
+        }
+        let all = old.table.iter().filter(|(_, key, it)| key.vlan == from && !it.is_reply());
+        let flows: Vec<(Entry, FlowV4)> = all.map(|(entry, key, _)| (entry, *key)).collect();
+        for (entry, key) in flows {
+            self.take_flow(old, entry, key, to);
+        }
+        false
+    }
+
+    fn swap_flows(&mut self, old: &mut FlowSet) {
+        std::mem::swap(&mut self.table, &mut old.table);
+        std::mem::swap(&mut self.guaranteed, &mut old.guaranteed);
+        std::mem::swap(&mut self.rest, &mut old.rest);
+        std::mem::swap(&mut self.flows, &mut old.flows);
+        std::mem::swap(&mut self.crowds, &mut old.crowds);
+        std::mem::swap(&mut self.shifts, &mut old.shifts);
+        std::mem::swap(&mut self.free_shifts, &mut old.free_shifts);
+        std::mem::swap(&mut self.rewriters, &mut old.rewriters);
+        self.capacity = self.capacity.min(self.room());
+        // What was just installed is installed anew, which removes flows it has no place for.
+        for at in 0..self.rewriters.len() {
+            let new = std::mem::replace(&mut old.rewriters[at], Rewriting::NONE);
+            self.install(at as u16, new);
+        }
+    }
+
+    fn take_flow(&mut self, old: &mut FlowSet, entry: Entry, key: FlowV4, to: u16) {
+        let Some(there) = old.table.get(entry) else { return };
+        let (input, protocol) = (usize::from(there.input), IpProtocol(there.protocol));
+        let Some((back, answer)) =
+            old.table.key(there.peer).copied().zip(old.table.get(there.peer))
+        else {
+            return;
+        };
+        let (key, back) = (FlowV4 { vlan: to, ..key }, FlowV4 { vlan: to, ..back });
+        let here = &self.rewriters[usize::from(to)];
+        let outputs = (there.output, answer.output);
+        let fits = input < here.specs.len() && (outputs.0.max(outputs.1) as usize) < here.outputs;
+        let taken = [key, back].iter().any(|key| self.table.lookup(key).is_some());
+        if !fits || taken || self.flows >= self.capacity {
+            return;
+        }
+        let (last, forward, reply) = (there.last.max(answer.last), there, answer);
+        let seen = [(forward.flags, forward.packets), (reply.flags, reply.packets)];
+        let anno = forward.reply_anno;
+        let target = Ends::of(&back).reversed();
+        let Some(made) = self.add(key, back, target, outputs, input, protocol, last) else {
+            return;
+        };
+        let peer = self.table.get(made).map_or(made, |mapping| mapping.peer);
+        for (entry, (seen, packets)) in [made, peer].into_iter().zip(seen) {
+            if let Some(mapping) = self.table.get_mut(entry) {
+                mapping.flags |= seen & (flags::DONE | flags::DATA);
+                mapping.packets = packets;
+                mapping.reply_anno = anno;
+            }
+        }
+        let end = life(&self.table, &self.rewriters, made.number() as u32).end;
+        self.put_in_rest(made, end);
+        self.rewriters[usize::from(to)].specs[input].count += 1;
+        self.flows += 1;
+    }
+}
+
+/// When the flow whose forward direction has that number ends.
+fn life(table: &Table<FlowV4, Mapping>, rewriters: &[Rewriting], number: u32) -> Life {
+    let find = || {
+        let entry = Entry::of(number);
+        let (key, forward) = (table.key(entry)?, table.get(entry)?);
+        Some((rewriters.get(usize::from(key.vlan))?, forward, table.get(forward.peer)?))
+    };
+    let Some((rewriter, forward, reply)) = find() else { return Life { guaranteed: 0, end: 0 } };
+    let last = forward.last.max(reply.last);
+    let times = rewriter.times(forward);
+    let guaranteed = last + times.guarantee;
+    Life { guaranteed, end: guaranteed.max(last + times.of(forward, reply)) }
+}

@@ -1,0 +1,210 @@
+//! What the rewriters differ in: which packets they take, and what of them makes a flow.
+
+use linerate_lookup::exact::Entry;
+use linerate_packet::IpProtocol;
+
+use super::{
+    flow_set::{FlowSet, Unmapped},
+    mapping::{Ends, delta, deltas},
+};
+
+/// The rewriters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// TCP and UDP, each in a map of its own.
+    Ip,
+    /// TCP.
+    Tcp,
+    /// TCP, UDP and DCCP without telling them apart.
+    Udp,
+    /// Source addresses of any protocol.
+    Address,
+    /// Pairs of addresses of any protocol.
+    Pair,
+    /// ICMP echo requests and replies.
+    Ping,
+}
+
+/// The map of rewriters that have one for all protocols.
+const ANY: IpProtocol = IpProtocol(0);
+
+/// What is looked for with what a packet's flow is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A flow of the rewriter.
+    Flow(Ends, IpProtocol),
+    /// A reply to a ping: there must be a mapping.
+    Answer(Ends),
+    /// Nothing it rewrites.
+    Other,
+}
+
+/// What stands in place of a port for the other direction of a ping: Click's number, one more than
+/// the identifier as a machine of the other byte order reads it.
+fn after(identifier: u16) -> u16 {
+    identifier.swap_bytes().wrapping_add(1).swap_bytes()
+}
+
+impl Kind {
+    /// The flow of a packet, which begins with its IP header of `header` bytes.
+    #[inline(always)]
+    pub(super) fn flow(self, ip: &[u8; 20], transport: &[u8]) -> Found {
+        let address =
+            |at: usize| std::net::Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
+        let (src, dst, protocol) = (address(12), address(16), ip[9]);
+        let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
+        let taken = match self {
+            Kind::Ip => matches!(protocol, 6 | 17) && first,
+            Kind::Tcp => protocol == 6 && first,
+            Kind::Udp => matches!(protocol, 6 | 17 | 33) && first,
+            Kind::Address | Kind::Pair => true,
+            Kind::Ping => protocol == 1 && first,
+        };
+        if !taken {
+            return Found::Other;
+        }
+        match self {
+            Kind::Address => {
+                let dst = std::net::Ipv4Addr::UNSPECIFIED;
+                Found::Flow(Ends { src, dst, src_port: 0, dst_port: 0 }, ANY)
+            }
+            Kind::Pair => Found::Flow(Ends { src, dst, src_port: 0, dst_port: 0 }, ANY),
+            Kind::Ping => match *transport {
+                [kind @ (0 | 8), _, _, _, a, b, ..] => {
+                    let identifier = u16::from_be_bytes([a, b]);
+                    let (one, other) = (identifier, after(identifier));
+                    match kind {
+                        8 => Found::Flow(
+                            Ends { src, dst, src_port: one, dst_port: other },
+                            IpProtocol(1),
+                        ),
+                        _ => Found::Answer(Ends { src, dst, src_port: other, dst_port: one }),
+                    }
+                }
+                _ => Found::Other,
+            },
+            Kind::Ip | Kind::Tcp | Kind::Udp => match *transport {
+                [a, b, c, d, _, _, _, _, ..] => {
+                    let src_port = u16::from_be_bytes([a, b]);
+                    let dst_port = u16::from_be_bytes([c, d]);
+                    let map = if self == Kind::Udp { ANY } else { IpProtocol(protocol) };
+                    Found::Flow(Ends { src, dst, src_port, dst_port }, map)
+                }
+                _ => Found::Other,
+            },
+        }
+    }
+
+    /// A rewritten flow with what follows from what was chosen.
+    pub(super) fn completed(self, to: Ends) -> Ends {
+        match self {
+            Kind::Ping => Ends { dst_port: after(to.src_port), ..to },
+            _ => to,
+        }
+    }
+
+    /// What a flow becomes by a mapping, of which rewriters of addresses do not know all.
+    pub(super) fn whole(self, flow: Ends, to: Ends, is_reply: bool) -> Ends {
+        match self {
+            Kind::Address if is_reply => Ends { dst: to.dst, ..flow },
+            Kind::Address => Ends { src: to.src, ..flow },
+            Kind::Pair => Ends { src: to.src, dst: to.dst, ..flow },
+            _ => to,
+        }
+    }
+
+    /// Whether flows can be rewritten to that: rewriters of addresses change no ports, and that of
+    /// source addresses no destinations.
+    pub(super) fn allows(self, to: Ends) -> bool {
+        let no_ports = to.src_port == 0 && to.dst_port == 0;
+        match self {
+            Kind::Address => no_ports && to.dst.is_unspecified(),
+            Kind::Pair => no_ports,
+            _ => true,
+        }
+    }
+
+    /// Whether the times of a flow are those of TCP.
+    pub(super) fn is_tcp(self, map: IpProtocol) -> bool {
+        self == Kind::Tcp || self == Kind::Ip && map == IpProtocol::TCP
+    }
+
+    /// The protocol a mapping is for; 0 for all.
+    pub(super) fn remembered(self, map: IpProtocol, protocol: IpProtocol) -> u8 {
+        if self == Kind::Udp { protocol.0 } else { map.0 }
+    }
+
+    /// What the sums of an IP header and of what follows it change by.
+    pub(super) fn deltas(self, from: Ends, to: Ends, reply: bool) -> (u16, u16) {
+        let (ip, transport) = deltas(from, to);
+        match self {
+            // ICMP's checksum covers the identifier and no address.
+            Kind::Ping if reply => (ip, delta(&[from.dst_port], &[to.dst_port])),
+            Kind::Ping => (ip, delta(&[from.src_port], &[to.src_port])),
+            _ => (ip, transport),
+        }
+    }
+
+    /// The mapping other elements mean by a protocol and ends. For pings, the source port of `ends`
+    /// is the identifier, and `is_reply` says which direction is looked for.
+    pub(super) fn find(
+        self,
+        set: &FlowSet,
+        rewriter: u16,
+        protocol: IpProtocol,
+        ends: Ends,
+        is_reply: bool,
+    ) -> Option<Entry> {
+        let nowhere = std::net::Ipv4Addr::UNSPECIFIED;
+        let Ends { src, dst, src_port, .. } = ends;
+        let of = |map, ends| set.find(rewriter, map, ends);
+        let bare = Ends { src_port: 0, dst_port: 0, ..ends };
+        match self {
+            Kind::Ip if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) => of(protocol, ends),
+            Kind::Ip => None,
+            Kind::Tcp => of(IpProtocol::TCP, ends).filter(|_| protocol == IpProtocol::TCP),
+            Kind::Udp => of(ANY, ends).filter(|entry| {
+                let made_for = set.table.get(*entry).map_or(0, |mapping| mapping.protocol);
+                made_for == protocol.0
+            }),
+            Kind::Address => of(ANY, Ends { dst: nowhere, ..bare })
+                .or_else(|| of(ANY, Ends { src: nowhere, ..bare })),
+            Kind::Pair => of(ANY, bare),
+            Kind::Ping if protocol == IpProtocol::ICMP => {
+                let ends = match is_reply {
+                    true => Ends { src, dst, src_port: after(src_port), dst_port: src_port },
+                    false => Ends { src, dst, src_port, dst_port: after(src_port) },
+                };
+                of(IpProtocol::ICMP, ends)
+            }
+            Kind::Ping => None,
+        }
+    }
+
+    /// The same, made by an input's specification where there is none.
+    pub(super) fn find_or_make(
+        self,
+        set: &mut FlowSet,
+        rewriter: u16,
+        input: usize,
+        protocol: IpProtocol,
+        ends: Ends,
+        now: u64,
+    ) -> Option<Entry> {
+        if let Some(found) = self.find(set, rewriter, protocol, ends, false) {
+            return Some(found);
+        }
+        let bare = Ends { src_port: 0, dst_port: 0, ..ends };
+        let (map, flow) = match self {
+            Kind::Ip if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) => (protocol, ends),
+            Kind::Tcp if protocol == IpProtocol::TCP => (protocol, ends),
+            Kind::Udp => (ANY, ends),
+            Kind::Address => (ANY, Ends { dst: std::net::Ipv4Addr::UNSPECIFIED, ..bare }),
+            Kind::Pair => (ANY, bare),
+            Kind::Ip | Kind::Tcp | Kind::Ping => return None,
+        };
+        let made: Result<Entry, Unmapped> =
+            set.establish(rewriter, input, map, protocol, flow, now);
+        made.ok()
+    }
+}

@@ -1,0 +1,206 @@
+//! What the rewriters of a configuration know of each other: whose flows are in one table, the named
+//! patterns, and the mappers.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use linerate_graph::{
+    Plan, Scope,
+    lang::config::{shift_word, split, words},
+};
+
+use super::{
+    flow_set::FlowSet,
+    ip_rewriter_patterns,
+    mapper::Mapper,
+    pattern::{NamedPatterns, Pattern},
+};
+
+/// A lock's contents, also after somebody panicked with it: nothing is left half done that others
+/// would stumble over.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A table and the number of a rewriter in it.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) set: Arc<Mutex<FlowSet>>,
+    pub(super) rewriter: u16,
+}
+
+/// One for all elements of a graph.
+#[derive(Debug, Default)]
+pub(super) struct Registry(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Rewriters, by element: what they want.
+    rewriters: HashMap<usize, Wanted>,
+    /// Tables, by the element whose capacity holds.
+    sets: HashMap<usize, Arc<Mutex<FlowSet>>>,
+    mappers: HashMap<usize, Arc<Mutex<Mapper>>>,
+    /// By the element that defines them, and name.
+    patterns: Option<Vec<(String, String, Arc<Pattern>)>>,
+}
+
+/// How many flows a rewriter wants room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Flows(usize),
+    /// As many as another, together with it.
+    SharedWith(usize),
+}
+
+impl Registry {
+    /// A rewriter says what it wants; what it said first holds.
+    pub(super) fn declare(&self, element: usize, wanted: Wanted) {
+        locked(&self.0).rewriters.entry(element).or_insert(wanted);
+    }
+
+    /// The table of a rewriter and its number there. Asked when all have been declared.
+    ///
+    /// # Errors
+    ///
+    /// When the machine has not the memory.
+    pub(super) fn place(&self, plan: &Plan, element: usize, now: u64) -> Result<Place, String> {
+        let inner = &mut *locked(&self.0);
+        let root = inner.root(element);
+        let mut names: Vec<&str> = inner
+            .rewriters
+            .keys()
+            .filter(|at| inner.root(**at) == root)
+            .map(|at| plan.elements[*at].name.as_str())
+            .collect();
+        names.sort_unstable();
+        let name = plan.elements[element].name.as_str();
+        let rewriter = names.iter().position(|known| *known == name).unwrap_or(0);
+        let rewriter =
+            u16::try_from(rewriter).map_err(|_| "too many rewriters share a capacity")?;
+        let set = match inner.sets.get(&root) {
+            Some(set) => Arc::clone(set),
+            None => {
+                let capacity = match inner.rewriters.get(&root) {
+                    Some(Wanted::Flows(flows)) => *flows,
+                    _ => FlowSet::DEFAULT_CAPACITY,
+                };
+                let names = names.into_iter().map(str::to_owned).collect();
+                let set = FlowSet::new(names, capacity, now).map_err(|error| error.to_string())?;
+                let set = Arc::new(Mutex::new(set));
+                inner.sets.insert(root, Arc::clone(&set));
+                set
+            }
+        };
+        Ok(Place { set, rewriter })
+    }
+
+    /// The mapper of an element, empty until that is made.
+    pub(super) fn mapper(&self, element: usize) -> Arc<Mutex<Mapper>> {
+        Arc::clone(locked(&self.0).mappers.entry(element).or_default())
+    }
+
+    /// The patterns that arguments of the element at `scope` define, and what is wrong with others.
+    /// `known` says which names are taken.
+    pub(super) fn define(
+        arguments: &[String],
+        scope: &Scope<'_>,
+        mut known: impl FnMut(&str) -> bool,
+    ) -> (Vec<(String, Arc<Pattern>)>, Vec<String>) {
+        let (mut found, mut errors) = (Vec::<(String, Arc<Pattern>)>::new(), Vec::new());
+        for argument in arguments {
+            let (name, rest) = shift_word(argument);
+            if name.is_empty() {
+                continue;
+            }
+            if known(name) || found.iter().any(|(other, _)| other == name) {
+                errors.push(format!("pattern '{name}' already defined"));
+                continue;
+            }
+            let known: &[(String, Arc<Pattern>)] = &found;
+            match Pattern::parse(&words(rest), scope, &known) {
+                Ok(pattern) => found.push((name.to_owned(), pattern)),
+                Err(error) => errors.push(error),
+            }
+        }
+        (found, errors)
+    }
+
+    /// Whether an element before this one defines a pattern of that name where this one sees it.
+    pub(super) fn is_defined_before(&self, name: &str, scope: &Scope<'_>) -> bool {
+        let patterns = self.patterns(scope);
+        let own = scope.plan.elements.iter().position(|element| element.name == scope.name);
+        patterns.iter().any(|(element, known, _)| {
+            let at = scope.plan.elements.iter().position(|other| other.name == *element);
+            known == name && at < own && sees(scope.name, element)
+        })
+    }
+
+    /// All named patterns of a graph.
+    fn patterns(&self, scope: &Scope<'_>) -> Vec<(String, String, Arc<Pattern>)> {
+        let mut inner = locked(&self.0);
+        inner.patterns.get_or_insert_with(|| all_patterns(scope)).clone()
+    }
+}
+
+fn all_patterns(scope: &Scope<'_>) -> Vec<(String, String, Arc<Pattern>)> {
+    let mut all = Vec::<(String, String, Arc<Pattern>)>::new();
+    for element in &scope.plan.elements {
+        if element.class.name != ip_rewriter_patterns::CLASS.name {
+            continue;
+        }
+        let here = Scope { name: &element.name, ..*scope };
+        let known = |name: &str| {
+            all.iter().any(|(other, known, _)| known == name && sees(&element.name, other))
+        };
+        let (found, _) = Registry::define(&split(&element.config), &here, known);
+        all.extend(found.into_iter().map(|(name, it)| (element.name.clone(), name, it)));
+    }
+    all
+}
+
+/// Whether what `definer` defines is known to `element`: it is in the same compound or one around.
+fn sees(element: &str, definer: &str) -> bool {
+    definer.rfind('/').is_none_or(|slash| element.starts_with(&definer[..=slash]))
+}
+
+impl NamedPatterns for Registry {
+    fn find(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
+        let all = self.patterns(scope);
+        let visible = all
+            .into_iter()
+            .filter(|(definer, known, _)| known == name && sees(scope.name, definer));
+        // The innermost.
+        visible.max_by_key(|(definer, ..)| definer.matches('/').count()).map(|(.., it)| it)
+    }
+}
+
+impl NamedPatterns for &[(String, Arc<Pattern>)] {
+    fn find(&self, name: &str, _: &Scope<'_>) -> Option<Arc<Pattern>> {
+        self.iter().find(|(known, _)| known == name).map(|(_, it)| Arc::clone(it))
+    }
+}
+
+impl Inner {
+    /// The rewriter whose capacity holds for another.
+    fn root(&self, element: usize) -> usize {
+        let mut at = element;
+        for _ in 0..self.rewriters.len() {
+            match self.rewriters.get(&at) {
+                Some(Wanted::SharedWith(other)) => at = *other,
+                _ => return at,
+            }
+        }
+        // They share with each other in a circle.
+        let mut least = at;
+        let mut next = at;
+        for _ in 0..self.rewriters.len() {
+            if let Some(Wanted::SharedWith(other)) = self.rewriters.get(&next) {
+                next = *other;
+                least = least.min(next);
+            }
+        }
+        least
+    }
+}

@@ -1,0 +1,159 @@
+//! Writing a mapping into a packet.
+
+use linerate_packet::checksum::udp_nonzero;
+
+use super::{
+    kind::Kind,
+    mapping::{Mapping, flags, updated},
+};
+
+/// Where the headers of a packet begin.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) network: u16,
+    pub(super) transport: u16,
+}
+
+/// What a packet has changed about its flow besides the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    None,
+    /// What has been seen in its direction.
+    Seen,
+    /// The connection is closed both ways.
+    Reset,
+}
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+
+/// Gives a packet the addresses, ports and checksums of a mapping, and the mapping what the packet
+/// shows. The packet is one the mapping was found for, so its IP header is whole.
+#[inline(always)]
+pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &mut Mapping) -> Event {
+    let (network, transport) = (usize::from(place.network), usize::from(place.transport));
+    let Some((ip, payload)) =
+        packet.get_mut(network..).and_then(|ip| ip.split_at_mut_checked(transport - network))
+    else {
+        return Event::None;
+    };
+    let Some(ip) = ip.first_chunk_mut::<20>() else { return Event::None };
+    let reply = mapping.is_reply();
+    let (src, dst) = (mapping.to.src.octets(), mapping.to.dst.octets());
+    if kind != Kind::Address || !reply {
+        ip[12..16].copy_from_slice(&src);
+    }
+    if kind != Kind::Address || reply {
+        ip[16..20].copy_from_slice(&dst);
+    }
+    let (protocol, length) = (ip[9], u16::from_be_bytes([ip[2], ip[3]]));
+    let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
+    patch(ip, 10, mapping.ip_delta);
+    match kind {
+        Kind::Address | Kind::Pair => {
+            if first {
+                patch_transport(protocol, payload, mapping.transport_delta);
+            }
+            Event::None
+        }
+        Kind::Ping => {
+            let identifier = if reply { mapping.to.dst_port } else { mapping.to.src_port };
+            set(payload, 4, identifier);
+            patch(payload, 2, mapping.transport_delta);
+            // The sum of nothing but zeros has no complement of zero.
+            if payload.iter().all(|byte| *byte == 0) {
+                set(payload, 2, 0xffff);
+            }
+            Event::None
+        }
+        Kind::Udp => {
+            set_ports(payload, mapping);
+            patch_transport(protocol, payload, mapping.transport_delta);
+            count(mapping)
+        }
+        Kind::Ip | Kind::Tcp if kind == Kind::Tcp || protocol == 6 => {
+            let Some(header) = payload.first_chunk::<18>().copied() else { return Event::None };
+            set_ports(payload, mapping);
+            patch(payload, 16, mapping.transport_delta);
+            watch(&header, transport - network, length, mapping)
+        }
+        Kind::Ip | Kind::Tcp => {
+            set_ports(payload, mapping);
+            patch_transport(protocol, payload, mapping.transport_delta);
+            count(mapping)
+        }
+    }
+}
+
+#[inline(always)]
+fn set(bytes: &mut [u8], at: usize, value: u16) {
+    if let Some(place) = bytes.get_mut(at..at + 2) {
+        place.copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Changes a checksum by a [`delta`](super::mapping::delta).
+#[inline(always)]
+fn patch(bytes: &mut [u8], at: usize, delta: u16) {
+    if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>())
+        && delta != 0
+    {
+        *place = updated(u16::from_be_bytes(*place), delta).to_be_bytes();
+    }
+}
+
+/// The same for TCP and UDP, where a checksum of zero is none.
+#[inline(always)]
+fn patch_transport(protocol: u8, payload: &mut [u8], delta: u16) {
+    match protocol {
+        6 if payload.len() >= 18 => patch(payload, 16, delta),
+        17 if payload.len() >= 8 && payload[6..8] != [0, 0] && delta != 0 => {
+            let check = u16::from_be_bytes([payload[6], payload[7]]);
+            set(payload, 6, udp_nonzero(updated(check, delta)));
+        }
+        _ => {}
+    }
+}
+
+#[inline(always)]
+fn set_ports(payload: &mut [u8], mapping: &Mapping) {
+    if let Some(ports) = payload.first_chunk_mut::<4>() {
+        let [a, b] = mapping.to.src_port.to_be_bytes();
+        let [c, d] = mapping.to.dst_port.to_be_bytes();
+        *ports = [a, b, c, d];
+    }
+}
+
+/// Counts packets as far as that matters.
+#[inline(always)]
+fn count(mapping: &mut Mapping) -> Event {
+    if mapping.packets < 3 {
+        mapping.packets += 1;
+        return Event::Seen;
+    }
+    Event::None
+}
+
+/// Follows a TCP connection.
+#[inline(always)]
+fn watch(tcp: &[u8; 18], header: usize, length: u16, mapping: &mut Mapping) -> Event {
+    let before = mapping.flags;
+    let has_payload = header + usize::from(tcp[12] >> 4) * 4 < usize::from(length);
+    let bits = tcp[13];
+    if bits & RST != 0 {
+        mapping.flags |= flags::DONE;
+    } else if bits & FIN != 0 {
+        mapping.flags |= flags::DONE;
+    } else if bits & SYN != 0 || has_payload {
+        mapping.flags &= !flags::DONE;
+    }
+    if has_payload {
+        mapping.flags |= flags::DATA;
+    }
+    match mapping.flags == before {
+        _ if bits & RST != 0 => Event::Reset,
+        true => Event::None,
+        false => Event::Seen,
+    }
+}

@@ -1,0 +1,52 @@
+//! How long flows live.
+
+use linerate_graph::{Make, Seconds};
+
+use super::mapping::{Mapping, flags};
+
+/// Times of the flows of one protocol, in milliseconds since their last packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Times {
+    /// A flow is not given up for another before.
+    pub(super) guarantee: u64,
+    /// A flow lives unless one of the others holds.
+    pub(super) idle: u64,
+    /// TCP with payload both ways; or three packets, both ways seen.
+    pub(super) busy: u64,
+    /// TCP closed both ways.
+    pub(super) done: u64,
+}
+
+/// Those of a rewriter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AllTimes {
+    pub(super) tcp: Times,
+    pub(super) other: Times,
+}
+
+impl Times {
+    pub(super) const GUARANTEE: u64 = 5_000;
+
+    /// The same time whatever was seen.
+    pub(super) const fn plain(idle: u64, guarantee: u64) -> Times {
+        Times { guarantee, idle, busy: idle, done: idle }
+    }
+
+    /// For how long after its last packet a flow lives.
+    pub(super) fn of(&self, forward: &Mapping, reply: &Mapping) -> u64 {
+        let both = |flag: u8| forward.flags & reply.flags & flag != 0;
+        let is_tcp = forward.flags & flags::TCP != 0;
+        let streaming = || reply.packets > 0 && forward.packets + reply.packets >= 3;
+        match is_tcp {
+            true if both(flags::DONE) => self.done,
+            true if both(flags::DATA) => self.busy,
+            false if streaming() => self.busy,
+            _ => self.idle,
+        }
+    }
+}
+
+/// An argument that is a time.
+pub(super) fn milliseconds(make: &mut Make<'_>, name: &str) -> Option<u64> {
+    make.get::<Seconds<0>>(name).map(|Seconds(seconds)| u64::from(seconds) * 1000)
+}
