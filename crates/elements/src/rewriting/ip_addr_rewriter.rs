@@ -48,7 +48,7 @@ pub(super) const CLASS: Class = Class {
         FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst ip_proto, \
         DATA \"10.0.0.2 2.0.0.2 50\") -> rw -> Discard; rw [1] -> Discard;",
     make: |make| {
-        let idle = milliseconds(make, "TIMEOUT").unwrap_or(7200_000);
+        let idle = milliseconds(make, "TIMEOUT").unwrap_or(7_200_000);
         let guarantee = milliseconds(make, "GUARANTEE").unwrap_or(Times::GUARANTEE);
         let times = Times::plain(idle, guarantee);
         Box::new(Rewriter::<Flow>::new(make, AllTimes { tcp: times, other: times }))

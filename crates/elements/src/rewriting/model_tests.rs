@@ -85,14 +85,16 @@ fn send(set: &mut FlowSet, ends: Ends, now: u64, input: usize) -> Result<(Ends, 
     Ok((to, output))
 }
 
+type Key = (Ipv4Addr, u16, Ipv4Addr, u16);
+
 #[derive(Default)]
 struct Model {
     /// From ends to what they become, the output, and the forward ends of the flow.
-    map: HashMap<(Ipv4Addr, u16, Ipv4Addr, u16), (Ends, u32, Ends)>,
+    map: HashMap<Key, (Ends, u32, Ends)>,
     last: Vec<(Ends, u64)>,
 }
 
-fn key(ends: Ends) -> (Ipv4Addr, u16, Ipv4Addr, u16) {
+fn key(ends: Ends) -> Key {
     (ends.src, ends.src_port, ends.dst, ends.dst_port)
 }
 

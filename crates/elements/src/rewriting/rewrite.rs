@@ -141,9 +141,7 @@ fn watch(tcp: &[u8; 18], header: usize, length: u16, mapping: &mut Mapping) -> E
     let before = mapping.flags;
     let has_payload = header + usize::from(tcp[12] >> 4) * 4 < usize::from(length);
     let bits = tcp[13];
-    if bits & RST != 0 {
-        mapping.flags |= flags::DONE;
-    } else if bits & FIN != 0 {
+    if bits & (RST | FIN) != 0 {
         mapping.flags |= flags::DONE;
     } else if bits & SYN != 0 || has_payload {
         mapping.flags &= !flags::DONE;

@@ -31,7 +31,7 @@ fn change(tcp: &mut [u8], at: usize, new: impl FnOnce(u32) -> u32) {
     *place = new.to_be_bytes();
     // At an odd place the halves of the sum's words change places.
     let (old, new) =
-        if at % 2 == 0 { (old, new) } else { (old.rotate_left(8), new.rotate_left(8)) };
+        if at.is_multiple_of(2) { (old, new) } else { (old.rotate_left(8), new.rotate_left(8)) };
     let check = u16::from_be_bytes([tcp[16], tcp[17]]);
     tcp[16..18].copy_from_slice(&update32(check, old, new).to_be_bytes());
 }
