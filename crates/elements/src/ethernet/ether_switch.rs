@@ -292,6 +292,26 @@ mod tests {
         }
     }
 
+    /// Each port is another worker's, and each worker has a table.
+    #[test]
+    fn workers_hear_what_others_have_learnt() {
+        let mut run = Run::new(&format!(
+            "s :: EtherSwitch; StaticThreadSched(a 0, b 1);
+             a :: TimedSource(0.005, \\<{}>) -> [0] s; b :: TimedSource(0.005, \\<{}>) -> [1] s;
+             Idle -> [2] s; s [0] -> c0 :: Counter -> Discard; s [1] -> c1 :: Counter -> Discard;
+             s [2] -> c2 :: Counter -> Discard; DriverManager(wait 1s, stop);",
+            packets("21"),
+            packets("12"),
+        ))
+        .workers(2);
+        run.run();
+        assert_eq!(run.read("s.table"), "02-00-00-00-00-01 0\n02-00-00-00-00-02 1\n");
+        let [a, b, other] = ["c0", "c1", "c2"]
+            .map(|name| run.read(&format!("{name}.count")).parse::<f64>().unwrap());
+        // Both only go everywhere until the other is known.
+        assert!(a > 1.0 && b > 1.0 && other < (a + b) / 2.0, "{a} {b} {other}");
+    }
+
     #[test]
     fn short_packets_and_sources_that_are_groups_teach_nothing() {
         let mut run = Run::new(

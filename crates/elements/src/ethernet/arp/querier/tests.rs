@@ -124,3 +124,22 @@ fn queriers_share_a_table() {
     run.write("t.clear", "").unwrap();
     assert_eq!((run.read("t.length"), run.read("t.drops")), ("0".into(), "1".into()));
 }
+
+/// What one worker learns is for packets that wait on another.
+#[test]
+fn workers_share_what_is_known() {
+    let mut run = Run::new(&format!(
+        "q :: ARPQuerier(1.0.0.1/24, 2:0:0:0:0:1) -> out :: Counter -> Discard;
+         StaticThreadSched(i 0, r 1); i :: TimedSource(0.005, \\<4500>) -> Destination(1.0.0.2) -> q;
+         r :: TimedSource(0.1, \\<{}>) -> [1] q; q [1] -> asked :: Counter -> Discard;
+         DriverManager(wait 1s, stop);",
+        reply("020000000002", "01000002"),
+    ))
+    .workers(2);
+    run.run();
+    assert!(run.read("q.table").starts_with("1.0.0.2 1 02-00-00-00-00-02"));
+    assert_eq!(run.read("q.length"), "0");
+    let [sent, asked, responses] = ["out.count", "asked.count", "q.responses"]
+        .map(|name| run.read(name).parse::<u64>().unwrap());
+    assert!(sent > 10 && asked >= 1 && responses >= 1, "{sent} {asked} {responses}");
+}
