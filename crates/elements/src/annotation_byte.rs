@@ -108,6 +108,29 @@ impl Word {
     }
 }
 
+/// An annotation of two bytes, by Click's number of the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Short(u8);
+
+impl Short {
+    /// The argument of that name, when it is given.
+    pub(crate) fn from_args(make: &mut Make<'_>, name: &str) -> Option<Short> {
+        let Annotation::<2> { offset } = make.get(name)?;
+        if let Some(missing) = (offset..offset.saturating_add(2)).find(|byte| !has_place(*byte)) {
+            make.error(format!("{name}: no room for byte {missing}"));
+            return None;
+        }
+        Some(Short(offset))
+    }
+
+    #[inline]
+    pub(crate) fn set(self, meta: &mut Meta, value: u16) {
+        for (byte, value) in (self.0..).zip(value.to_ne_bytes()) {
+            Byte(byte).set(meta, value);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,6 +30,7 @@ mod routing;
 mod scheduling;
 mod standard;
 mod switching;
+mod tcpudp;
 mod template;
 #[cfg(test)]
 mod testing;
@@ -55,6 +56,7 @@ pub fn library() -> Library {
         scheduling::CLASSES,
         standard::CLASSES,
         switching::CLASSES,
+        tcpudp::CLASSES,
     ];
     Library::new(families.iter().copied().flatten().copied())
 }

@@ -9,14 +9,12 @@ use std::{
     },
 };
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Scope, Value, Word,
-};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Word};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::checksum;
 
 use super::{
-    FAMILY,
+    FAMILY, Kind,
     error_rules::{
         Limit, PARAMETER_PROBLEM, REDIRECT, Silence, SourceRoute, UNREACHABLE, allowed, is_error,
     },
@@ -94,19 +92,6 @@ struct Idents(AtomicU16);
 impl Default for Idents {
     fn default() -> Idents {
         Idents(AtomicU16::new(1))
-    }
-}
-
-/// A type of ICMP message by name or number.
-#[derive(Debug, Clone, Copy, Default)]
-struct Kind(i32);
-
-impl Value for Kind {
-    fn parse(text: &str, scope: &Scope<'_>) -> Result<Kind, String> {
-        match icmp_names::number(None, text) {
-            Some(number) => Ok(Kind(number as i32)),
-            None => i32::parse(text, scope).map(Kind),
-        }
     }
 }
 

@@ -12,8 +12,13 @@ pub(crate) mod header;
 pub(crate) mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
+mod ip_mirror;
+mod ip_print;
+mod ip_reassembler;
 mod mark_ip_header;
 mod options;
+mod print_lines;
+mod reassembly;
 mod service;
 mod set_ip_checksum;
 mod store_ip_address;
@@ -34,6 +39,9 @@ pub(crate) const CLASSES: &[&Class] = &[
     &ip_encap::CLASS,
     &ip_fragmenter::CLASS,
     &ip_gw_options::CLASS,
+    &ip_mirror::CLASS,
+    &ip_print::CLASS,
+    &ip_reassembler::CLASS,
     &mark_ip_header::CLASS,
     &service::MARK_CE,
     &service::SET_DSCP,

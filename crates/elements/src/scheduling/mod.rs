@@ -14,7 +14,7 @@ mod held_queue;
 mod link_unqueue;
 mod meter;
 mod prio_sched;
-mod rate;
+pub(crate) mod rate;
 mod rated_source;
 mod rated_splitter;
 mod rated_unqueue;

@@ -237,7 +237,7 @@ impl Bucket {
 
 /// Events at equal distances in every second.
 #[derive(Debug, Clone)]
-pub(super) struct Gap {
+pub(crate) struct Gap {
     rate: u64,
     /// The second events are counted in; `None` before the first look.
     second: Option<u64>,
@@ -247,21 +247,21 @@ pub(super) struct Gap {
 }
 
 impl Gap {
-    pub(super) fn new(rate: u64) -> Gap {
+    pub(crate) fn new(rate: u64) -> Gap {
         Gap { rate: rate.min(1 << 50), second: None, count: 0 }
     }
 
-    pub(super) fn rate(&self) -> u64 {
+    pub(crate) fn rate(&self) -> u64 {
         self.rate
     }
 
     /// Forgets what has been.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Gap::new(self.rate);
     }
 
     /// Goes on with another rate.
-    pub(super) fn change(&mut self, rate: u64, now: u64) {
+    pub(crate) fn change(&mut self, rate: u64, now: u64) {
         let known = self.second.is_some();
         *self = Gap::new(rate);
         if known {
@@ -277,7 +277,7 @@ impl Gap {
 
     /// Events that may happen now.
     #[inline]
-    pub(super) fn due(&mut self, now: u64) -> u64 {
+    pub(crate) fn due(&mut self, now: u64) -> u64 {
         if self.rate == 0 {
             return 0;
         }
@@ -305,12 +305,12 @@ impl Gap {
 
     /// Counts events that have happened.
     #[inline]
-    pub(super) fn add(&mut self, events: u64) {
+    pub(crate) fn add(&mut self, events: u64) {
         self.count = self.count.saturating_add_unsigned(events);
     }
 
     /// When an event may happen that may not now; `None` when none ever may.
-    pub(super) fn look_at(&self, now: u64) -> Option<u64> {
+    pub(crate) fn look_at(&self, now: u64) -> Option<u64> {
         let second = self.second.filter(|_| self.rate > 0)?;
         let count = self.count.max(0) as u64;
         let ns = u128::from(count % self.rate) * 1_000_000_000;
