@@ -75,7 +75,7 @@ struct Rule {
     port: Option<u16>,
 }
 
-/// Numbers that are the same in every run (SplitMix64).
+/// Numbers that are the same in every run (`SplitMix64`).
 struct Random(u64);
 
 impl Random {

@@ -5,7 +5,7 @@ use linerate_memory::{Arena, Frame, Meta, Slot};
 /// Packets side by side.
 pub(super) const LANES: usize = 16;
 /// Words gathered in one pass over a frame.
-const WORDS_AT_ONCE: usize = 4;
+const WORDS_AT_ONCE: usize = 6;
 
 /// What the offsets of tests count from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +151,8 @@ impl Words {
                 1 => self.gather_some::<1>(arena, frame, first),
                 2 => self.gather_some::<2>(arena, frame, first),
                 3 => self.gather_some::<3>(arena, frame, first),
+                4 => self.gather_some::<4>(arena, frame, first),
+                5 => self.gather_some::<5>(arena, frame, first),
                 _ => self.gather_some::<WORDS_AT_ONCE>(arena, frame, first),
             };
         }
