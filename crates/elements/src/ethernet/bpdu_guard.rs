@@ -26,7 +26,7 @@ pub(super) const CLASS: Class = Class {
     args: &[Arg::keyword("BPDU_ONLY", "bool", "false", "whether only spanning trees are kept out")],
     handlers: &[Handler::count("count", "packets that have not passed")],
     drops: &["address reserved for bridges"],
-    cost: "Some two cycles per packet, and its first line if nobody has touched it yet.",
+    cost: "Touches the packet's first line.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> BPDUGuard -> Discard;",
     make: |make| Box::new(BpduGuard::new(make)),
     ..Class::EMPTY

@@ -25,7 +25,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("etht", "the Ethertype, by its old name"),
     ],
     drops: header::DROPS,
-    cost: "Some three cycles per packet: 14 bytes are written in front of it. A packet with too \
+    cost: "14 bytes are written in front of it. A packet with too \
         little room there is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) \
         -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Discard;",

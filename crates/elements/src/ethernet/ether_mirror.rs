@@ -16,7 +16,7 @@ pub(super) const CLASS: Class = Class {
         it came from. Packets too short to have both stay as they are.",
     ports: "1/1",
     drops: &["no buffer"],
-    cost: "Some two cycles per packet, and its first line if nobody has touched it yet.",
+    cost: "Touches the packet's first line.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> EtherMirror -> Discard;",
     make: |_| Box::new(EtherMirror),
     ..Class::EMPTY

@@ -31,7 +31,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("dst", "the destination address"),
     ],
     drops: &["no buffer"],
-    cost: "Some two cycles per packet, and its first line if nobody has touched it yet. In graphs \
+    cost: "Touches the packet's first line. In graphs \
         with a MarkMACHeader a line of annotations as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) \
         -> Discard;",

@@ -55,7 +55,7 @@ pub(super) const CLASS: Class = Class {
     handlers: &HANDLERS,
     drops: &["destination is where it came from", "no Ethernet header", "no buffer"],
     shows_order: |_, _| false,
-    cost: "Some 25 cycles per packet with 1,000 hosts in frames of 256: source and destination of \
+    cost: "Source and destination of \
         all packets of a frame are looked up together, and each packet is moved to its output. 28 \
         bytes of memory per host, and 8 to 16 for the index.",
     example: "s :: EtherSwitch; Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;",

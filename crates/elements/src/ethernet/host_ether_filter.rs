@@ -28,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     handlers: &[Handler::value("ether", "the host's address")],
     annotates: true,
     drops: &["not for this host", "no buffer"],
-    cost: "Some three cycles per packet: reads its first line, and writes a line of annotations \
+    cost: "Reads its first line, and writes a line of annotations \
         where the type was another.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> HostEtherFilter(1:1:1:1:1:1) -> Discard;",
     make: |make| Box::new(HostEtherFilter::new(make)),

@@ -23,7 +23,7 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("ETHERTYPE", "0 to 0xFFFF", "0x8100", "what says that there is a tag"),
     ],
     drops: &["no buffer"],
-    cost: "Some four cycles per packet, and its first line if nobody has touched it yet; where the \
+    cost: "The addresses of packets with a tag are moved, in their first line; where the \
         graph uses annotations, a line of them as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VLANDecap -> Discard;",
     make: |make| Box::new(VlanDecap::new(make)),
@@ -45,7 +45,7 @@ pub(super) const STRIP: Class = Class {
         "the VLAN of packets without tag; below zero: there are none",
     )],
     drops: &["no buffer", "no tag"],
-    cost: "Some three cycles per packet, and its first line if nobody has touched it yet; where \
+    cost: "Reads the packet's first line; where \
         the graph uses annotations, a line of them as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StripEtherVLANHeader -> Discard;",
     make: |make| Box::new(Strip::new(make)),

@@ -41,7 +41,7 @@ pub(super) const SHIM: Class = Class {
     ],
     annotates: true,
     drops: DROPS,
-    cost: "Some four cycles per packet: addresses move by four bytes, the rest stays where it is.",
+    cost: "Addresses move by four bytes, the rest stays where it is.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VLANEncap(VLAN_ID 5) -> VLANDecap -> Discard;",
     make: |make| Box::new(Shim::new(make)),
     ..Class::EMPTY
@@ -74,7 +74,7 @@ pub(super) const ETHER: Class = Class {
         tag::NATIVE_HANDLER,
     ],
     drops: header::DROPS,
-    cost: "Some three cycles per packet: 18 bytes are written in front of it. With `ANNO` a line \
+    cost: "18 bytes are written in front of it. With `ANNO` a line \
         of annotations is read as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) \
         -> EtherVLANEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, VLAN_ID 5) -> Discard;",

@@ -62,8 +62,7 @@ pub(super) const CLASS: Class = Class {
         "no Ethernet header",
         "no buffer",
     ],
-    cost: "Some 40 cycles per packet with 1,000 hosts in frames of 256; some six more where a tag \
-        comes or goes. Where a packet goes everywhere, one copy of its bytes for each port that has \
+    cost: "As EtherSwitch, and what moving the addresses costs where a tag comes or goes. Where a packet goes everywhere, one copy of its bytes for each port that has \
         its tag otherwise.",
     example: "s :: VLANSwitch(ACCESS 10, TRUNK ALL NATIVE 1); Idle -> s -> Discard; \
         Idle -> [1] s [1] -> Discard;",

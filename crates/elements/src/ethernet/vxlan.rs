@@ -52,7 +52,7 @@ pub(super) const ENCAP: Class = Class {
     ],
     annotates: true,
     drops: header::DROPS,
-    cost: "Some 25 cycles per packet: the headers of the packet inside are read for the port, 36 \
+    cost: "The headers of the packet inside are read for the port, 36 \
         bytes are written, and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) -> Discard;",
     make: |make| Box::new(Encap::new(make)),
@@ -76,7 +76,7 @@ pub(super) const DECAP: Class = Class {
     ],
     handlers: &[],
     drops: &["not of this tunnel", "no buffer"],
-    cost: "Some ten cycles per packet: outer headers are read. A checksum, where there is one, \
+    cost: "Outer headers are read. A checksum, where there is one, \
         costs a pass over the packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) \
         -> VXLANDecap(7) -> Discard;",

@@ -91,8 +91,8 @@ pub(in crate::ethernet) const CLASS: Class = Class {
         "no buffer",
         "longer than a buffer",
     ],
-    cost: "Some eight cycles per packet: reads and writes a line of annotations, writes 14 bytes \
-        in front of the packet. A lock and some hundred cycles for an address not used lately.",
+    cost: "Reads and writes a line of annotations, writes 14 bytes \
+        in front of the packet. A lock and a lookup for an address not used lately.",
     example: "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1); Idle -> q -> Discard; Idle -> [1] q;",
     make: |make| Box::new(ArpQuerier::new(make)),
     ..Class::EMPTY
