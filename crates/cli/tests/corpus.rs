@@ -32,6 +32,11 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
 
 /// One case.
@@ -197,6 +202,12 @@ fn corpus() -> Vec<PathBuf> {
     paths
 }
 
+/// The next case nobody has taken, and its number.
+fn take<'c>(cases: &'c [Case], next: &AtomicUsize) -> Option<(usize, &'c Case)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    cases.get(number).map(|case| (number, case))
+}
+
 #[test]
 fn every_case_comes_out_as_click_has_it() {
     if let Some(folders) = std::env::var_os("RECORD_FROM") {
@@ -205,10 +216,21 @@ fn every_case_comes_out_as_click_has_it() {
     let folder = std::env::temp_dir().join(format!("linerate-corpus-{}", std::process::id()));
     let cases: Vec<Case> = corpus().iter().flat_map(|path| cases(path)).collect();
     assert!(cases.len() >= 50, "the corpus has shrunk to {} cases", cases.len());
-    let wrong: Vec<String> = (0..)
-        .zip(&cases)
-        .filter_map(|(number, case)| run(case, &folder.join(number.to_string())).err())
-        .collect();
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((number, case)) = take(&cases, &next) {
+                    let outcome = run(case, &folder.join(number.to_string()));
+                    wrong.lock().unwrap().extend(outcome.err().map(|wrong| (number, wrong)));
+                }
+            });
+        }
+    });
+    let mut wrong = wrong.into_inner().unwrap();
+    wrong.sort();
+    let wrong: Vec<String> = wrong.into_iter().map(|(_, wrong)| wrong).collect();
     fs::remove_dir_all(&folder).unwrap();
     assert!(
         wrong.is_empty(),

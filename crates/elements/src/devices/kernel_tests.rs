@@ -227,7 +227,7 @@ fn tables_follow_the_host_s_routes() {
             let mut last = String::new();
             let found = wait_until(
                 || {
-                    last = control.read(handler, to).map_or_else(|e| e.to_string(), |text| text);
+                    last = control.read(handler, to).unwrap_or_else(|error| error.to_string());
                     last.trim() == expected
                 },
                 PATIENCE,
