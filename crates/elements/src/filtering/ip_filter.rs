@@ -28,8 +28,8 @@ pub(super) const CLASS: Class = Class {
     annotates: true,
     cost: super::COST,
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIPHeader(14)\n  \
-        -> IPFilter(deny src net 10.0.0.0/8, allow tcp dst port www or ssh, 1 icmp)\n  \
-        -> Discard;",
+        -> f :: IPFilter(deny src net 10.0.0.0/8, allow tcp dst port www or ssh, 1 icmp)\n  \
+        -> Discard; f [1] -> Discard;",
     make: |make| Box::new(IpFilter::new(make)),
     ..Class::EMPTY
 };
