@@ -163,6 +163,13 @@ impl Core {
     }
 }
 
+/// Also one that was made for a configuration that is not taken.
+impl Drop for HeldQueue {
+    fn drop(&mut self) {
+        self.core().users -= 1;
+    }
+}
+
 impl Element for HeldQueue {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,10 +238,9 @@ impl Element for HeldQueue {
     fn close(&mut self, cx: &mut Context) {
         let packets = {
             let mut core = self.core();
-            core.users -= 1;
             // Another worker may still put packets in, which the queue that
             // replaces this one there takes.
-            if core.users > 0 {
+            if core.users > 1 {
                 return;
             }
             std::mem::take(&mut core.packets)
@@ -295,6 +301,18 @@ mod tests {
         assert_eq!(run.read("gone.lengths").lines().count(), 5);
         assert_eq!((run.read("q.drops"), run.read("q.highwater_length")), ("5".into(), "5".into()));
         assert_eq!(run.output(), "q :: FrontDropQueue: overflow\n");
+    }
+
+    /// The packets it holds go back all the same when the run is over.
+    #[test]
+    fn a_configuration_that_is_not_taken_changes_nothing() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 7) -> q :: MixedQueue(5) -> Idle; Idle -> [1] q;
+            TimedSource(1ms, LIMIT 1, STOP true) -> Discard",
+        );
+        run.run();
+        assert!(run.write("q.config", "-1").is_err());
+        assert_eq!(run.read("q.length"), "5");
     }
 
     /// The example of Click's manual.
