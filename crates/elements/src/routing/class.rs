@@ -29,8 +29,7 @@ const CHANGES: &[Handler] = &[ADD, SET, REMOVE, CTRL, TABLE, LOOKUP];
 const CHANGES_AND_FLUSH: &[Handler] = &[ADD, SET, REMOVE, CTRL, TABLE, LOOKUP, FLUSH];
 
 const COST: &str = "Addresses of a frame are looked up together in a DIR-24-8 structure, one \
-    memory access each, two for routes longer than 24 bits, all asked for ahead: 5 to 12 cycles \
-    per packet, from one route to a million. Memory: 32 MiB and what long routes need, taken as it \
+    memory access each, two for routes longer than 24 bits, all asked for ahead. Memory: 32 MiB and what long routes need, taken as it \
     is touched; one table for all workers. A change costs one to two microseconds for a route \
     longer than 16 bits and up to 50 ms for a default route; packets do not wait for it, except \
     those of the worker that makes it.";

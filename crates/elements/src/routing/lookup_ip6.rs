@@ -43,8 +43,7 @@ pub(super) const CLASS: Class = Class {
     ],
     annotates: true,
     drops: &["no route", "no buffer"],
-    cost: "Addresses of a frame go down a poptrie together, level by level: 5 to 30 cycles per \
-        packet, from one route to the 200,000 of the Internet. 64 MiB for the first 24 bits and \
+    cost: "Addresses of a frame go down a poptrie together, level by level. 64 MiB for the first 24 bits and \
         what the routes need, taken as it is touched; one table for all workers.",
     example: "InfiniteSource(LIMIT 10, STOP true)\n  \
         -> r :: LookupIP6Route(2001:db8::/32 0, ::/0 fe80::1 1) -> Discard; r [1] -> Discard;",

@@ -520,9 +520,8 @@ impl Arena {
 }
 
 /// Calls `each` with every slot, in order, some time after `ask`. By fours, which
-/// leaves one taken branch for four packets: where the processor shares its core with
-/// another thread, a branch for each and one for the end of the prefetching cost more
-/// than the work between them.
+/// leaves one taken branch for four packets: a branch for each and one for the end of
+/// the prefetching cost more than the work between them (BENCHMARKS.md).
 #[inline(always)]
 fn asking_ahead(slots: &[Slot], ask: impl Fn(&Slot), mut each: impl FnMut(&Slot)) {
     let (fours, rest) = slots.as_chunks::<4>();
