@@ -36,15 +36,19 @@
 //! for IPv6 (`poptrie`). ARCHITECTURE.md has the measurements behind the
 //! choice. Changes are made beside what is read and become visible by one store
 //! of one word. What they replace is reused later, and the rare lookup that was
-//! still in it is done again ([`linerate_memory::Generation`]).
+//! still in it is done again ([`linerate_memory::Generation`]). There are two
+//! such structures, one of which is read: where all routes change, the other is
+//! written and then takes its place. The default route is kept beside them.
 //!
 //! # Cost
 //!
 //! `cargo xtask bench network --only lookup` measures lookups beside DPDK's,
 //! and what inserting costs. A route longer than 24 bits
 //! costs a copy of the piece of the structure it is in, one to two
-//! microseconds; a shorter one the whole range it covers, 10 to 50 ms for a
-//! default route. [`PrefixTable::load`] writes everything once.
+//! microseconds; a shorter one what it covers, a word for each 256 addresses of
+//! IPv4: 65,536 for a prefix of 8 bits. The default route is one word.
+//! [`PrefixTable::load`] writes everything once. All of this is the writer's
+//! time; readers wait for none of it.
 
 mod address;
 mod blocks;
@@ -52,6 +56,7 @@ mod dir24;
 mod engine;
 mod next_hop;
 mod poptrie;
+mod reader;
 mod rib;
 mod table;
 #[cfg(test)]
@@ -61,7 +66,8 @@ use std::io;
 
 pub use address::{Address, Prefix};
 pub use next_hop::NextHop;
-pub use table::{PrefixReader, PrefixTable};
+pub use reader::PrefixReader;
+pub use table::PrefixTable;
 
 /// Why a table was not made or changed.
 #[derive(Debug, thiserror::Error)]

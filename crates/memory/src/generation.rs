@@ -13,14 +13,19 @@
 //! asks for in return: a reader must survive a part that is being rewritten
 //! (read atomics, check what it indexes with, end), though its result is then
 //! thrown away.
+//!
+//! The same number says which of two tables is read ([`Generation::turn`]):
+//! where everything changes, the other one is written at leisure and becomes
+//! the one that is read in a single step, with no load more for readers.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Counts how often parts of a table have been reused.
+/// Counts how often parts of a table have been reused, and which of two is read.
 #[derive(Debug)]
 pub struct Generation {
+    /// Twice the count; the lowest bit is the side that is read.
     now: CachePadded<AtomicU64>,
 }
 
@@ -40,13 +45,21 @@ impl Generation {
     /// the first time. Costs two loads of a line that is rarely written.
     #[inline]
     pub fn read<R>(&self, mut look: impl FnMut() -> R) -> R {
+        self.read_side(|_| look())
+    }
+
+    /// As [`Generation::read`], of a table that there are two of: `look` is told
+    /// which is to be read, 0 or 1.
+    #[inline]
+    pub fn read_side<R>(&self, mut look: impl FnMut(usize) -> R) -> R {
         loop {
-            // Partner of the store in `advance`: who sees the new number sees
-            // that the parts about to be reused are no longer linked.
+            // Partner of the store in `go_on`: who sees the new number sees that
+            // the parts about to be reused are no longer linked, and all of the
+            // side it names.
             let before = self.now.load(Ordering::Acquire);
-            let result = look();
-            // Partner of the fence in `advance`: who saw a word of a reused
-            // part sees the new number here.
+            let result = look((before & 1) as usize);
+            // Partner of the fence in `go_on`: who saw a word of a reused part
+            // sees the new number here.
             fence(Ordering::Acquire);
             if self.now.load(Ordering::Relaxed) == before {
                 return result;
@@ -57,7 +70,23 @@ impl Generation {
     /// Called by the one writer after it has unlinked parts and before it
     /// writes to them again.
     pub fn advance(&self) {
-        let next = self.now.load(Ordering::Relaxed) + 1;
+        self.go_on(2);
+    }
+
+    /// Called by the one writer after it has written all of the side that is not
+    /// read: from now on that is the one. The other is unlinked by this and may
+    /// be written at once.
+    pub fn turn(&self) {
+        self.go_on(if self.side() == 0 { 3 } else { 1 });
+    }
+
+    /// The side that is read, for the one writer.
+    pub fn side(&self) -> usize {
+        (self.now.load(Ordering::Relaxed) & 1) as usize
+    }
+
+    fn go_on(&self, by: u64) {
+        let next = self.now.load(Ordering::Relaxed) + by;
         self.now.store(next, Ordering::Release);
         fence(Ordering::Release);
     }

@@ -6,7 +6,7 @@ use std::{
     ops::Deref,
     ptr::{self, NonNull},
     slice,
-    sync::atomic::{AtomicU16, AtomicU32, AtomicU64},
+    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -15,10 +15,20 @@ const HUGE: usize = 2 << 20;
 
 mod sealed {
     /// Types for which all bits zero is a value.
-    pub trait Word: Sync {}
-    impl Word for super::AtomicU16 {}
-    impl Word for super::AtomicU32 {}
-    impl Word for super::AtomicU64 {}
+    pub trait Word: Sync {
+        fn zero(&self);
+    }
+
+    macro_rules! word {
+        ($($type:ident)*) => {$(
+            impl Word for super::$type {
+                fn zero(&self) {
+                    self.store(0, super::Ordering::Relaxed);
+                }
+            }
+        )*};
+    }
+    word!(AtomicU16 AtomicU32 AtomicU64);
 }
 
 /// A fixed number of atomic words ([`AtomicU16`], [`AtomicU32`] or
@@ -71,6 +81,28 @@ impl<T: sealed::Word> Words<T> {
         };
         Ok(Words { start, len, mapped: (base, span), owned: PhantomData })
     }
+
+    /// Makes all words zero and gives their memory back; what is touched
+    /// afterwards takes it anew. Costs what the kernel needs to unmap the pages
+    /// in use, about a millisecond for each 32 MiB of small ones.
+    ///
+    /// Others may be reading: they get old words or zeros, word by word in any
+    /// order. Whoever announced the change before ([`Generation`]) may rely on
+    /// it that who gets a zero sees the announcement: the kernel's change of
+    /// mappings is ordered behind all stores before it.
+    ///
+    /// [`Generation`]: crate::Generation
+    pub fn clear(&self) {
+        let span = self.mapped.1 - HUGE;
+        // SAFETY: the range is a part of our own private anonymous mapping,
+        // where this makes every byte read as zero, a value of `T`; the words
+        // are only ever read and written as atomics.
+        let released = unsafe { madvise(self.start.as_ptr().cast(), span, Advice::LinuxDontNeed) };
+        if released.is_err() {
+            // Locked memory cannot be given back.
+            self.iter().for_each(sealed::Word::zero);
+        }
+    }
 }
 
 impl<T: sealed::Word> Deref for Words<T> {
@@ -101,7 +133,7 @@ impl<T: sealed::Word> fmt::Debug for Words<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::Ordering, thread};
+    use std::thread;
 
     use super::*;
 
@@ -115,6 +147,11 @@ mod tests {
         });
         assert_eq!(words[(3 << 20) - 1].load(Ordering::Relaxed), 7);
         assert_eq!(words.as_ptr() as usize % HUGE, 0);
+        words[7].store(1, Ordering::Relaxed);
+        words.clear();
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        words[7].store(1, Ordering::Relaxed);
+        assert_eq!(words[7].load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -372,3 +372,40 @@ fn generation_hides_parts_that_are_reused() {
         assert_eq!(look(), 20);
     });
 }
+
+#[test]
+fn generation_turns_from_one_table_to_another() {
+    use linerate_memory::Generation;
+    use loom::sync::atomic::{AtomicU32, Ordering};
+    model(None, || {
+        // Two tables of two words each; a table's words belong together.
+        let table = Arc::new((
+            Generation::new(),
+            [[10, 11], [0, 0]].map(|words| words.map(AtomicU32::new)),
+        ));
+        let writer = {
+            let table = Arc::clone(&table);
+            thread::spawn(move || {
+                let (generation, sides) = &*table;
+                for (words, tens) in [(&sides[1], 20), (&sides[0], 30)] {
+                    words[0].store(tens, Ordering::Relaxed);
+                    words[1].store(tens + 1, Ordering::Relaxed);
+                    generation.turn();
+                }
+                assert_eq!(generation.side(), 0);
+            })
+        };
+        let (generation, sides) = &*table;
+        let look = || {
+            generation
+                .read_side(|side| [0, 1].map(|word| sides[side][word].load(Ordering::Relaxed)))
+        };
+        let (first, second) = (look(), look());
+        for seen in [first, second] {
+            assert!([[10, 11], [20, 21], [30, 31]].contains(&seen), "{seen:?}");
+        }
+        assert!(first <= second, "{first:?} before {second:?}");
+        writer.join().unwrap();
+        assert_eq!(look(), [30, 31]);
+    });
+}

@@ -92,6 +92,11 @@ impl Blocks {
         }
     }
 
+    /// As it was at first.
+    pub(super) fn clear(&mut self) {
+        *self = Blocks::new(self.limit);
+    }
+
     /// Units from the first that was ever taken to the last.
     pub(super) fn touched(&self) -> usize {
         self.top as usize

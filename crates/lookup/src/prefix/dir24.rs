@@ -13,6 +13,7 @@
 //! ([`Generation`]).
 
 use std::{
+    hint::black_box,
     io,
     ops::Range,
     sync::{
@@ -25,7 +26,7 @@ use linerate_memory::{Generation, Words, prefetch};
 
 use super::{
     NextHop, Prefix,
-    engine::{Engine, NoRoom},
+    engine::{Engine, NoRoom, PAGE},
     rib::Segment,
 };
 
@@ -79,7 +80,6 @@ pub struct Dir24 {
     /// Used instead once it is there.
     wide: OnceLock<Words<AtomicU32>>,
     groups: Words<AtomicU32>,
-    generation: Generation,
 }
 
 impl Dir24 {
@@ -159,6 +159,10 @@ struct Change {
 }
 
 impl Groups {
+    fn new(limit: u32) -> Groups {
+        Groups { free: Vec::new(), retired: Vec::new(), top: 0, limit }
+    }
+
     fn stage(
         &mut self,
         fib: &Dir24,
@@ -243,8 +247,8 @@ impl Groups {
         self.retired.extend(change.left);
     }
 
-    fn reclaim(&mut self, fib: &Dir24) {
-        fib.generation.advance();
+    fn reclaim(&mut self, generation: &Generation) {
+        generation.advance();
         self.free.append(&mut self.retired);
     }
 
@@ -283,13 +287,8 @@ impl Engine<u32> for Dir24 {
             narrow: Words::zeroed(FIRST)?,
             wide: OnceLock::new(),
             groups: Words::zeroed(limit as usize * GROUP)?,
-            generation: Generation::new(),
         };
-        Ok((fib, Groups { free: Vec::new(), retired: Vec::new(), top: 0, limit }))
-    }
-
-    fn generation(&self) -> &Generation {
-        &self.generation
+        Ok((fib, Groups::new(limit)))
     }
 
     #[inline]
@@ -313,16 +312,17 @@ impl Engine<u32> for Dir24 {
     fn update(
         &self,
         groups: &mut Groups,
+        generation: &Generation,
         prefix: Prefix<u32>,
         segments: &[Segment<u32>],
     ) -> Result<(), NoRoom> {
         if groups.retired.len() > RETIRED {
-            groups.reclaim(self);
+            groups.reclaim(generation);
         }
         let mut change = Change::default();
         let mut staged = groups.stage(self, prefix, segments, &mut change);
         if staged.is_err() && !groups.retired.is_empty() {
-            groups.reclaim(self);
+            groups.reclaim(generation);
             groups.free.append(&mut change.taken);
             change = Change::default();
             staged = groups.stage(self, prefix, segments, &mut change);
@@ -336,6 +336,21 @@ impl Engine<u32> for Dir24 {
             Err(NoRoom) => groups.free.append(&mut change.taken),
         }
         staged
+    }
+
+    fn clear(&self, groups: &mut Groups) {
+        self.narrow.clear();
+        // Words of 32 bits stay: a reader may be about to use them.
+        if let Some(wide) = self.wide.get() {
+            wide.clear();
+        }
+        self.groups.clear();
+        *groups = Groups::new(groups.limit);
+    }
+
+    fn touch(&self) {
+        let look = |slot| _ = black_box(self.first(slot));
+        (0..FIRST as u32).step_by(PAGE / size_of::<AtomicU32>()).for_each(look);
     }
 
     fn bytes(&self, groups: &Groups) -> usize {

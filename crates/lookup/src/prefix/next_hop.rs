@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, Ordering, fence},
 };
 
 use linerate_memory::Words;
@@ -40,7 +40,7 @@ impl NextHop {
         (self.0 >> 1) as usize
     }
 
-    fn of_set(number: u32) -> NextHop {
+    pub(super) fn of_set(number: u32) -> NextHop {
         NextHop(number << 1 | 1)
     }
 
@@ -49,8 +49,9 @@ impl NextHop {
         self.is_set().then_some(self.0 >> 1)
     }
 
+    /// Whether it stands for several. Lookups never answer with such a one.
     #[inline(always)]
-    pub(super) fn is_set(self) -> bool {
+    pub fn is_set(self) -> bool {
         self.0 & 1 != 0
     }
 }
@@ -163,8 +164,11 @@ impl Sets {
         }
         let mut rest = share.iter().flat_map(|(hop, left)| std::iter::repeat_n(*hop, *left));
         for (bucket, _) in buckets.iter().zip(stays).filter(|(_, stays)| !stays) {
-            let Some(hop) = rest.next() else { return };
+            let Some(hop) = rest.next() else { break };
             bucket.store(hop.0, Ordering::Relaxed);
         }
+        // Partner of the fence in `Shared::burst`; the set's number is stored
+        // behind it.
+        fence(Ordering::Release);
     }
 }

@@ -13,6 +13,7 @@
 //! written again only when no reader can be in it ([`Generation`]).
 
 use std::{
+    hint::black_box,
     io,
     ops::Range,
     sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
@@ -23,7 +24,7 @@ use linerate_memory::{BitWork, Generation, Words, prefetch, with_bit_instruction
 use super::{
     Address, NextHop, Prefix,
     blocks::{Block, Blocks, LARGEST},
-    engine::{Engine, NoRoom},
+    engine::{Engine, NoRoom, PAGE},
     rib::{Segment, push},
 };
 
@@ -47,7 +48,6 @@ pub struct Poptrie<const DIRECT: u32> {
     direct: Words<AtomicU32>,
     nodes: Words<AtomicU64>,
     leaves: Words<AtomicU32>,
-    generation: Generation,
 }
 
 /// A node: its branches that are nodes, its branches where another answer
@@ -219,8 +219,8 @@ impl Builder {
         leaves.into_iter().for_each(|block| self.leaves.retire(block));
     }
 
-    fn reclaim<const DIRECT: u32>(&mut self, trie: &Poptrie<DIRECT>) {
-        trie.generation.advance();
+    fn reclaim(&mut self, generation: &Generation) {
+        generation.advance();
         self.nodes.reclaim();
         self.leaves.reclaim();
     }
@@ -524,14 +524,9 @@ impl<A: Address, const DIRECT: u32> Engine<A> for Poptrie<DIRECT> {
             direct: Words::zeroed(1 << DIRECT)?,
             nodes: Words::zeroed(nodes * WORDS)?,
             leaves: Words::zeroed(leaves)?,
-            generation: Generation::new(),
         };
         let (nodes, leaves) = (Blocks::new(nodes as u32), Blocks::new(leaves as u32));
         Ok((trie, Builder { nodes, leaves }))
-    }
-
-    fn generation(&self) -> &Generation {
-        &self.generation
     }
 
     #[inline]
@@ -542,18 +537,32 @@ impl<A: Address, const DIRECT: u32> Engine<A> for Poptrie<DIRECT> {
     fn update(
         &self,
         builder: &mut Builder,
+        generation: &Generation,
         prefix: Prefix<A>,
         segments: &[Segment<A>],
     ) -> Result<(), NoRoom> {
         if builder.nodes.retired() + builder.leaves.retired() > RETIRED {
-            builder.reclaim(self);
+            builder.reclaim(generation);
         }
         let change = builder.stage(self, prefix, segments).or_else(|NoRoom| {
-            builder.reclaim(self);
+            builder.reclaim(generation);
             builder.stage(self, prefix, segments)
         })?;
         builder.publish(self, change);
         Ok(())
+    }
+
+    fn clear(&self, builder: &mut Builder) {
+        self.direct.clear();
+        self.nodes.clear();
+        self.leaves.clear();
+        builder.nodes.clear();
+        builder.leaves.clear();
+    }
+
+    fn touch(&self) {
+        let look = |word: &AtomicU32| _ = black_box(word.load(Ordering::Relaxed));
+        self.direct.iter().step_by(PAGE / size_of::<AtomicU32>()).for_each(look);
     }
 
     fn bytes(&self, builder: &Builder) -> usize {

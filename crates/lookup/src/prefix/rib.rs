@@ -46,9 +46,11 @@ impl<A: Address> Rib<A> {
     }
 
     /// The answers for all addresses of `within`, in order; neighbours differ.
-    /// One step per route inside it.
+    /// One step per route inside it. Where only the default route is for an
+    /// address there is none: that route is kept elsewhere.
     pub(super) fn segments(&self, within: Prefix<A>) -> Vec<Segment<A>> {
-        let background = self.covering(within).map_or(NextHop::NONE, |(_, hop)| hop);
+        let covering = self.covering(within).filter(|(route, _)| route.length() > 0);
+        let background = covering.map_or(NextHop::NONE, |(_, hop)| hop);
         let mut segments = vec![Segment { start: within.first(), hop: background }];
         // Prefixes around the current place, with their last addresses.
         let mut around = vec![(within.last(), background)];

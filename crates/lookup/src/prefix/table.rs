@@ -1,104 +1,29 @@
-//! The table: the writer's side, and readers of it.
+//! The table: the writer's side.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use linerate_memory::Generation;
 
 use super::{
-    Address, NextHop, Prefix, PrefixError,
+    Address, NextHop, Prefix, PrefixError, PrefixReader,
     engine::{Engine, NoRoom},
     next_hop::{SetBook, Sets},
+    reader::{Shared, Side},
     rib::Rib,
 };
 
 /// Memory for what grows with the routes, unless the caller says otherwise.
 const MEMORY: usize = 1 << 30;
-/// Addresses looked up inside one check for reuse.
-const BURST: usize = 256;
-
-struct Shared<A: Address> {
-    engine: A::Engine,
-    sets: Sets,
-}
-
-impl<A: Address> Shared<A> {
-    /// One burst. `hash` is asked only for addresses whose route has several
-    /// next hops.
-    #[inline]
-    fn burst(&self, addresses: &[A], hops: &mut [NextHop], hash: impl Fn(usize) -> u32) {
-        self.engine.generation().read(|| {
-            self.engine.lookup(addresses, hops);
-            if hops.iter().fold(0, |all, hop| all | hop.0) & 1 != 0 {
-                for (i, hop) in hops.iter_mut().enumerate().filter(|(_, hop)| hop.is_set()) {
-                    *hop = self.sets.member(*hop, hash(i));
-                }
-            }
-        });
-    }
-
-    #[inline]
-    fn lookup(&self, addresses: &[A], hops: &mut [NextHop], hash: impl Fn(usize) -> u32) {
-        assert_eq!(addresses.len(), hops.len(), "one next hop for each address");
-        let bursts = addresses.chunks(BURST).zip(hops.chunks_mut(BURST)).enumerate();
-        for (burst, (addresses, hops)) in bursts {
-            self.burst(addresses, hops, |i| hash(burst * BURST + i));
-        }
-    }
-}
-
-/// Looks addresses up in a [`PrefixTable`] while that is changed. Cheap to
-/// clone; every worker may have one, or share one.
-pub struct PrefixReader<A: Address> {
-    shared: Arc<Shared<A>>,
-}
-
-impl<A: Address> PrefixReader<A> {
-    /// The next hop of each address's longest match, [`NextHop::NONE`] where
-    /// none matches. Of several next hops the address's own hash chooses.
-    ///
-    /// Never waits for a writer. Each answer was right at some moment of the
-    /// call. See [`crate::prefix`] for the cost; bursts of 64 and more are the
-    /// cheapest.
-    ///
-    /// # Panics
-    ///
-    /// If the slices differ in length.
-    #[inline]
-    pub fn lookup_many(&self, addresses: &[A], next_hops: &mut [NextHop]) {
-        self.shared.lookup(addresses, next_hops, |i| addresses[i].hash());
-    }
-
-    /// As [`PrefixReader::lookup_many`], with the choice among several next
-    /// hops by `flow_hash`, which is called with the index of an address and
-    /// only for those that need it.
-    #[inline]
-    pub fn lookup_flows(
-        &self,
-        addresses: &[A],
-        next_hops: &mut [NextHop],
-        flow_hash: impl Fn(usize) -> u32,
-    ) {
-        self.shared.lookup(addresses, next_hops, flow_hash);
-    }
-
-    /// The next hop of one address. Costs the misses of all its steps.
-    #[inline]
-    pub fn lookup(&self, address: A) -> NextHop {
-        let mut hop = [NextHop::NONE];
-        self.lookup_many(&[address], &mut hop);
-        hop[0]
-    }
-}
-
-impl<A: Address> Clone for PrefixReader<A> {
-    fn clone(&self) -> PrefixReader<A> {
-        PrefixReader { shared: Arc::clone(&self.shared) }
-    }
-}
-
-impl<A: Address> fmt::Debug for PrefixReader<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PrefixReader").finish_non_exhaustive()
-    }
-}
+/// Changes beyond which it is quicker to write everything anew, if they are as
+/// well a good part of the routes there are.
+const MANY: usize = 1 << 14;
 
 /// Routes of one family, changed by its owner while [`PrefixReader`]s look
 /// addresses up.
@@ -108,13 +33,15 @@ impl<A: Address> fmt::Debug for PrefixReader<A> {
 /// [`crate::prefix`] for what changes cost.
 pub struct PrefixTable<A: Address> {
     shared: Arc<Shared<A>>,
-    writer: <A::Engine as Engine<A>>::Writer,
+    /// Of the two sides.
+    writers: [<A::Engine as Engine<A>>::Writer; 2],
     rib: Rib<A>,
     sets: SetBook,
 }
 
 impl<A: Address> PrefixTable<A> {
-    /// Without routes. May grow to 1 GiB; memory is taken as it is needed.
+    /// Without routes. May grow to 1 GiB, while routes are loaded to twice that;
+    /// memory is taken as it is needed.
     ///
     /// # Errors
     ///
@@ -130,9 +57,15 @@ impl<A: Address> PrefixTable<A> {
     ///
     /// As [`PrefixTable::new`].
     pub fn with_memory(memory: usize) -> Result<PrefixTable<A>, PrefixError<A>> {
-        let (engine, writer) = A::Engine::new(memory)?;
-        let shared = Arc::new(Shared { engine, sets: Sets::new()? });
-        Ok(PrefixTable { shared, writer, rib: Rib::default(), sets: SetBook::default() })
+        let side = || -> Result<_, PrefixError<A>> {
+            let (engine, writer) = A::Engine::new(memory)?;
+            Ok((Side { engine, default: AtomicU32::new(0) }, writer))
+        };
+        let ((one, first), (two, second)) = (side()?, side()?);
+        let (generation, sets) = (Generation::new(), Sets::new()?);
+        let shared = Arc::new(Shared { sides: [one, two], generation, sets });
+        let writers = [first, second];
+        Ok(PrefixTable { shared, writers, rib: Rib::default(), sets: SetBook::default() })
     }
 
     /// Somebody who looks addresses up.
@@ -198,15 +131,84 @@ impl<A: Address> PrefixTable<A> {
         Ok(old)
     }
 
-    /// Replaces all routes by these, in any order. Readers go on meanwhile, and
-    /// each address goes from its old answer to its new one at once, though not
-    /// all addresses at the same moment.
+    /// Adds, changes (`Some`) and deletes (`None`) routes, in order: all of it or
+    /// nothing. What happens to a prefix several times is seen once: each address
+    /// goes from its old answer to its new one in one step, though unless there
+    /// are many changes not all addresses at the same moment. A route that is to
+    /// be deleted need not exist.
     ///
     /// # Errors
     ///
-    /// [`PrefixError::Exists`] where a prefix comes twice, [`PrefixError::Full`]
-    /// (while it is done there must be room for both), and
-    /// [`PrefixError::NoSuchSet`]. Nothing is changed then.
+    /// [`PrefixError::Full`] and [`PrefixError::NoSuchSet`]. Nothing is changed
+    /// then.
+    pub fn apply(
+        &mut self,
+        changes: impl IntoIterator<Item = (Prefix<A>, Option<NextHop>)>,
+    ) -> Result<(), PrefixError<A>> {
+        let mut before = BTreeMap::new();
+        let mut refused = None;
+        for (prefix, to) in changes {
+            if let Some(Err(error)) = to.map(|hop| self.check(hop)) {
+                refused = Some(error);
+                break;
+            }
+            let old = match to {
+                Some(hop) => self.rib.routes.insert(prefix, hop),
+                None => self.rib.routes.remove(&prefix),
+            };
+            before.entry(prefix).or_insert(old);
+        }
+        before.retain(|prefix, old| self.rib.routes.get(prefix) != old.as_ref());
+        let done = refused.map_or_else(|| self.show(&before), Err);
+        if done.is_err() {
+            self.restore(&before);
+            return done;
+        }
+        for (prefix, old) in before {
+            old.into_iter().for_each(|old| self.sets.count(old, false));
+            let new = self.get(prefix);
+            new.into_iter().for_each(|new| self.sets.count(new, true));
+        }
+        Ok(())
+    }
+
+    /// Has lookups see routes that have changed.
+    fn show(
+        &mut self,
+        changed: &BTreeMap<Prefix<A>, Option<NextHop>>,
+    ) -> Result<(), PrefixError<A>> {
+        let full = |NoRoom| PrefixError::Full;
+        if changed.len() >= MANY && changed.len() >= self.len() / 8 {
+            return self.rebuild().map_err(full);
+        }
+        for (at, prefix) in changed.keys().enumerate() {
+            if self.update(*prefix).is_ok() {
+                continue;
+            }
+            self.restore(changed);
+            // As they were there was room for them.
+            let back = changed.keys().take(at).try_for_each(|prefix| self.update(*prefix));
+            return back.or_else(|NoRoom| self.rebuild()).and(Err(NoRoom)).map_err(full);
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, before: &BTreeMap<Prefix<A>, Option<NextHop>>) {
+        for (prefix, old) in before {
+            match old {
+                Some(old) => self.rib.routes.insert(*prefix, *old),
+                None => self.rib.routes.remove(prefix),
+            };
+        }
+    }
+
+    /// Replaces all routes by these, in any order. Readers go on meanwhile, and
+    /// go over from all the old routes to all the new ones in one step.
+    ///
+    /// # Errors
+    ///
+    /// [`PrefixError::Exists`] where a prefix comes twice, [`PrefixError::Full`],
+    /// and [`PrefixError::NoSuchSet`]. Nothing is changed then.
     pub fn load(
         &mut self,
         routes: impl IntoIterator<Item = (Prefix<A>, NextHop)>,
@@ -220,7 +222,7 @@ impl<A: Address> PrefixTable<A> {
         // From what is sorted the tree is made without a search.
         let new = Rib { routes: BTreeMap::from_iter(routes) };
         let old = std::mem::replace(&mut self.rib, new);
-        if let Err(NoRoom) = self.update(Prefix::ALL) {
+        if let Err(NoRoom) = self.rebuild() {
             self.rib = old;
             return Err(PrefixError::Full);
         }
@@ -231,8 +233,39 @@ impl<A: Address> PrefixTable<A> {
 
     /// Brings what lookups see in line with the routes inside a prefix.
     fn update(&mut self, prefix: Prefix<A>) -> Result<(), NoRoom> {
+        let Shared { sides, generation, .. } = &*self.shared;
+        let at = generation.side();
+        if prefix.length() == 0 {
+            // Release: the next hop's set is there for whoever sees its number.
+            sides[at].default.store(self.default(), Ordering::Release);
+            return Ok(());
+        }
         let segments = self.rib.segments(prefix);
-        self.shared.engine.update(&mut self.writer, prefix, &segments)
+        sides[at].engine.update(&mut self.writers[at], generation, prefix, &segments)
+    }
+
+    fn default(&self) -> u32 {
+        self.rib.routes.get(&Prefix::ALL).map_or(0, |hop| hop.0)
+    }
+
+    /// Writes all routes into the side that is not read, which it is from then
+    /// on.
+    fn rebuild(&mut self) -> Result<(), NoRoom> {
+        let Shared { sides, generation, .. } = &*self.shared;
+        let (old, new) = (generation.side(), 1 - generation.side());
+        let segments = self.rib.segments(Prefix::ALL);
+        let side = &sides[new];
+        let written =
+            side.engine.update(&mut self.writers[new], generation, Prefix::ALL, &segments);
+        if written.is_err() {
+            side.engine.clear(&mut self.writers[new]);
+            return written;
+        }
+        side.default.store(self.default(), Ordering::Relaxed);
+        side.engine.touch();
+        generation.turn();
+        sides[old].engine.clear(&mut self.writers[old]);
+        Ok(())
     }
 
     fn check(&self, next_hop: NextHop) -> Result<(), PrefixError<A>> {
@@ -269,7 +302,8 @@ impl<A: Address> PrefixTable<A> {
 
     /// Bytes the lookup structure has taken, not counting the list of routes.
     pub fn bytes(&self) -> usize {
-        self.shared.engine.bytes(&self.writer)
+        let at = self.shared.generation.side();
+        self.shared.sides[at].engine.bytes(&self.writers[at])
     }
 
     /// A next hop for routes that stands for several: each gets a share of the
@@ -284,7 +318,7 @@ impl<A: Address> PrefixTable<A> {
         check_members(members)?;
         let set = self.sets.take().ok_or(PrefixError::Full)?;
         // The number may have been another set's, which a reader still knows.
-        self.shared.engine.generation().advance();
+        self.shared.generation.advance();
         self.shared.sets.divide(set, members);
         Ok(set)
     }

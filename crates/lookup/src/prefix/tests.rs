@@ -52,6 +52,7 @@ enum Change<A: Address> {
     Set(Prefix<A>, NextHop),
     Remove(Prefix<A>),
     Load(Vec<(Prefix<A>, NextHop)>),
+    Apply(Vec<(Prefix<A>, Option<NextHop>)>),
 }
 
 /// Prefixes that often contain each other: few different bits, all lengths.
@@ -70,12 +71,15 @@ fn changes<A: Address + From<u32>>(spread: fn(u32) -> A) -> impl Strategy<Value 
     let hops = prop_oneof![(1..4_u32), Just(16_384), Just(NextHop::MAX)].prop_map(hop);
     let route = (prefix.clone(), hops);
     let load = prop::collection::vec(route.clone(), 0..40);
+    let either = (prefix.clone(), prop::option::of(route.clone().prop_map(|(_, hop)| hop)));
+    let apply = prop::collection::vec(either, 0..12);
     prop::collection::vec(
         prop_oneof![
             6 => route.clone().prop_map(|(prefix, hop)| Change::Add(prefix, hop)),
             3 => route.prop_map(|(prefix, hop)| Change::Set(prefix, hop)),
             3 => prefix.prop_map(Change::Remove),
             1 => load.prop_map(Change::Load),
+            1 => apply.prop_map(Change::Apply),
         ],
         1..60,
     )
@@ -105,6 +109,15 @@ fn follow<A: Address>(changes: Vec<Change<A>>) {
                     (Ok(hop), Some(was)) => assert_eq!(hop, was),
                     (Err(PrefixError::Absent(of)), None) => assert_eq!(of, prefix),
                     differ => panic!("{differ:?}"),
+                }
+            }
+            Change::Apply(changes) => {
+                table.apply(changes.iter().copied()).unwrap();
+                for (prefix, to) in changes {
+                    match to {
+                        Some(hop) => drop(model.insert(prefix, hop)),
+                        None => drop(model.remove(&prefix)),
+                    }
                 }
             }
             Change::Load(routes) => {
@@ -343,6 +356,106 @@ fn ipv6_readers_see_old_or_new_next_hops_while_all_routes_are_replaced() {
     let random = |random: &mut fastrand::Rng| 0x2001 << 112 | random.u128(..) >> 16;
     let lengths: Vec<_> = (16..=128).map(|length| (length, 8)).collect();
     under_reloads(shaped(5_000, &lengths, random), shaped(4_999, &lengths, random));
+}
+
+/// Looks the same burst up while `change` is done again and again.
+fn bursts_meanwhile<A: Address>(
+    table: &mut PrefixTable<A>,
+    burst: &[A],
+    right: impl Fn(&[NextHop]) -> bool + Sync,
+    mut change: impl FnMut(&mut PrefixTable<A>, u32),
+) {
+    let (stop, looked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let reader = table.reader();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut hops = vec![NextHop::NONE; burst.len()];
+            while !stop.load(Ordering::Relaxed) {
+                reader.lookup_many(burst, &mut hops);
+                if !right(&hops) {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("{hops:?}");
+                }
+                looked.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut round = 0;
+        while (looked.load(Ordering::Relaxed) < 1000 || round < 20) && !stop.load(Ordering::Relaxed)
+        {
+            round += 1;
+            change(table, round);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_reload_is_seen_in_one_step_by_all_addresses_of_a_burst() {
+    let routes = |of: u32| {
+        let routes = (0..2_000_u32).map(move |n| (Prefix::of(n << 20, 12 + n % 20), hop(of)));
+        routes.chain([(Prefix::ALL, hop(of))]).collect::<BTreeMap<_, _>>()
+    };
+    let mut table = PrefixTable::<u32>::new().unwrap();
+    table.load(routes(1)).unwrap();
+    let burst: Vec<u32> = (0..256).map(|n| n * 8 << 20 | n << 3).collect();
+    let one_table = |hops: &[NextHop]| hops.iter().all(|hop| *hop == hops[0]) && hops[0].0 != 0;
+    bursts_meanwhile(&mut table, &burst, one_table, |table, round| {
+        table.load(routes(round % 7 + 1)).unwrap();
+    });
+}
+
+#[test]
+fn changes_applied_together_leave_no_moment_without_a_route() {
+    let (wide, narrow) =
+        (Prefix::of(0x0a00_0000_u128 << 96, 8), Prefix::of(0x0a01_u128 << 112, 40));
+    let mut table = PrefixTable::<u128>::new().unwrap();
+    table
+        .apply([(wide, Some(hop(1))), (narrow, Some(hop(2))), (Prefix::ALL, Some(hop(9)))])
+        .unwrap();
+    let burst = [narrow.first(), wide.first(), 7];
+    let known = |hops: &[NextHop]| {
+        [1, 3].map(hop).contains(&hops[1])
+            && [2, 3].map(hop).contains(&hops[0])
+            && hops[2] == hop(9)
+    };
+    bursts_meanwhile(&mut table, &burst, known, |table, round| {
+        let [one, two] = if round % 2 == 0 { [1, 2] } else { [3, 3] };
+        let gone = [wide, narrow, Prefix::ALL].map(|prefix| (prefix, None));
+        let back = [(narrow, hop(two)), (Prefix::ALL, hop(9)), (wide, hop(one))];
+        table.apply(gone.into_iter().chain(back.map(|(at, to)| (at, Some(to))))).unwrap();
+    });
+}
+
+#[test]
+fn many_changes_at_once_are_all_or_none_also_where_there_is_no_room() {
+    let mut table = PrefixTable::<u32>::with_memory(8 << 10).unwrap();
+    let host = |number: u32| Prefix::of(number << 8, 30);
+    let six: Vec<_> = (0..6).map(|n| (host(n), Some(hop(n + 1)))).collect();
+    table.apply(six.clone()).unwrap();
+    let model: BTreeMap<_, _> = six.into_iter().filter_map(|(at, to)| Some((at, to?))).collect();
+    let places = edges((0..20).map(host));
+    for more in [4_u32, 20_000] {
+        let changes = (0..6 + more).map(|n| (host(n), (n > 0).then(|| hop(77))));
+        assert!(matches!(table.apply(changes), Err(PrefixError::Full)));
+        compare(&table.reader(), &model, &places);
+        assert!(table.routes().eq(model.iter().map(|(prefix, hop)| (*prefix, *hop))));
+    }
+    let wrong = [(host(0), None), (host(9), Some(NextHop::of_set(3)))];
+    assert!(matches!(table.apply(wrong), Err(PrefixError::NoSuchSet)));
+    compare(&table.reader(), &model, &places);
+    // A whole table at once is written anew.
+    let mut table = PrefixTable::<u32>::new().unwrap();
+    let all: BTreeMap<_, _> =
+        (0..20_000).map(|n| (Prefix::of(n << 12, 24), hop(n % 9 + 1))).collect();
+    table.apply(all.iter().map(|(prefix, hop)| (*prefix, Some(*hop)))).unwrap();
+    compare(&table.reader(), &all, &edges(all.keys().step_by(7).copied()));
+    let set = table.add_set(&[(hop(4), 1)]).unwrap();
+    table.apply(all.keys().map(|prefix| (*prefix, Some(set)))).unwrap();
+    assert!(matches!(table.remove_set(set), Err(PrefixError::InUse { routes: 20_000 })));
+    assert_eq!(table.reader().lookup(5 << 12), hop(4));
+    table.apply(all.keys().map(|prefix| (*prefix, None))).unwrap();
+    table.remove_set(set).unwrap();
+    assert!(table.is_empty());
 }
 
 #[test]

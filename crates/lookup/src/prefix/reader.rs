@@ -1,0 +1,124 @@
+//! What readers of a table see.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering, fence},
+    },
+};
+
+use linerate_memory::Generation;
+
+use super::{Address, NextHop, engine::Engine, next_hop::Sets};
+
+/// Addresses looked up inside one check for reuse.
+const BURST: usize = 256;
+
+/// One of the two structures of a table.
+pub(super) struct Side<A: Address> {
+    pub(super) engine: A::Engine,
+    /// Where the default route leads, kept apart because writing it into the
+    /// structure would mean writing all of that.
+    pub(super) default: AtomicU32,
+}
+
+/// What the table shares with its readers.
+pub(super) struct Shared<A: Address> {
+    /// Readers use the one `generation` names. A change of everything is written
+    /// into the other.
+    pub(super) sides: [Side<A>; 2],
+    pub(super) generation: Generation,
+    pub(super) sets: Sets,
+}
+
+impl<A: Address> Shared<A> {
+    /// One burst. `hash` is asked only for addresses whose route has several
+    /// next hops.
+    #[inline]
+    fn burst(&self, addresses: &[A], hops: &mut [NextHop], hash: impl Fn(usize) -> u32) {
+        self.generation.read_side(|side| {
+            let Side { engine, default } = &self.sides[side];
+            engine.lookup(addresses, hops);
+            let default = default.load(Ordering::Relaxed);
+            let mut all = 0;
+            for hop in hops.iter_mut() {
+                hop.0 = if hop.0 == 0 { default } else { hop.0 };
+                all |= hop.0;
+            }
+            if all & 1 != 0 {
+                // Partner of the fence in `divide`: who saw a set's number sees
+                // its members.
+                fence(Ordering::Acquire);
+                for (i, hop) in hops.iter_mut().enumerate().filter(|(_, hop)| hop.is_set()) {
+                    *hop = self.sets.member(*hop, hash(i));
+                }
+            }
+        });
+    }
+
+    #[inline]
+    fn lookup(&self, addresses: &[A], hops: &mut [NextHop], hash: impl Fn(usize) -> u32) {
+        assert_eq!(addresses.len(), hops.len(), "one next hop for each address");
+        let bursts = addresses.chunks(BURST).zip(hops.chunks_mut(BURST)).enumerate();
+        for (burst, (addresses, hops)) in bursts {
+            self.burst(addresses, hops, |i| hash(burst * BURST + i));
+        }
+    }
+}
+
+/// Looks addresses up in a [`PrefixTable`](super::PrefixTable) while that is changed. Cheap to
+/// clone; every worker may have one, or share one.
+pub struct PrefixReader<A: Address> {
+    pub(super) shared: Arc<Shared<A>>,
+}
+
+impl<A: Address> PrefixReader<A> {
+    /// The next hop of each address's longest match, [`NextHop::NONE`] where
+    /// none matches. Of several next hops the address's own hash chooses.
+    ///
+    /// Never waits for a writer. Each answer was right at some moment of the
+    /// call. See [`crate::prefix`] for the cost; bursts of 64 and more are the
+    /// cheapest.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length.
+    #[inline]
+    pub fn lookup_many(&self, addresses: &[A], next_hops: &mut [NextHop]) {
+        self.shared.lookup(addresses, next_hops, |i| addresses[i].hash());
+    }
+
+    /// As [`PrefixReader::lookup_many`], with the choice among several next
+    /// hops by `flow_hash`, which is called with the index of an address and
+    /// only for those that need it.
+    #[inline]
+    pub fn lookup_flows(
+        &self,
+        addresses: &[A],
+        next_hops: &mut [NextHop],
+        flow_hash: impl Fn(usize) -> u32,
+    ) {
+        self.shared.lookup(addresses, next_hops, flow_hash);
+    }
+
+    /// The next hop of one address. Costs the misses of all its steps.
+    #[inline]
+    pub fn lookup(&self, address: A) -> NextHop {
+        let mut hop = [NextHop::NONE];
+        self.lookup_many(&[address], &mut hop);
+        hop[0]
+    }
+}
+
+impl<A: Address> Clone for PrefixReader<A> {
+    fn clone(&self) -> PrefixReader<A> {
+        PrefixReader { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<A: Address> fmt::Debug for PrefixReader<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrefixReader").finish_non_exhaustive()
+    }
+}
