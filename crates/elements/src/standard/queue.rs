@@ -348,8 +348,11 @@ impl Ends {
         self.made = true;
         let places = capacity.max(self.carried.len()).max(1);
         let carried = self.carried.drain(..);
-        // With three there are several at one of the ends.
-        if self.parts.len() > 2 {
+        let several = |there: fn(&Replica) -> bool| {
+            self.parts.iter().filter(|replica| there(replica)).count() > 1
+        };
+        // Two replicas can be three ends: one may push as well as pull.
+        if several(|replica| replica.pushed) || several(|replica| replica.pulled) {
             let ring = Mpmc::new(places);
             carried.for_each(|slot| drop(ring.push(slot)));
             let places = ring.capacity();
@@ -545,6 +548,23 @@ mod tests {
         );
         run.run();
         assert_eq!(run.read("q.icounts"), "10\n");
+    }
+
+    /// As in a router of two interfaces on two workers: each queue is pushed to
+    /// by both, and pulled from by one of them.
+    #[test]
+    fn who_pulls_may_push_as_well_as_another_worker() {
+        for places in ["a 0, b 1, u 0", "a 0, b 1, u 1"] {
+            let mut run = Run::new(&format!(
+                "StaticThreadSched({places}); \
+                    a :: InfiniteSource(LIMIT 500) -> q :: Queue(2000) -> u :: Unqueue \
+                    -> Counter(COUNT_CALL 1000 stop) -> d :: Discard; \
+                    b :: InfiniteSource(LIMIT 500) -> q; DriverManager(wait 20s, stop)"
+            ))
+            .workers(2);
+            run.run();
+            assert_eq!((run.read("d.count"), run.read("q.drops")), ("1000".into(), "0".into()));
+        }
     }
 
     #[test]
