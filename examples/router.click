@@ -4,19 +4,28 @@
 //   linerate run examples/router.click LEFT=eth1 RIGHT=eth2 \
 //     LEFT_IP=198.18.0.1/24 RIGHT_IP=198.19.0.1/24
 //
+// and METHOD=XDP where it is to take the packets away from the kernel. To try
+// it, join each interface to a network namespace that has the other addresses:
+//
+//   ip netns add a; ip link add eth1 type veth peer name a0 netns a
+//   ip netns exec a sh -c 'ip addr add 198.18.0.2/24 dev a0; ip link set a0 up;
+//     ip route add default via 198.18.0.1'; ip link set eth1 up
+//   (the same for b with eth2 and 198.19.0.2), then
+//   ip netns exec a traceroute 198.19.0.2
+//
 // The addresses are the router's own, and the interfaces are better without
 // addresses of the kernel, which would answer too. Routes can be changed while
 // it runs: linerate call, or a control socket, `routes.add`, `routes.remove`.
 
 define($LEFT left, $RIGHT right, $LEFT_IP 198.18.0.1/24, $RIGHT_IP 198.19.0.1/24,
-       $LEFT_MTU 1500, $RIGHT_MTU 1500);
+       $LEFT_MTU 1500, $RIGHT_MTU 1500, $METHOD PCAP);
 
 AddressInfo(left $LEFT_IP, right $RIGHT_IP);
 
 // An interface: what comes in as IP leaves by the output, and what is pushed
 // in goes out with the address ARP says.
 elementclass Interface { $device, $ip |
-  FromDevice($device, PROMISC true)
+  FromDevice($device, PROMISC true, METHOD $METHOD)
     -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
   send :: Queue(1024) -> ToDevice($device);
   kind [0] -> ARPResponder($ip $device:eth) -> send;
@@ -46,15 +55,21 @@ elementclass Forward { $color, $ip, $mtu |
 left :: Interface($LEFT, left);
 right :: Interface($RIGHT, right);
 
-// 0: for this router; 1, 2: for the networks at its interfaces; 3: for nowhere.
-routes :: RadixIPLookup(left:ip 0, left:bcast 0, right:ip 0, right:bcast 0,
+// 0: for this router; 1, 2: for the networks at its interfaces; 3: for nowhere;
+// 4: for all hosts of a network, with which it has nothing to do.
+routes :: RadixIPLookup(left:ip 0, left:bcast 4, right:ip 0, right:bcast 4,
                         left:ipnet 1, right:ipnet 2, 0/0 3);
 
 left -> Paint(1) -> routes;
 right -> Paint(2) -> routes;
 
-// What is for the router itself: it runs no protocol.
-routes [0] -> ICMPError(left, unreachable, protocol) -> routes;
+// What is for the router itself: it answers pings, and has no ports.
+routes [0] -> IPReassembler -> for_us :: IPClassifier(icmp, tcp or udp, -);
+for_us [0] -> CheckICMPHeader -> ping :: ICMPPingResponder -> routes;
+ping [1] -> Discard;
+for_us [1] -> ICMPError(left, unreachable, port) -> routes;
+for_us [2] -> ICMPError(left, unreachable, protocol) -> routes;
+routes [4] -> Discard;
 
 // Where no route leads. A default route takes its place: routes.set 0/0 GW 1
 routes [3] -> ICMPError(left, unreachable, net) -> routes;

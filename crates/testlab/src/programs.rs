@@ -30,6 +30,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "setpriv", package: "util-linux", purpose: "running without privileges" },
     Program { name: "strace", package: "strace", purpose: "system calls counted" },
     Program { name: "iperf3", package: "iperf3", purpose: "TCP and UDP through a forwarder" },
+    Program { name: "traceroute", package: "traceroute", purpose: "the routers on the way" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
 ];
 

@@ -3,23 +3,13 @@
 
 use linerate_testlab::{Lab, Namespace, wait_until};
 
-use crate::support::{PATIENCE, Program};
+use crate::{
+    hosts::host,
+    support::{PATIENCE, Program},
+};
 
 fn example(name: &str) -> String {
     format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
-}
-
-/// A host at a port of what is in the middle.
-fn host(lab: &Lab, middle: &Namespace, label: &str, port: &str, address: &str) -> Namespace {
-    let host = lab.namespace(label);
-    lab.veth(&host, "e0", middle, port);
-    // Only what a test sends is on the wire.
-    host.set("net/ipv6/conf/e0/disable_ipv6", "1");
-    middle.set(&format!("net/ipv6/conf/{port}/disable_ipv6"), "1");
-    if !address.is_empty() {
-        host.add_address("e0", address);
-    }
-    host
 }
 
 #[track_caller]

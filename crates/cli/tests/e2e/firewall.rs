@@ -3,7 +3,10 @@
 use linerate_testlab::{Lab, Namespace, Running};
 use serde_json::Value;
 
-use crate::support::{LINERATE, PATIENCE, Program};
+use crate::{
+    hosts::wait_for_listener,
+    support::{LINERATE, Program},
+};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/firewall.click");
 const OUTSIDE: &str = "198.18.0.1";
@@ -64,19 +67,12 @@ impl Firewall {
         let servers = servers.map(|(host, ports)| {
             let server = host.spawn([&["python3", "-c", SERVER][..], &ports].concat());
             for port in ports {
-                wait_for_listener(host, port);
+                wait_for_listener(host, port.parse().expect("a port"));
             }
             server
         });
         Firewall { outside, inside, program, _middle: middle, _servers: servers }
     }
-}
-
-#[track_caller]
-fn wait_for_listener(host: &Namespace, port: &str) {
-    let filter = format!("sport = :{port}");
-    let listening = || host.expect(["ss", "-Hltn", &filter]).contains("LISTEN");
-    assert!(linerate_testlab::wait_until(listening, PATIENCE), "nothing listens on {port}");
 }
 
 /// Whether a host gets an answer from a TCP port of another.

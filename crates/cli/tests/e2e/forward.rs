@@ -7,6 +7,7 @@ use linerate_testlab::{Counters, Lab, Namespace, wait_until};
 use serde_json::Value;
 
 use crate::{
+    hosts::wait_for_listener,
     support::{PATIENCE, Program, Scratch, assert_balanced, drops, number},
     wire::{Listener, assert_same, frames, send},
 };
@@ -116,14 +117,6 @@ fn ping(from: &Namespace) {
             ]);
         }
     }
-}
-
-/// Waits until something in the namespace listens on a TCP port.
-#[track_caller]
-fn wait_for_listener(namespace: &Namespace, port: u16) {
-    let filter = format!("sport = :{port}");
-    let listening = || namespace.expect(["ss", "-Hltn", &filter]).contains("LISTEN");
-    assert!(wait_until(listening, PATIENCE), "nothing listens on {port}");
 }
 
 #[track_caller]

@@ -13,6 +13,7 @@ mod faults;
 mod firewall;
 mod forward;
 mod generate;
+mod hosts;
 mod router;
 mod support;
 mod wire;

@@ -1,67 +1,125 @@
 //! The example `router.click` between two hosts of the kernel's: pings, errors, fragments, path MTU
-//! discovery, and routes changed while it runs.
+//! discovery, and the programs people use, on one worker and on two, over both kinds of socket.
 
-use std::{path::Path, process::Output};
+use linerate_testlab::{Lab, Namespace};
 
-use linerate_testlab::{Lab, Namespace, Running, wait_until};
-
-use crate::support::{LINERATE, PATIENCE};
+use crate::{
+    hosts::{
+        element, iperf_all, iperf_server, ping, ping_text, routed_host, run, stop, text,
+        wait_for_ping,
+    },
+    support::{Program, number},
+};
 
 /// Two hosts and a router between them, which runs the example.
 struct Net {
     a: Namespace,
-    router: Namespace,
     b: Namespace,
-    _program: Running,
+    router: Namespace,
+    program: Program,
 }
 
 /// The example runs once a ping comes back.
 #[track_caller]
-fn net(arguments: &[&str]) -> Net {
+fn net(arguments: &str) -> Net {
     let lab = Lab::new();
-    let (a, router, b) = (lab.namespace("a"), lab.namespace("router"), lab.namespace("b"));
-    lab.veth(&a, "a0", &router, "left");
-    lab.veth(&b, "b0", &router, "right");
-    a.add_address("a0", "198.18.0.2/24");
-    b.add_address("b0", "198.19.0.2/24");
-    a.ip(["route", "add", "default", "via", "198.18.0.1"]);
-    b.ip(["route", "add", "default", "via", "198.19.0.1"]);
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router.click");
-    let example = example.to_str().expect("a UTF-8 path");
-    let words = [&[LINERATE, "run", example, "--quiet"], arguments].concat();
-    let program = router.spawn(words);
-    let net = Net { a, router, b, _program: program };
-    let up = wait_until(|| ping(&net.a, &["-W", "1"], "198.19.0.2").status.success(), PATIENCE);
-    assert!(up, "no ping comes through the router");
-    net
-}
-
-fn ping(from: &Namespace, arguments: &[&str], to: &str) -> Output {
-    from.run([&["ping", "-c", "1"], arguments, &[to]].concat())
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let router = lab.namespace("router");
+    let a = routed_host(&lab, &router, "left", "198.18.0.2/24", "198.18.0.1");
+    let b = routed_host(&lab, &router, "right", "198.19.0.2/24", "198.19.0.1");
+    let program = run(&router, "router.click", arguments);
+    wait_for_ping(&a, "198.19.0.2");
+    Net { a, b, router, program }
 }
 
 #[test]
 #[ignore = "needs root"]
 fn hosts_reach_each_other_and_are_told_what_is_wrong() {
-    let Net { a, b, router, .. } = &net(&["RIGHT_MTU=1280"]);
-    let reply = text(&ping(b, &["-W", "5"], "198.18.0.2"));
+    let Net { a, b, router, program } = net("RIGHT_MTU=1280");
+    let reply = ping_text(&b, &[], "198.18.0.2");
     assert!(reply.contains("ttl=63"), "{reply}");
     // Both ways in fragments: those for the right are divided once more.
-    let reply = text(&ping(a, &["-W", "5", "-s", "4000"], "198.19.0.2"));
+    let reply = ping_text(&a, &["-s", "4000"], "198.19.0.2");
     assert!(reply.contains("4008 bytes from 198.19.0.2"), "{reply}");
     for (arguments, to, expected) in [
         (&["-t", "1"][..], "198.19.0.2", "From 198.18.0.1 icmp_seq=1 Time to live exceeded"),
         (&["-M", "do", "-s", "1400"], "198.19.0.2", "Frag needed and DF set (mtu = 1280)"),
         (&[], "203.0.113.1", "From 198.18.0.1 icmp_seq=1 Destination Net Unreachable"),
-        (&[], "198.18.0.1", "From 198.18.0.1 icmp_seq=1 Destination Protocol Unreachable"),
+        // The router's own addresses answer, also to what comes in fragments.
+        (&[], "198.18.0.1", "64 bytes from 198.18.0.1: icmp_seq=1 ttl=254"),
+        (&[], "198.19.0.1", "64 bytes from 198.19.0.1: icmp_seq=1 ttl=254"),
+        (&["-s", "1700"], "198.18.0.1", "1708 bytes from 198.18.0.1"),
     ] {
-        let output = text(&ping(a, &[&["-W", "5"], arguments].concat(), to));
+        let output = ping_text(&a, arguments, to);
         assert!(output.contains(expected), "{to} {arguments:?}: {output}");
     }
+    // Nobody answers for a whole network.
+    assert!(!ping(&a, &["-W", "1", "-b"], "198.19.0.255").status.success());
     // The kernel of the router's namespace has no part in it.
     assert_eq!(router.expect(["cat", "/proc/sys/net/ipv4/ip_forward"]).trim(), "0");
+    stop(program);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn traceroute_shows_the_way() {
+    let Net { a, b: _b, router: _router, program } = net("");
+    for method in ["--udp", "--icmp", "--tcp"] {
+        let shown = |to: &str| {
+            let words = ["traceroute", "-n", "-w", "10", "-q", "1", "-N", "1", method, to];
+            let text = text(&a.run(words));
+            let hops = text.lines().skip(1).map(|line| {
+                let mut words = line.split_whitespace().skip(1);
+                words.next().unwrap_or_default().to_owned()
+            });
+            (hops.collect::<Vec<_>>(), text)
+        };
+        let (hops, text) = shown("198.19.0.2");
+        assert_eq!(hops, ["198.18.0.1", "198.19.0.2"], "{text}");
+        let (hops, text) = shown("198.18.0.1");
+        assert_eq!(hops, ["198.18.0.1"], "{text}");
+    }
+    stop(program);
+}
+
+/// Programs of all kinds through it, and nothing lost by it that is not counted.
+#[track_caller]
+fn carries(arguments: &str) {
+    let Net { a, b, router: _router, program } = net(arguments);
+    let _server = iperf_server(&b, 5201);
+    iperf_all(&a, "198.19.0.2", &[]);
+    let summary = stop(program);
+    for side in ["left", "right"] {
+        let packets = number(element(&summary, &format!("{side}/send")), "packets");
+        assert!(packets > 1000, "{side}: {packets}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn it_carries_traffic_over_packet_sockets() {
+    carries("");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn it_carries_traffic_over_xdp() {
+    carries("METHOD=XDP");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn two_workers_carry_traffic() {
+    carries("--workers 2");
+}
+
+/// A link with a smaller MTU behind it: TCP finds out by the router's errors.
+#[test]
+#[ignore = "needs root"]
+fn tcp_discovers_the_path_mtu() {
+    let Net { a, b, router: _router, program } = net("RIGHT_MTU=1280");
+    let _server = iperf_server(&b, 5201);
+    iperf_all(&a, "198.19.0.2", &[]);
+    let route = a.ip(["route", "get", "198.19.0.2"]);
+    assert!(route.contains("mtu 1280"), "{route}");
+    stop(program);
 }

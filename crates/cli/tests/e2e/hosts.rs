@@ -1,0 +1,128 @@
+//! Hosts around the namespace an example runs in, and the programs they talk by.
+
+use std::process::{Output, Stdio};
+
+use linerate_testlab::{Lab, Namespace, Running, wait_until};
+use serde_json::Value;
+
+use crate::support::{PATIENCE, Program, number};
+
+/// Runs an example of the repository with these variables and options.
+#[track_caller]
+pub(crate) fn run(middle: &Namespace, name: &str, arguments: &str) -> Program {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    Program::ready(middle, &format!("run {folder}/{name} {arguments}"))
+}
+
+/// Ends an example, which must have given back all packets; returns its figures.
+#[track_caller]
+pub(crate) fn stop(program: Program) -> Value {
+    let summary = program.stop();
+    assert_eq!(summary["buffers_held"], 0, "{summary}");
+    summary
+}
+
+/// The figures of one element.
+#[track_caller]
+pub(crate) fn element<'a>(summary: &'a Value, name: &str) -> &'a Value {
+    let elements = summary["elements"].as_array().expect("elements");
+    let found = elements.iter().find(|element| element["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {summary}"))
+}
+
+/// A host with one interface, `e0`, at `port` of the namespace in the middle.
+#[track_caller]
+pub(crate) fn host(
+    lab: &Lab,
+    middle: &Namespace,
+    label: &str,
+    port: &str,
+    address: &str,
+) -> Namespace {
+    let host = lab.namespace(label);
+    lab.veth(&host, "e0", middle, port);
+    if !address.is_empty() {
+        host.add_address("e0", address);
+    }
+    host
+}
+
+/// The same with a route to everywhere else.
+#[track_caller]
+pub(crate) fn routed_host(
+    lab: &Lab,
+    middle: &Namespace,
+    port: &str,
+    address: &str,
+    gateway: &str,
+) -> Namespace {
+    let host = host(lab, middle, &format!("at{port}"), port, address);
+    host.ip(["route", "add", "default", "via", gateway]);
+    host
+}
+
+/// Sends one echo request.
+pub(crate) fn ping(from: &Namespace, arguments: &[&str], to: &str) -> Output {
+    from.run([&["ping", "-n", "-c", "1"], arguments, &[to]].concat())
+}
+
+/// What it printed, with an answer waited for patiently.
+pub(crate) fn ping_text(from: &Namespace, arguments: &[&str], to: &str) -> String {
+    text(&ping(from, &[&["-W", "10"], arguments].concat(), to))
+}
+
+/// Waits until pings are answered: neighbours are known then, both ways.
+#[track_caller]
+pub(crate) fn wait_for_ping(from: &Namespace, to: &str) {
+    let up = wait_until(|| ping(from, &["-W", "1"], to).status.success(), PATIENCE);
+    assert!(up, "{to} does not answer");
+}
+
+/// What a program printed.
+pub(crate) fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits until something listens on a TCP port.
+#[track_caller]
+pub(crate) fn wait_for_listener(host: &Namespace, port: u16) {
+    let filter = format!("sport = :{port}");
+    let listening = || host.expect(["ss", "-Hltn", &filter]).contains("LISTEN");
+    assert!(wait_until(listening, PATIENCE), "nothing listens on {port}");
+}
+
+/// An iperf3 server, for any number of clients.
+#[track_caller]
+pub(crate) fn iperf_server(host: &Namespace, port: u16) -> Running {
+    let mut server = host.command(["iperf3", "-s", "-p", &port.to_string()]);
+    server.stdout(Stdio::null());
+    let server = host.spawn_command(server);
+    wait_for_listener(host, port);
+    server
+}
+
+/// Bytes that an iperf3 client got across, with the arguments that say how.
+#[track_caller]
+pub(crate) fn iperf(from: &Namespace, to: &str, arguments: &[&str]) -> u64 {
+    let words = [&["iperf3", "--json", "-c", to], arguments].concat();
+    let report: Value = serde_json::from_str(&from.expect(words)).expect("JSON");
+    let end = &report["end"];
+    let received = if end["sum_received"].is_null() { &end["sum"] } else { &end["sum_received"] };
+    let lost = end["sum"]["lost_packets"].as_u64().unwrap_or(0);
+    let length = report["start"]["test_start"]["blksize"].as_u64().expect("a length");
+    number(received, "bytes").saturating_sub(lost * length)
+}
+
+/// TCP both ways and UDP, each of which must bring across most of what was sent. How fast is no
+/// test's business.
+#[track_caller]
+pub(crate) fn iperf_all(from: &Namespace, to: &str, arguments: &[&str]) {
+    for direction in [&[][..], &["--reverse"]] {
+        let received = iperf(from, to, &[&["-n", "8M"], arguments, direction].concat());
+        // What is on the way when the sender has had enough is not counted.
+        assert!(received >= 4 << 20, "TCP {direction:?}: {received} bytes");
+    }
+    let udp = ["-u", "-b", "8M", "-n", "200K", "-l", "1000"];
+    let received = iperf(from, to, &[&udp[..], arguments].concat());
+    assert!(received >= 100 << 10, "UDP: {received} bytes");
+}
