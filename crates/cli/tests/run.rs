@@ -63,8 +63,20 @@ impl Drop for Running {
 
 /// Examples that need interfaces: they are run between hosts in network
 /// namespaces by the tests in `e2e`.
-const ON_INTERFACES: [&str; 5] =
-    ["arp-responder.click", "firewall.click", "router.click", "switch.click", "vlan-switch.click"];
+const ON_INTERFACES: [&str; 12] = [
+    "arp-responder.click",
+    "echo.click",
+    "firewall.click",
+    "load-balancer.click",
+    "nat.click",
+    "ping-responder.click",
+    "port-mirror.click",
+    "router.click",
+    "shaper.click",
+    "switch.click",
+    "vlan-switch.click",
+    "vxlan.click",
+];
 
 #[test]
 fn every_example_runs() {

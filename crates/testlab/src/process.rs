@@ -1,7 +1,7 @@
 //! Programs that a test runs: always with a deadline, always ended.
 
 use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,11 @@ impl Running {
     /// When the kernel does not tell.
     pub fn is_running(&mut self) -> bool {
         self.try_status().is_none()
+    }
+
+    /// What it prints, where that was piped and not taken before.
+    pub fn stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
     }
 
     /// Sends it a signal, for example `Signal::INT` so that it ends as if by Ctrl-C.

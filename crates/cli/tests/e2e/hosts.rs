@@ -1,6 +1,9 @@
 //! Hosts around the namespace an example runs in, and the programs they talk by.
 
-use std::process::{Output, Stdio};
+use std::{
+    io::{BufRead, BufReader},
+    process::{Output, Stdio},
+};
 
 use linerate_testlab::{Lab, Namespace, Running, wait_until};
 use serde_json::Value;
@@ -61,6 +64,16 @@ pub(crate) fn routed_host(
     host
 }
 
+/// A bridge of the kernel's that joins interfaces of a namespace.
+#[track_caller]
+pub(crate) fn bridge(namespace: &Namespace, ports: &[&str]) {
+    namespace.ip(["link", "add", "br0", "type", "bridge", "mcast_snooping", "0"]);
+    for port in ports {
+        namespace.ip(["link", "set", port, "master", "br0"]);
+    }
+    namespace.link_up("br0");
+}
+
 /// Sends one echo request.
 pub(crate) fn ping(from: &Namespace, arguments: &[&str], to: &str) -> Output {
     from.run([&["ping", "-n", "-c", "1"], arguments, &[to]].concat())
@@ -76,6 +89,40 @@ pub(crate) fn ping_text(from: &Namespace, arguments: &[&str], to: &str) -> Strin
 pub(crate) fn wait_for_ping(from: &Namespace, to: &str) {
     let up = wait_until(|| ping(from, &["-W", "1"], to).status.success(), PATIENCE);
     assert!(up, "{to} does not answer");
+}
+
+/// A ping that must not be answered.
+#[track_caller]
+pub(crate) fn no_ping(from: &Namespace, arguments: &[&str], to: &str) {
+    let output = ping(from, &[&["-W", "1"], arguments].concat(), to);
+    assert!(!output.status.success(), "{to} answers: {}", text(&output));
+}
+
+/// The routers traceroute sees on the way, and what it printed.
+#[track_caller]
+pub(crate) fn traceroute(from: &Namespace, method: &str, to: &str) -> (Vec<String>, String) {
+    let text = from.expect(["traceroute", "-n", "-w", "10", "-q", "1", "-N", "1", method, to]);
+    let hop = |line: &str| line.split_whitespace().nth(1).unwrap_or_default().to_owned();
+    (text.lines().skip(1).map(hop).collect(), text)
+}
+
+/// A program in Python that prints `ready` when it serves.
+#[track_caller]
+pub(crate) fn server(host: &Namespace, script: &str, arguments: &[&str]) -> Running {
+    let mut command = host.command([&["python3", "-u", "-c", script], arguments].concat());
+    command.stdout(Stdio::piped());
+    let mut running = host.spawn_command(command);
+    let mut line = String::new();
+    let out = running.stdout().expect("a pipe");
+    BufReader::new(out).read_line(&mut line).expect("its output");
+    assert_eq!(line.trim(), "ready");
+    running
+}
+
+/// What a program in Python prints.
+#[track_caller]
+pub(crate) fn python(host: &Namespace, script: &str, arguments: &[&str]) -> String {
+    host.expect([&["python3", "-c", script], arguments].concat())
 }
 
 /// What a program printed.

@@ -5,7 +5,7 @@ use linerate_testlab::{Lab, Namespace};
 
 use crate::{
     hosts::{
-        element, iperf_all, iperf_server, ping, ping_text, routed_host, run, stop, text,
+        element, iperf_all, iperf_server, ping, ping_text, routed_host, run, stop, traceroute,
         wait_for_ping,
     },
     support::{Program, number},
@@ -64,18 +64,9 @@ fn hosts_reach_each_other_and_are_told_what_is_wrong() {
 fn traceroute_shows_the_way() {
     let Net { a, b: _b, router: _router, program } = net("");
     for method in ["--udp", "--icmp", "--tcp"] {
-        let shown = |to: &str| {
-            let words = ["traceroute", "-n", "-w", "10", "-q", "1", "-N", "1", method, to];
-            let text = text(&a.run(words));
-            let hops = text.lines().skip(1).map(|line| {
-                let mut words = line.split_whitespace().skip(1);
-                words.next().unwrap_or_default().to_owned()
-            });
-            (hops.collect::<Vec<_>>(), text)
-        };
-        let (hops, text) = shown("198.19.0.2");
+        let (hops, text) = traceroute(&a, method, "198.19.0.2");
         assert_eq!(hops, ["198.18.0.1", "198.19.0.2"], "{text}");
-        let (hops, text) = shown("198.18.0.1");
+        let (hops, text) = traceroute(&a, method, "198.18.0.1");
         assert_eq!(hops, ["198.18.0.1"], "{text}");
     }
     stop(program);

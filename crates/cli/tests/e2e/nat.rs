@@ -1,0 +1,202 @@
+//! `examples/nat.click` between two hosts inside, and a router and a host outside, all the
+//! kernel's.
+
+use std::process::Stdio;
+
+use linerate_testlab::{Lab, Namespace, Running};
+
+use crate::{
+    hosts::{
+        bridge, iperf_all, iperf_server, no_ping, ping_text, python, run, server, stop, text,
+        traceroute, wait_for_ping,
+    },
+    support::{PATIENCE, Program},
+};
+
+/// The host outside, behind a router at 203.0.113.2.
+const WORLD: &str = "192.0.2.2";
+/// The address everybody inside has outside.
+const PUBLIC: &str = "203.0.113.1";
+
+/// Answers with the address it sees, but only when it has two connections.
+const PAIR: &str = "\
+import socket
+server = socket.create_server(('', 7000))
+print('ready')
+while True:
+    both = [server.accept() for _ in range(2)]
+    for wire, peer in both:
+        wire.sendall(' '.join(map(str, peer)).encode())
+        wire.close()
+";
+
+/// Answers with the address it sees.
+const WHO: &str = "\
+import socket
+server = socket.create_server(('', 80))
+print('ready')
+while True:
+    wire, peer = server.accept()
+    wire.sendall(peer[0].encode())
+    wire.close()
+";
+
+/// Prints what a server says, in so many seconds, to a connection from a port.
+const ASK: &str = "\
+import socket, sys
+to = (sys.argv[1], int(sys.argv[2]))
+wire = socket.create_connection(to, float(sys.argv[4]), source_address=('', int(sys.argv[3])))
+print(wire.recv(100).decode())
+";
+
+/// What comes of a datagram to a port where nobody listens.
+const KNOCK: &str = "\
+import socket, sys
+wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+wire.settimeout(30)
+wire.connect((sys.argv[1], 9))
+wire.send(b'hello')
+try:
+    wire.recv(100)
+except ConnectionRefusedError:
+    print('refused')
+";
+
+struct Net {
+    inside: [Namespace; 2],
+    lan: Namespace,
+    nat: Namespace,
+    gateway: Namespace,
+    world: Namespace,
+    program: Program,
+}
+
+#[track_caller]
+fn net(arguments: &str) -> Net {
+    let lab = Lab::new();
+    let [lan, nat, gateway, world] =
+        ["lan", "nat", "gateway", "world"].map(|label| lab.namespace(label));
+    let inside = ["2", "3"].map(|number| {
+        let host = lab.namespace(&format!("inside{number}"));
+        lab.veth(&host, "e0", &lan, &format!("p{number}"));
+        host.add_address("e0", &format!("198.18.0.{number}/24"));
+        host.ip(["route", "add", "default", "via", "198.18.0.1"]);
+        host
+    });
+    lab.veth(&lan, "uplink", &nat, "inside");
+    bridge(&lan, &["p2", "p3", "uplink"]);
+    lab.veth(&gateway, "n0", &nat, "outside");
+    lab.veth(&gateway, "w0", &world, "e0");
+    gateway.add_address("n0", "203.0.113.2/24");
+    gateway.add_address("w0", "192.0.2.1/24");
+    gateway.set("net/ipv4/ip_forward", "1");
+    world.add_address("e0", "192.0.2.2/24");
+    // It knows nothing of the network inside.
+    world.ip(["route", "add", "203.0.113.0/24", "via", "192.0.2.1"]);
+    for (host, interface) in [(&gateway, "w0"), (&world, "e0")] {
+        host.set_mtu(interface, 1280);
+    }
+    let program = run(&nat, "nat.click", arguments);
+    for host in &inside {
+        wait_for_ping(host, WORLD);
+    }
+    Net { inside, lan, nat, gateway, world, program }
+}
+
+impl Net {
+    /// Ends it; only now may the namespaces go.
+    #[track_caller]
+    fn stop(self) {
+        let Net { program, lan, nat, .. } = self;
+        stop(program);
+        drop((lan, nat));
+    }
+}
+
+/// A program in the background whose output is wanted.
+#[track_caller]
+fn start(host: &Namespace, words: &[&str]) -> Running {
+    let mut command = host.command(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    host.spawn_command(command)
+}
+
+#[test]
+#[ignore = "needs root"]
+fn hosts_inside_share_an_address() {
+    let net = net("");
+    let [one, two] = &net.inside;
+    // Pings with the same identifier at the same time.
+    let pings = [one, two].map(|host| {
+        start(host, &["ping", "-e", "4242", "-c", "20", "-i", "0.05", "-W", "20", WORLD])
+    });
+    for ping in pings {
+        let shown = text(&ping.output(PATIENCE));
+        assert!(shown.contains(" 0% packet loss"), "{shown}");
+    }
+    // Connections from the same port at the same time: one of them gets another.
+    let _pair = server(&net.world, PAIR, &[]);
+    let asked =
+        [one, two].map(|host| start(host, &["python3", "-c", ASK, WORLD, "7000", "4000", "30"]));
+    let seen = asked.map(|running| text(&running.output(PATIENCE)).trim().to_owned());
+    for peer in &seen {
+        assert!(peer.starts_with(&format!("{PUBLIC} ")), "{seen:?}");
+    }
+    assert_ne!(seen[0], seen[1]);
+    assert!(seen.contains(&format!("{PUBLIC} 4000")), "{seen:?}");
+    let _iperf = iperf_server(&net.world, 5201);
+    iperf_all(one, WORLD, &[]);
+    iperf_all(two, WORLD, &[]);
+    net.stop();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn errors_find_who_they_are_for() {
+    let net = net("OUTSIDE_MTU=1400");
+    let [one, two] = &net.inside;
+    for method in ["--udp", "--icmp", "--tcp"] {
+        let (hops, text) = traceroute(one, method, WORLD);
+        assert_eq!(hops, ["198.18.0.1", "203.0.113.2", WORLD], "{text}");
+    }
+    assert_eq!(python(two, KNOCK, &[WORLD]).trim(), "refused");
+    for (size, expected) in [
+        // Its own link's MTU is smaller than the packet: the error is about what it has rewritten.
+        ("1390", "From 198.18.0.1 icmp_seq=1 Frag needed and DF set (mtu = 1400)"),
+        ("1300", "From 203.0.113.2 icmp_seq=1 Frag needed and DF set (mtu = 1280)"),
+    ] {
+        let shown = ping_text(two, &["-M", "do", "-s", size], WORLD);
+        assert!(shown.contains(expected), "{shown}");
+    }
+    net.stop();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_comes_in_fragments_is_translated_as_well() {
+    let net = net("--buffer-size 16K");
+    let shown = ping_text(&net.inside[1], &["-s", "4000"], WORLD);
+    assert!(shown.contains(&format!("4008 bytes from {WORLD}")), "{shown}");
+    net.stop();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn from_outside_one_port_leads_inside() {
+    let net = net("");
+    let _who = server(&net.inside[0], WHO, &[]);
+    // The server sees who asks.
+    assert_eq!(python(&net.world, ASK, &[PUBLIC, "8080", "0", "30"]).trim(), WORLD);
+    let _iperf = iperf_server(&net.inside[0], 5201);
+    // Its other ports are not to be had, and nobody is by an address inside.
+    let refused = net.world.run(["python3", "-c", ASK, PUBLIC, "5201", "0", "2"]);
+    assert!(!refused.status.success());
+    net.gateway.ip(["route", "add", "198.18.0.0/24", "via", PUBLIC]);
+    no_ping(&net.gateway, &[], "198.18.0.2");
+    // Its own addresses answer.
+    wait_for_ping(&net.world, PUBLIC);
+    for own in ["198.18.0.1", PUBLIC] {
+        wait_for_ping(&net.inside[0], own);
+    }
+    net.stop();
+}
