@@ -63,10 +63,11 @@ impl Drop for Running {
 
 /// Examples that need interfaces: they are run between hosts in network
 /// namespaces by the tests in `e2e`.
-const ON_INTERFACES: [&str; 12] = [
+const ON_INTERFACES: [&str; 13] = [
     "arp-responder.click",
     "echo.click",
     "firewall.click",
+    "host-router.click",
     "load-balancer.click",
     "nat.click",
     "ping-responder.click",

@@ -13,6 +13,7 @@ mod faults;
 mod firewall;
 mod forward;
 mod generate;
+mod host_router;
 mod hosts;
 mod links;
 mod nat;
