@@ -2,7 +2,7 @@
 
 use std::{fmt, mem::MaybeUninit, ptr};
 
-use crate::slot::Slot;
+use crate::slot::{SHARED, Slot};
 
 /// Packets a frame holds unless told otherwise.
 pub const FRAME_DEFAULT: usize = 256;
@@ -29,6 +29,8 @@ struct Line {
 }
 
 const SLOTS_PER_LINE: usize = 8;
+/// Packets judged together by [`Frame::sift_by_fours`].
+const FOUR: usize = 4;
 const _: () = assert!(size_of::<Line>() == SLOTS_PER_LINE * size_of::<Slot>());
 
 impl Frame {
@@ -152,22 +154,17 @@ impl Frame {
         }
     }
 
+    /// Whether a packet is shared with another owner.
+    #[inline]
+    pub fn has_shared(&self) -> bool {
+        // Without an early end, which would be a branch for each packet.
+        self.slots().iter().fold(0, |flags, slot| flags | slot.buffer) & SHARED != 0
+    }
+
     /// Keeps the packets `keep` chooses, in their order, and passes the others
     /// to `out`, oldest first.
     #[inline]
-    pub fn sift(&mut self, keep: impl FnMut(&mut Slot) -> bool, out: impl FnMut(Slot)) {
-        self.sift_ahead(0, |_| {}, keep, out);
-    }
-
-    /// The same, with a look at the packet that many places ahead first.
-    #[inline(always)]
-    pub(crate) fn sift_ahead(
-        &mut self,
-        ahead: usize,
-        mut look: impl FnMut(&Slot),
-        mut keep: impl FnMut(&mut Slot) -> bool,
-        mut out: impl FnMut(Slot),
-    ) {
+    pub fn sift(&mut self, mut keep: impl FnMut(&mut Slot) -> bool, mut out: impl FnMut(Slot)) {
         let count = std::mem::take(&mut self.len);
         let base: *mut Slot = self.lines.as_mut_ptr().cast();
         let mut kept = 0;
@@ -176,11 +173,7 @@ impl Frame {
             // a panic in a closure leaks packets and cannot duplicate one.
             // Each is read out once, and `kept <= at`, so a write lands where
             // the packet has been read out.
-            // A packet further on has not been read out yet.
             unsafe {
-                if at + ahead < count {
-                    look(&*base.add(at + ahead));
-                }
                 let mut slot = base.add(at).read();
                 if keep(&mut slot) {
                     base.add(kept).write(slot);
@@ -189,6 +182,53 @@ impl Frame {
                     out(slot);
                 }
             }
+        }
+        self.len = kept;
+    }
+
+    /// Keeps the packets `judge` has nothing against, in their order, and passes
+    /// the others to `out` with what was said about them, oldest first.
+    ///
+    /// By fours: `look` sees four packets before `judge` is asked about the four
+    /// in front of them, and `out` gets what leaves of four when all of them
+    /// have been judged. Where all stay nothing is moved.
+    #[inline(always)]
+    pub(crate) fn sift_by_fours<V: Copy>(
+        &mut self,
+        mut look: impl FnMut(&Slot),
+        mut judge: impl FnMut(&mut Slot) -> Result<(), V>,
+        mut out: impl FnMut(Slot, V),
+    ) {
+        let count = std::mem::take(&mut self.len);
+        let base: *mut Slot = self.lines.as_mut_ptr().cast();
+        let (mut at, mut kept) = (0, 0);
+        while at < count {
+            let end = count.min(at + FOUR);
+            // SAFETY: these are in the former `..len`, so initialised, and have
+            // not been read out yet.
+            let next = unsafe { std::slice::from_raw_parts(base.add(end), count - end) };
+            match next.first_chunk::<FOUR>() {
+                Some(four) => four.iter().for_each(&mut look),
+                None => next.iter().for_each(&mut look),
+            }
+            let mut verdicts = [None; FOUR];
+            let mut refused = 0;
+            for (verdict, one) in verdicts.iter_mut().zip(at..end) {
+                // SAFETY: as above; `len` is zero, so a panic in a closure leaks
+                // packets and cannot duplicate one.
+                if let Err(why) = judge(unsafe { &mut *base.add(one) }) {
+                    *verdict = Some(why);
+                    refused += 1;
+                }
+            }
+            if refused == 0 && kept == at {
+                kept = end;
+            } else {
+                // SAFETY: `at..end` is in the former `..len`, initialised and not
+                // read out yet, and what is between `kept` and `at` has been.
+                kept += unsafe { part(base.add(at), end - at, base.add(kept), verdicts, &mut out) };
+            }
+            at = end;
         }
         self.len = kept;
     }
@@ -235,6 +275,40 @@ impl Frame {
         }
         self.len = rest;
     }
+}
+
+/// Moves those of `count` packets to `to` that there is no verdict on, and passes
+/// the others to `out`. Returns how many were moved. Not part of the loop around
+/// it, whose registers it would take.
+///
+/// # Safety
+///
+/// The packets are initialised and not read again; `to` is at or in front of
+/// them, and nothing is left of what is between.
+#[inline(never)]
+unsafe fn part<V: Copy>(
+    packets: *mut Slot,
+    count: usize,
+    to: *mut Slot,
+    verdicts: [Option<V>; FOUR],
+    out: &mut impl FnMut(Slot, V),
+) -> usize {
+    let mut kept = 0;
+    for (verdict, at) in verdicts.into_iter().zip(0..count) {
+        // SAFETY: what the caller promises; `kept <= at`, so a write lands where
+        // the packet has been read out.
+        unsafe {
+            let slot = packets.add(at).read();
+            match verdict {
+                None => {
+                    to.add(kept).write(slot);
+                    kept += 1;
+                }
+                Some(verdict) => out(slot, verdict),
+            }
+        }
+    }
+    kept
 }
 
 impl fmt::Debug for Frame {
@@ -292,6 +366,49 @@ mod tests {
             f.drain_front(1, |_| panic!("stop"));
         }));
         assert!(panicked.is_err() && f.is_empty());
+    }
+
+    #[test]
+    fn sift_by_fours_keeps_order_on_both_sides() {
+        for count in 0..=13 {
+            for keep in 0u32..8 {
+                let mut f = Frame::new(16);
+                for n in 0..count {
+                    f.push(slot(n)).unwrap();
+                }
+                let (mut looked, mut out) = (Vec::new(), Vec::new());
+                f.sift_by_fours(
+                    |slot| looked.push(slot.buffer),
+                    |slot| {
+                        slot.length += 100;
+                        if keep >> (slot.buffer % 3) & 1 != 0 { Ok(()) } else { Err(slot.buffer) }
+                    },
+                    |slot, verdict| out.push((slot.buffer, verdict, slot.length)),
+                );
+                let stays = |n: &u32| keep >> (n % 3) & 1 != 0;
+                assert_eq!(names(&f), (0..count).filter(stays).collect::<Vec<_>>());
+                let left = (0..count).filter(|n| !stays(n)).map(|n| (n, n, n as u16 + 100));
+                assert_eq!(out, left.collect::<Vec<_>>());
+                assert_eq!(looked, (4..count).collect::<Vec<_>>());
+            }
+        }
+        let mut f = Frame::new(6);
+        f.push(slot(0)).unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            f.sift_by_fours(|_| {}, |_| -> Result<(), ()> { panic!("stop") }, |_, ()| {});
+        }));
+        assert!(panicked.is_err() && f.is_empty());
+    }
+
+    #[test]
+    fn a_shared_packet_is_noticed() {
+        let mut f = Frame::new(9);
+        for n in 0..9 {
+            assert!(!f.has_shared());
+            f.push(slot(n)).unwrap();
+        }
+        f.slots_mut()[7].buffer |= SHARED;
+        assert!(f.has_shared());
     }
 
     #[test]

@@ -87,9 +87,12 @@ fn packets_are_sifted_with_all_of_them_at_hand() {
             meta.port = n.into();
             assert!(packet.pull(10) && packet.push(5) && !packet.pull(96));
             packet.truncate(90);
-            !n.is_multiple_of(3)
+            if n.is_multiple_of(3) { Err(n) } else { Ok(()) }
         },
-        |slot| out.push(slot),
+        |slot, n| {
+            assert_eq!(arena.meta(&slot).paint, n);
+            out.push(slot);
+        },
     );
     let first = |slot: &linerate_memory::Slot| arena.meta(slot).paint;
     let expected: Vec<u8> = (0..40).filter(|n| *n >= 30 || n % 3 != 0).collect();

@@ -6,7 +6,7 @@ use linerate_graph::{Ipv4OrPrefix, Make, Scope, Value};
 use linerate_memory::PacketMut;
 use linerate_packet::checksum;
 
-use super::header::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, get_four};
+use super::header::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, get_four, get16};
 
 /// What is wrong with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Value for OldBadSources {
 /// What a header must be like.
 #[derive(Debug)]
 pub(super) struct Rules {
-    checksum: bool,
+    pub(super) checksum: bool,
     bad_sources: Vec<[u8; 4]>,
     good_destinations: Vec<[u8; 4]>,
     /// A bit per hash of a bad source: most good ones are told by it alone.
@@ -98,6 +98,20 @@ pub(super) struct Rules {
 #[inline(always)]
 fn hash(address: [u8; 4]) -> u64 {
     1 << (u32::from_ne_bytes(address).wrapping_mul(0x9e37_79b1) >> 26)
+}
+
+/// Whether the checksum of a header without options is right. The sum is taken
+/// in words of 64 bits, which comes to the same (RFC 1071, section 2): halves are
+/// then added up, with their carries, in the upper half of a word.
+#[inline(always)]
+fn is_summed(head: &[u8; LEAST]) -> bool {
+    let word = |at: usize| head[at..].first_chunk().map_or(0, |eight| u64::from_ne_bytes(*eight));
+    let last = u32::from_ne_bytes(get_four(head, DESTINATION));
+    let (sum, carry) = word(0).overflowing_add(word(8));
+    let (sum, more) = sum.overflowing_add(u64::from(last) + u64::from(carry));
+    let sum = sum.wrapping_add(u64::from(more));
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    sum.wrapping_add(sum.rotate_left(16)) >> 16 == 0xffff
 }
 
 impl Rules {
@@ -134,40 +148,30 @@ impl Rules {
     }
 
     /// Checks the header at `offset`, cuts off what is behind the IP packet, and
-    /// notes the header's place and the destination.
+    /// notes the header's place and the destination. `SUMMED` says what
+    /// [`Rules::checksum`] does, so that no packet has to ask.
     #[inline(always)]
-    pub(super) fn check(&self, packet: &mut PacketMut<'_>, offset: usize) -> Result<(), Reason> {
+    pub(super) fn check<const SUMMED: bool>(
+        &self,
+        packet: &mut PacketMut<'_>,
+        offset: usize,
+    ) -> Result<(), Reason> {
         let bytes = packet.bytes();
         let rest = bytes.get(offset..).ok_or(Reason::Tiny)?;
         let head: &[u8; LEAST] = rest.first_chunk().ok_or(Reason::Tiny)?;
+        let source = get_four(head, SOURCE);
+        let length = usize::from(get16(head, TOTAL_LENGTH));
         let mut header = LEAST;
-        // Nearly all begin like this.
-        if head[0] != 0x45 {
-            header = usize::from(head[0] & 15) * 4;
-            if head[0] >> 4 != 4 {
-                return Err(Reason::Version);
-            } else if header < LEAST {
-                return Err(Reason::HeaderLength);
-            }
+        // Nearly all are like this; the others are looked at once more.
+        let is_plain = head[0] == 0x45
+            && length >= LEAST
+            && length <= rest.len()
+            && (!SUMMED || is_summed(head))
+            && self.hashes & hash(source) == 0;
+        if !is_plain {
+            header = self.examine(rest)?;
         }
-        let length = usize::from(u16::from_be_bytes([head[TOTAL_LENGTH], head[TOTAL_LENGTH + 1]]));
-        if length > rest.len() || length < header {
-            return Err(Reason::Length);
-        }
-        if self.checksum {
-            // Of a fixed length, for which the sum has no loop.
-            let sound = match header {
-                LEAST => checksum::verify(head),
-                _ => checksum::verify(&rest[..header]),
-            };
-            if !sound {
-                return Err(Reason::Checksum);
-            }
-        }
-        let (source, destination) = (get_four(head, SOURCE), get_four(head, DESTINATION));
-        if self.hashes & hash(source) != 0 && self.is_bad(source, destination) {
-            return Err(Reason::Source);
-        }
+        let destination = get_four(head, DESTINATION);
         packet.truncate(offset + length);
         let (_, meta) = packet.parts();
         meta.network = offset as u16;
@@ -176,8 +180,76 @@ impl Rules {
         Ok(())
     }
 
+    /// The same for any header, one thing after the other; returns its length.
     #[cold]
+    #[inline(never)]
+    fn examine(&self, rest: &[u8]) -> Result<usize, Reason> {
+        let header = usize::from(rest[0] & 15) * 4;
+        if rest[0] >> 4 != 4 {
+            return Err(Reason::Version);
+        } else if header < LEAST {
+            return Err(Reason::HeaderLength);
+        }
+        let length = usize::from(get16(rest, TOTAL_LENGTH));
+        if length > rest.len() || length < header {
+            return Err(Reason::Length);
+        }
+        if self.checksum && !checksum::verify(&rest[..header]) {
+            return Err(Reason::Checksum);
+        }
+        if self.is_bad(get_four(rest, SOURCE), get_four(rest, DESTINATION)) {
+            return Err(Reason::Source);
+        }
+        Ok(header)
+    }
+
     fn is_bad(&self, source: [u8; 4], destination: [u8; 4]) -> bool {
         self.bad_sources.contains(&source) && !self.good_destinations.contains(&destination)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::header::{CHECKSUM, fill_checksum},
+        *,
+    };
+
+    /// Against etherparse's sum, for sums of all sizes.
+    #[test]
+    fn sums_are_taken_as_others_take_them() {
+        let mut state = 1u64;
+        for round in 0..200_000u32 {
+            let mut head = [0u8; LEAST];
+            for byte in &mut head {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Many are all zeros or all ones.
+                *byte = match round % 3 {
+                    0 => (state >> 56) as u8,
+                    1 => {
+                        if state >> 61 == 0 {
+                            (state >> 40) as u8
+                        } else {
+                            0xff
+                        }
+                    }
+                    _ => {
+                        if state >> 61 == 0 {
+                            (state >> 40) as u8
+                        } else {
+                            0
+                        }
+                    }
+                };
+            }
+            head[0] = 0x45;
+            assert_eq!(is_summed(&head), checksum::verify(&head), "{head:?}");
+            fill_checksum(&mut head);
+            assert!(is_summed(&head) && checksum::verify(&head), "{head:?}");
+            let sum = etherparse::checksum::Sum16BitWords::new().add_slice(&head);
+            assert_eq!(sum.ones_complement(), 0);
+            head[CHECKSUM] ^= 1 << (round % 8);
+            assert!(!is_summed(&head));
+        }
     }
 }

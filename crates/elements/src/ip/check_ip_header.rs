@@ -2,10 +2,8 @@
 //!
 //! RFC 1812 sections 4.2.2.5, 4.2.2.11 and 5.2.2.
 
-use std::cell::Cell;
-
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_memory::{Frame, PacketMut, Slot};
 
 use super::{
     FAMILY,
@@ -112,19 +110,16 @@ impl CheckIpHeader {
 impl Element for CheckIpHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, Reason::NO_BUFFER);
-        let CheckIpHeader { rules, failed, offset, .. } = self;
-        let reason = Cell::new(Reason::Tiny);
-        cx.pool.arena().sift_packets(
-            frame,
-            |packet| match rules.check(packet, *offset) {
-                Ok(()) => true,
-                Err(found) => {
-                    reason.set(found);
-                    false
-                }
-            },
-            |slot| failed.push((slot, reason.get())),
-        );
+        let CheckIpHeader { ref rules, ref mut failed, offset, .. } = *self;
+        let arena = cx.pool.arena();
+        let out = |slot, reason| failed.push((slot, reason));
+        if rules.checksum {
+            let judge = |packet: &mut PacketMut<'_>| rules.check::<true>(packet, offset);
+            arena.sift_packets(frame, judge, out);
+        } else {
+            let judge = |packet: &mut PacketMut<'_>| rules.check::<false>(packet, offset);
+            arena.sift_packets(frame, judge, out);
+        }
         if !self.failed.is_empty() {
             self.refuse(cx);
         }

@@ -1,6 +1,6 @@
 //! `IPInputCombo`, `IPOutputCombo`: the elements of an IP router's paths in one.
 
-use std::{cell::Cell, net::Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
 use linerate_memory::{Frame, PacketMut, Slot};
@@ -87,18 +87,15 @@ impl Element for IpInputCombo {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, Reason::NO_BUFFER);
         let IpInputCombo { color, rules, failed, .. } = self;
-        let reason = Cell::new(Reason::Tiny);
-        let sound = |packet: &mut PacketMut<'_>| {
+        let judge = |packet: &mut PacketMut<'_>| {
             let checked = match packet.pull(ETHERNET) {
-                true => rules.check(packet, 0),
+                true => rules.check::<true>(packet, 0),
                 false => Err(Reason::Tiny),
             };
             packet.parts().1.paint = *color;
-            reason.set(checked.err().unwrap_or(Reason::Tiny));
-            checked.is_ok()
+            checked
         };
-        let arena = cx.pool.arena();
-        arena.sift_packets(frame, sound, |slot| failed.push((slot, reason.get())));
+        cx.pool.arena().sift_packets(frame, judge, |slot, reason| failed.push((slot, reason)));
         if !self.failed.is_empty() {
             if self.drops == 0 {
                 cx.console().report("IP checksum failed\n");
@@ -164,39 +161,31 @@ impl Element for IpOutputCombo {
         cx.unshare(frame, NO_BUFFER);
         let IpOutputCombo { address, mtu, leaving, .. } = self;
         let (arena, clock) = (cx.pool.arena(), &cx.clock);
-        let fate = Cell::new(Fate::Output(0));
-        let go = |packet: &mut PacketMut<'_>| {
+        let judge = |packet: &mut PacketMut<'_>| {
             let length = packet.len();
             let (bytes, meta) = packet.parts();
             if is_link_broadcast(meta) {
-                return Fate::Drop(BROADCAST);
+                return Err(Fate::Drop(BROADCAST));
             }
-            let Some(ip) = ip_mut(bytes, meta) else { return Fate::Drop(NO_HEADER) };
+            let ip = ip_mut(bytes, meta).ok_or(Fate::Drop(NO_HEADER))?;
             if ip[0] & 15 > 5
                 && let Err(place) =
                     options::process(ip, &[*address], || milliseconds_of_day(clock.now()))
             {
                 set_problem_offset(meta, place);
-                return Fate::Output(2);
+                return Err(Fate::Output(2));
             }
             fix(bytes, meta, *address);
             let head = ip_mut(bytes, meta).and_then(|ip| ip.first_chunk_mut::<LEAST>());
             if !head.is_some_and(decrement) {
-                Fate::Output(3)
+                Err(Fate::Output(3))
             } else if length > *mtu {
-                Fate::Output(4)
+                Err(Fate::Output(4))
             } else {
-                Fate::Output(0)
+                Ok(())
             }
         };
-        arena.sift_packets(
-            frame,
-            |packet| {
-                fate.set(go(packet));
-                fate.get() == Fate::Output(0)
-            },
-            |slot| leaving.push((slot, fate.get())),
-        );
+        arena.sift_packets(frame, judge, |slot, fate| leaving.push((slot, fate)));
         // A packet at a time, the copy goes first, as in Click.
         if cx.frame_limit() == 1 {
             cx.out.emit_frame(0, frame);

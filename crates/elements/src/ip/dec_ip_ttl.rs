@@ -7,7 +7,7 @@ use linerate_memory::Frame;
 
 use super::{
     FAMILY,
-    header::{CHECKSUM, DESTINATION, LEAST, Refused, TTL, Verdict, get_four, is_multicast},
+    header::{DESTINATION, LEAST, Refused, TTL, Verdict, get_four, is_multicast},
 };
 use crate::written::boolean;
 
@@ -57,13 +57,13 @@ pub(super) fn decrement(head: &mut [u8; LEAST]) -> bool {
     if head[TTL] <= 1 {
         return false;
     }
-    head[TTL] -= 1;
-    // The word of the time to live is less by 0x0100, so the sum by as much,
-    // and the checksum, its complement, more.
-    let sum = u16::from_be_bytes([head[CHECKSUM], head[CHECKSUM + 1]]);
-    let sum = u32::from(!sum) + 0xfeff;
-    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    [head[CHECKSUM], head[CHECKSUM + 1]] = sum.to_be_bytes();
+    // Time to live, protocol and checksum are one word: a single load and store.
+    let [_, _, word, ..] = head.as_chunks_mut::<4>().0 else { return false };
+    let old = u32::from_le_bytes(*word);
+    // The sum is less by one, so the checksum, its complement, more. Beyond
+    // 0xffff is 1, and where the sum becomes 0xffff the checksum is 0.
+    let more = if old >= 0xfffe_0000 { 2 << 16 } else { 1 << 16 };
+    *word = old.wrapping_add(more).wrapping_sub(1).to_le_bytes();
     true
 }
 

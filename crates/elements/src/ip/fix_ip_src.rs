@@ -58,14 +58,9 @@ impl Element for FixIpSrc {
         if !frame.slots().iter().any(marked) {
             return;
         }
-        arena.sift_packets(
-            frame,
-            |packet| {
-                let (bytes, meta) = packet.parts();
-                fix(bytes, meta, self.address);
-                true
-            },
-            |_| {},
-        );
+        arena.edit_packets(frame, |packet| {
+            let (bytes, meta) = packet.parts();
+            fix(bytes, meta, self.address);
+        });
     }
 }

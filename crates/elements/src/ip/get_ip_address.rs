@@ -92,21 +92,16 @@ impl Element for GetIpAddress {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
         let GetIpAddress { place, word } = *self;
-        cx.pool.arena().sift_packets(
-            frame,
-            |packet| {
-                let (bytes, meta) = packet.parts();
-                let at = match place {
-                    Place::Packet(at) => at,
-                    Place::Header(at) => usize::from(meta.network) + at,
-                };
-                if let Some(address) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-                    word.set(meta, *address);
-                }
-                true
-            },
-            |_| {},
-        );
+        cx.pool.arena().edit_packets(frame, |packet| {
+            let (bytes, meta) = packet.parts();
+            let at = match place {
+                Place::Packet(at) => at,
+                Place::Header(at) => usize::from(meta.network) + at,
+            };
+            if let Some(address) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+                word.set(meta, *address);
+            }
+        });
     }
 }
 

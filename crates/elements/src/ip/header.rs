@@ -4,8 +4,6 @@
 //! fails where that has not been done; here such packets are dropped under a
 //! reason of their own.
 
-use std::cell::Cell;
-
 use linerate_graph::{Context, Make};
 use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
@@ -122,15 +120,11 @@ pub(crate) fn edit(
         frame,
         |packet| {
             let (bytes, meta) = packet.parts();
-            match ip_mut(bytes, meta) {
-                Some(ip) => {
-                    each(ip, meta);
-                    true
-                }
-                None => false,
-            }
+            let ip = ip_mut(bytes, meta).ok_or(())?;
+            each(ip, meta);
+            Ok(())
         },
-        |slot| failed.push(slot),
+        |slot, ()| failed.push(slot),
     );
     failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_HEADER));
 }
@@ -202,15 +196,11 @@ impl Refused {
         frame: &mut Frame,
         mut keep: impl FnMut(&mut PacketMut<'_>) -> Verdict,
     ) {
-        let verdict = Cell::new(Verdict::Keep);
-        arena.sift_packets(
-            frame,
-            |packet| {
-                verdict.set(keep(packet));
-                verdict.get() == Verdict::Keep
-            },
-            |slot| self.slots.push((slot, verdict.get())),
-        );
+        let judge = |packet: &mut PacketMut<'_>| match keep(packet) {
+            Verdict::Keep => Ok(()),
+            verdict => Err(verdict),
+        };
+        arena.sift_packets(frame, judge, |slot, verdict| self.slots.push((slot, verdict)));
     }
 
     /// Sends those that were refused out, or drops them.

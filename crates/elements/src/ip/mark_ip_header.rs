@@ -29,21 +29,16 @@ impl Element for MarkIpHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        cx.pool.arena().sift_packets(
-            frame,
-            |packet| {
-                let (bytes, meta) = packet.parts();
-                let first = bytes.get(offset).copied();
-                (meta.network, meta.transport) = match first {
-                    Some(first) => {
-                        let header = usize::from(first & 15) * 4;
-                        (offset as u16, (offset + header).min(usize::from(u16::MAX)) as u16)
-                    }
-                    None => (linerate_memory::Meta::UNSET, linerate_memory::Meta::UNSET),
-                };
-                true
-            },
-            |_| {},
-        );
+        cx.pool.arena().edit_packets(frame, |packet| {
+            let (bytes, meta) = packet.parts();
+            let first = bytes.get(offset).copied();
+            (meta.network, meta.transport) = match first {
+                Some(first) => {
+                    let header = usize::from(first & 15) * 4;
+                    (offset as u16, (offset + header).min(usize::from(u16::MAX)) as u16)
+                }
+                None => (linerate_memory::Meta::UNSET, linerate_memory::Meta::UNSET),
+            };
+        });
     }
 }

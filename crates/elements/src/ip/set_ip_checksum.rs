@@ -49,15 +49,15 @@ impl Element for SetIpChecksum {
             |packet| {
                 let (bytes, meta) = packet.parts();
                 let start = if meta.network == Meta::UNSET { 0 } else { meta.network };
-                let Some(ip) = bytes.get_mut(usize::from(start)..) else { return false };
+                let ip = bytes.get_mut(usize::from(start)..).ok_or(())?;
                 let length = ip.first().map_or(0, |first| usize::from(first & 15) * 4);
-                let whole = (LEAST..=ip.len()).contains(&length);
-                if whole {
-                    fill_checksum(ip);
+                if !(LEAST..=ip.len()).contains(&length) {
+                    return Err(());
                 }
-                whole
+                fill_checksum(ip);
+                Ok(())
             },
-            |slot| self.failed.push(slot),
+            |slot, ()| self.failed.push(slot),
         );
         if !self.failed.is_empty() {
             if self.drops == 0 {

@@ -87,9 +87,9 @@ pub(super) fn edit(cx: &mut Context, frame: &mut Frame, mut each: impl FnMut(&mu
         frame,
         |packet| {
             let (bytes, meta) = packet.parts();
-            ip_mut(bytes, meta).map(&mut each).is_some()
+            ip_mut(bytes, meta).map(&mut each).ok_or(())
         },
-        |slot| lost.push(slot),
+        |slot, ()| lost.push(slot),
     );
     lost.into_iter().for_each(|slot| cx.drop_packet(slot, NO_HEADER));
 }
@@ -103,17 +103,10 @@ pub(super) fn annotate(
     mut each: impl FnMut(&[u8], &mut Meta),
 ) {
     cx.unshare(frame, NO_BUFFER);
-    let mut lost = Vec::new();
-    cx.pool.arena().sift_packets(
-        frame,
-        |packet| {
-            let (bytes, meta) = packet.parts();
-            each(bytes, meta);
-            true
-        },
-        |slot| lost.push(slot),
-    );
-    debug_assert!(lost.is_empty(), "all are kept");
+    cx.pool.arena().edit_packets(frame, |packet| {
+        let (bytes, meta) = packet.parts();
+        each(bytes, meta);
+    });
 }
 
 /// What becomes of a packet.
@@ -149,16 +142,12 @@ impl Refused {
         mut keep: impl FnMut(&mut PacketMut<'_>) -> Verdict,
     ) -> u64 {
         cx.unshare(frame, NO_BUFFER);
-        let verdict = std::cell::Cell::new(Verdict::Keep);
         let slots = &mut self.slots;
-        cx.pool.arena().sift_packets(
-            frame,
-            |packet| {
-                verdict.set(keep(packet));
-                verdict.get() == Verdict::Keep
-            },
-            |slot| slots.push((slot, verdict.get())),
-        );
+        let judge = |packet: &mut PacketMut<'_>| match keep(packet) {
+            Verdict::Keep => Ok(()),
+            verdict => Err(verdict),
+        };
+        cx.pool.arena().sift_packets(frame, judge, |slot, verdict| slots.push((slot, verdict)));
         if self.slots.is_empty() { 0 } else { self.send(cx) }
     }
 

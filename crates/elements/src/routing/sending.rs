@@ -1,8 +1,10 @@
 //! From destinations to outputs, a frame at a time.
 
+use std::iter;
+
 use linerate_graph::Context;
 use linerate_lookup::prefix::NextHop;
-use linerate_memory::{Frame, Slot};
+use linerate_memory::Frame;
 
 use super::{family::Family, hops::NO_OUTPUT, table::Table};
 
@@ -10,13 +12,18 @@ use super::{family::Family, hops::NO_OUTPUT, table::Table};
 const NO_ROUTE: usize = 0;
 const NO_BUFFER: usize = 1;
 
-/// Room for what is looked up for a frame.
+/// What is looked up for a frame, and room for it.
 #[derive(Debug)]
 pub(super) struct Sending<A> {
     addresses: Vec<A>,
     hops: Vec<NextHop>,
     gateways: Vec<A>,
     outputs: Vec<u32>,
+    /// Gateway and output of all, where they are the same: often there is one
+    /// way out, and then there is nothing to do for each.
+    same: Option<(A, u32)>,
+    /// Whether there is no route for some.
+    has_unrouted: bool,
 }
 
 impl<A: Family> Sending<A> {
@@ -26,6 +33,8 @@ impl<A: Family> Sending<A> {
             hops: Vec::with_capacity(limit),
             gateways: Vec::with_capacity(limit),
             outputs: Vec::with_capacity(limit),
+            same: None,
+            has_unrouted: false,
         }
     }
 
@@ -34,57 +43,85 @@ impl<A: Family> Sending<A> {
     #[inline]
     pub(super) fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, table: &Table<A>) {
         self.answer(cx, frame, table);
-        if self.gateways.iter().all(|gateway| gateway.is_zero()) {
+        let any = match self.same {
+            Some((gateway, _)) => gateway,
+            None => self.gateways.iter().fold(A::default(), |any, gateway| any.or(*gateway)),
+        };
+        if any.is_zero() {
             return;
         }
-        if frame.slots().iter().any(Slot::is_shared) {
+        if frame.has_shared() {
             // It may be others' destination too.
             cx.unshare(frame, NO_BUFFER);
             self.answer(cx, frame, table);
         }
         let arena = cx.pool.arena();
-        for (slot, gateway) in frame.slots_mut().iter_mut().zip(&self.gateways) {
-            if !gateway.is_zero()
-                && let Some(meta) = arena.meta_mut(slot)
-            {
-                gateway.write(&mut meta.destination);
+        match self.same {
+            Some((gateway, _)) => {
+                arena.for_each_meta_mut(frame, iter::repeat(gateway), |meta, gateway| {
+                    gateway.write(&mut meta.destination);
+                })
             }
+            None => arena.for_each_meta_mut(frame, &self.gateways, |meta, gateway| {
+                if !gateway.is_zero() {
+                    gateway.write(&mut meta.destination);
+                }
+            }),
         }
     }
 
     #[inline]
     fn answer(&mut self, cx: &Context, frame: &Frame, table: &Table<A>) {
-        let arena = cx.pool.arena();
-        let destination = |slot| A::read(&arena.meta(slot).destination);
-        self.addresses.clear();
-        self.addresses.extend(frame.slots().iter().map(destination));
-        let count = self.addresses.len();
+        let count = frame.len();
+        self.addresses.resize(count, A::default());
         self.hops.resize(count, NextHop::NONE);
         self.gateways.resize(count, A::default());
         self.outputs.resize(count, NO_OUTPUT);
-        table.lookup_many(&self.addresses, &mut self.hops, &mut self.gateways, &mut self.outputs);
+        let mut addresses = self.addresses.iter_mut();
+        cx.pool.arena().for_each_meta(frame, |meta| {
+            if let Some(address) = addresses.next() {
+                *address = A::read(&meta.destination);
+            }
+        });
+        let Sending { addresses, hops, gateways, outputs, .. } = self;
+        self.same = table.lookup_many(addresses, hops, gateways, outputs);
+        self.has_unrouted = match self.same {
+            Some((_, output)) => output == NO_OUTPUT,
+            // Without an early end, which would be a branch for each packet.
+            None => outputs.iter().fold(false, |any, output| any | (*output == NO_OUTPUT)),
+        };
     }
 
     /// Whether there is no route for some.
     #[inline]
     pub(super) fn has_unrouted(&self) -> bool {
-        self.outputs.contains(&NO_OUTPUT)
+        self.has_unrouted
     }
 
     /// Their destinations.
     pub(super) fn unrouted(&self) -> impl Iterator<Item = A> + '_ {
+        let output = |own: &u32| self.same.map_or(*own, |(_, output)| output);
         let answers = self.addresses.iter().zip(&self.outputs);
-        answers.filter(|(_, output)| **output == NO_OUTPUT).map(|(address, _)| *address)
+        answers.filter(move |(_, own)| output(own) == NO_OUTPUT).map(|(address, _)| *address)
     }
 
     /// Sends the packets where their routes lead.
     #[inline]
     pub(super) fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
-        if !self.has_unrouted() {
-            return cx.out.distribute(frame, &self.outputs);
+        let Context { pool, out, .. } = cx;
+        match self.same {
+            // Those of output 0 leave by it if they are left in the frame.
+            Some((_, 0)) => return,
+            Some((_, NO_OUTPUT)) => {
+                let dropped = frame.len();
+                pool.give(frame);
+                return cx.count_drops(NO_ROUTE, dropped);
+            }
+            Some((_, output)) => return out.emit_frame(output as usize, frame),
+            None if !self.has_unrouted => return out.distribute(frame, &self.outputs),
+            None => {}
         }
         let mut outputs = self.outputs.iter();
-        let Context { pool, out, .. } = cx;
         let mut dropped = 0;
         frame.drain_front(frame.len(), |slot| match outputs.next() {
             Some(&output) if output != NO_OUTPUT => out.emit(output as usize, slot),

@@ -234,7 +234,8 @@ impl<A: Family> Table<A> {
     }
 
     /// The gateways and outputs of addresses, likewise. `hops` is scratch of
-    /// the same length.
+    /// the same length. When all have the same, it is returned, and not written
+    /// for each.
     #[inline]
     pub(super) fn lookup_many(
         &self,
@@ -242,17 +243,23 @@ impl<A: Family> Table<A> {
         hops: &mut [NextHop],
         gateways: &mut [A],
         outputs: &mut [u32],
-    ) {
+    ) -> Option<(A, u32)> {
         if self.odd.load(Relaxed) {
-            return self.linear_many(addresses, gateways, outputs);
+            self.linear_many(addresses, gateways, outputs);
+            return None;
         }
         self.hops.generation.read(|| {
             self.reader.lookup_many(addresses, hops);
+            let first = *hops.first()?;
+            if hops.iter().fold(0, |bits, hop| bits | (hop.index() ^ first.index())) == 0 {
+                return Some(self.hops.get(first));
+            }
             let answers = gateways.iter_mut().zip(outputs.iter_mut());
             for (hop, (gateway, output)) in hops.iter().zip(answers) {
                 (*gateway, *output) = self.hops.get(*hop);
             }
-        });
+            None
+        })
     }
 
     #[cold]

@@ -204,7 +204,7 @@ impl Context {
     /// cost a test each.
     #[inline]
     pub fn unshare(&mut self, frame: &mut Frame, reason: usize) {
-        if frame.slots().iter().any(Slot::is_shared) {
+        if frame.has_shared() {
             self.unshare_some(frame, reason);
         }
     }

@@ -34,8 +34,8 @@ use super::{
 const FIRST: usize = 1 << 24;
 /// Answers of a group.
 const GROUP: usize = 256;
-/// Addresses that are looked up side by side.
-const BLOCK: usize = 256;
+/// Addresses of a stage: as many as there is to do while a miss is served.
+const STAGE: usize = 64;
 /// Groups set aside before they are used again. Readers look twice when that
 /// happens, so it is not to happen often.
 const RETIRED: usize = 1 << 10;
@@ -83,41 +83,63 @@ pub struct Dir24 {
 }
 
 impl Dir24 {
-    /// All loads of the first array are under way before the first is waited
-    /// for: a burst costs little more than one miss.
+    /// In stages, so that what one waits for is asked for while others are at
+    /// work: the words of a stage's addresses are asked for before those of the
+    /// stage in front are read, and its groups before those of that are.
     #[inline(always)]
-    fn block<F: First>(&self, first: &F, addresses: &[u32], hops: &mut [NextHop]) {
+    fn stages<F: First>(&self, first: &F, addresses: &[u32], hops: &mut [NextHop]) {
         let index = |address: &u32| (address >> 8) as usize;
-        addresses.iter().for_each(|address| first.near(index(address)));
-        let mut all = 0;
-        for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
-            *hop = NextHop(first.get(index(address)));
-            all |= hop.0;
+        let ask = |addresses: &[u32]| {
+            addresses.iter().for_each(|address| first.near(index(address)));
+        };
+        let mut stages = addresses.chunks(STAGE).zip(hops.chunks_mut(STAGE)).peekable();
+        let mut waiting: Option<(&[u32], &mut [NextHop])> = None;
+        if let Some((addresses, _)) = stages.peek() {
+            ask(addresses);
         }
-        if all & F::IS_GROUP != 0 {
+        while let Some((addresses, hops)) = stages.next() {
+            if let Some((next, _)) = stages.peek() {
+                ask(next);
+            }
+            let mut all = 0;
+            for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
+                *hop = NextHop(first.get(index(address)));
+                all |= hop.0;
+            }
+            let names_groups = all & F::IS_GROUP != 0;
+            if names_groups {
+                // Partner of the fence in `publish`: whoever saw a group's
+                // number sees what is in it.
+                fence(Ordering::Acquire);
+                for (address, hop) in addresses.iter().zip(hops.iter()) {
+                    if let Some(answer) = self.answer::<F>(*address, *hop) {
+                        prefetch(answer);
+                    }
+                }
+            }
+            if let Some((addresses, hops)) = waiting.take() {
+                self.groups::<F>(addresses, hops);
+            }
+            waiting = names_groups.then_some((addresses, hops));
+        }
+        if let Some((addresses, hops)) = waiting {
             self.groups::<F>(addresses, hops);
         }
     }
 
-    /// Takes the answers of those that name groups from there. All go the same
-    /// way, the others to the first group and back: which they are would be
-    /// guessed wrong as often as right.
+    /// The answer in the group a word names; any for one that names none, which
+    /// is no branch: which they are would be guessed wrong as often as right.
+    #[inline(always)]
+    fn answer<F: First>(&self, address: u32, word: NextHop) -> Option<&AtomicU32> {
+        let group = if word.0 & F::IS_GROUP != 0 { word.0 & !F::IS_GROUP } else { 0 };
+        self.groups.get((group << 8 | address & 255) as usize)
+    }
+
+    /// Takes the answers of those that name groups from there.
     #[inline(always)]
     fn groups<F: First>(&self, addresses: &[u32], hops: &mut [NextHop]) {
-        // Partner of the fence in `publish`: whoever saw a group's number sees
-        // what is in it.
-        fence(Ordering::Acquire);
-        let place = |address: &u32, hop: &NextHop| {
-            let group = if hop.0 & F::IS_GROUP != 0 { hop.0 & !F::IS_GROUP } else { 0 };
-            self.groups.get((group << 8 | address & 255) as usize)
-        };
-        for (address, hop) in addresses.iter().zip(hops.iter()) {
-            if let Some(answer) = place(address, hop) {
-                prefetch(answer);
-            }
-        }
         for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
-            if let Some(answer) = place(address, hop) {
+            if let Some(answer) = self.answer::<F>(*address, *hop) {
                 let answer = answer.load(Ordering::Relaxed);
                 *hop = if hop.0 & F::IS_GROUP != 0 { NextHop(answer) } else { *hop };
             }
@@ -293,17 +315,16 @@ impl Engine<u32> for Dir24 {
 
     #[inline]
     fn lookup(&self, addresses: &[u32], hops: &mut [NextHop]) {
-        let blocks = addresses.chunks(BLOCK).zip(hops.chunks_mut(BLOCK));
         // Never `None` by their lengths; a choice made once for a burst.
         match self.wide.get() {
             Some(wide) => {
                 if let Ok(first) = <&[AtomicU32; FIRST]>::try_from(&**wide) {
-                    blocks.for_each(|(addresses, hops)| self.block(first, addresses, hops));
+                    self.stages(first, addresses, hops);
                 }
             }
             None => {
                 if let Ok(first) = <&[AtomicU16; FIRST]>::try_from(&*self.narrow) {
-                    blocks.for_each(|(addresses, hops)| self.block(first, addresses, hops));
+                    self.stages(first, addresses, hops);
                 }
             }
         }

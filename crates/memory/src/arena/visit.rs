@@ -1,18 +1,15 @@
 //! Going over a frame with all of a packet at hand: its bytes, its place and
 //! what is known about it.
 
-use std::{marker::PhantomData, ptr::NonNull};
+use std::{convert::Infallible, marker::PhantomData, ptr::NonNull};
 
-use super::{Arena, Inner};
+use super::{Arena, Inner, foreign};
 use crate::{
     frame::Frame,
     meta::Meta,
     prefetch::prefetch_address,
     slot::{SHARED, Slot},
 };
-
-/// Packets between the one worked on and the one asked for.
-const AHEAD: usize = 4;
 
 /// A packet during [`Arena::sift_packets`], for writing.
 #[derive(Debug)]
@@ -88,26 +85,26 @@ impl PacketMut<'_> {
 }
 
 impl Arena {
-    /// Keeps the packets `keep` chooses, which it may change, in their order,
-    /// and passes the others to `out`, oldest first. What is the same for all
-    /// packets is loaded once, and the first line of each and that of its
-    /// metadata are asked for a few packets ahead.
+    /// Keeps the packets `judge` has nothing against, which it may change, in
+    /// their order, and passes the others to `out` with what was said about
+    /// them, oldest first. What is the same for all packets is loaded once, and
+    /// the first line of each and that of its metadata are asked for ahead.
     ///
+    /// Goes by fours: what leaves is passed on when four have been judged.
     /// Packets that [`Arena::packet_mut`] refuses are kept without being asked
     /// about: unshare them before.
     #[inline]
-    pub fn sift_packets(
+    pub fn sift_packets<V: Copy>(
         &self,
         frame: &mut Frame,
-        mut keep: impl FnMut(&mut PacketMut<'_>) -> bool,
-        out: impl FnMut(Slot),
+        mut judge: impl FnMut(&mut PacketMut<'_>) -> Result<(), V>,
+        out: impl FnMut(Slot, V),
     ) {
         let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
         let stride = stride as usize;
-        frame.sift_ahead(
-            AHEAD,
+        frame.sift_by_fours(
             |ahead| {
-                let index = ((ahead.buffer & !SHARED) & mask) as usize;
+                let index = (ahead.buffer & mask) as usize;
                 let start = index * stride + ahead.headroom();
                 prefetch_address(buffers.as_ptr().wrapping_add(start));
                 prefetch_address(meta.as_ptr().wrapping_add(index).cast());
@@ -115,16 +112,71 @@ impl Arena {
             |slot| {
                 let index = slot.buffer ^ tag;
                 if index & !mask != 0 {
-                    return true;
+                    return Ok(());
                 }
                 self.track_used(slot.buffer);
                 // SAFETY: the buffer is one of this arena's, so its index is
                 // inside both arrays, and the slot is not shared.
                 let (buffer, meta) =
                     unsafe { (buffers.add(index as usize * stride), meta.add(index as usize)) };
-                keep(&mut PacketMut { slot, buffer, meta, arena: PhantomData })
+                judge(&mut PacketMut { slot, buffer, meta, arena: PhantomData })
             },
             out,
         );
+    }
+
+    /// The same for packets that all stay.
+    #[inline]
+    pub fn edit_packets(&self, frame: &mut Frame, mut edit: impl FnMut(&mut PacketMut<'_>)) {
+        self.sift_packets(
+            frame,
+            |packet| -> Result<(), Infallible> {
+                edit(packet);
+                Ok(())
+            },
+            |_, never| match never {},
+        );
+    }
+
+    /// Calls `each` with what is known about each packet, in order; their bytes
+    /// are not touched. Nothing is asked for ahead: what is known somebody has
+    /// just written.
+    ///
+    /// # Panics
+    ///
+    /// When a packet belongs to another arena.
+    #[inline]
+    pub fn for_each_meta(&self, frame: &Frame, mut each: impl FnMut(&Meta)) {
+        let Inner { meta, tag, mask, .. } = *self.inner;
+        for slot in frame.slots() {
+            let index = (slot.buffer & !SHARED) ^ tag;
+            if index & !mask != 0 {
+                foreign(slot);
+            }
+            self.track_used(slot.buffer & !SHARED);
+            // SAFETY: as in `meta`; the borrow ends with the call.
+            each(unsafe { meta.add(index as usize).as_ref() });
+        }
+    }
+
+    /// The same for writing, passing over those that [`Arena::meta_mut`]
+    /// refuses, each with the one of `with` in its place.
+    #[inline]
+    pub fn for_each_meta_mut<T>(
+        &self,
+        frame: &mut Frame,
+        with: impl IntoIterator<Item = T>,
+        mut each: impl FnMut(&mut Meta, T),
+    ) {
+        let Inner { meta, tag, mask, .. } = *self.inner;
+        for (slot, with) in frame.slots_mut().iter_mut().zip(with) {
+            let index = slot.buffer ^ tag;
+            if index & !mask != 0 {
+                continue;
+            }
+            self.track_used(slot.buffer);
+            // SAFETY: as in `meta_mut`; the borrow ends with the call.
+            each(unsafe { meta.add(index as usize).as_mut() }, with);
+        }
     }
 }
