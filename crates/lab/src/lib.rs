@@ -1,15 +1,17 @@
-//! Measurement: a traffic generator and a sink that analyses what arrives.
+//! Measurement: a traffic generator, a sink that analyses what arrives, and
+//! searches for what a device can do.
 //!
 //! The [`Generator`] makes frames after a [`Traffic`] description at a
 //! [`Schedule`], marks each with a [`Signature`] (a sequence number and a time),
 //! and says what it was meant to send, what it offered and what was taken. The
 //! [`Sink`] finds loss, duplication, reordering and latency from the
-//! signatures.
+//! signatures. [`search`] decides which trial comes next.
 #![forbid(unsafe_code)]
 
 mod clock;
 mod generate;
 mod rate;
+pub mod search;
 mod sequence;
 mod signature;
 mod sink;
