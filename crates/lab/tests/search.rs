@@ -230,6 +230,31 @@ fn time_can_run_out() {
     assert_eq!(search.spent(), Seconds::new(10.0));
 }
 
+/// Broken off after some trials and told their results again.
+#[test]
+fn a_search_is_resumed_from_its_results() {
+    let goals = vec![Goal::ndr(), Goal::rfc2544()];
+    let settings = Settings::between(LOWEST, LINE);
+    let start = || Search::new(goals.clone(), settings).unwrap();
+    let mut device = Device { jitter: 0.002, ..Device::new(3e6) };
+    let mut whole = start();
+    let mut told = Vec::new();
+    while let Some(input) = whole.next_trial() {
+        let frames = device.run(input);
+        whole.record(frames, None);
+        told.push((input, frames));
+    }
+    let text = serde_json::to_string(&told).unwrap();
+    let told: Vec<(Input, Frames)> = serde_json::from_str(&text).unwrap();
+    let mut again = start();
+    for (_, frames) in told {
+        assert!(again.next_trial().is_some());
+        again.record(frames, None);
+    }
+    assert_eq!(again.next_trial(), None);
+    assert_eq!(again.results(), whole.results());
+}
+
 #[test]
 fn coarse_steps_save_time() {
     let time = |coarse| {

@@ -127,6 +127,12 @@ impl Loop {
         self.fixed + self.queue / self.capacity()
     }
 
+    /// `Q` from the latency measured under overload: the inverse of
+    /// [`overload_latency`](Self::overload_latency).
+    pub fn queue_of_overload(&self, latency: Seconds) -> Packets {
+        self.capacity() * (latency - self.fixed).max(Seconds::ZERO)
+    }
+
     /// The share of packets lost at a load: `1 - mu / lambda` past
     /// saturation, else none.
     pub fn loss(&self, load: PacketsPerSecond) -> f64 {

@@ -21,6 +21,20 @@
 //!     + u + sum(S * l(WS) / m) + g * bytes
 //! T = min(N / (t * (1 + s (N-1) + c N (N-1))), NIC, link / (8 (L + 20)), bus)
 //! ```
+//!
+//! Which clock does a task of 120 cycles need for 10 Gbit/s of small frames?
+//!
+//! ```
+//! use linerate_model::{Calibration, Cost, Costs, Scenario};
+//! use linerate_model::units::CyclesPerPacket;
+//!
+//! let costs = Costs { receive: Cost::new(78.0, 318.0), ..Costs::default() };
+//! let task = Scenario { work: CyclesPerPacket::new(120.0), ..Scenario::default() };
+//! let answer = Calibration::exact(costs).clock_for(&task, "14.88 Mpps".parse()?, 0.9)?;
+//! assert_eq!(answer.needed.value.to_string(), "3.02 GHz");
+//! assert_eq!(answer.limit.to_string(), "processor cycles");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod costs;

@@ -118,3 +118,40 @@ impl Memory {
         (time * access.count / self.overlap(access.parallel)).per_packet()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(f64, f64)]) -> LatencyCurve {
+        LatencyCurve::new(points.iter().map(|&(size, time)| (Bytes::new(size), Seconds::new(time))))
+    }
+
+    #[test]
+    fn latency_is_even_in_the_logarithm_of_the_size() {
+        // From 1 KiB to 64 KiB is six doublings; 8 KiB lies half way.
+        let curve = curve(&[(65536.0, 9e-9), (1024.0, 1e-9)]);
+        let at = |size| curve.at(Bytes::new(size)).get();
+        assert!((at(8192.0) - 5e-9).abs() < 1e-15, "{}", at(8192.0));
+        assert_eq!((at(1.0), at(1e12)), (1e-9, 9e-9));
+        assert!(curve.covers(Bytes::new(2000.0)) && !curve.covers(Bytes::new(1e6)));
+    }
+
+    #[test]
+    fn points_of_one_size_are_averaged_and_bad_ones_left_out() {
+        let curve = curve(&[(64.0, 2e-9), (64.0, 4e-9), (0.0, 1e-9), (f64::NAN, 1e-9)]);
+        assert_eq!(curve.points().len(), 1);
+        assert!((curve.at(Bytes::new(64.0)).get() - 3e-9).abs() < 1e-15);
+        assert_eq!(LatencyCurve::default().at(Bytes::new(64.0)), Seconds::ZERO);
+    }
+
+    #[test]
+    fn independent_accesses_overlap_up_to_a_limit() {
+        let memory = Memory { latency: curve(&[(64.0, 80e-9)]), serial: 0.25, ..Memory::default() };
+        assert_eq!(memory.overlap(1.0), 1.0);
+        assert!((memory.overlap(5.0) - 2.5).abs() < 1e-12);
+        assert!(memory.overlap(1e9) < 4.0 + 1e-6);
+        let access = Access { count: 5.0, working_set: Bytes::new(64.0), parallel: 5.0 };
+        assert!((memory.time(&access).get() - 160e-9).abs() < 1e-15);
+    }
+}

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     costs::{Costs, Scenario},
     limits::{Limit, Limits},
-    units::{Bytes, Packets, PacketsPerSecond, SecondsPerPacket},
+    units::{Bytes, PacketsPerSecond, SecondsPerPacket},
 };
 
 /// Where two threads run that hand packets to each other.
@@ -31,7 +31,7 @@ pub enum Placement {
 pub struct Stage {
     /// Time for each packet, without handing it over.
     pub time: SecondsPerPacket,
-    /// Time for receiving it from the stage before and handing it on.
+    /// Time for taking it over from the stage before.
     pub handover: SecondsPerPacket,
     /// Workers that share this stage's packets.
     pub workers: u32,
@@ -45,15 +45,16 @@ impl Stage {
 }
 
 impl Costs {
-    /// What handing a packet over takes in bursts of this many; `None` for a
-    /// placement that was not measured.
-    pub fn handover_time(
-        &self,
-        placement: Placement,
-        scenario: &Scenario,
-    ) -> Option<SecondsPerPacket> {
-        let cost = self.handover.get(&placement)?;
-        Some(cost.at(scenario.burst.max(Packets::new(1.0))) / scenario.clock)
+    /// A scenario as a stage that packets are handed to by a thread placed
+    /// like this; `None` for `from` if they come from a port.
+    ///
+    /// `None` for a placement that was not measured.
+    pub fn stage(&self, scenario: &Scenario, from: Option<Placement>) -> Option<Stage> {
+        let handover = match from {
+            Some(placement) => self.handover.get(&placement)?.at(scenario.burst) / scenario.clock,
+            None => SecondsPerPacket::ZERO,
+        };
+        Some(Stage { time: self.per_packet(scenario).total(), handover, workers: scenario.workers })
     }
 }
 
@@ -92,6 +93,7 @@ pub fn run_to_completion(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{costs::Cost, units::Packets};
 
     fn stage(time: f64, handover: f64, workers: u32) -> Stage {
         Stage {
@@ -112,6 +114,24 @@ mod tests {
         let limits = Limits::nic(PacketsPerSecond::new(10e6));
         assert_eq!(throughput(&stages, &limits, frame).unwrap().1, Limit::Nic);
         assert_eq!(throughput(&[], &limits, frame), None);
+    }
+
+    #[test]
+    fn farther_handovers_cost_more() {
+        let handover = [
+            (Placement::Sibling, Cost::new(6.0, 60.0)),
+            (Placement::OtherNode, Cost::new(20.0, 400.0)),
+        ];
+        let costs =
+            Costs { receive: Cost::new(50.0, 0.0), handover: handover.into(), ..Costs::default() };
+        let burst = |burst| Scenario { burst: Packets::new(burst), ..Scenario::default() };
+        let time = |from, packets| costs.stage(&burst(packets), from).unwrap().period().get();
+        // At 1 GHz a cycle is a nanosecond.
+        assert!((time(None, 1.0) - 50e-9).abs() < 1e-15);
+        assert!((time(Some(Placement::Sibling), 1.0) - 116e-9).abs() < 1e-15);
+        assert!((time(Some(Placement::Sibling), 30.0) - 58e-9).abs() < 1e-15);
+        assert!(time(Some(Placement::OtherNode), 30.0) > time(Some(Placement::Sibling), 30.0));
+        assert_eq!(costs.stage(&burst(1.0), Some(Placement::SameCore)), None);
     }
 
     #[test]

@@ -185,6 +185,42 @@ fn full_rounds_are_the_predicted_throughput() {
     assert!((service.per_burst.get() - 333e-9).abs() < 1e-15);
 }
 
+/// Sends frames of one burst at even distances; the number that find the
+/// queue full.
+fn lost_of_burst(service: &Loop, rate: f64, frames: usize) -> usize {
+    let (a, b) = (service.per_packet.get(), service.per_burst.get());
+    let (mut sent, mut waiting, mut lost, mut now) = (0, 0, 0, 0.0);
+    while sent < frames {
+        while sent < frames && sent as f64 / rate <= now {
+            sent += 1;
+            if waiting < service.queue.get() as usize { waiting += 1 } else { lost += 1 }
+        }
+        let taken = waiting.min(service.burst.get() as usize);
+        waiting -= taken;
+        now += b + a * taken as f64;
+    }
+    lost
+}
+
+/// The queue's length, found from the longest burst without loss and from the
+/// latency under overload.
+#[test]
+fn both_ways_to_the_queue_agree() {
+    let service = Loop { queue: Packets::new(4096.0), ..loops()[0] };
+    let rate = service.capacity() * 1.6;
+    let (mut kept, mut lost) = (0, 1 << 20);
+    while lost - kept > 1 {
+        let frames = (kept + lost) / 2;
+        if lost_of_burst(&service, rate.get(), frames) == 0 { kept = frames } else { lost = frames }
+    }
+    let by_burst = service.queue_of_burst(rate, Packets::new(f64::from(kept as u32))).get();
+    let latency = simulate(&service, rate.get(), PACKETS, 0.0, 17).latency;
+    let by_latency = service.queue_of_overload(Seconds::new(latency)).get();
+    for found in [by_burst, by_latency] {
+        assert!((found / 4096.0 - 1.0).abs() < 0.03, "{by_burst} {by_latency}");
+    }
+}
+
 /// The gate: costs fitted to noisy throughput, the fixed part to one latency
 /// at low load, predict mean latency up to 0.9 of saturation within 20 %.
 #[test]

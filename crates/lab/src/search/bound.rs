@@ -1,11 +1,13 @@
 //! What the trials at one load say of it: RFC 9971's appendices A and B.
 
 use linerate_model::units::{PacketsPerSecond, Seconds};
+use serde::{Deserialize, Serialize};
 
 use super::{goal::Goal, trial::Trial};
 
 /// What a load is for a goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// Sure to meet the goal.
     Lower,
@@ -16,7 +18,7 @@ pub enum Bound {
 }
 
 /// All trials at one load.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadTrials {
     /// The load.
     pub load: PacketsPerSecond,

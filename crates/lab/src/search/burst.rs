@@ -1,6 +1,7 @@
 //! Back-to-back frames: RFC 2544, section 26.4, with RFC 9004.
 
 use linerate_model::units::{Packets, PacketsPerSecond, Seconds};
+use serde::{Deserialize, Serialize};
 
 /// Looks for the longest burst at line rate of which nothing is lost.
 ///
@@ -55,7 +56,7 @@ impl BurstSearch {
 }
 
 /// The benchmark from repeated searches, as RFC 9004 reports it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackToBack {
     /// Mean length of the longest bursts without loss.
     pub mean: Packets,

@@ -1,10 +1,11 @@
 //! What a search looks for.
 
 use linerate_model::units::Seconds;
+use serde::{Deserialize, Serialize};
 
 /// A goal of MLRsearch (RFC 9971): how much loss, in what share of trials of
 /// what length.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// Trials this long or longer count in full.
     pub final_trial: Seconds,

@@ -6,8 +6,12 @@
 //! where the second is. Bounds of one step are measured again by the next,
 //! the lower one first. Without a bound on one side it goes there in strides
 //! that double; between bounds it takes the geometric mean.
+//!
+//! The same results give the same trials, so that a search that was broken off
+//! goes on after those it had are told again.
 
 use linerate_model::units::{PacketsPerSecond, Seconds};
+use serde::{Deserialize, Serialize};
 
 use super::{
     bound::{Bound, LoadTrials},
@@ -17,7 +21,7 @@ use super::{
 };
 
 /// Limits of a search.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The lowest load tried: at least one frame in the shortest trial.
     pub lowest: PacketsPerSecond,
@@ -66,7 +70,8 @@ pub enum Recorded {
 }
 
 /// Why a goal's search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// Both bounds were found, close enough: RFC 9971's regular result.
     Found,
@@ -83,7 +88,7 @@ pub enum Ended {
 }
 
 /// What was found for a goal.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
     /// The goal.
     pub goal: Goal,

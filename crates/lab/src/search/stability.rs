@@ -5,9 +5,10 @@
 //! generator is measured against itself first.
 
 use linerate_model::{quantile, units::PacketsPerSecond};
+use serde::{Deserialize, Serialize};
 
 /// What repeated measurements of the same thing say of the platform.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
     /// The median.
     pub median: f64,
@@ -54,7 +55,7 @@ impl Stability {
 }
 
 /// What the generator and the sink do without a device between them.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlatformLimits {
     /// Rates that were reached when as much as possible was asked for.
     pub unloaded: Stability,

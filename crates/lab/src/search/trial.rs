@@ -1,9 +1,10 @@
 //! One trial: what was asked for, and what came of it.
 
 use linerate_model::units::{PacketsPerSecond, Seconds};
+use serde::{Deserialize, Serialize};
 
 /// What a search wants done: send at this load for so long.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Input {
     /// Intended load of one interface.
     pub load: PacketsPerSecond,
@@ -20,7 +21,7 @@ impl Input {
 }
 
 /// Frames of a trial, counted in four places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frames {
     /// Meant to be sent.
     pub intended: u64,
@@ -33,7 +34,8 @@ pub struct Frames {
 }
 
 /// How to take frames that the generator was meant to send and did not.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unsent {
     /// As lost: the device and the generator are measured as one.
     Loss,
@@ -70,7 +72,7 @@ impl Frames {
 }
 
 /// A trial that counts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// How long it was meant to last, which decides whether it is a short one.
     pub duration: Seconds,
