@@ -46,7 +46,10 @@ elementclass Interface { $device, $tap, $ip, $address |
     -> for_host :: IPClassifier(dst host left:ip or dst host right:ip or dst net 224.0.0.0/4
                                 or dst host 255.255.255.255 or dst host $ip:bcast, -);
   for_host [0] -> host;
-  for_host [1] -> Strip(14) -> output;
+  for_host [1] -> honest :: IPFilter(deny src net 0.0.0.0/8 or 127.0.0.0/8 or 224.0.0.0/4,
+                                     deny src host 255.255.255.255 or left:ip or right:ip,
+                                     allow all)
+    -> Strip(14) -> output;
   kind [2] -> host;
   input -> [0] arp -> send;
 }
@@ -71,13 +74,15 @@ elementclass Forward { $color, $ip, $mtu |
 left :: Interface($LEFT, $LEFT_TAP, left, $LEFT_IP);
 right :: Interface($RIGHT, $RIGHT_TAP, right, $RIGHT_IP);
 
-// 0: for nowhere; 1, 2: by an interface. The kernel's table fills it.
-routes :: RadixIPLookup(0/0 0);
+// 0: for nowhere; 1, 2: by an interface; 3: for what is no address. The kernel's
+// table fills it.
+routes :: RadixIPLookup(0/0 0, 0.0.0.0/8 3, 127.0.0.0/8 3, 224.0.0.0/4 3);
 FollowKernel(routes, $LEFT_TAP 1 left/arp, $RIGHT_TAP 2 right/arp, REFUSED 0);
 
 left -> Paint(1) -> routes;
 right -> Paint(2) -> routes;
 routes [0] -> ICMPError(left, unreachable, net) -> routes;
+routes [3] -> Discard;
 routes [1] -> to_left :: Forward(1, left, $LEFT_MTU) -> left;
 routes [2] -> to_right :: Forward(2, right, $RIGHT_MTU) -> right;
 to_left [1] -> routes;

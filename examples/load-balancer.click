@@ -30,7 +30,7 @@ AddressInfo(clients $CLIENTS_IP, servers $SERVERS_IP);
 // An interface: IP leaves by the output with its Ethernet header, and what is
 // pushed in goes out with the address ARP says.
 elementclass Interface { $device, $ip, $answers |
-  FromDevice($device, PROMISC true, METHOD $METHOD)
+  FromDevice($device, METHOD $METHOD)
     -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
   send :: Queue(1024) -> ToDevice($device);
   kind [0] -> ARPResponder($answers $device:eth) -> send;

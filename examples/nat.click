@@ -36,12 +36,13 @@ AddressInfo(inside $INSIDE_IP, outside $OUTSIDE_IP);
 // An interface: what comes in as IP leaves by the output, and what is pushed
 // in goes out with the address ARP says.
 elementclass Interface { $device, $ip |
-  FromDevice($device, PROMISC true, METHOD $METHOD)
+  FromDevice($device, METHOD $METHOD)
     -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
   send :: Queue(1024) -> ToDevice($device);
   kind [0] -> ARPResponder($ip $device:eth) -> send;
   kind [1] -> [1] arp :: ARPQuerier($ip, $device:eth);
-  kind [2] -> Strip(14) -> CheckIPHeader -> DropBroadcasts -> IPReassembler -> output;
+  kind [2] -> HostEtherFilter($device:eth) -> Strip(14) -> CheckIPHeader -> DropBroadcasts
+    -> IPReassembler -> output;
   kind [3] -> Discard;
   input -> [0] arp -> send;
 }

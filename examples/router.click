@@ -25,12 +25,16 @@ AddressInfo(left $LEFT_IP, right $RIGHT_IP);
 // An interface: what comes in as IP leaves by the output, and what is pushed
 // in goes out with the address ARP says.
 elementclass Interface { $device, $ip |
-  FromDevice($device, PROMISC true, METHOD $METHOD)
+  FromDevice($device, METHOD $METHOD)
     -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
   send :: Queue(1024) -> ToDevice($device);
   kind [0] -> ARPResponder($ip $device:eth) -> send;
   kind [1] -> [1] arp :: ARPQuerier($ip, $device:eth);
-  kind [2] -> Strip(14) -> CheckIPHeader -> output;
+  kind [2] -> HostEtherFilter($device:eth) -> Strip(14) -> CheckIPHeader -> honest
+    :: IPFilter(deny src net 0.0.0.0/8 or 127.0.0.0/8 or 224.0.0.0/4, // no host has these,
+                deny src host 255.255.255.255,
+                deny src host left:ip or right:ip,                    // and these are its own
+                allow all) -> output;
   kind [3] -> Discard;
   input -> [0] arp -> send;
 }
@@ -56,8 +60,10 @@ left :: Interface($LEFT, left);
 right :: Interface($RIGHT, right);
 
 // 0: for this router; 1, 2: for the networks at its interfaces; 3: for nowhere;
-// 4: for all hosts of a network, with which it has nothing to do.
+// 4: for all hosts of a network or a group, with which it has nothing to do, or
+// for what is no address.
 routes :: RadixIPLookup(left:ip 0, left:bcast 4, right:ip 0, right:bcast 4,
+                        0.0.0.0/8 4, 127.0.0.0/8 4, 224.0.0.0/4 4, 255.255.255.255/32 4,
                         left:ipnet 1, right:ipnet 2, 0/0 3);
 
 left -> Paint(1) -> routes;

@@ -83,10 +83,22 @@ impl Listener {
 
     /// The same, leaving the file tcpdump wrote at `copy`.
     #[track_caller]
-    pub(crate) fn frames_and_file(mut self, count: usize, copy: &str) -> Vec<Vec<u8>> {
+    pub(crate) fn frames_and_file(self, count: usize, copy: &str) -> Vec<Vec<u8>> {
+        self.until(|frames| frames.len() >= count, copy)
+    }
+
+    /// The same, until what has come is all there will be.
+    #[track_caller]
+    pub(crate) fn frames_until(self, all: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
+        let copy = self.scratch.file("copy.pcap");
+        self.until(all, &copy)
+    }
+
+    #[track_caller]
+    fn until(mut self, all: impl Fn(&[Vec<u8>]) -> bool, copy: &str) -> Vec<Vec<u8>> {
         let file = self.scratch.file("capture.pcap");
-        let seen = || fs::read(&file).map_or(0, |bytes| records(&bytes).len());
-        let _ = wait_until(|| seen() >= count, Duration::from_secs(20));
+        let seen = || fs::read(&file).is_ok_and(|bytes| all(&records(&bytes)));
+        let _ = wait_until(seen, Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(50));
         self.tcpdump.signal(rustix::process::Signal::INT);
         self.tcpdump.wait(PATIENCE);
