@@ -11,6 +11,10 @@ use crate::{
 };
 
 /// Costs of one machine, with the uncertainty they were measured with.
+///
+/// Intervals come from the noise of the points that were fitted. They do not
+/// contain errors of what was taken as known, such as a latency curve with few
+/// points near the size of a cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The best fit.

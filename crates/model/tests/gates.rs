@@ -271,6 +271,28 @@ fn intervals_cover_at_their_nominal_rate() {
     }
 }
 
+/// The same of one calibration of everything and the points of a grid it has
+/// not seen. Working sets are ones whose latency the measured curve hits: what
+/// was taken as known has no interval.
+#[test]
+fn intervals_cover_held_out_points() {
+    let mut noise = Noise(fastrand::Rng::with_seed(77));
+    let train = training(&mut noise);
+    let model = everything();
+    let settings = Bootstrap { samples: 50, seed: 1 };
+    let sampled = bootstrap(&model, &train, Loss::Huber, settings).unwrap();
+    let sizes = [(0.0, 1.0), (3.0, 500e3), (4.0, 128e6)];
+    let points =
+        grid(&mut noise, &[2.0, 8.0, 32.0], &[100.0, 500.0], &sizes, &[64.0, 512.0], &[1, 3]);
+    let covered = points
+        .iter()
+        .filter(|point| sampled.measurement(&model, &point.input, 0.9).contains(&point.value))
+        .count();
+    let share = covered as f64 / points.len() as f64;
+    // Three standard deviations of a binomial count are 0.075.
+    assert!((0.82..=0.98).contains(&share), "{share}");
+}
+
 #[test]
 fn the_seed_decides_the_intervals() {
     let points = small_grid(&mut Noise(fastrand::Rng::with_seed(1)), 0.03);
@@ -295,6 +317,19 @@ fn what_points_do_not_determine_is_named() {
     let mut broken = one_clock;
     broken[4].value = f64::NAN;
     assert_eq!(fit(&small(), &broken, Loss::Huber).unwrap_err(), FitError::Range(4));
+}
+
+/// Where the card is the limit in all points, nothing is known of costs.
+#[test]
+fn points_on_a_limit_determine_nothing() {
+    let limited = |burst| Scenario {
+        limits: Limits::nic(PacketsPerSecond::new(1e6)),
+        ..receiving(burst, 0.0, 3e9)
+    };
+    let points: Vec<_> =
+        (5..9).map(|power| Observation::new(limited(2f64.powi(power)), 1e6)).collect();
+    let error = fit(&PlainModel, &points, Loss::Square).unwrap_err();
+    assert_eq!(error, FitError::Undetermined("io".to_string()));
 }
 
 #[test]
