@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
+    aside::Asides,
     class::{Library, Preparation, Role},
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
@@ -37,6 +38,7 @@ pub(crate) struct Base {
 pub(crate) struct Built {
     pub(crate) plan: Arc<Plan>,
     pub(crate) placement: Arc<Placement>,
+    pub(crate) world: Arc<World>,
     /// By worker.
     pub(crate) contexts: Vec<Context>,
 }
@@ -64,6 +66,7 @@ impl Base {
             names: Arc::new(Names::default()),
             console: self.options.console.clone(),
             shared: Shared::default(),
+            asides: Asides::default(),
             version: self.options.version.clone(),
             predecessor,
         };
@@ -89,7 +92,11 @@ impl Base {
             for at in 0..plan.elements.len() {
                 let Some(replica) = placement.replica(worker, at) else { continue };
                 let mut make = Make::new(&world, &plan, at, replica);
-                cx.stations[at].put((plan.elements[at].class.make)(&mut make));
+                let element = (plan.elements[at].class.make)(&mut make);
+                if let Some(aside) = element.aside().filter(|_| replica.index == 0) {
+                    world.asides.set(at, aside);
+                }
+                cx.stations[at].put(element);
                 if replica.index == 0 {
                     report(&plan, at, "configuring", make.into_complaints(), &mut errors);
                 }
@@ -108,7 +115,7 @@ impl Base {
         if !errors.is_empty() {
             world.console.report(&errors.click());
         }
-        Ok(Built { plan, placement, contexts })
+        Ok(Built { plan, placement, world, contexts })
     }
 
     fn context(

@@ -223,6 +223,9 @@ pub struct Handler {
     pub button: bool,
     /// Whether it is kept from clients of control sockets.
     pub private: bool,
+    /// Whether it needs no worker
+    /// ([`Element::aside`](crate::Element::aside)).
+    pub aside: bool,
 }
 
 impl Handler {
@@ -235,6 +238,7 @@ impl Handler {
             parameter: false,
             button: false,
             private: false,
+            aside: false,
         }
     }
 
@@ -271,6 +275,12 @@ impl Handler {
     /// The same, kept from clients of control sockets.
     pub const fn private(self) -> Handler {
         Handler { private: true, ..self }
+    }
+
+    /// The same, carried out by what the element names as
+    /// [`Element::aside`](crate::Element::aside), on the caller's thread.
+    pub const fn aside(self) -> Handler {
+        Handler { aside: true, ..self }
     }
 
     /// The same with another way to merge replicas.

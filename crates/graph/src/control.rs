@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    aside::{Found, Helper},
     build::{Base, Built},
     engine::{
         Context, Driver, Usage, WorkerStats,
@@ -14,6 +15,7 @@ use crate::{
     },
     error::{BuildError, HandlerError},
     handler::{ANSWER, HOTCONFIG, merge},
+    make::World,
     plan::Plan,
     value::HandlerRef,
 };
@@ -29,6 +31,8 @@ pub struct Control {
     replacing: Arc<Mutex<()>>,
     /// Replacements that workers have asked for and that are not done.
     replacements: Arc<AtomicUsize>,
+    /// Does what would hold up a worker.
+    helper: Arc<Helper>,
 }
 
 /// What runs now.
@@ -36,6 +40,7 @@ pub struct Control {
 struct Live {
     plan: Arc<Plan>,
     placement: Arc<Placement>,
+    world: Arc<World>,
     stats: Vec<Arc<WorkerStats>>,
 }
 
@@ -44,6 +49,7 @@ impl Live {
         Live {
             plan: Arc::clone(&built.plan),
             placement: Arc::clone(&built.placement),
+            world: Arc::clone(&built.world),
             stats: built.contexts.iter().map(|cx| Arc::clone(cx.stats())).collect(),
         }
     }
@@ -52,8 +58,13 @@ impl Live {
 impl Control {
     pub(crate) fn new(base: Arc<Base>, built: &mut Built) -> Control {
         let live = Arc::new(Mutex::new(Live::of(built)));
-        let control =
-            Control { base, live, replacing: Arc::default(), replacements: Arc::default() };
+        let control = Control {
+            base,
+            live,
+            replacing: Arc::default(),
+            replacements: Arc::default(),
+            helper: Arc::default(),
+        };
         control.introduce(built);
         control
     }
@@ -94,15 +105,18 @@ impl Control {
 
     /// Reads the handler `element.handler` or, global, `handler` of the graph
     /// that runs; each worker that has a part of the element answers between
-    /// two rounds.
+    /// two rounds, unless the handler needs none.
     ///
     /// # Errors
     ///
     /// When there is no such element, its handler cannot be read, a worker does
     /// not answer, or the graph is replaced meanwhile.
     pub fn read(&self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
-        let Live { plan, placement, .. } = self.live();
+        let Live { plan, placement, world, .. } = self.live();
         let handler = HandlerRef::find(&plan, handler)?;
+        if let Some(found) = Found::new(&plan, &world, &handler) {
+            return self.unless_replaced(&plan, found.read(parameter));
+        }
         let Some(element) = handler.element else {
             let parameter = parameter.to_owned();
             return self.ask(&plan, 0, move |cx| cx.read_handler(&handler, &parameter));
@@ -125,8 +139,11 @@ impl Control {
     /// When there is no such element, it refuses, a worker does not answer, or
     /// the graph is replaced meanwhile.
     pub fn write(&self, handler: &str, value: &str) -> Result<String, HandlerError> {
-        let Live { plan, placement, .. } = self.live();
+        let Live { plan, placement, world, .. } = self.live();
         let handler = HandlerRef::find(&plan, handler)?;
+        if let Some(found) = Found::new(&plan, &world, &handler) {
+            return self.unless_replaced(&plan, found.write(value));
+        }
         let Some(element) = handler.element else {
             if handler.handler == HOTCONFIG && self.base.options.reader.is_some() {
                 let replaced = self.reconfigure(value).map_err(HandlerError::Refused);
@@ -142,6 +159,15 @@ impl Control {
             answer = self.ask(&plan, worker, job)?;
         }
         Ok(answer)
+    }
+
+    /// The answer of a handler of `plan`, which may no longer be what runs.
+    pub(crate) fn unless_replaced(
+        &self,
+        plan: &Arc<Plan>,
+        answer: Result<String, HandlerError>,
+    ) -> Result<String, HandlerError> {
+        if Arc::ptr_eq(plan, &self.plan()) { answer } else { Err(HandlerError::Replaced) }
     }
 
     /// Has a worker do something, unless the graph has been replaced since.
@@ -219,6 +245,10 @@ impl Control {
     /// Whether the global handler `hotconfig` is there.
     pub(crate) fn may_reconfigure(&self) -> bool {
         self.base.options.reader.is_some()
+    }
+
+    pub(crate) fn helper(&self) -> &Arc<Helper> {
+        &self.helper
     }
 
     pub(crate) fn replacements(&self) -> &Arc<AtomicUsize> {

@@ -1,11 +1,11 @@
 //! What an element does.
 
-use std::any::Any;
+use std::{any::Any, sync::Arc};
 
 use linerate_memory::Frame;
 use linerate_port::Wake;
 
-use crate::{Context, class::Handler, error::HandlerError};
+use crate::{Aside, Context, class::Handler, error::HandlerError};
 
 /// One element of a running graph, used by one worker.
 ///
@@ -129,6 +129,12 @@ pub trait Element: Any + Send {
     ) -> Result<String, HandlerError> {
         let _ = (cx, value);
         Err(HandlerError::missing(handler))
+    }
+
+    /// What carries out those handlers of the class that need no worker
+    /// ([`Handler::aside`]): asked of the first replica once it is made.
+    fn aside(&self) -> Option<Arc<dyn Aside>> {
+        None
     }
 
     /// What can be done with a handler its class does not list: for elements

@@ -12,6 +12,7 @@ use std::{
 
 use crate::{
     Context,
+    aside::Found,
     class::{Access, Class, Handler, Merge},
     error::HandlerError,
     plan::{PlanElement, Processing},
@@ -98,6 +99,30 @@ pub fn find(class: &Class, name: &str) -> Option<&'static Handler> {
     own.or_else(|| COMMON.iter().find(|handler| handler.name == name))
 }
 
+/// Whether a handler can be read so.
+pub(crate) fn check_read(
+    handler: Option<&Handler>,
+    element: &str,
+    name: &str,
+    parameter: &str,
+) -> Result<(), HandlerError> {
+    let handler = handler.ok_or_else(|| HandlerError::missing(name))?;
+    if !handler.access.reads() {
+        return Err(HandlerError::NotReadable(name.into()));
+    }
+    if !parameter.is_empty() && !handler.parameter {
+        let text = format!("read handler '{element}.{name}' does not take parameters");
+        return Err(HandlerError::refused(text));
+    }
+    Ok(())
+}
+
+/// Whether a handler can be written.
+pub(crate) fn check_write(handler: Option<&Handler>, name: &str) -> Result<(), HandlerError> {
+    let handler = handler.ok_or_else(|| HandlerError::missing(name))?;
+    if handler.access.writes() { Ok(()) } else { Err(HandlerError::NotWritable(name.into())) }
+}
+
 /// The text of a `handlers` handler: last declared first, as Click has it.
 pub fn listing<'a>(
     handlers: impl DoubleEndedIterator<Item = (impl AsRef<str>, &'a Handler)>,
@@ -131,6 +156,9 @@ impl Context {
         let Some(element) = handler.element else {
             return self.read_global(&handler.handler);
         };
+        if let Some(found) = Found::new(&self.plan, &self.world, handler) {
+            return found.read(parameter);
+        }
         let name = &handler.handler;
         let mut answers = Vec::new();
         for worker in self.workers_of(element) {
@@ -158,6 +186,9 @@ impl Context {
         let Some(element) = handler.element else {
             return self.write_global(&handler.handler, value);
         };
+        if let Some(found) = Found::new(&self.plan, &self.world, handler) {
+            return found.write(value);
+        }
         let name = &handler.handler;
         let mut answer = String::new();
         for worker in self.workers_of(element) {
@@ -274,17 +305,9 @@ impl Context {
         name: &str,
         parameter: &str,
     ) -> Result<String, HandlerError> {
-        let (handler, own) =
-            self.handler_of(element, name).ok_or_else(|| HandlerError::missing(name))?;
-        if !handler.access.reads() {
-            return Err(HandlerError::NotReadable(name.into()));
-        }
-        if !parameter.is_empty() && !handler.parameter {
-            let element = &self.plan.elements[element].name;
-            let text = format!("read handler '{element}.{name}' does not take parameters");
-            return Err(HandlerError::refused(text));
-        }
-        if !own {
+        let (handler, own) = self.handler_of(element, name).unzip();
+        check_read(handler, &self.plan.elements[element].name, name, parameter)?;
+        if own == Some(false) {
             return Ok(self.read_common(element, name));
         }
         let call = self.call(element, |found, cx| found.read(cx, name, parameter));
@@ -302,14 +325,11 @@ impl Context {
         name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let (handler, own) =
-            self.handler_of(element, name).ok_or_else(|| HandlerError::missing(name))?;
-        if !handler.access.writes() {
-            return Err(HandlerError::NotWritable(name.into()));
-        }
+        let (handler, own) = self.handler_of(element, name).unzip();
+        check_write(handler, name)?;
         // An element that shows its configuration as it is now is still made
         // anew when that is written.
-        if !own || name == "config" {
+        if own == Some(false) || name == "config" {
             return self.reconfigure(element, value).map(|()| String::new());
         }
         let call = self.call(element, |found, cx| found.write(cx, name, value));

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod aside;
 mod build;
 mod call;
 mod class;
@@ -25,6 +26,7 @@ mod schedule;
 mod value;
 
 pub use arguments::keyword as argument_keyword;
+pub use aside::{Answer, Aside};
 pub use class::{
     Access, Arg, Class, Handler, Inert, Library, Merge, Need, Preparation, Role, Signals,
 };

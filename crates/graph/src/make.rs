@@ -16,6 +16,7 @@ use linerate_port::Context as PortContext;
 
 use crate::{
     arguments::{Arguments, keyword},
+    aside::Asides,
     class::{Class, Library, Need},
     console::Console,
     lang::{
@@ -71,6 +72,8 @@ pub struct World {
     pub shared: Shared,
     /// What the `version` handler says.
     pub version: String,
+    /// What carries out handlers beside the workers.
+    pub(crate) asides: Asides,
     /// The graph this one is to replace.
     pub predecessor: Option<Arc<Plan>>,
 }

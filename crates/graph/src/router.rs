@@ -7,6 +7,7 @@ use linerate_port::machine::pin_current_thread;
 use linerate_worker::Idle;
 
 use crate::{
+    aside::Found,
     build::Base,
     class::{Handler, Library},
     console::Console,
@@ -179,6 +180,9 @@ impl Router {
         let Some(element) = handler.element else {
             return self.contexts[0].read_handler(&handler, parameter);
         };
+        if let Some(found) = Found::new(&plan, &self.contexts[0].world, &handler) {
+            return found.read(parameter);
+        }
         let name = &handler.handler;
         let answers = self
             .workers_of(element)
@@ -200,6 +204,9 @@ impl Router {
         let Some(element) = handler.element else {
             return self.contexts[0].write_handler(&handler, value);
         };
+        if let Some(found) = Found::new(&plan, &self.contexts[0].world, &handler) {
+            return found.write(value);
+        }
         let mut answer = Ok(String::new());
         for worker in self.workers_of(element) {
             let cx = self.context_of(worker, &plan)?;

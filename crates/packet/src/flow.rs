@@ -231,7 +231,20 @@ pub fn extract(frame: &[u8], rule: VlanRule) -> Result<Flow, NoFlow> {
     if ether_type.is_vlan() {
         return extract_tagged(frame, rule);
     }
-    extract_ip(frame, ethernet::HEADER_LEN, ether_type, 0)
+    extract_network(frame, ethernet::HEADER_LEN, ether_type, 0)
+}
+
+/// Reads the flow key of an IP packet of either version, offsets counted from its first byte.
+///
+/// # Errors
+///
+/// It is no IP packet, or one with malformed headers.
+#[inline]
+pub fn extract_ip(packet: &[u8]) -> Result<Flow, NoFlow> {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(6) => Ok(extract_v6(packet, 0, 0)?),
+        _ => Ok(extract_v4(packet, 0, 0)?),
+    }
 }
 
 /// Out of line, so that untagged frames do not pay for it with registers.
@@ -243,11 +256,11 @@ fn extract_tagged(frame: &[u8], rule: VlanRule) -> Result<Flow, NoFlow> {
         VlanRule::Inner => tags.inner,
         VlanRule::Ignore => None,
     };
-    extract_ip(frame, tags.payload, tags.ether_type, tag.map_or(0, vlan::Tci::id))
+    extract_network(frame, tags.payload, tags.ether_type, tag.map_or(0, vlan::Tci::id))
 }
 
 #[inline(always)]
-fn extract_ip(
+fn extract_network(
     frame: &[u8],
     network: usize,
     ether_type: EtherType,

@@ -27,6 +27,9 @@ pub(super) const CLASS: Class = Class {
         until it is known which flow they belong to, at most `FRAGMENT_TIMEOUT`; those of \
         which this does not become known are dropped. The handler `clear` sends on what is held. \
         With `ICMP`, ICMP errors get the number of the flow they are about, and paint 2 or 3.\n\n\
+        At most `CAPACITY` flows and pairs of hosts are known at a time; packets of others leave by \
+        output 1 and are counted as `refused`. Of fragments and what waits behind them at most 4,096 \
+        packets are held.\n\n\
         `TRACEINFO` writes an XML file with a line for each flow that has ended.",
     ports: "1/1-2",
     processing: "a/ah",
@@ -40,9 +43,14 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("REAP", "seconds", "1200", "how often flows that have ended are removed"),
         Arg::keyword("ICMP", "bool", "false", "whether ICMP errors get numbers"),
         Arg::keyword("FRAGMENTS", "bool", "true if pushed to", "whether fragments get numbers"),
+        Arg::keyword("CAPACITY", "flows", "1048576", "most flows and pairs of hosts"),
     ],
-    handlers: &[Handler::button("clear", "ends all flows and sends on what is held")],
-    drops: &["no buffer for a copy", "fragment of an unknown flow"],
+    handlers: &[
+        Handler::button("clear", "ends all flows and sends on what is held"),
+        Handler::count("flows", "flows and pairs of hosts known"),
+        Handler::count("refused", "packets of flows there was no room for"),
+    ],
+    drops: &["no buffer for a copy", "fragment of an unknown flow", "too many packets held"],
     annotates: true,
     cost: "A look-up by hosts in a hash table and a walk over the flows between them.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
@@ -50,6 +58,13 @@ pub(super) const CLASS: Class = Class {
     make: |make| Box::new(AggregateIpFlows::new(make)),
     ..Class::EMPTY
 };
+
+/// Flows and pairs of hosts, unless the configuration says otherwise.
+const CAPACITY: usize = 1 << 20;
+/// Packets held at most: they are buffers everybody else needs.
+const MOST_HELD: usize = 4096;
+/// Drop reason.
+const TOO_MANY_HELD: usize = 2;
 
 struct AggregateIpFlows {
     /// Of TCP and of UDP.
@@ -69,6 +84,11 @@ struct AggregateIpFlows {
     source: Option<usize>,
     /// Packets held, in all.
     held: usize,
+    capacity: usize,
+    /// Packets of flows there was no room for.
+    refused: u64,
+    /// When it was last looked for flows that have ended because there was none.
+    searched_at: u32,
     scratch: Vec<Slot>,
 }
 
@@ -77,13 +97,15 @@ struct Table {
     places: HashMap<(u32, u32), usize>,
     /// In the order they were first seen.
     pairs: Vec<Pair>,
+    /// Of all pairs.
+    flows: usize,
     timeout: u32,
     done_timeout: u32,
 }
 
 impl Table {
     fn new(timeout: u32, done_timeout: u32) -> Table {
-        Table { places: HashMap::new(), pairs: Vec::new(), timeout, done_timeout }
+        Table { places: HashMap::new(), pairs: Vec::new(), flows: 0, timeout, done_timeout }
     }
 
     fn pair(&mut self, hosts: (u32, u32)) -> usize {
@@ -131,6 +153,9 @@ impl AggregateIpFlows {
             trace: None,
             source: make.get("SOURCE").map(|ElementRef(element)| element),
             held: 0,
+            capacity: make.or("CAPACITY", CAPACITY).max(1),
+            refused: 0,
+            searched_at: 0,
             scratch: Vec::new(),
         }
     }
@@ -164,6 +189,13 @@ impl AggregateIpFlows {
             true => (header.destination, header.source),
             false => (header.source, header.destination),
         };
+        if self.is_full() {
+            self.make_room(cx, (time / 1_000_000_000) as u32);
+        }
+        if self.is_full() && !self.tables[table].places.contains_key(&hosts) {
+            self.refused += 1;
+            return Verdict::Other;
+        }
         let pair = self.tables[table].pair(hosts);
         let (number, direction) = if header.is_first() {
             let Some(ports) = header.ports else { return Verdict::Other };
@@ -221,10 +253,16 @@ impl AggregateIpFlows {
                 return found;
             }
             let flow = of.pairs[pair].flows.remove(at);
+            of.flows -= 1;
             self.describe(cx, hosts, &flow);
         }
+        if self.is_full() {
+            self.refused += 1;
+            return (0, reversed);
+        }
         let number = self.next;
-        self.next += 1;
+        self.next = self.next.wrapping_add(1).max(1);
+        self.tables[table].flows += 1;
         let position = match self.trace {
             Some(_) => self.ask_source(cx, "packet_filepos").and_then(|text| text.parse().ok()),
             None => None,
@@ -256,6 +294,10 @@ impl AggregateIpFlows {
     /// Holds a packet, and sends on what need not be held any longer.
     fn hold(&mut self, cx: &mut Context, slot: Slot, place: (usize, usize), about: Fragment) {
         self.now = (cx.pool.arena().meta(&slot).timestamp / 1_000_000_000) as u32;
+        if self.held >= MOST_HELD {
+            self.release(cx, place);
+            return cx.drop_packet(slot, TOO_MANY_HELD);
+        }
         self.tables[place.0].pairs[place.1].held.push_back((slot, about));
         self.held += 1;
         self.release(cx, place);
@@ -309,6 +351,31 @@ impl AggregateIpFlows {
         cx.out.emit(0, slot);
     }
 
+    /// Flows and pairs of hosts.
+    fn known(&self) -> usize {
+        self.tables.iter().map(|table| table.flows + table.pairs.len()).sum()
+    }
+
+    fn is_full(&self) -> bool {
+        self.known() >= self.capacity
+    }
+
+    /// Removes flows that have ended and pairs of hosts without any, at most
+    /// once a second.
+    #[cold]
+    fn make_room(&mut self, cx: &mut Context, now: u32) {
+        if self.searched_at == now {
+            return;
+        }
+        (self.searched_at, self.now) = (now, now);
+        self.remove_ended(cx);
+        for table in &mut self.tables {
+            table.pairs.retain(|pair| !pair.flows.is_empty() || !pair.held.is_empty());
+            let places = table.pairs.iter().enumerate().map(|(at, pair)| (pair.hosts, at));
+            table.places = places.collect();
+        }
+    }
+
     /// Removes flows that have ended, when it is time to.
     fn reap(&mut self, cx: &mut Context) {
         if self.now < self.reap_at {
@@ -341,6 +408,7 @@ impl AggregateIpFlows {
                 let mut ended = ended.into_iter();
                 let gone: Vec<Flow> =
                     of.flows.extract_if(.., |_| ended.next() == Some(true)).collect();
+                self.tables[table].flows -= gone.len();
                 gone.iter().for_each(|flow| self.describe(cx, hosts, flow));
             }
         }
@@ -391,8 +459,10 @@ impl Element for AggregateIpFlows {
             for (table, old) in self.tables.iter_mut().zip(&mut old.tables) {
                 table.places = mem::take(&mut old.places);
                 table.pairs = mem::take(&mut old.pairs);
+                table.flows = mem::take(&mut old.flows);
             }
             (self.next, self.now, self.reap_at) = (old.next, old.now, old.reap_at);
+            self.refused = old.refused;
             self.held = mem::take(&mut old.held);
         }
     }
@@ -404,11 +474,20 @@ impl Element for AggregateIpFlows {
                 pair.flows.iter().for_each(|flow| self.describe(cx, pair.hosts, flow));
             }
             self.tables[table].places.clear();
+            self.tables[table].flows = 0;
         }
         if let Some(trace) = self.trace.take()
             && let Err(error) = trace.finish()
         {
             cx.console().report(&format!("{}: {}\n", cx.name(), reason(&error)));
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "flows" => Ok(self.known().to_string()),
+            "refused" => Ok(self.refused.to_string()),
+            _ => Err(HandlerError::missing(handler)),
         }
     }
 

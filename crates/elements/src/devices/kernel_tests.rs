@@ -242,6 +242,16 @@ fn tables_follow_the_host_s_routes() {
         leads("rt.lookup", "10.6.1.1", "1");
         router.ip(["route", "replace", "10.6.0.0/16", "via", "10.2.0.8"]);
         leads("rt.lookup", "10.6.1.1", "0 10.2.0.8");
+        let (to, via) = ("10.6.0.0/16", "10.2.0.8");
+        let [hop, weight] = ["nexthop", "weight"];
+        router.ip(["route", "replace", to, hop, "via", via, weight, "3", hop, "dev", "right"]);
+        let listed = wait_until(
+            || control.read("rt.table", "").is_ok_and(|text| text.contains("- 1 | 10.2.0.8 0*3")),
+            PATIENCE,
+        );
+        assert!(listed, "{:?}", control.read("rt.table", ""));
+        router.ip(["route", "replace", "10.6.0.0/16", "via", "10.2.0.8"]);
+        leads("rt.lookup", "10.6.1.1", "0 10.2.0.8");
         router.ip(["route", "add", "prohibit", "10.6.7.0/24"]);
         leads("rt.lookup", "10.6.7.1", "3");
         router.ip(["route", "del", "10.6.7.0/24"]);

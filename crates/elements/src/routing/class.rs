@@ -8,31 +8,41 @@ use super::{
     list::Order,
 };
 
-const ARGS: &[Arg] =
-    &[Arg::rest("ROUTE", "ADDR/MASK [GW] OUT", "a route: where packets to these addresses go")];
+const ARGS: &[Arg] = &[Arg::rest(
+    "ROUTE",
+    "ADDR/MASK [GW] OUT",
+    "a route: where packets to these addresses go; several with `|` between, each with a weight `*N`",
+)];
 
-const TABLE: Handler = Handler::read("table", "the routes, a line each");
+const TABLE: Handler = Handler::read("table", "the routes, a line each").aside();
 const LOOKUP: Handler =
     Handler::read("lookup", "the output and gateway for an address, -1 without a route")
-        .with_parameter();
-const ADD: Handler = Handler::write("add", "adds a route, ADDR/MASK [GW] OUT, unless there is one");
-const SET: Handler = Handler::write("set", "adds a route or changes where it leads");
-const REMOVE: Handler = Handler::write("remove", "removes a route, ADDR/MASK [[GW] OUT]");
+        .with_parameter()
+        .aside();
+const ADD: Handler =
+    Handler::write("add", "adds a route, ADDR/MASK [GW] OUT, unless there is one").aside();
+const SET: Handler = Handler::write("set", "adds a route or changes where it leads").aside();
+const REMOVE: Handler = Handler::write("remove", "removes a route, ADDR/MASK [[GW] OUT]").aside();
 const CTRL: Handler = Handler::write(
     "ctrl",
     "several of `add ROUTE`, `set ROUTE`, `remove ROUTE`, one a line: all or none",
-);
-const FLUSH: Handler = Handler::button("flush", "removes all routes");
+)
+.aside();
+const FLUSH: Handler = Handler::button("flush", "removes all routes").aside();
+const RELOAD: Handler =
+    Handler::write("reload", "replaces all routes by these, one a line: all or none").aside();
 
 /// In the order Click declares them.
-const CHANGES: &[Handler] = &[ADD, SET, REMOVE, CTRL, TABLE, LOOKUP];
-const CHANGES_AND_FLUSH: &[Handler] = &[ADD, SET, REMOVE, CTRL, TABLE, LOOKUP, FLUSH];
+const CHANGES: &[Handler] = &[RELOAD, ADD, SET, REMOVE, CTRL, TABLE, LOOKUP];
+const CHANGES_AND_FLUSH: &[Handler] = &[RELOAD, ADD, SET, REMOVE, CTRL, TABLE, LOOKUP, FLUSH];
 
 const COST: &str = "Addresses of a frame are looked up together in a DIR-24-8 structure, one \
     memory access each, two for routes longer than 24 bits, all asked for ahead. Memory: 32 MiB and what long routes need, taken as it \
-    is touched; one table for all workers. A change costs one to two microseconds for a route \
-    longer than 16 bits and up to 50 ms for a default route; packets do not wait for it, except \
-    those of the worker that makes it.";
+    is touched; one table for all workers. While routes are \
+    reloaded there are two such. A change costs a few microseconds for a default route and for one \
+    longer than 16 bits, and a word for each 256 addresses a shorter one covers (4 million for one \
+    of 2 bits). Packets do not wait for it: handlers are carried out by the thread of the \
+    ControlSocket or whoever else calls them, a worker only where a Script on it does.";
 
 /// What is the same for all.
 const BASE: Class = Class {
@@ -54,7 +64,11 @@ macro_rules! description {
              gateway makes that the destination annotation. Packets no route is for are dropped.\
              \n\nOf routes for the same prefix in the configuration the first counts, with a \
              warning. Handlers change the routes while packets pass: each packet goes by the old \
-             or the new table, and none is lost. Replicas on several workers share one table.\n\n",
+             or the new table, and none is lost; what `ctrl` changes about a prefix is seen at once, \
+             and so is a whole table given to `reload`. Replicas on several workers share one table.\
+             \n\nNot in Click: `reload`, and routes with several next hops, \
+             `10.0.0.0/8 10.1.0.1 1*3 | 10.2.0.1 2`, among which the flows (addresses, protocol and \
+             ports) are shared by weight; a hop that changes moves only its own.\n\n",
             $more
         )
     };

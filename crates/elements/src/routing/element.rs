@@ -8,15 +8,16 @@ use std::{
     },
 };
 
-use linerate_graph::{Context, Element, HandlerError, Inert, Make, Scope, Value};
+use linerate_graph::{Aside, Context, Element, Inert, Make, Scope};
 use linerate_memory::Frame;
 
 use super::{
     family::Family,
+    handlers::Routes4,
     list::Order,
     route,
     sending::Sending,
-    table::{Refusal, Route, Table},
+    table::{Refusal, Table},
 };
 
 /// What a class has of its own.
@@ -47,8 +48,6 @@ pub(super) struct IpLookup {
     outputs: usize,
     table: Arc<Table<u32>>,
     sending: Sending<u32>,
-    /// Whether it is the replica that carries out what is written to all.
-    writes: bool,
 }
 
 /// The table of the replicas there are now: a new configuration has a new one.
@@ -74,58 +73,11 @@ impl IpLookup {
     pub(super) fn make(make: &mut Make<'_>, style: Style) -> Box<dyn Element> {
         let new = || Table::new(style.order, style.odd_masks).ok();
         let Some(table) = shared_table::<u32>(make, new) else { return Box::new(Inert) };
-        let first = make.replica().index == 0;
-        if first {
+        if make.replica().index == 0 {
             configure(make, &table);
         }
         let (outputs, sending) = (make.outputs(), Sending::new(make.world.frame_limit));
-        Box::new(IpLookup { style, outputs, table, sending, writes: first })
-    }
-
-    /// Reads a route a handler was given.
-    fn route(&self, cx: &Context, text: &str, removing: bool) -> Result<Route<u32>, HandlerError> {
-        let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
-        let form = if removing { "[GATEWAY OUTPUT]" } else { "[GATEWAY] OUTPUT" };
-        let wrong = || HandlerError::refused(format!("expected 'ADDR/MASK {form}'"));
-        let route = route::parse(text, &scope, removing).ok_or_else(wrong)?;
-        let least = if removing { -1 } else { 0 };
-        if route.output < least || route.output >= self.outputs as i32 {
-            return Err(HandlerError::refused("bad OUTPUT"));
-        }
-        Ok(route)
-    }
-
-    /// Carries out one command and says how to undo it.
-    fn command(&self, cx: &Context, command: &str, text: &str) -> Result<Undo, HandlerError> {
-        let route = self.route(cx, text, command == "remove")?;
-        let refused = |refusal| HandlerError::refused(route::refusal(&route, refusal));
-        match command {
-            "remove" => self.table.remove(route).map(Undo::Add).map_err(refused),
-            _ => {
-                let old = self.table.add(route, command == "set").map_err(refused)?;
-                Ok(old.map_or(Undo::Remove(route), Undo::Set))
-            }
-        }
-    }
-
-    /// Carries out commands, one a line: all or none of them.
-    fn control(&self, cx: &Context, text: &str) -> Result<(), HandlerError> {
-        let mut done = Vec::new();
-        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-            let outcome = match command {
-                "add" | "set" | "remove" => self.command(cx, command, rest),
-                _ => Err(HandlerError::refused(format!("bad command '{command}'"))),
-            };
-            match outcome {
-                Ok(undo) => done.push(undo),
-                Err(error) => {
-                    done.into_iter().rev().for_each(|undo| undo.carry_out(&self.table));
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
+        Box::new(IpLookup { style, outputs, table, sending })
     }
 
     #[cold]
@@ -152,7 +104,7 @@ fn configure(make: &mut Make<'_>, table: &Table<u32>) {
             None => {
                 make.error(format!("argument {at} should be 'ADDR/MASK [GATEWAY] OUTPUT'"));
             }
-            Some(route) if route.output < 0 || route.output >= outputs as i32 => {
+            Some(route) if route.outputs().1 < 0 || route.outputs().0 >= outputs as i32 => {
                 make.error(format!("argument {at} bad OUTPUT"));
             }
             Some(route) => routes.push(route),
@@ -169,24 +121,6 @@ fn configure(make: &mut Make<'_>, table: &Table<u32>) {
     }
 }
 
-/// How a command is undone.
-enum Undo {
-    Add(Route<u32>),
-    Set(Route<u32>),
-    Remove(Route<u32>),
-}
-
-impl Undo {
-    /// What was done can be undone: the room is still there.
-    fn carry_out(self, table: &Table<u32>) {
-        let _ = match self {
-            Undo::Add(route) => table.add(route, false).map(drop),
-            Undo::Set(route) => table.add(route, true).map(drop),
-            Undo::Remove(route) => table.remove(route).map(drop),
-        };
-    }
-}
-
 impl Element for IpLookup {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.sending.look_up(cx, frame, &self.table);
@@ -198,51 +132,7 @@ impl Element for IpLookup {
         self.sending.send(cx, frame);
     }
 
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "table" => {
-                let mut text = String::new();
-                self.table.for_each(|route| text += &(route::text(&route, true) + "\n"));
-                Ok(text)
-            }
-            "lookup" => {
-                let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
-                let address = Ipv4Addr::parse(parameter.trim(), &scope);
-                let address = address.map_err(|_| HandlerError::refused("expected IP address"))?;
-                let (gateway, output) = self.table.lookup(address.to_bits());
-                let output = output.cast_signed();
-                Ok(match gateway {
-                    0 => output.to_string(),
-                    _ => format!("{output} {}", gateway.text()),
-                })
-            }
-            _ => Err(HandlerError::missing(handler)),
-        }
-    }
-
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        if !self.writes {
-            return Ok(String::new());
-        }
-        match handler {
-            "add" | "set" | "remove" => self.command(cx, handler, value).map(drop)?,
-            "ctrl" => self.control(cx, value)?,
-            "flush" => {
-                let full = |_| HandlerError::refused("no memory to change the table");
-                self.table.flush().map_err(full)?;
-            }
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+    fn aside(&self) -> Option<Arc<dyn Aside>> {
+        Some(Arc::new(Routes4 { table: Arc::clone(&self.table), outputs: self.outputs }))
     }
 }

@@ -1,11 +1,18 @@
 //! Next hops: what the numbers mean that lookups answer.
 
-use std::{collections::HashMap, io, sync::atomic::AtomicU64};
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, atomic::AtomicU64},
+};
 
-use linerate_lookup::prefix::NextHop;
+use linerate_lookup::prefix::{NextHop, PrefixTable};
 use linerate_memory::{Generation, Words};
 
-use super::family::Family;
+use super::{
+    family::Family,
+    route::{Route, Share},
+};
 
 /// Pairs of gateway and output there can be.
 const LIMIT: usize = 1 << 20;
@@ -41,21 +48,70 @@ impl Hops {
 #[derive(Debug)]
 pub(super) struct Book<A> {
     numbers: HashMap<(A, u32), NextHop>,
-    /// By number, how many routes lead there.
+    /// By number, how many routes and sets lead there.
     uses: Vec<usize>,
     free: Vec<NextHop>,
     /// No route leads to them, but somebody may be reading.
     retired: Vec<NextHop>,
+    /// Next hops that are several, both ways.
+    sets: HashMap<Arc<[Share<A>]>, NextHop>,
+    set_of: HashMap<NextHop, Set<A>>,
+}
+
+#[derive(Debug)]
+struct Set<A> {
+    shares: Arc<[Share<A>]>,
+    members: Vec<NextHop>,
+    uses: usize,
 }
 
 impl<A: Family> Book<A> {
     pub(super) fn new() -> Book<A> {
-        Book { numbers: HashMap::new(), uses: vec![0], free: Vec::new(), retired: Vec::new() }
+        Book {
+            numbers: HashMap::new(),
+            uses: vec![0],
+            free: Vec::new(),
+            retired: Vec::new(),
+            sets: HashMap::new(),
+            set_of: HashMap::new(),
+        }
     }
 
-    /// The number of a pair, for one route more; `None` when there are too
-    /// many.
-    pub(super) fn take(&mut self, hops: &Hops, gateway: A, output: u32) -> Option<NextHop> {
+    /// The number of where a route leads, for one route more; `None` when there
+    /// are too many.
+    pub(super) fn take(
+        &mut self,
+        hops: &Hops,
+        prefixes: &mut PrefixTable<A>,
+        route: &Route<A>,
+    ) -> Option<NextHop> {
+        let Some(shares) = &route.several else {
+            return self.take_one(hops, route.gateway, route.output as u32);
+        };
+        if let Some(hop) = self.sets.get(shares) {
+            self.set_of.get_mut(hop)?.uses += 1;
+            return Some(*hop);
+        }
+        let mut members = Vec::with_capacity(shares.len());
+        for Share { gateway, output, .. } in shares.iter() {
+            match self.take_one(hops, *gateway, *output) {
+                Some(hop) => members.push(hop),
+                None => break,
+            }
+        }
+        let weights = shares.iter().map(|share| share.weight);
+        let weighted: Vec<_> = members.iter().copied().zip(weights).collect();
+        let whole = weighted.len() == shares.len();
+        let Some(hop) = whole.then(|| prefixes.add_set(&weighted).ok()).flatten() else {
+            members.into_iter().for_each(|hop| self.leave_one(hops, hop));
+            return None;
+        };
+        self.sets.insert(Arc::clone(shares), hop);
+        self.set_of.insert(hop, Set { shares: Arc::clone(shares), members, uses: 1 });
+        Some(hop)
+    }
+
+    fn take_one(&mut self, hops: &Hops, gateway: A, output: u32) -> Option<NextHop> {
         if let Some(hop) = self.numbers.get(&(gateway, output)) {
             self.uses[hop.index()] += 1;
             return Some(*hop);
@@ -81,13 +137,40 @@ impl<A: Family> Book<A> {
         Some(hop)
     }
 
-    /// One route less leads there.
-    pub(super) fn leave(&mut self, hops: &Hops, hop: NextHop) {
+    /// One route less leads there, and lookups no longer answer with it.
+    pub(super) fn leave(&mut self, hops: &Hops, prefixes: &mut PrefixTable<A>, hop: NextHop) {
+        if !hop.is_set() {
+            return self.leave_one(hops, hop);
+        }
+        let Some(set) = self.set_of.get_mut(&hop) else { return };
+        set.uses -= 1;
+        if set.uses == 0
+            && let Some(Set { shares, members, .. }) = self.set_of.remove(&hop)
+        {
+            self.sets.remove(&shares);
+            members.into_iter().for_each(|hop| self.leave_one(hops, hop));
+            // No route leads there.
+            let _ = prefixes.remove_set(hop);
+        }
+    }
+
+    fn leave_one(&mut self, hops: &Hops, hop: NextHop) {
         let uses = &mut self.uses[hop.index()];
         *uses -= 1;
         if *uses == 0 {
             self.numbers.remove(&hops.get(hop));
             self.retired.push(hop);
+        }
+    }
+
+    /// The route of a key that leads to `hop`.
+    pub(super) fn route(&self, hops: &Hops, key: &Route<A>, hop: NextHop) -> Route<A> {
+        match self.set_of.get(&hop) {
+            Some(set) => Route::several(key.address, key.mask, &set.shares),
+            None => {
+                let (gateway, output) = hops.get(hop);
+                Route::new(key.address, key.mask, gateway, output as i32)
+            }
         }
     }
 }
@@ -100,13 +183,13 @@ mod tests {
     fn pairs_have_one_number_as_long_as_they_are_used() {
         let hops = Hops::new::<u32>().unwrap();
         let mut book = Book::<u32>::new();
-        let first = book.take(&hops, 7, 1).unwrap();
-        assert_eq!(book.take(&hops, 7, 1), Some(first));
-        let second = book.take(&hops, 7, 2).unwrap();
+        let first = book.take_one(&hops, 7, 1).unwrap();
+        assert_eq!(book.take_one(&hops, 7, 1), Some(first));
+        let second = book.take_one(&hops, 7, 2).unwrap();
         assert_ne!(first, second);
-        book.leave(&hops, first);
+        book.leave_one(&hops, first);
         assert_eq!(hops.get::<u32>(first), (7, 1));
-        assert_eq!(book.take(&hops, 7, 1), Some(first));
+        assert_eq!(book.take_one(&hops, 7, 1), Some(first));
         assert_eq!(hops.get::<u32>(NextHop::NONE), (0, NO_OUTPUT));
     }
 
@@ -115,12 +198,27 @@ mod tests {
         let hops = Hops::new::<u128>().unwrap();
         let mut book = Book::<u128>::new();
         for gateway in 0..3 * SMALL as u128 {
-            let hop = book.take(&hops, gateway, 0).unwrap();
+            let hop = book.take_one(&hops, gateway, 0).unwrap();
             assert_eq!(hops.get::<u128>(hop), (gateway, 0));
-            book.leave(&hops, hop);
+            book.leave_one(&hops, hop);
         }
         assert_eq!(book.uses.len(), SMALL);
-        let taken = (0..).take_while(|gateway| book.take(&hops, *gateway, 1).is_some()).count();
+        let taken = (0..).take_while(|gateway| book.take_one(&hops, *gateway, 1).is_some()).count();
         assert_eq!(taken, LIMIT - 1);
+    }
+
+    #[test]
+    fn sets_are_shared_and_leave_their_members() {
+        let (hops, mut book) = (Hops::new::<u32>().unwrap(), Book::<u32>::new());
+        let mut prefixes = PrefixTable::new().unwrap();
+        let shares = [(1, 0, 3), (2, 1, 1)];
+        let shares = shares.map(|(gateway, output, weight)| Share { gateway, output, weight });
+        let route = Route::several(0, 0, &Arc::from(shares));
+        let set = book.take(&hops, &mut prefixes, &route).unwrap();
+        assert_eq!(book.take(&hops, &mut prefixes, &route), Some(set));
+        assert_eq!(book.route(&hops, &Route::new(0, 0, 0, -1), set), route);
+        (0..2).for_each(|_| book.leave(&hops, &mut prefixes, set));
+        assert!(book.numbers.is_empty() && book.sets.is_empty() && book.set_of.is_empty());
+        assert_eq!(book.retired.len(), 2);
     }
 }

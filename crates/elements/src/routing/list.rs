@@ -51,6 +51,10 @@ impl<A: Family> List<A> {
         }
     }
 
+    pub(super) fn order(&self) -> Order {
+        self.order
+    }
+
     /// Whether it keeps routes at all.
     pub(super) fn is_kept(&self) -> bool {
         self.order != Order::ByAddress
@@ -115,17 +119,13 @@ impl<A: Family> List<A> {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = List::new(self.order);
-    }
-
-    pub(super) fn iter(&mut self) -> impl Iterator<Item = Key<A>> + '_ {
-        self.sort();
+    /// In order, as it was when they were last sorted.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Key<A>> + '_ {
         self.places.iter().filter_map(|place| *place)
     }
 
     /// Puts every route directly behind the last of those inside it.
-    fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         if mem::replace(&mut self.sorted, true) {
             return;
         }

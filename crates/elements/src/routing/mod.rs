@@ -6,9 +6,11 @@
 
 use linerate_graph::Class;
 
+mod change;
 mod class;
 mod element;
 mod family;
+mod handlers;
 mod hops;
 mod list;
 mod lookup_ip6;

@@ -4,9 +4,18 @@ use std::iter;
 
 use linerate_graph::Context;
 use linerate_lookup::prefix::NextHop;
-use linerate_memory::Frame;
+use linerate_memory::{Arena, Frame, Slot};
+use linerate_packet::flow::extract_ip;
 
 use super::{family::Family, hops::NO_OUTPUT, table::Table};
+
+/// What chooses among several next hops; `None` where the packet is none of IP.
+#[cold]
+fn flow_hash(arena: &Arena, slot: &Slot) -> Option<u32> {
+    let network = usize::from(arena.meta(slot).network);
+    let flow = extract_ip(arena.packet(slot).get(network..)?).ok()?;
+    Some((flow.key.hash64(0) >> 32) as u32)
+}
 
 /// Drop reasons, the same in all classes.
 const NO_ROUTE: usize = 0;
@@ -77,14 +86,19 @@ impl<A: Family> Sending<A> {
         self.hops.resize(count, NextHop::NONE);
         self.gateways.resize(count, A::default());
         self.outputs.resize(count, NO_OUTPUT);
+        let arena = cx.pool.arena();
         let mut addresses = self.addresses.iter_mut();
-        cx.pool.arena().for_each_meta(frame, |meta| {
+        arena.for_each_meta(frame, |meta| {
             if let Some(address) = addresses.next() {
                 *address = A::read(&meta.destination);
             }
         });
         let Sending { addresses, hops, gateways, outputs, .. } = self;
-        self.same = table.lookup_many(addresses, hops, gateways, outputs);
+        let flow_hash = |at: usize| {
+            let slot = frame.slots().get(at);
+            slot.and_then(|slot| flow_hash(arena, slot)).unwrap_or_else(|| addresses[at].hash())
+        };
+        self.same = table.lookup_many(addresses, hops, gateways, outputs, flow_hash);
         self.has_unrouted = match self.same {
             Some((_, output)) => output == NO_OUTPUT,
             // Without an early end, which would be a branch for each packet.

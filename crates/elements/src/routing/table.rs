@@ -4,54 +4,27 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
-use linerate_lookup::prefix::{NextHop, Prefix, PrefixError, PrefixReader, PrefixTable};
+use linerate_lookup::prefix::{NextHop, PrefixError, PrefixReader, PrefixTable};
 
 use super::{
+    change::Change,
     family::Family,
     hops::{Book, Hops, NO_OUTPUT},
     list::{List, Order},
+    route::Route,
 };
 
-/// Routes that are as well added one by one: only what they cover is written
-/// then.
+/// Routes that are as well added one by one where there are none: only what they
+/// cover is written then.
 const FEW: usize = 4096;
 
-/// A route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Route<A> {
-    /// No bits are set that are not in the mask.
-    pub(super) address: A,
-    pub(super) mask: A,
-    /// Zero for none.
-    pub(super) gateway: A,
-    /// Below zero where only the prefix matters.
-    pub(super) output: i32,
-}
-
-impl<A: Family> Route<A> {
-    /// `None` when the mask is not that of a prefix.
-    fn prefix(&self) -> Option<Prefix<A>> {
-        let length = A::mask(A::BITS).common(self.mask);
-        let prefix = Prefix::new(self.address, length as u8).ok()?;
-        (A::mask(length) == self.mask).then_some(prefix)
-    }
-
-    fn key(&self) -> (A, A) {
-        (self.address, self.mask)
-    }
-
-    fn contains(&self, address: A) -> bool {
-        address.and(self.mask) == self.address
-    }
-}
-
 /// Why a table was not changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal<A> {
     /// There is a route already.
     Exists(Route<A>),
@@ -66,19 +39,24 @@ pub(super) enum Refusal<A> {
 /// The table of an element: what replicas read, and what handlers change.
 pub(super) struct Table<A: Family> {
     reader: PrefixReader<A>,
-    hops: Hops,
+    pub(super) hops: Hops,
     /// Whether there are routes that are not for a prefix.
     odd: AtomicBool,
+    /// All routes in the order of the class, where there are such. Held for as
+    /// long as it takes to take it or put another there.
+    all: Mutex<Arc<[Route<A>]>>,
     book: Mutex<Routes<A>>,
 }
 
 /// What is changed.
-struct Routes<A: Family> {
-    prefixes: PrefixTable<A>,
-    hops: Book<A>,
-    list: List<A>,
+pub(super) struct Routes<A: Family> {
+    pub(super) prefixes: PrefixTable<A>,
+    pub(super) hops: Book<A>,
+    pub(super) list: List<A>,
     /// Those whose masks are not of prefixes, if the class takes them.
     odd: Option<Vec<Route<A>>>,
+    /// What packets were last looked up in, so that no worker frees it.
+    shown: Vec<Arc<[Route<A>]>>,
 }
 
 impl<A: Family> Table<A> {
@@ -87,155 +65,125 @@ impl<A: Family> Table<A> {
     pub(super) fn new(order: Order, odd: bool) -> Result<Table<A>, PrefixError<A>> {
         let prefixes = PrefixTable::new()?;
         let reader = prefixes.reader();
-        let odd = odd.then(Vec::new);
-        let routes = Routes { prefixes, hops: Book::new(), list: List::new(order), odd };
+        let (odd, shown) = (odd.then(Vec::new), Vec::new());
+        let routes = Routes { prefixes, hops: Book::new(), list: List::new(order), odd, shown };
         let (odd, book) = (AtomicBool::new(false), Mutex::new(routes));
-        Ok(Table { reader, hops: Hops::new::<A>()?, odd, book })
+        let all = Mutex::new(Arc::from([]));
+        Ok(Table { reader, hops: Hops::new::<A>()?, odd, all, book })
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes<A>> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins to change it.
+    pub(super) fn change(&self) -> Change<'_, A> {
+        Change::new(self, self.routes())
+    }
+
     /// Adds a route, in place of one for the same prefix where `replace` says
-    /// so, which is returned.
-    pub(super) fn add(
-        &self,
-        route: Route<A>,
-        replace: bool,
-    ) -> Result<Option<Route<A>>, Refusal<A>> {
-        let mut routes = self.routes();
-        let old = routes.find(&self.hops, &route);
-        if let Some(old) = old.filter(|_| !replace) {
-            return Err(Refusal::Exists(old));
-        }
-        routes.put(&self.hops, route)?;
-        match old {
-            Some(_) => routes.list.change(route.key()),
-            None => routes.list.add(route.key()),
-        }
-        self.note_odd(&routes);
-        Ok(old)
+    /// so; returns whether there was one.
+    pub(super) fn add(&self, route: &Route<A>, replace: bool) -> Result<bool, Refusal<A>> {
+        let mut change = self.change();
+        let replaced = change.add(route, replace)?;
+        change.finish().map(|()| replaced)
     }
 
-    /// Adds the first routes of all. Of those for the same prefix the first is
-    /// kept, or the last if `replace` says so; returns how many there were more.
+    /// Removes a route. Where it leads must be as it is, unless the output is
+    /// below zero.
+    pub(super) fn remove(&self, route: &Route<A>) -> Result<(), Refusal<A>> {
+        let mut change = self.change();
+        change.remove(route)?;
+        change.finish()
+    }
+
+    /// Replaces all routes, if there are any, by these in one step. Of those for the same prefix
+    /// the first is kept, or the last if `replace` says so; returns how many
+    /// there were more.
     pub(super) fn load(&self, all: &[Route<A>], replace: bool) -> Result<usize, Refusal<A>> {
-        if all.len() > FEW {
-            return self.load_many(all, replace);
-        }
-        let mut more = 0;
-        for route in all {
-            match self.add(*route, replace) {
-                Ok(old) => more += usize::from(old.is_some()),
-                Err(Refusal::Exists(_)) => more += 1,
-                Err(refusal) => return Err(refusal),
-            }
-        }
-        Ok(more)
-    }
-
-    /// The same, writing everything once.
-    fn load_many(&self, all: &[Route<A>], replace: bool) -> Result<usize, Refusal<A>> {
         let mut routes = self.routes();
-        let mut prefixes = HashMap::new();
-        let mut more = 0;
+        let (mut kept, mut more) = (HashMap::with_capacity(all.len()), 0);
+        let mut order = List::new(routes.list.order());
         for route in all {
-            let Some(prefix) = route.prefix() else {
-                let exists = routes.find(&self.hops, route).is_some();
-                more += usize::from(exists);
-                if !exists {
-                    routes.put(&self.hops, *route)?;
-                    routes.list.add(route.key());
-                }
-                continue;
-            };
-            let known = prefixes.contains_key(&prefix);
+            if route.prefix().is_none() && routes.odd.is_none() {
+                return Err(Refusal::Mask);
+            }
+            let known = kept.contains_key(&route.key());
             more += usize::from(known);
+            if known && replace {
+                order.change(route.key());
+            } else if !known {
+                order.add(route.key());
+            }
             if !known || replace {
-                let hop = routes.hop(&self.hops, route)?;
-                if let Some(old) = prefixes.insert(prefix, hop) {
-                    routes.hops.leave(&self.hops, old);
-                    routes.list.remove(route.key());
-                }
-                routes.list.add(route.key());
+                kept.insert(route.key(), route);
             }
         }
-        routes.prefixes.load(prefixes).map_err(|_| Refusal::NoRoom)?;
-        self.note_odd(&routes);
+        let Routes { prefixes, hops, list, odd, .. } = &mut *routes;
+        let mut taken = Vec::with_capacity(kept.len());
+        let (mut odds, mut full) = (Vec::new(), false);
+        for route in kept.into_values() {
+            match route.prefix() {
+                None => odds.push(route.clone()),
+                Some(prefix) => match hops.take(&self.hops, prefixes, route) {
+                    Some(hop) => taken.push((prefix, hop)),
+                    None => full = true,
+                },
+            }
+        }
+        let before: Vec<NextHop> = prefixes.routes().map(|(_, hop)| hop).collect();
+        let written = match before.is_empty() && taken.len() <= FEW {
+            _ if full => Err(PrefixError::Full),
+            true => prefixes.apply(taken.iter().map(|(prefix, hop)| (*prefix, Some(*hop)))),
+            false => prefixes.load(taken.iter().copied()),
+        };
+        if written.is_err() {
+            taken.into_iter().for_each(|(_, hop)| hops.leave(&self.hops, prefixes, hop));
+            return Err(Refusal::NoRoom);
+        }
+        before.into_iter().for_each(|hop| hops.leave(&self.hops, prefixes, hop));
+        *list = order;
+        odd.iter_mut().for_each(|odd| *odd = std::mem::take(&mut odds));
+        self.publish_odd(&mut routes);
         Ok(more)
     }
 
-    /// Removes a route and returns it. Gateway and output must be its own,
-    /// unless the output is below zero.
-    pub(super) fn remove(&self, route: Route<A>) -> Result<Route<A>, Refusal<A>> {
-        let mut routes = self.routes();
-        let old = routes.find(&self.hops, &route);
-        let matches = |old: &Route<A>| route.output < 0 || *old == route;
-        let old = old.filter(matches).ok_or(Refusal::Absent)?;
-        match old.prefix() {
-            Some(prefix) => {
-                let hop = routes.prefixes.remove(prefix).map_err(|_| Refusal::NoRoom)?;
-                routes.hops.leave(&self.hops, hop);
-            }
-            None => {
-                let key = old.key();
-                routes.odd.iter_mut().for_each(|odd| odd.retain(|route| route.key() != key));
-            }
+    /// Has packets go by the masks that are not of prefixes, if there are any.
+    pub(super) fn publish_odd(&self, routes: &mut Routes<A>) {
+        let any = routes.odd.as_ref().is_some_and(|odd| !odd.is_empty());
+        if !any && !self.odd.load(Relaxed) {
+            return;
         }
-        routes.list.remove(old.key());
-        self.note_odd(&routes);
-        Ok(old)
-    }
-
-    /// Removes all routes.
-    pub(super) fn flush(&self) -> Result<(), Refusal<A>> {
-        let mut routes = self.routes();
-        let hops: Vec<NextHop> = routes.prefixes.routes().map(|(_, hop)| hop).collect();
-        routes.prefixes.load([]).map_err(|_| Refusal::NoRoom)?;
-        hops.into_iter().for_each(|hop| routes.hops.leave(&self.hops, hop));
-        routes.odd.iter_mut().for_each(Vec::clear);
-        routes.list.clear();
-        self.note_odd(&routes);
-        Ok(())
-    }
-
-    fn note_odd(&self, routes: &Routes<A>) {
-        self.odd.store(routes.odd.as_ref().is_some_and(|odd| !odd.is_empty()), Relaxed);
+        let mut all = Vec::new();
+        if any {
+            routes.for_each(&self.hops, |route| all.push(route));
+        }
+        let mut shown = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *shown, all.into());
+        drop(shown);
+        self.odd.store(any, Relaxed);
+        routes.shown.retain(|old| Arc::strong_count(old) > 1);
+        routes.shown.push(old);
     }
 
     /// Calls `each` with every route, in the order of the class.
-    pub(super) fn for_each(&self, mut each: impl FnMut(Route<A>)) {
-        let mut routes = self.routes();
-        let Routes { prefixes, list, odd, .. } = &mut *routes;
-        if !list.is_kept() {
-            for (prefix, hop) in prefixes.routes() {
-                let (gateway, output) = self.hops.get(hop);
-                let mask = A::mask(prefix.length().into());
-                each(Route { address: prefix.first(), mask, gateway, output: output as i32 });
-            }
-            return;
-        }
-        for (address, mask) in list.iter() {
-            let key = Route { address, mask, gateway: A::default(), output: -1 };
-            if let Some(route) = find(prefixes, odd.as_deref(), &self.hops, &key) {
-                each(route);
-            }
-        }
+    pub(super) fn for_each(&self, each: impl FnMut(Route<A>)) {
+        self.routes().for_each(&self.hops, each);
     }
 
     /// The gateway, zero for none, and output of one address;
     /// [`NO_OUTPUT`] when no route is for it.
     pub(super) fn lookup(&self, address: A) -> (A, u32) {
         if self.odd.load(Relaxed) {
-            return self.linear(&mut self.routes(), address);
+            return linear(&self.shown(), address);
         }
         self.hops.generation.read(|| self.hops.get(self.reader.lookup(address)))
     }
 
     /// The gateways and outputs of addresses, likewise. `hops` is scratch of
-    /// the same length. When all have the same, it is returned, and not written
-    /// for each.
+    /// the same length. Where a route leads to several, `flow_hash` of the place
+    /// of the address chooses. When all have the same, it is returned, and not
+    /// written for each.
     #[inline]
     pub(super) fn lookup_many(
         &self,
@@ -243,13 +191,14 @@ impl<A: Family> Table<A> {
         hops: &mut [NextHop],
         gateways: &mut [A],
         outputs: &mut [u32],
+        flow_hash: impl Fn(usize) -> u32,
     ) -> Option<(A, u32)> {
         if self.odd.load(Relaxed) {
             self.linear_many(addresses, gateways, outputs);
             return None;
         }
         self.hops.generation.read(|| {
-            self.reader.lookup_many(addresses, hops);
+            self.reader.lookup_flows(addresses, hops, &flow_hash);
             let first = *hops.first()?;
             if hops.iter().fold(0, |bits, hop| bits | (hop.index() ^ first.index())) == 0 {
                 return Some(self.hops.get(first));
@@ -262,76 +211,71 @@ impl<A: Family> Table<A> {
         })
     }
 
-    #[cold]
-    fn linear_many(&self, addresses: &[A], gateways: &mut [A], outputs: &mut [u32]) {
-        let mut routes = self.routes();
-        let answers = gateways.iter_mut().zip(outputs.iter_mut());
-        for (address, (gateway, output)) in addresses.iter().zip(answers) {
-            (*gateway, *output) = self.linear(&mut routes, *address);
-        }
+    fn shown(&self) -> Arc<[Route<A>]> {
+        Arc::clone(&self.all.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Masks that are not of prefixes have no longest match: the first route
-    /// counts, or a later one whose mask has all bits of the one before.
-    fn linear(&self, routes: &mut Routes<A>, address: A) -> (A, u32) {
-        let Routes { prefixes, list, odd, .. } = routes;
-        let mut found: Option<Route<A>> = None;
-        for (of, mask) in list.iter() {
-            let route = Route { address: of, mask, gateway: A::default(), output: -1 };
-            let narrower = |found: Route<A>| mask.and(found.mask) == found.mask;
-            if route.contains(address) && found.is_none_or(narrower) {
-                found = Some(route);
-            }
+    #[cold]
+    fn linear_many(&self, addresses: &[A], gateways: &mut [A], outputs: &mut [u32]) {
+        let routes = self.shown();
+        let answers = gateways.iter_mut().zip(outputs.iter_mut());
+        for (address, (gateway, output)) in addresses.iter().zip(answers) {
+            (*gateway, *output) = linear(&routes, *address);
         }
-        let found = found.and_then(|key| find(prefixes, odd.as_deref(), &self.hops, &key));
-        found.map_or((A::default(), NO_OUTPUT), |route| (route.gateway, route.output as u32))
     }
 }
 
-fn find<A: Family>(
-    prefixes: &PrefixTable<A>,
-    odd: Option<&[Route<A>]>,
-    hops: &Hops,
-    key: &Route<A>,
-) -> Option<Route<A>> {
-    let Some(prefix) = key.prefix() else {
-        return odd?.iter().find(|route| route.key() == key.key()).copied();
-    };
-    let (gateway, output) = hops.get(prefixes.get(prefix)?);
-    Some(Route { gateway, output: output as i32, ..*key })
+/// Masks that are not of prefixes have no longest match: the first route
+/// counts, or a later one whose mask has all bits of the one before. Of several
+/// next hops it is the first.
+fn linear<A: Family>(routes: &[Route<A>], address: A) -> (A, u32) {
+    let mut found: Option<&Route<A>> = None;
+    for route in routes {
+        let narrower = |found: &Route<A>| route.mask.and(found.mask) == found.mask;
+        if route.contains(address) && found.is_none_or(narrower) {
+            found = Some(route);
+        }
+    }
+    found.map_or((A::default(), NO_OUTPUT), |route| (route.gateway, route.output as u32))
 }
 
 impl<A: Family> Routes<A> {
     /// The route for the same prefix.
-    fn find(&self, hops: &Hops, key: &Route<A>) -> Option<Route<A>> {
-        find(&self.prefixes, self.odd.as_deref(), hops, key)
-    }
-
-    fn hop(&mut self, hops: &Hops, route: &Route<A>) -> Result<NextHop, Refusal<A>> {
-        self.hops.take(hops, route.gateway, route.output as u32).ok_or(Refusal::NoRoom)
-    }
-
-    /// Adds a route or changes where it leads.
-    fn put(&mut self, hops: &Hops, route: Route<A>) -> Result<(), Refusal<A>> {
-        let Some(prefix) = route.prefix() else {
-            let odd = self.odd.as_mut().ok_or(Refusal::Mask)?;
-            match odd.iter_mut().find(|old| old.key() == route.key()) {
-                Some(old) => *old = route,
-                None => odd.push(route),
-            }
-            return Ok(());
+    pub(super) fn find(&self, hops: &Hops, key: &Route<A>) -> Option<Route<A>> {
+        let Some(prefix) = key.prefix() else {
+            return self.odd.as_ref()?.iter().find(|route| route.key() == key.key()).cloned();
         };
-        let hop = self.hop(hops, &route)?;
-        match self.prefixes.set(prefix, hop) {
-            Ok(old) => {
-                old.into_iter().for_each(|old| self.hops.leave(hops, old));
-                Ok(())
+        Some(self.hops.route(hops, key, self.prefixes.get(prefix)?))
+    }
+
+    fn for_each(&mut self, hops: &Hops, mut each: impl FnMut(Route<A>)) {
+        if !self.list.is_kept() {
+            for (prefix, hop) in self.prefixes.routes() {
+                let mask = A::mask(prefix.length().into());
+                each(self.hops.route(hops, &Route::key_of(prefix.first(), mask), hop));
             }
-            Err(_) => {
-                self.hops.leave(hops, hop);
-                Err(Refusal::NoRoom)
+            return;
+        }
+        self.list.sort();
+        for (address, mask) in self.list.iter() {
+            if let Some(route) = self.find(hops, &Route::key_of(address, mask)) {
+                each(route);
             }
         }
+    }
+
+    /// Adds a route whose mask is not of a prefix, or changes where it leads.
+    pub(super) fn put_odd(&mut self, route: &Route<A>) -> Result<(), Refusal<A>> {
+        let odd = self.odd.as_mut().ok_or(Refusal::Mask)?;
+        match odd.iter_mut().find(|old| old.key() == route.key()) {
+            Some(old) => *old = route.clone(),
+            None => odd.push(route.clone()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_odd(&mut self, route: &Route<A>) {
+        self.odd.iter_mut().for_each(|odd| odd.retain(|old| old.key() != route.key()));
     }
 }
 

@@ -9,7 +9,8 @@ use super::{
     family::Family as _,
     hops::NO_OUTPUT,
     list::Order,
-    table::{Refusal, Route, Table},
+    route::Route,
+    table::{Refusal, Table},
 };
 use crate::testing::Run;
 
@@ -24,7 +25,7 @@ impl Plain {
 
     fn add(&mut self, route: Route<u32>, replace: bool) -> Result<(), Refusal<u32>> {
         match self.place(&route) {
-            Some(at) if !replace => return Err(Refusal::Exists(self.0[at])),
+            Some(at) if !replace => return Err(Refusal::Exists(self.0[at].clone())),
             Some(at) => self.0[at] = route,
             None => self.0.push(route),
         }
@@ -61,7 +62,7 @@ impl Plain {
                 }
             }
         }
-        self.0 = sorted.into_iter().map(|at| self.0[at]).collect();
+        self.0 = sorted.into_iter().map(|at| self.0[at].clone()).collect();
     }
 
     fn lookup(&self, address: u32) -> (u32, u32) {
@@ -78,7 +79,7 @@ fn route() -> impl Strategy<Value = Route<u32>> {
     );
     (prefix, 0u32..3, 0i32..3).prop_map(|((address, length), gateway, output)| {
         let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-        Route { address: address & mask, mask, gateway, output }
+        Route::new(address & mask, mask, gateway, output)
     })
 }
 
@@ -96,15 +97,15 @@ proptest! {
     ) {
         for order in [Order::FirstFree, Order::LastFreed, Order::Nested, Order::ByAddress] {
             let (table, mut plain) = (Table::new(order, true).unwrap(), Plain::default());
-            let twice = first.iter().filter(|route| plain.add(**route, false).is_err()).count();
+            let twice = first.iter().filter(|route| plain.add((*route).clone(), false).is_err()).count();
             prop_assert_eq!(table.load(&first, false), Ok(twice));
             for (route, what) in &changes {
-                let any = Route { output: -1, ..*route };
+                let any = Route { output: -1, ..route.clone() };
                 let (ours, theirs) = match what {
-                    0 | 1 => (outcome(table.add(*route, false)), plain.add(*route, false)),
-                    2 => (outcome(table.add(*route, true)), plain.add(*route, true)),
-                    3 => (outcome(table.remove(*route)), plain.remove(*route)),
-                    _ => (outcome(table.remove(any)), plain.remove(any)),
+                    0 | 1 => (outcome(table.add(route, false)), plain.add(route.clone(), false)),
+                    2 => (outcome(table.add(route, true)), plain.add(route.clone(), true)),
+                    3 => (table.remove(route), plain.remove(route.clone())),
+                    _ => (table.remove(&any), plain.remove(any)),
                 };
                 if order == Order::Nested {
                     plain.sort();
@@ -133,8 +134,7 @@ proptest! {
 fn masks_that_are_not_of_prefixes_count_as_in_a_search_from_the_start() {
     let table = Table::<u32>::new(Order::FirstFree, true).unwrap();
     let add = |address: u32, mask: u32, output| {
-        let route = Route { address, mask, gateway: 0, output };
-        table.add(route, false).map(drop)
+        table.add(&Route::new(address, mask, 0, output), false).map(drop)
     };
     add(1, 0xff, 0).unwrap();
     add(0x0a00_0001, 0xff00_00ff, 1).unwrap();
@@ -144,14 +144,14 @@ fn masks_that_are_not_of_prefixes_count_as_in_a_search_from_the_start() {
     assert_eq!(outputs, [0, 1, 2, NO_OUTPUT]);
     assert!(matches!(add(1, 0xff, 2), Err(Refusal::Exists(_))));
     let plain = Table::<u32>::new(Order::ByAddress, false).unwrap();
-    let odd = Route { address: 1, mask: 0xff, gateway: 0, output: 0 };
-    assert_eq!(plain.add(odd, false), Err(Refusal::Mask));
+    let odd = Route::new(1, 0xff, 0, 0);
+    assert_eq!(plain.add(&odd, false), Err(Refusal::Mask));
 }
 
 #[test]
 fn a_full_table_of_gateways_is_refused_and_goes_on() {
     let table = Table::<u32>::new(Order::ByAddress, false).unwrap();
-    let route = |at: u32| Route { address: at << 8, mask: !255, gateway: at, output: 1 };
+    let route = |at: u32| Route::new(at << 8, !255, at, 1);
     let all: Vec<_> = (1..=(1 << 20)).map(route).collect();
     assert_eq!(table.load(&all, false), Err(Refusal::NoRoom));
     assert_eq!(table.load(&all[..10_000], false), Ok(0));
@@ -214,4 +214,135 @@ fn a_new_configuration_begins_with_its_own_routes() {
     assert_eq!(run.read("r.table"), "3.0.0.0/8\t\t-\t\t0\n");
     run.write("r.config", "3/8 7").unwrap_err();
     assert_eq!(run.read("r.table"), "3.0.0.0/8\t\t-\t\t0\n");
+}
+
+#[test]
+fn handlers_need_no_worker() {
+    // Nobody runs: a handler that is a worker's would not be answered.
+    let mut run = Run::new("Idle -> r :: RadixIPLookup(1/8 0) -> Discard");
+    let control = run.control();
+    control.write("r.ctrl", "add 2/8 0\nset 1/8 9.9.9.9 0").unwrap();
+    assert_eq!(control.read("r.lookup", "1.2.3.4").unwrap(), "0 9.9.9.9");
+    assert!(control.write("r.lookup", "").is_err() && control.read("r.add", "").is_err());
+    assert!(control.read("r.table", "x").unwrap_err().to_string().contains("parameters"));
+}
+
+#[test]
+fn commands_are_carried_out_together_or_not_at_all() {
+    for class in ["RadixIPLookup", "DirectIPLookup", "LinearIPLookup", "SortedIPLookup"] {
+        let text = format!(
+            "Idle -> r :: {class}(1/8 0, 2/8 1.1.1.1 0, 1.2/16 1) -> Discard; r[1] -> Discard"
+        );
+        let mut run = Run::new(&text);
+        let before = run.read("r.table");
+        let good =
+            "remove 1/8\nset 1.2/16 7.7.7.7 1\nadd 3/8 0\nremove 3/8\nadd 1/8 5.5.5.5 1\nadd 4/8 0";
+        for bad in ["remove 9/8", "add 2/8 0", "set 5/8 2", "jump 5/8 0", "remove 2/8 0"] {
+            let error = run.write("r.ctrl", &format!("{good}\n{bad}")).unwrap_err();
+            let mut after: Vec<_> = run.read("r.table").lines().map(str::to_owned).collect();
+            let mut expected: Vec<_> = before.lines().map(str::to_owned).collect();
+            after.sort();
+            expected.sort();
+            assert_eq!(after, expected, "{class}, {bad}: {error}");
+        }
+        run.write("r.ctrl", good).unwrap();
+        let answers = |run: &mut Run, address| run.control().read("r.lookup", address).unwrap();
+        let expected = ["1 5.5.5.5", "1 7.7.7.7", "-1", "0", "0 1.1.1.1"];
+        let found = ["1.1.1.1", "1.2.0.1", "3.0.0.1", "4.0.0.1", "2.0.0.1"];
+        assert_eq!(found.map(|address| answers(&mut run, address)), expected, "{class}");
+    }
+}
+
+#[test]
+fn a_table_is_reloaded_whole_or_not_at_all() {
+    let mut run = Run::new("Idle -> r :: RadixIPLookup(1/8 0, 0/0 1) -> Discard; r[1] -> Discard");
+    let before = run.read("r.table");
+    for wrong in ["2/8 0\n3/8 2", "2/8", "x 0", "0.0.0.1/0.0.0.255 0"] {
+        run.write("r.reload", wrong).unwrap_err();
+        assert_eq!(run.read("r.table"), before);
+    }
+    run.write("r.reload", "2/8 0\n\n 3/8 9.9.9.9 1\n4/8 1\n4/8 0\n").unwrap();
+    assert_eq!(
+        run.read("r.table"),
+        "2.0.0.0/8\t\t-\t\t0\n3.0.0.0/8\t\t9.9.9.9\t\t1\n4.0.0.0/8\t\t-\t\t0\n"
+    );
+    assert_eq!(run.control().read("r.lookup", "1.2.3.4").unwrap(), "-1");
+    let mut run = Run::new("Idle -> r :: LookupIP6Route(3ffe::/16 0) -> Discard");
+    run.write("r.reload", "2001:db8::/32 fe80::1 0\n::/0 0").unwrap();
+    let expected = "# Active routes\n2001:db8::/32\tfe80::1\t0\n::/0\t::\t0\n";
+    assert_eq!(run.read("r.table"), expected);
+    run.write("r.reload", "2001:db8::/32 fe80::1 1").unwrap_err();
+    assert_eq!(run.read("r.table"), expected);
+}
+
+#[test]
+fn masks_of_no_prefix_and_prefixes_change_together() {
+    let mut run = Run::new(
+        "Idle -> r :: LinearIPLookup(0/0 0, 0.0.0.1/0.0.0.255 1) -> Discard; r[1] -> Discard;",
+    );
+    let control = run.control();
+    let leads = |address| control.read("r.lookup", address).unwrap();
+    assert_eq!([leads("9.9.9.1"), leads("9.9.9.2")], ["1", "0"]);
+    let wrong = "remove 0.0.0.1/0.0.0.255\nset 0/0 1\nadd 0.0.0.2/0.0.0.255 1\nremove 8/8";
+    control.write("r.ctrl", wrong).unwrap_err();
+    assert_eq!([leads("9.9.9.1"), leads("9.9.9.2")], ["1", "0"]);
+    control.write("r.ctrl", "remove 0.0.0.1/0.0.0.255\nadd 0.0.0.2/0.0.0.255 1").unwrap();
+    assert_eq!([leads("9.9.9.1"), leads("9.9.9.2")], ["0", "1"]);
+    control.write("r.remove", "0.0.0.2/0.0.0.255").unwrap();
+    assert_eq!([leads("9.9.9.1"), leads("9.9.9.2")], ["0", "0"]);
+}
+
+/// Flows of `FastUDPFlows` that left by each of two outputs, packets in all.
+fn shared_out(route: &str) -> ([u64; 2], Run) {
+    let text = format!(
+        "FastUDPFlows(0, 20000, 60, 2:0:0:0:0:1, 1.0.0.1, 2:0:0:0:0:2, 5.0.0.2, 1000, 20)
+         -> Unqueue -> Strip(14) -> CheckIPHeader -> r :: RadixIPLookup({route});
+         r [0] -> a :: AggregateIPFlows -> c :: Counter -> Discard;
+         r [1] -> b :: AggregateIPFlows -> d :: Counter -> Discard;
+         DriverManager(wait 1s, stop);"
+    );
+    let mut run = Run::new(&text);
+    run.run();
+    let counts = ["c.count", "d.count"].map(|name| run.read(name).parse().unwrap());
+    (counts, run)
+}
+
+#[test]
+fn flows_are_shared_among_next_hops_by_weight() {
+    let ([a, b], mut run) = shared_out("0/0 9.9.9.9 0*3 | - 1");
+    assert_eq!(a + b, 20_000);
+    assert!((13_500..16_500).contains(&a), "{a} and {b}");
+    // No flow has gone both ways: as many as there are, and as many pairs of
+    // hosts as there are outputs.
+    let flows = |run: &mut Run, name| run.read(name).parse::<u64>().unwrap();
+    let seen = flows(&mut run, "a.flows") + flows(&mut run, "b.flows");
+    let ([all, none], mut one) = shared_out("0/0 9.9.9.9 0");
+    assert_eq!((all, none), (20_000, 0));
+    assert_eq!(seen, flows(&mut one, "a.flows") + 1);
+    assert_eq!(run.read("r.table"), "0.0.0.0/0\t\t9.9.9.9 0*3 | - 1\n");
+    let lookup = run.control().read("r.lookup", "7.7.7.7").unwrap();
+    assert!(["0 9.9.9.9", "1"].contains(&lookup.as_str()), "{lookup}");
+}
+
+#[test]
+fn several_next_hops_as_text() {
+    let mut run = Run::new("Idle -> r :: RadixIPLookup(1/8 0) -> Discard; r[1] -> Discard");
+    for wrong in
+        ["2/8 0 |", "2/8 0*0 | 1", "2/8 0 | 2", "2/8 0 | -1", "2/8 0*65536 | 1", "2/8 x | 1"]
+    {
+        run.write("r.add", wrong).unwrap_err();
+    }
+    run.write("r.add", "2/8 0 | 9.9.9.9 1*2").unwrap();
+    run.write("r.add", "3/8 0 | 9.9.9.9 1*2").unwrap();
+    let error = run.write("r.add", "2/8 1").unwrap_err().to_string();
+    assert_eq!(error, "conflict with existing route '2.0.0.0/8 - 0 | 9.9.9.9 1*2'");
+    run.write("r.remove", "2/8 0 | 9.9.9.9 1").unwrap_err();
+    run.write("r.ctrl", "remove 2/8 0 | 9.9.9.9 1*2\nset 3/8 1").unwrap();
+    assert_eq!(run.read("r.table"), "1.0.0.0/8\t\t-\t\t0\n3.0.0.0/8\t\t-\t\t1\n");
+    let mut run = Run::new("Idle -> r :: LookupIP6Route(::/0 fe80::1 0*2 | 0) -> Discard");
+    assert_eq!(run.read("r.table"), "# Active routes\n::/0\tfe80::1 0*2 | :: 0\n");
+    run.write("r.add", "3ffe::/16 0 | fe80::2 1").unwrap_err();
+    run.write("r.add", "3ffe::/16 0 | fe80::2 0").unwrap();
+    run.write("r.remove", "3ffe::/16").unwrap();
+    assert!(Run::errors("Idle -> r :: RadixIPLookup(1/8 0 | 7) -> Discard").contains("bad OUTPUT"));
 }

@@ -1,6 +1,8 @@
 //! Elements that number packets and check the numbers.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
+pub(crate) mod bed;
+
 use std::time::Duration;
 
 use linerate_graph::{

@@ -481,6 +481,9 @@ impl Context {
             Ok(()) => {
                 made.take_state(self, &mut *old);
                 old.close(self);
+                let aside = made.aside().filter(|_| replica.index == 0);
+                let before = aside.and_then(|aside| world.asides.set(element, aside));
+                self.drop_aside(before);
                 self.stations[element].put(made);
                 self.configs.insert(element, config.into());
             }

@@ -174,6 +174,22 @@ fn keys_chosen_with_the_seed_share_a_bucket_and_are_still_found() {
     assert!(refused < 20, "{refused} of 20,000 other keys refused");
 }
 
+#[test]
+fn keys_chosen_for_one_table_are_any_keys_in_another() {
+    let keys = colliding(&Seed::fixed(77), 600);
+    // Two tables never have the same seed; neither do two runs.
+    for seed in [Seed::fixed(78), Seed::random(), Seed::random()] {
+        let mut load = std::collections::HashMap::new();
+        for key in &keys {
+            *load.entry(index::short(key.hash(&seed)) & 0x1fff).or_insert(0u32) += 1;
+        }
+        // 600 balls into 8,192 bins: seven in one has a probability of 1e-9.
+        assert!(load.values().all(|keys| *keys < 7), "{:?}", load.values().max());
+        let mut table = Table::with_seed(32_768, Backing::OnDemand, seed).expect("memory");
+        assert!(keys.iter().all(|key| table.insert(*key, *key).is_ok()));
+    }
+}
+
 /// A hash under an attacker's control altogether.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Chosen(u64);

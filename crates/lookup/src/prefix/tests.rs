@@ -397,7 +397,7 @@ fn a_reload_is_seen_in_one_step_by_all_addresses_of_a_burst() {
     };
     let mut table = PrefixTable::<u32>::new().unwrap();
     table.load(routes(1)).unwrap();
-    let burst: Vec<u32> = (0..256).map(|n| n * 8 << 20 | n << 3).collect();
+    let burst: Vec<u32> = (0..256).map(|n| n << 23 | n << 3).collect();
     let one_table = |hops: &[NextHop]| hops.iter().all(|hop| *hop == hops[0]) && hops[0].0 != 0;
     bursts_meanwhile(&mut table, &burst, one_table, |table, round| {
         table.load(routes(round % 7 + 1)).unwrap();

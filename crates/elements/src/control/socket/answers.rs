@@ -2,7 +2,10 @@
 
 use linerate_graph::HandlerError;
 
-use super::{client::Client, protocol::code};
+use super::{
+    client::{Called, Client},
+    protocol::code,
+};
 
 /// Answers a command to write a handler.
 pub(super) fn answer_write(client: &mut Client, full: &str, written: Result<(), HandlerError>) {
@@ -15,17 +18,41 @@ pub(super) fn answer_write(client: &mut Client, full: &str, written: Result<(), 
     }
 }
 
-/// Answers a client whose configuration now runs, or does not; `None` when that
-/// is not known yet.
-pub(super) fn answer_replacement(client: &mut Client) -> Option<()> {
-    let outcome = client.replacing.as_ref()?.1.outcome()?;
-    let (full, _) = client.replacing.take()?;
-    answer_write(client, &full, outcome.map_err(HandlerError::Refused));
-    Some(())
+/// Answers a command to read a handler.
+pub(super) fn answer_read(client: &mut Client, full: &str, read: Result<String, HandlerError>) {
+    match read {
+        Ok(data) => {
+            client.message(code::OK, &format!("Read handler '{full}' OK"), false);
+            client.data(&data);
+        }
+        Err(error) => {
+            let text = format!("Read handler '{full}' error");
+            failed(client, code::UNSPECIFIED, &text, &error);
+        }
+    }
+}
+
+/// Answers a client whose handler has been carried out elsewhere; `None` while
+/// it has not.
+pub(super) fn answer_called(client: &mut Client) -> Option<()> {
+    let (full, called) = client.called.take()?;
+    let done = match &called {
+        Called::Replacement(replacement) => replacement.outcome().map(|outcome| {
+            answer_write(client, &full, outcome.map_err(HandlerError::Refused));
+        }),
+        Called::Read(answer) => answer.outcome().map(|read| answer_read(client, &full, read)),
+        Called::Write(answer) => {
+            answer.outcome().map(|written| answer_write(client, &full, written.map(drop)))
+        }
+    };
+    if done.is_none() {
+        client.called = Some((full, called));
+    }
+    done
 }
 
 /// Answers that a handler has failed, and why.
-pub(super) fn failed(client: &mut Client, code: u16, text: &str, error: &HandlerError) {
+fn failed(client: &mut Client, code: u16, text: &str, error: &HandlerError) {
     let why = error.to_string();
     let lines: Vec<&str> = why.lines().collect();
     if lines.is_empty() {

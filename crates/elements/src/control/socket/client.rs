@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use linerate_graph::Replacement;
+use linerate_graph::{Answer, Replacement};
 use rustix::{
     io::Errno,
     process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
@@ -102,9 +102,17 @@ pub(super) struct Client {
     incomplete: bool,
     /// What is waited for, as it is registered.
     pub(super) waits_to_send: bool,
-    /// The handler that replaces the configuration, as the client called it,
-    /// and what comes of it. No other command is taken meanwhile.
-    pub(super) replacing: Option<(String, Replacement)>,
+    /// A handler that is being carried out elsewhere, as the client called it.
+    /// No other command is taken meanwhile.
+    pub(super) called: Option<(String, Called)>,
+}
+
+/// What is waited for, to answer a client.
+#[derive(Debug)]
+pub(super) enum Called {
+    Replacement(Replacement),
+    Read(Answer),
+    Write(Answer),
 }
 
 impl Client {
@@ -118,7 +126,7 @@ impl Client {
             output_closed: false,
             incomplete: true,
             waits_to_send: false,
-            replacing: None,
+            called: None,
         }
     }
 
@@ -144,7 +152,7 @@ impl Client {
 
     /// The next command, if one is complete and its answer can be kept.
     pub(super) fn command(&mut self) -> Option<Command> {
-        if self.output.len() - self.sent > ANSWERS || self.replacing.is_some() {
+        if self.output.len() - self.sent > ANSWERS || self.called.is_some() {
             return None;
         }
         let Some((command, length)) = take(&self.input, self.input_closed) else {
@@ -163,7 +171,7 @@ impl Client {
     /// Whether there may be a command to take at once.
     pub(super) fn is_ready(&self) -> bool {
         let answered = self.output.len() - self.sent <= ANSWERS;
-        !self.incomplete && !self.is_over() && answered && self.replacing.is_none()
+        !self.incomplete && !self.is_over() && answered && self.called.is_none()
     }
 
     /// Answers with a line; `more` is whether another one of the same answer
@@ -206,7 +214,7 @@ impl Client {
 
     /// Whether nothing more is to be said.
     pub(super) fn is_over(&self) -> bool {
-        let said = self.output.is_empty() && self.replacing.is_none();
+        let said = self.output.is_empty() && self.called.is_none();
         self.output_closed || (self.input_closed && self.input.is_empty() && said)
     }
 }

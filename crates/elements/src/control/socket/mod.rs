@@ -28,8 +28,8 @@ mod place;
 mod protocol;
 
 use super::{FAMILY, proxy::is_proxy, reason};
-use answers::{answer_replacement, answer_write, failed, help};
-use client::{Client, Stream};
+use answers::{answer_called, answer_read, answer_write, help};
+use client::{Called, Client, Stream};
 use place::{Listener, Place, place};
 use protocol::{Command, code};
 
@@ -60,7 +60,7 @@ pub(super) const CLASS: Class = Class {
         `READ`, `READDATA`, `READUNTIL`, `WRITE`, `WRITEDATA`, `WRITEUNTIL`, `CHECKREAD`, \
         `CHECKWRITE`, `LLRPC`, `HELP`, `QUIT`, with handlers named `element.handler`, \
         `number.handler` or, global, `handler`. Answers begin with a code of three digits, 2xx for \
-        success. Lines of more than 1 MiB and data of more than 16 MiB (1 MiB up to a \
+        success. Lines of more than 1 MiB and data of more than 64 MiB (1 MiB up to a \
         terminator) end with code 521 and the end of the \
         conversation; 256 clients are served at a time. Where the program allows it, writing \
         `hotconfig` replaces the configuration and is answered when the new one runs or cannot; \
@@ -82,7 +82,9 @@ pub(super) const CLASS: Class = Class {
         Handler::read("filename", "the Unix socket it listens on"),
     ],
     role: Role::Information,
-    cost: "Nothing per packet. A command costs its worker what the handler costs, between bursts.",
+    cost: "Nothing per packet. A command costs its worker what the handler costs, between bursts; \
+        handlers that need no worker (those of tables of routes) are carried out on a thread of \
+        their own.",
     example: "ControlSocket(TCP, 41930+, LOCALHOST true); \
         InfiniteSource(LIMIT 10, STOP true) -> Discard;",
     make: |make| Box::new(ControlSocket::new(make)),
@@ -378,16 +380,11 @@ impl ControlSocket {
             client.message(code::PERMISSION, &format!("Handler '{full}' write-only"), false);
             return;
         }
-        match cx.stand_in(self, |cx| cx.read_handler(&found.handler, parameter)) {
-            Ok(data) => {
-                client.message(code::OK, &format!("Read handler '{full}' OK"), false);
-                client.data(&data);
-            }
-            Err(error) => {
-                let text = format!("Read handler '{full}' error");
-                failed(client, code::UNSPECIFIED, &text, &error);
-            }
+        if let Some(answer) = cx.read_aside(&found.handler, parameter) {
+            return wait_for(client, full, Called::Read(answer));
         }
+        let read = cx.stand_in(self, |cx| cx.read_handler(&found.handler, parameter));
+        answer_read(client, full, read);
     }
 
     fn write(&mut self, cx: &mut Context, client: &mut Client, full: &str, value: &str) {
@@ -399,11 +396,13 @@ impl ControlSocket {
             client.message(code::PERMISSION, &text, false);
         } else {
             let handler = &found.handler;
+            if let Some(answer) = cx.write_aside(handler, value) {
+                return wait_for(client, full, Called::Write(answer));
+            }
             let written = if handler.element.is_none() && handler.handler == HOTCONFIG {
                 match cx.replace_graph(value) {
                     Ok(replacement) => {
-                        client.replacing = Some((full.into(), replacement));
-                        return;
+                        return wait_for(client, full, Called::Replacement(replacement));
                     }
                     Err(error) => Err(error),
                 }
@@ -454,6 +453,13 @@ struct Found {
     writes: bool,
 }
 
+/// A client waits for what is done elsewhere, which may be done already.
+fn wait_for(client: &mut Client, full: &str, called: Called) {
+    client.called = Some((full.into(), called));
+    // Looked at again by the next run of the task otherwise.
+    let _ = answer_called(client);
+}
+
 /// `handler` for `.handler` and `0.handler`, which are global too.
 fn canonical(name: &str) -> &str {
     name.strip_prefix("0.").or_else(|| name.strip_prefix('.')).unwrap_or(name)
@@ -482,7 +488,7 @@ impl Element for ControlSocket {
             self.accept(cx);
         }
         for (number, client) in &mut self.clients {
-            if answer_replacement(client).is_some() || client.is_ready() {
+            if answer_called(client).is_some() || client.is_ready() {
                 ready.push(*number);
             }
         }
@@ -538,7 +544,10 @@ impl Element for ControlSocket {
 
     fn close(&mut self, cx: &mut Context) {
         for client in self.clients.values_mut() {
-            if let Some((full, _)) = client.replacing.take_if(|_| cx.driver.count() > 0) {
+            let replaces = |(_, called): &mut (_, Called)| matches!(called, Called::Replacement(_));
+            if cx.driver.count() > 0
+                && let Some((full, _)) = client.called.take_if(replaces)
+            {
                 // The run goes on without this element, so the client's own
                 // configuration has just come.
                 answer_write(client, &full, Ok(()));

@@ -8,7 +8,7 @@ use linerate_graph::parse_integer;
 
 /// Longest command line, and most data of one command, in bytes.
 pub(super) const LINE_LIMIT: usize = 1 << 20;
-pub(super) const DATA_LIMIT: usize = 16 << 20;
+pub(super) const DATA_LIMIT: usize = 64 << 20;
 
 /// Response codes.
 pub(super) mod code {

@@ -150,3 +150,28 @@ fn wrong_arguments_are_refused() {
         assert!(errors.contains(expected), "{text}: {errors}");
     }
 }
+
+#[test]
+fn tables_are_changed_beside_the_workers_and_answers_stay_in_order() {
+    let mut sent = String::new();
+    for at in 0..200 {
+        sent += &format!("WRITE r.add 10.{at}/16 0\r\nREAD c.count\r\n");
+    }
+    sent += "WRITE r.add 10.7/16 1\r\nREAD r.lookup 10.7.0.1\r\nREAD r.table\r\nREAD r.table x\r\n";
+    let answers = talk(
+        "); c :: Counter; InfiniteSource -> GetIPAddress(0) -> r :: RadixIPLookup(0/0 0) -> c -> Discard",
+        "tables",
+        &[sent.as_bytes()],
+    );
+    let lines: Vec<&str> = answers[0].split("\r\n").collect();
+    // Each write, the answer to the reading behind it, its data with the next.
+    let writes = lines.iter().filter(|line| line.ends_with("Write handler 'r.add' OK")).count();
+    assert_eq!(writes, 200, "{:?}", &lines[..9]);
+    assert!(
+        answers[0].contains("520-Write handler 'r.add' error:\r\n520 bad OUTPUT"),
+        "{}",
+        answers[0]
+    );
+    assert!(answers[0].contains("200 Read handler 'r.lookup' OK\r\nDATA 1\r\n0"));
+    assert!(answers[0].contains("10.199.0.0/16"));
+}

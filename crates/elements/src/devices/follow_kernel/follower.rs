@@ -37,11 +37,14 @@ pub(super) enum Told {
     Failed(String),
 }
 
+/// A gateway, its interface and its share of the flows.
+pub(super) type Hop = (Option<IpAddr>, Device, u16);
+
 /// Where packets go.
 #[derive(Debug)]
 pub(super) enum Way {
     /// By one of these.
-    Through(Vec<(Option<IpAddr>, Device)>),
+    Through(Vec<Hop>),
     /// They are refused.
     Refused,
     /// There is no route.
@@ -156,7 +159,10 @@ fn told(event: RoutingEvent, monitor: &RoutingMonitor) -> Told {
                 None => Way::None,
                 Some(Target::Refused) => Way::Refused,
                 Some(Target::Through(hops)) => {
-                    Way::Through(hops.iter().map(|hop| (hop.gateway, device(hop.device))).collect())
+                    let hop = |hop: &linerate_port::interface::Hop| {
+                        (hop.gateway, device(hop.device), hop.weight)
+                    };
+                    Way::Through(hops.iter().map(hop).collect())
                 }
             };
             Told::Route(prefix, way)

@@ -1,23 +1,25 @@
 //! `FollowKernel`: the host's routes and neighbours, in the graph's tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Role,
-    handler::find,
+    Answer, Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make,
+    Next, Role, handler::find,
 };
 use linerate_memory::Frame;
 use linerate_port::interface::{MAIN_TABLE, Prefix};
 use linerate_port::{Interest, Wake};
 
-use self::follower::{Device, Follower, Told, Way};
+use self::follower::{Device, Follower, Hop, Told, Way};
 use super::FAMILY;
 
 mod follower;
 
-/// Changes carried out in one run of the task: packets wait for them.
+/// Changes passed on in one run of the task: packets wait for them.
 const BURST: usize = 32;
+/// Changes that may be under way.
+const WAITING: usize = 4096;
 
 pub(super) const CLASS: Class = Class {
     name: "FollowKernel",
@@ -32,8 +34,8 @@ pub(super) const CLASS: Class = Class {
         Routes through interfaces that are not named are not taken over, so that packets for them \
         go by a less specific route or none; give them an output with `OTHERS`, for instance one \
         that leads to the host. `REFUSED` is the output for routes that are `unreachable`, \
-        `blackhole` or `prohibit`; without it, `OTHERS`. Of a route with several hops the first \
-        through a named interface is taken. Routes that the configuration or somebody else has \
+        `blackhole` or `prohibit`; without it, `OTHERS`. Of a route with several hops those \
+        through named interfaces are taken, with their weights. Routes that the configuration or somebody else has \
         put into the tables stay, but for those to a prefix that the kernel has a route to.\n\n\
         It follows the network namespace it is started in. When the configuration is replaced, \
         routes that have gone meanwhile are removed.",
@@ -54,8 +56,8 @@ pub(super) const CLASS: Class = Class {
         Handler::read("table", "the routes taken over, a line each"),
     ],
     role: Role::Information,
-    cost: "Nothing per packet. A change costs what it costs the table; 32 at a time, between \
-        packets of its worker. The kernel is listened to on a thread of its own.",
+    cost: "Nothing per packet. The kernel is listened to on a thread of its own, and routes are \
+        written on another; 32 changes at a time are passed on between packets.",
     example: "rt :: LinearIPLookup(0/0 0); FollowKernel(rt, lo 1, OTHERS 0);\n  \
         InfiniteSource(DATA \\<7f000001>, LIMIT 10, STOP true) -> GetIPAddress(0) -> rt -> Discard;\n  \
         rt [1] -> Discard;",
@@ -95,6 +97,8 @@ struct FollowKernel {
     /// told.
     neighbours: BTreeMap<(u32, IpAddr), usize>,
     skipped: BTreeSet<Prefix>,
+    /// What has been written and is not known to be done.
+    answers: VecDeque<Answer>,
     failures: u64,
     complete: bool,
 }
@@ -131,6 +135,7 @@ impl FollowKernel {
             inherited: BTreeSet::new(),
             neighbours: BTreeMap::new(),
             skipped: BTreeSet::new(),
+            answers: VecDeque::new(),
             failures: 0,
             complete: false,
         }
@@ -165,9 +170,8 @@ impl FollowKernel {
         let inherited = self.inherited.remove(&prefix);
         self.skipped.remove(&prefix);
         if let Some(route) = route {
-            let text = format!("{}/{} {route}", prefix.0, prefix.1);
-            let done = cx.write_handler(&table.set, &text);
-            self.failures += u64::from(done.is_err());
+            let (text, set) = (format!("{}/{} {route}", prefix.0, prefix.1), table.set.clone());
+            self.write(cx, &set, &text);
             self.routes.insert(prefix, route);
             return;
         }
@@ -181,25 +185,44 @@ impl FollowKernel {
 
     fn remove_route(&mut self, cx: &mut Context, (address, length): Prefix) {
         if let Some(table) = &self.tables[usize::from(address.is_ipv6())] {
-            let done = cx.write_handler(&table.remove, &format!("{address}/{length}"));
-            self.failures += u64::from(done.is_err());
+            let remove = table.remove.clone();
+            self.write(cx, &remove, &format!("{address}/{length}"));
         }
     }
 
-    /// Gateway and output of the first hop there is an output for.
-    fn choose(&self, hops: &[(Option<IpAddr>, Device)]) -> Option<String> {
-        let through = hops.iter().find_map(|(gateway, (_, name))| {
+    /// Gateways, outputs and, if there are several, weights of the hops there is
+    /// an output for.
+    fn choose(&self, hops: &[Hop]) -> Option<String> {
+        let hop = |(gateway, (_, name), weight): &Hop| {
             let named = self.named.iter().find(|named| Some(&named.device) == name.as_ref())?;
-            Some((*gateway, named.output))
-        });
-        let (gateway, output) = match through {
-            Some(through) => through,
-            None => (None, self.others?),
+            let gateway = gateway.map_or(String::new(), |gateway| format!("{gateway} "));
+            Some((format!("{gateway}{}", named.output), *weight))
         };
-        Some(match gateway {
-            Some(gateway) => format!("{gateway} {output}"),
-            None => output.to_string(),
-        })
+        let mut through: Vec<_> = hops.iter().filter_map(hop).collect();
+        match &through[..] {
+            [] => Some(self.others?.to_string()),
+            [_] => through.pop().map(|(to, _)| to),
+            _ => {
+                let all = through.iter().map(|(to, weight)| format!("{to}*{weight}"));
+                Some(all.collect::<Vec<_>>().join(" | "))
+            }
+        }
+    }
+
+    /// Has a handler written on the thread for that, in order.
+    fn write(&mut self, cx: &mut Context, handler: &HandlerRef, text: &str) {
+        match cx.write_aside(handler, text) {
+            Some(answer) => self.answers.push_back(answer),
+            None => self.failures += u64::from(cx.write_handler(handler, text).is_err()),
+        }
+    }
+
+    /// Looks which of what has been written is done.
+    fn settle(&mut self) {
+        while let Some(done) = self.answers.front().and_then(Answer::outcome) {
+            self.failures += u64::from(done.is_err());
+            self.answers.pop_front();
+        }
     }
 
     fn set_neighbour(
@@ -281,7 +304,12 @@ impl Element for FollowKernel {
     }
 
     fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
+        self.settle();
         let Some(follower) = &self.follower else { return Next::Sleep };
+        if self.answers.len() > WAITING {
+            // The task is run when one is done.
+            return Next::Wait;
+        }
         let mut told = std::mem::take(&mut self.told);
         let more = follower.take(BURST, &mut told);
         told.drain(..).for_each(|told| self.act(cx, told));
@@ -306,12 +334,13 @@ impl Element for FollowKernel {
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        self.settle();
         Ok(match handler {
             "routes" => self.routes.len().to_string(),
             "neighbors" => self.neighbours.len().to_string(),
             "skipped" => self.skipped.len().to_string(),
             "refused" => self.failures.to_string(),
-            "complete" => self.complete.to_string(),
+            "complete" => (self.complete && self.answers.is_empty()).to_string(),
             "table" => self.list(),
             _ => return Err(HandlerError::missing(handler)),
         })

@@ -363,6 +363,9 @@ impl Neighbours {
         let goal = (most - most / self.limits.slim_factor.max(1) as usize).max(1);
         let Neighbours { table, ages, packets, drops, dropped, .. } = self;
         for ip in ages.values() {
+            if *packets < goal {
+                return;
+            }
             let entry = table.lookup(&u64::from(*ip));
             let Some(neighbour) = entry.and_then(|entry| table.get_mut(entry)) else { continue };
             while *packets >= goal

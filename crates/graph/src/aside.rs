@@ -1,0 +1,203 @@
+//! Handlers that are carried out beside the workers.
+//!
+//! What the replicas of an element share and change by handlers, a table of
+//! routes for example, is behind a lock or a protocol of its own anyway. So such
+//! a handler needs no element and no worker: whoever calls it carries it out, and
+//! packets go on meanwhile. Elements that must not be held up either leave it to
+//! the router's thread for that ([`Context::read_aside`]).
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel},
+    },
+    thread,
+};
+
+use crate::{
+    Context,
+    error::HandlerError,
+    handler::{check_read, check_write, find},
+    make::{Scope, World},
+    plan::Plan,
+    value::HandlerRef,
+};
+
+/// What an element's replicas share and its handlers read and change without
+/// any of them: those of its class that say so
+/// ([`Handler::aside`](crate::Handler::aside)). Called from any thread.
+pub trait Aside: Send + Sync {
+    /// As [`Element::read`](crate::Element::read).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read now or the parameter is wrong.
+    fn read(
+        &self,
+        scope: &Scope<'_>,
+        handler: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError>;
+
+    /// As [`Element::write`](crate::Element::write).
+    ///
+    /// # Errors
+    ///
+    /// When the value is wrong. Nothing has then changed.
+    fn write(&self, scope: &Scope<'_>, handler: &str, value: &str) -> Result<String, HandlerError>;
+}
+
+/// Those of a graph, by the places of their elements.
+#[derive(Clone, Default)]
+pub(crate) struct Asides(Arc<Mutex<HashMap<usize, Arc<dyn Aside>>>>);
+
+impl Asides {
+    /// An element has been made or made anew; returns what stood for it before.
+    pub(crate) fn set(&self, element: usize, aside: Arc<dyn Aside>) -> Option<Arc<dyn Aside>> {
+        self.0.lock().expect("no panic while held").insert(element, aside)
+    }
+
+    fn get(&self, element: usize) -> Option<Arc<dyn Aside>> {
+        self.0.lock().expect("no panic while held").get(&element).cloned()
+    }
+}
+
+impl fmt::Debug for Asides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asides").finish_non_exhaustive()
+    }
+}
+
+/// A handler that is carried out beside the workers.
+pub(crate) struct Found {
+    aside: Arc<dyn Aside>,
+    plan: Arc<Plan>,
+    world: Arc<World>,
+    element: usize,
+    handler: String,
+}
+
+impl Found {
+    /// `None` where it is the workers' business.
+    pub(crate) fn new(plan: &Arc<Plan>, world: &Arc<World>, handler: &HandlerRef) -> Option<Found> {
+        let element = handler.element?;
+        let about = find(plan.elements[element].class, &handler.handler)?;
+        let aside = if about.aside { world.asides.get(element)? } else { return None };
+        let (plan, world) = (Arc::clone(plan), Arc::clone(world));
+        Some(Found { aside, plan, world, element, handler: handler.handler.clone() })
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        let name = &self.plan.elements[self.element].name;
+        Scope { plan: &self.plan, names: &self.world.names, name }
+    }
+
+    pub(crate) fn read(&self, parameter: &str) -> Result<String, HandlerError> {
+        let scope = self.scope();
+        let class = self.plan.elements[self.element].class;
+        check_read(find(class, &self.handler), scope.name, &self.handler, parameter)?;
+        self.aside.read(&scope, &self.handler, parameter)
+    }
+
+    pub(crate) fn write(&self, value: &str) -> Result<String, HandlerError> {
+        let class = self.plan.elements[self.element].class;
+        check_write(find(class, &self.handler), &self.handler)?;
+        self.aside.write(&self.scope(), &self.handler, value)
+    }
+}
+
+/// The answer of a handler that is carried out beside the workers.
+#[derive(Debug)]
+pub struct Answer(Receiver<Result<String, HandlerError>>);
+
+impl Answer {
+    /// What the handler said, once it is done.
+    pub fn outcome(&self) -> Option<Result<String, HandlerError>> {
+        match self.0.try_recv() {
+            Ok(outcome) => Some(outcome),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                Some(Err(HandlerError::refused("the handler has failed")))
+            }
+        }
+    }
+}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// A thread that does what would hold up a worker, in the order it is told;
+/// started when there is something.
+#[derive(Default)]
+pub(crate) struct Helper(Mutex<Option<Sender<Task>>>);
+
+impl Helper {
+    pub(crate) fn post(&self, task: Task) -> Result<(), HandlerError> {
+        let mut thread = self.0.lock().expect("no panic while held");
+        if thread.is_none() {
+            let (sender, tasks) = channel::<Task>();
+            let work = move || tasks.into_iter().for_each(|task| task());
+            let started = thread::Builder::new().name("handlers".into()).spawn(work);
+            started.map_err(|error| HandlerError::refused(error.to_string()))?;
+            *thread = Some(sender);
+        }
+        let sent = thread.as_ref().map(|thread| thread.send(task));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            // A handler has panicked.
+            _ => Err(HandlerError::refused("the thread for handlers has ended")),
+        }
+    }
+}
+
+impl Context {
+    /// Has a handler read without holding up this worker, if it is one that is
+    /// carried out beside the workers; `None` if not. When that is done, every
+    /// task that waits for something to be ready is run. What is asked for is
+    /// done in order. In simulated time, and before the graph runs, it is done
+    /// at once.
+    pub fn read_aside(&self, handler: &HandlerRef, parameter: &str) -> Option<Answer> {
+        let parameter = parameter.to_owned();
+        self.aside(handler, move |found| found.read(&parameter))
+    }
+
+    /// As [`Context::read_aside`], to write it.
+    pub fn write_aside(&self, handler: &HandlerRef, value: &str) -> Option<Answer> {
+        let value = value.to_owned();
+        self.aside(handler, move |found| found.write(&value))
+    }
+
+    fn aside(
+        &self,
+        handler: &HandlerRef,
+        call: impl FnOnce(&Found) -> Result<String, HandlerError> + Send + 'static,
+    ) -> Option<Answer> {
+        let found = Found::new(&self.plan, &self.world, handler)?;
+        let (done, outcome) = sync_channel(1);
+        let answer = Answer(outcome);
+        // Who asked may be gone when it is done, here and below.
+        let Some(control) = self.control.clone().filter(|_| !self.world.simulated) else {
+            let _ = done.send(call(&found));
+            return Some(answer);
+        };
+        let refused = done.clone();
+        let helper = Arc::clone(control.helper());
+        let posted = helper.post(Box::new(move || {
+            let _ = done.send(control.unless_replaced(&found.plan, call(&found)));
+            control.wake_waiting();
+        }));
+        if let Err(error) = posted {
+            let _ = refused.send(Err(error));
+        }
+        Some(answer)
+    }
+
+    /// Drops what may take long to drop, on another thread where there is one.
+    pub(crate) fn drop_aside(&self, old: impl Send + 'static) {
+        if let Some(control) = &self.control {
+            // Dropped here where the thread cannot be had.
+            let _ = control.helper().post(Box::new(move || drop(old)));
+        }
+    }
+}
