@@ -10,6 +10,7 @@ mod forward;
 mod graph;
 mod lookup;
 mod operations;
+mod updates;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -36,6 +37,8 @@ enum Case {
     Operations(operations::Args),
     /// Writes tables of routes, and addresses to look up.
     Tables(lookup::tables::Args),
+    /// Forwards while routes are changed.
+    Updates(updates::Args),
     /// Says what machine this is.
     Machine,
 }
@@ -48,6 +51,7 @@ fn main() -> Result<()> {
         Case::Lookup(args) => lookup::run(&args)?,
         Case::Operations(args) => operations::run(&args)?,
         Case::Tables(args) => lookup::tables::run(&args)?,
+        Case::Updates(args) => updates::run(&args)?,
         Case::Machine => serde_json::to_value(linerate_port::machine::Machine::inspect())?,
     };
     println!("{line}");

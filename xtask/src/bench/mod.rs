@@ -16,6 +16,7 @@ mod reference;
 mod routers;
 mod row;
 mod undo;
+mod updates;
 mod veth;
 
 use anyhow::Result;

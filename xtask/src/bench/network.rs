@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::filter::Filters;
 use super::lookup::Lookups;
@@ -15,6 +15,7 @@ use super::peers::{Memory, Peer, Programs, ensure};
 use super::priority::Priority;
 use super::routers::{self, Router};
 use super::row::{Row, row};
+use super::updates;
 
 /// Keys in the table: names of the rows of lookups and of additions, and the number.
 const TABLES: [(&str, &str, u32); 4] = [
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     /// Length of one measurement in milliseconds.
     #[arg(long, default_value_t = 300)]
     ms: u64,
-    /// Only these cases: lookup, exact-match, filter, ipv4-1, ipv4-100k, ipv6.
+    /// Only these cases: lookup, exact-match, filter, ipv4-1, ipv4-100k, ipv6, updates.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give DPDK 4 KiB pages even where huge pages can be had.
@@ -54,6 +55,7 @@ struct Bench<'a> {
     ours: Ours,
     rows: Vec<Row>,
     routers: Vec<Router>,
+    updates: Vec<Value>,
     missing: Vec<String>,
 }
 
@@ -64,9 +66,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let memory =
         if args.no_huge { Memory::small_for_tables() } else { Memory::reserve_for_tables() };
     let window = Duration::from_millis(args.ms);
-    let (rows, routers, missing) = (Vec::new(), Vec::new(), Vec::new());
-    let mut bench = Bench { args, window, memory, ours, rows, routers, missing };
+    let mut bench = Bench {
+        args,
+        window,
+        memory,
+        ours,
+        rows: Vec::new(),
+        routers: Vec::new(),
+        updates: Vec::new(),
+        missing: Vec::new(),
+    };
     bench.routers()?;
+    bench.updates()?;
     match dpdk {
         Ok(()) => bench.against_dpdk(&Programs::build(Peer::Dpdk)?)?,
         Err(refusal) => bench.missing.push(refusal.to_string()),
@@ -92,6 +103,15 @@ impl Bench<'_> {
         let wants = |case: &str| self.wants(case);
         let found = routers::measure(&self.ours, self.window, self.args.repetitions, wants)?;
         self.routers = found;
+        Ok(())
+    }
+
+    /// Tables that are written while a worker forwards by them.
+    fn updates(&mut self) -> Result<()> {
+        if self.wants("updates") {
+            self.progress("updates");
+            self.updates = updates::measure(&self.ours, self.window)?;
+        }
         Ok(())
     }
 
@@ -149,6 +169,7 @@ impl Bench<'_> {
             let report = json!({
                 "machine": self.ours.machine()?,
                 "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
+                "updates": self.updates,
                 "routers": self.routers.iter().map(Router::json).collect::<Vec<_>>(),
                 "missing": self.missing,
             });
@@ -163,6 +184,7 @@ impl Bench<'_> {
         Row::print_header();
         self.rows.iter().for_each(Row::print);
         self.routers.iter().for_each(Router::print);
+        self.updates.iter().for_each(updates::print);
         self.missing.iter().for_each(|missing| println!("NOT MEASURED: {missing}"));
         Ok(())
     }

@@ -174,6 +174,15 @@ impl Ours {
             .context("linerate-bench printed something else")
     }
 
+    /// Forwards by a table of a million routes, for about `time` each as it is and while routes are
+    /// changed, and then while all are replaced.
+    pub(crate) fn updates(&self, time: Duration) -> Result<Value> {
+        let (ms, core, writer) =
+            (time.as_millis().to_string(), FORWARDING_CORE.to_string(), MAIN_CORE.to_string());
+        let arguments = ["updates", "--ms", &ms, "--core", &core, "--writer-core", &writer];
+        self.run(None, &arguments)
+    }
+
     /// Repeats a ring or pool operation for about `time`.
     pub(crate) fn operation(&self, case: OpCase, burst: u32, time: Duration) -> Result<Cycles> {
         let (burst, ms) = (burst.to_string(), time.as_millis().to_string());

@@ -114,7 +114,7 @@ fn length(random: &mut fastrand::Rng, shares: &[(u8, u32)]) -> u8 {
 
 /// Shares of lengths shaped like the table of a router of the Internet's core:
 /// more than half are of 24 bits. Round numbers, not a measured table.
-fn internet4() -> Result<Routes<u32>> {
+pub(crate) fn internet4() -> Result<Routes<u32>> {
     const SHARES: [(u8, u32); 14] = [
         (11, 1),
         (12, 1),
