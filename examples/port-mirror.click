@@ -20,9 +20,11 @@
 
 define($A eth1, $B eth2, $MIRROR "null:mirror", $FILE mirror.pcap, $METHOD PCAP);
 
-capture :: ToDump($FILE, SNAPLEN 0, UNBUFFERED true) -> Queue -> ToDevice($MIRROR);
-
 FromDevice($A, PROMISC true, METHOD $METHOD) -> from_a :: Tee -> Queue -> ToDevice($B);
 FromDevice($B, PROMISC true, METHOD $METHOD) -> from_b :: Tee -> Queue -> ToDevice($A);
-from_a [1] -> capture;
-from_b [1] -> capture;
+
+// A queue in front of the file: with several workers only one writes.
+copies :: Tee -> Queue -> ToDump($FILE, SNAPLEN 0, UNBUFFERED true);
+copies [1] -> Queue -> ToDevice($MIRROR);
+from_a [1] -> copies;
+from_b [1] -> copies;

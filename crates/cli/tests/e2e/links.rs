@@ -1,23 +1,34 @@
 //! Examples that two networks are joined by: `port-mirror.click`, `shaper.click`, `vxlan.click`.
 
-use linerate_testlab::Lab;
+use linerate_testlab::{Lab, wait_until};
 
 use crate::{
     hosts::{host, iperf_all, iperf_server, no_ping, ping_text, run, stop, wait_for_ping},
-    support::Scratch,
-    wire::{Listener, assert_same, frames, send},
+    support::{PATIENCE, Scratch},
+    wire::{Listener, assert_same, frames, records, send},
 };
 
 #[test]
 #[ignore = "needs root"]
 fn a_port_mirror_keeps_what_passed() {
+    mirror("");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn so_does_one_on_two_workers() {
+    mirror("--workers 2");
+}
+
+#[track_caller]
+fn mirror(options: &str) {
     let lab = Lab::new();
     let middle = lab.namespace("middle");
     let [a, b, watcher] =
         ["a", "b", "w"].map(|name| host(&lab, &middle, name, &format!("p{name}"), ""));
     let scratch = Scratch::new();
     let file = scratch.file("mirror.pcap");
-    let line = format!("A=pa B=pb MIRROR=pw FILE={file}");
+    let line = format!("A=pa B=pb MIRROR=pw FILE={file} {options}");
     let program = run(&middle, "port-mirror.click", &line);
     let watching = Listener::start(&watcher, "e0");
     let sent = frames();
@@ -35,8 +46,9 @@ fn a_port_mirror_keeps_what_passed() {
         let shown = middle.expect([&words[..], &fields].concat());
         shown.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    let kept = crate::wire::records(&std::fs::read(&file).unwrap());
-    assert_same(&kept, &twice);
+    let kept = || records(&std::fs::read(&file).unwrap());
+    assert!(wait_until(|| kept().len() >= twice.len(), PATIENCE), "{} kept", kept().len());
+    assert_same(&kept(), &twice);
     let told = fields(&file, "");
     assert_eq!(told.len(), twice.len());
     for (line, frame) in told.iter().zip(&twice) {

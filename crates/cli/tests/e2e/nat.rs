@@ -124,7 +124,18 @@ fn start(host: &Namespace, words: &[&str]) -> Running {
 #[test]
 #[ignore = "needs root"]
 fn hosts_inside_share_an_address() {
-    let net = net("");
+    share("");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn also_over_xdp_on_two_workers() {
+    share("METHOD=XDP --workers 2");
+}
+
+#[track_caller]
+fn share(arguments: &str) {
+    let net = net(arguments);
     let [one, two] = &net.inside;
     // Pings with the same identifier at the same time.
     let pings = [one, two].map(|host| {
