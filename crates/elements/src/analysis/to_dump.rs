@@ -1,5 +1,7 @@
 //! `ToDump`: packets to a capture file.
 
+use std::sync::{Arc, Mutex, MutexGuard};
+
 use linerate_graph::{
     Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Role,
     Text,
@@ -57,7 +59,10 @@ struct ToDump {
     options: Options,
     /// Elements that know the link type.
     encap_from: Vec<ElementRef>,
-    file: State,
+    /// Shared by all replicas, so that packets of several workers do not write
+    /// over each other.
+    file: Arc<Mutex<File>>,
+    replicas: usize,
     extra_length: bool,
     unbuffered: bool,
     burst: usize,
@@ -69,8 +74,16 @@ struct ToDump {
 }
 
 /// The file being written.
+#[derive(Default)]
+struct File {
+    path: String,
+    state: State,
+}
+
+#[derive(Default)]
 enum State {
     /// Not opened, or a write has failed.
+    #[default]
     Closed,
     Opened(Output),
     Writing(Box<Writer>),
@@ -120,7 +133,11 @@ impl ToDump {
             path,
             options,
             encap_from,
-            file: State::Closed,
+            file: match make.replica().count {
+                1 => Arc::default(),
+                _ => make.shared(Mutex::default),
+            },
+            replicas: make.replica().count,
             extra_length: make.or("EXTRA_LENGTH", true),
             unbuffered: make.or("UNBUFFERED", false),
             burst: make.burst("BURST"),
@@ -156,26 +173,13 @@ impl ToDump {
         Ok(())
     }
 
-    /// The writer, made now if it has to be. `None` when the file cannot be
-    /// written.
-    fn writer(&mut self) -> Result<Option<&mut Writer>, String> {
-        if let State::Opened(_) = self.file
-            && let State::Opened(output) = std::mem::replace(&mut self.file, State::Closed)
-        {
-            let sink = output.claim().map_err(|error| reason(&error))?;
-            let writer =
-                Writer::new(sink, &*self.path, &self.options).map_err(|error| said(&error))?;
-            self.file = State::Writing(Box::new(writer));
-        }
-        match &mut self.file {
-            State::Writing(writer) => Ok(Some(writer)),
-            _ => Ok(None),
-        }
+    fn file(&self) -> MutexGuard<'_, File> {
+        self.file.lock().expect("no panic while held")
     }
 
     fn record(&mut self, cx: &mut Context, frame: &Frame) {
         if let Err(error) = self.try_record(cx, frame) {
-            self.file = State::Closed;
+            self.file().state = State::Closed;
             cx.console().report(&format!("ToDump({}): {error}\n", shown(&self.path)));
         }
     }
@@ -183,7 +187,8 @@ impl ToDump {
     fn try_record(&mut self, cx: &mut Context, frame: &Frame) -> Result<(), String> {
         let (extra_length, unbuffered) = (self.extra_length, self.unbuffered);
         let arena = cx.pool.arena();
-        let Some(writer) = self.writer()? else { return Ok(()) };
+        let mut file = self.file();
+        let Some(writer) = file.state.writer(&self.path, &self.options)? else { return Ok(()) };
         let before = writer.records();
         let mut now = 0;
         let mut outcome = Ok(());
@@ -208,8 +213,27 @@ impl ToDump {
             outcome = writer.flush().map_err(|error| said(&error));
         }
         let written = writer.records() - before;
+        drop(file);
         self.count += written;
         outcome
+    }
+}
+
+impl State {
+    /// The writer, made now if it has to be. `None` when the file cannot be
+    /// written.
+    fn writer(&mut self, path: &str, options: &Options) -> Result<Option<&mut Writer>, String> {
+        if let State::Opened(_) = self
+            && let State::Opened(output) = std::mem::take(self)
+        {
+            let sink = output.claim().map_err(|error| reason(&error))?;
+            let writer = Writer::new(sink, path, options).map_err(|error| said(&error))?;
+            *self = State::Writing(Box::new(writer));
+        }
+        match self {
+            State::Writing(writer) => Ok(Some(writer)),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -234,7 +258,7 @@ impl Element for ToDump {
     }
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        if matches!(self.file, State::Closed) {
+        if matches!(self.file().state, State::Closed) {
             return Next::Sleep;
         }
         if cx.pull(0, self.burst, frame) == 0 {
@@ -247,13 +271,18 @@ impl Element for ToDump {
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         self.ask_encap(cx)?;
-        let said = |error| format!("{}: {}", shown(&self.path), reason(&error));
-        let output = Output::open(&self.path).map_err(said)?;
-        let ours = matches!(output, Output::Ready(_));
-        self.file = State::Opened(output);
-        if ours && let Err(error) = self.writer() {
-            return Err(format!("{}: unable to write file header: {error}", self.path));
+        let mut file = self.file();
+        // Another replica may have opened it.
+        if file.path != self.path || matches!(file.state, State::Closed) {
+            let said = |error| format!("{}: {}", shown(&self.path), reason(&error));
+            let output = Output::open(&self.path).map_err(said)?;
+            let ours = matches!(output, Output::Ready(_));
+            *file = File { path: self.path.clone(), state: State::Opened(output) };
+            if ours && let Err(error) = file.state.writer(&self.path, &self.options) {
+                return Err(format!("{}: unable to write file header: {error}", self.path));
+            }
         }
+        drop(file);
         if self.pulls {
             cx.schedule();
         }
@@ -261,18 +290,30 @@ impl Element for ToDump {
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<ToDump>()
-            && old.path == self.path
-            && old.options.link == self.options.link
-            && matches!(old.file, State::Writing(_))
-        {
-            self.file = std::mem::replace(&mut old.file, State::Closed);
+        let Some(old) = old.downcast_mut::<ToDump>() else { return };
+        if Arc::ptr_eq(&self.file, &old.file) {
+            // Only the configuration has been written to: nothing is to be closed.
+            old.file = Arc::default();
             self.count = old.count;
+            return;
+        }
+        let same = old.path == self.path && old.options.link == self.options.link;
+        if !same || !matches!(old.file().state, State::Writing(_)) {
+            return;
+        }
+        self.count = old.count;
+        if self.replicas == old.replicas {
+            // The others' workers may change over later, and write until then.
+            self.file = std::mem::take(&mut old.file);
+        } else {
+            let writing = std::mem::take(&mut *old.file());
+            *self.file() = writing;
         }
     }
 
     fn close(&mut self, cx: &mut Context) {
-        if let State::Writing(writer) = std::mem::replace(&mut self.file, State::Closed)
+        let File { state, .. } = std::mem::take(&mut *self.file());
+        if let State::Writing(writer) = state
             && let Err(error) = writer.finish()
         {
             cx.console().report(&format!("ToDump({}): {}\n", shown(&self.path), said(&error)));
@@ -304,6 +345,32 @@ mod tests {
         analysis::scratch::{Scratch, capture},
         testing::Run,
     };
+
+    #[test]
+    fn packets_of_two_workers_are_in_one_file() {
+        let scratch = Scratch::new("dump-workers");
+        let out = scratch.path("out.pcap");
+        let mut run = Run::new(&format!(
+            "StaticThreadSched(a 0, b 1);
+             a :: InfiniteSource(LENGTH 60, LIMIT 5000) -> t :: ToDump({out})
+             -> c :: Counter(COUNT_CALL 4900 stop) -> Discard;
+             b :: InfiniteSource(LENGTH 90, LIMIT 5000) -> t; DriverManager(wait 20s, stop)"
+        ))
+        .workers(2);
+        run.run();
+        let count: usize = run.read("t.count").parse().unwrap();
+        drop(run);
+        let file = fs::read(out).unwrap();
+        let (mut at, mut records) = (24, 0);
+        while at < file.len() {
+            let length = u32::from_ne_bytes(file[at + 8..at + 12].try_into().unwrap());
+            assert!(matches!(length, 60 | 90), "{length} at {at}");
+            at += 16 + length as usize;
+            records += 1;
+        }
+        assert_eq!((at, records), (file.len(), count));
+        assert!(count >= 4900, "{count}");
+    }
 
     #[test]
     fn the_arguments_are_in_the_file() {
