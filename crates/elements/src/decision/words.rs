@@ -2,6 +2,8 @@
 
 use linerate_memory::{Arena, Frame, Meta, Slot};
 
+use crate::ethernet::mac_header;
+
 /// Packets side by side.
 pub(super) const LANES: usize = 16;
 /// Words gathered in one pass over a frame.
@@ -12,10 +14,13 @@ const WORDS_AT_ONCE: usize = 6;
 pub(crate) enum Headers {
     /// The start of the packet.
     Packet,
-    /// Headers: up to [`Headers::IP`] two bytes in front of the Ethernet header,
-    /// which ends where the network header begins; from there on the network
-    /// header, from [`Headers::TRANSPORT`] on that behind it.
-    Ip,
+    /// Headers: up to [`Headers::IP`] two bytes in front of the Ethernet header;
+    /// from there on the network header, from [`Headers::TRANSPORT`] on that
+    /// behind it.
+    Ip {
+        /// Whether elements of the graph say where Ethernet headers are.
+        marked: bool,
+    },
 }
 
 impl Headers {
@@ -23,16 +28,16 @@ impl Headers {
     pub(crate) const IP: usize = 256;
     /// Where offsets into the transport header begin.
     pub(crate) const TRANSPORT: usize = 512;
-    /// From the start of offsets into the Ethernet header to the network header.
-    const BEFORE_IP: usize = 16;
+    /// Bytes from the start of offsets into the Ethernet header to that header.
+    const BEFORE_ETHERNET: usize = 2;
 
     /// Which of the packet's starts an offset counts from, and the rest of it.
     fn place(self, offset: usize) -> (Start, usize) {
         match (self, offset) {
             (Headers::Packet, _) => (Start::Packet, offset),
-            (Headers::Ip, ..Headers::IP) => (Start::Ethernet, offset),
-            (Headers::Ip, ..Headers::TRANSPORT) => (Start::Network, offset - Headers::IP),
-            (Headers::Ip, _) => (Start::Transport, offset - Headers::TRANSPORT),
+            (Headers::Ip { .. }, ..Headers::IP) => (Start::Ethernet, offset),
+            (Headers::Ip { .. }, ..Headers::TRANSPORT) => (Start::Network, offset - Headers::IP),
+            (Headers::Ip { .. }, _) => (Start::Transport, offset - Headers::TRANSPORT),
         }
     }
 
@@ -52,6 +57,11 @@ impl Headers {
             });
         }
         let room = slot.headroom();
+        let usual = arena.headroom() as isize - room as isize;
+        let mark = match self {
+            Headers::Ip { marked: true } => mac_header::marked(slot, arena.meta(slot)),
+            _ => None,
+        };
         let revealed = slot.push(room);
         let front = if revealed { room as isize } else { 0 };
         let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
@@ -60,6 +70,11 @@ impl Headers {
             (offset != Meta::UNSET).then(|| front + offset as i16 as isize)
         };
         let (network, transport) = (start(meta.network), start(meta.transport));
+        let ethernet = network.map(|network| match mark {
+            Some(mark) => front + mark as isize,
+            None if network - front >= UNTAGGED => front,
+            None => stripped(bytes, network, front + usual),
+        });
         let answer = with(&|offset| {
             let (start, rest) = self.place(offset);
             let start = match start {
@@ -67,7 +82,7 @@ impl Headers {
                 Start::Network => network,
                 Start::Transport => transport.filter(|_| network.is_some()),
                 Start::Ethernet => {
-                    network.map(|at| at - Headers::BEFORE_IP as isize).filter(|at| *at + 2 >= 0)
+                    ethernet.filter(|at| *at >= 0).map(|at| at - Headers::BEFORE_ETHERNET as isize)
                 }
             };
             let Some(at) = start.map(|start| start.saturating_add_unsigned(rest)) else {
@@ -80,6 +95,26 @@ impl Headers {
         }
         answer
     }
+}
+
+/// Bytes of an Ethernet header without VLAN tags, and of a tag.
+const UNTAGGED: isize = 14;
+const TAG: isize = 4;
+
+/// Where the Ethernet header was that has been stripped from in front of the
+/// network header: before its VLAN tags. Packets are received to begin at
+/// `usual`; what would begin before that has no tags, whatever its source address
+/// looks like.
+fn stripped(bytes: &[u8], network: isize, usual: isize) -> isize {
+    let is_tag = |at: isize| {
+        at - (UNTAGGED - 2) >= usual && matches!(word(bytes, at) >> 16, 0x8100 | 0x88a8 | 0x9100)
+    };
+    let inner = network - 2 - TAG;
+    let tags = match (is_tag(inner), is_tag(inner - TAG)) {
+        (true, true) => 2,
+        (tagged, _) => isize::from(tagged),
+    };
+    network - UNTAGGED - tags * TAG
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,10 +228,16 @@ impl Words {
         };
         match headers {
             Headers::Packet => arena.for_each(frame, |bytes| take(bytes, [0; 4])),
-            Headers::Ip => arena.for_each_described(frame, |bytes, meta| {
+            Headers::Ip { marked } => arena.for_each_described(frame, |bytes, meta| {
                 // Headers not known, or stripped, are beyond any packet's end.
                 let (network, transport) = (meta.network.into(), meta.transport.into());
-                let ethernet = usize::wrapping_sub(network, Headers::BEFORE_IP);
+                // A packet that begins with its Ethernet header has it there; of
+                // others, who looks at them one by one finds out.
+                let there = !*marked & (UNTAGGED..=i16::MAX as isize).contains(&(network as isize));
+                let ethernet = match there {
+                    true => 0usize.wrapping_sub(Headers::BEFORE_ETHERNET),
+                    false => usize::MAX / 2,
+                };
                 take(bytes, [0, ethernet, network, transport]);
             }),
         }

@@ -1,6 +1,8 @@
 //! `EtherSwitch`: packets to where their destination was last heard of.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Merge, Seconds};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Inert, Make, Merge, Seconds,
+};
 use linerate_memory::{Frame, Slot};
 
 use super::{
@@ -59,7 +61,10 @@ pub(super) const CLASS: Class = Class {
         all packets of a frame are looked up together, and each packet is moved to its output. 28 \
         bytes of memory per host, and 8 to 16 for the index.",
     example: "s :: EtherSwitch; Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;",
-    make: |make| Box::new(EtherSwitch::new(make)),
+    make: |make| match EtherSwitch::new(make) {
+        Some(switch) => Box::new(switch),
+        None => Box::new(Inert),
+    },
     ..Class::EMPTY
 };
 
@@ -69,9 +74,9 @@ struct EtherSwitch {
 }
 
 impl EtherSwitch {
-    fn new(make: &mut Make<'_>) -> EtherSwitch {
+    fn new(make: &mut Make<'_>) -> Option<EtherSwitch> {
         let ports = make.outputs();
-        EtherSwitch { hosts: MacTable::from_args(make, ports), ports: ports as u32 }
+        Some(EtherSwitch { hosts: MacTable::from_args(make, ports)?, ports: ports as u32 })
     }
 
     /// Some packets do not go by one output.

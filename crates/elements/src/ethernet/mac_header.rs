@@ -16,8 +16,8 @@ pub(super) const CLASS: Class = Class {
     family: FAMILY,
     summary: "says where the Ethernet header is",
     description: "It begins `OFFSET` bytes into the packet. With a `LENGTH` it ends, and the \
-        network header begins, that many bytes later. EtherRewrite and ARPPrint look there; for \
-        packets nobody has marked they take the start. Ends of headers beyond 65,534 bytes are \
+        network header begins, that many bytes later. EtherRewrite, ARPPrint and the `ether host` of \
+        IPClassifier look there; for packets nobody has marked they take the start. Ends of headers beyond 65,534 bytes are \
         not marked.",
     ports: "1/1",
     args: &[
@@ -60,12 +60,12 @@ impl Element for MarkMacHeader {
 }
 
 /// Whether anybody in a graph marks headers.
-pub(super) fn are_marked(plan: &Plan) -> bool {
+pub(crate) fn are_marked(plan: &Plan) -> bool {
     plan.elements.iter().any(|element| element.class.name == CLASS.name)
 }
 
 /// How far behind the start of a packet, or before it, its marked header is.
-pub(super) fn marked(slot: &Slot, meta: &Meta) -> Option<i32> {
+pub(crate) fn marked(slot: &Slot, meta: &Meta) -> Option<i32> {
     let place = u16::from_ne_bytes([meta.user[14], meta.user[15]]);
     (place > 0).then(|| i32::from(place) - 1 - slot.headroom() as i32)
 }

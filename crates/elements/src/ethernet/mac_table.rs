@@ -138,8 +138,9 @@ pub(super) struct MacTable {
 }
 
 impl MacTable {
-    /// From the arguments `TIMEOUT`, `CAPACITY` and `PORT_CAPACITY`.
-    pub(super) fn from_args(make: &mut Make<'_>, ports: usize) -> MacTable {
+    /// From the arguments `TIMEOUT`, `CAPACITY` and `PORT_CAPACITY`. `None` when
+    /// there is no memory for it, which was then said.
+    pub(super) fn from_args(make: &mut Make<'_>, ports: usize) -> Option<MacTable> {
         let Seconds::<0>(timeout) = make.or("TIMEOUT", Seconds(TIMEOUT));
         let capacity: u32 = make.or("CAPACITY", CAPACITY);
         if capacity > CAPACITY_LIMIT {
@@ -159,14 +160,11 @@ impl MacTable {
             Ok(made) => made,
             Err(error) => {
                 make.error(format!("no memory for {limit} hosts: {error}"));
-                let none = || -> Result<_, linerate_memory::MemoryError> {
-                    Ok((Wheel::new(0, 0, Backing::OnDemand)?, Table::new(0, Backing::OnDemand)?))
-                };
-                none().unwrap_or_else(|error| panic!("no memory at all: {error}"))
+                return None;
             }
         };
         let news = (make.replica().count > 1).then(|| (make.shared(News::default), 0));
-        MacTable {
+        Some(MacTable {
             table,
             wheel,
             now: 0,
@@ -180,7 +178,7 @@ impl MacTable {
             keys: Vec::with_capacity(2 * make.world.frame_limit),
             found: vec![None; 2 * make.world.frame_limit],
             outputs: Vec::with_capacity(make.world.frame_limit),
-        }
+        })
     }
 
     /// Hosts that are known.

@@ -10,13 +10,13 @@ mod arp;
 mod bpdu_guard;
 mod drop_broadcasts;
 mod ensure_ether;
-mod ether_encap;
+pub(crate) mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;
 mod ether_switch;
 mod header;
 mod host_ether_filter;
-mod mac_header;
+pub(crate) mod mac_header;
 mod mac_table;
 mod set_vlan_anno;
 mod tag;
@@ -55,19 +55,19 @@ pub(crate) const CLASSES: &[&Class] = &[
 const FAMILY: &str = "ethernet";
 
 /// Bytes of an Ethernet header.
-const HEADER: usize = 14;
+pub(crate) const HEADER: usize = 14;
 /// Bytes of the two addresses in front of it.
 const ADDRESSES: usize = 12;
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
 
 /// An address as Click's elements write it: `00-00-C0-AE-67-EF`.
-fn mac_text(mac: MacAddr) -> String {
+pub(crate) fn mac_text(mac: MacAddr) -> String {
     mac.0.map(|byte| format!("{byte:02X}")).join("-")
 }
 
 /// Reads a value that was written to a handler of the element at work.
-fn value_of<T: Value>(cx: &Context, text: &str) -> Result<T, String> {
+pub(crate) fn value_of<T: Value>(cx: &Context, text: &str) -> Result<T, String> {
     let plan = cx.plan();
     T::parse(text.trim(), &Scope { plan, names: &cx.world().names, name: cx.name() })
 }

@@ -1,7 +1,8 @@
 //! `VLANSwitch`: a learning switch whose ports are in VLANs.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, lang::config::words, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, Inert, Make, lang::config::words,
+    parse_integer,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{EtherType, vlan::Tci};
@@ -66,7 +67,10 @@ pub(super) const CLASS: Class = Class {
         its tag otherwise.",
     example: "s :: VLANSwitch(ACCESS 10, TRUNK ALL NATIVE 1); Idle -> s -> Discard; \
         Idle -> [1] s [1] -> Discard;",
-    make: |make| Box::new(VlanSwitch::new(make)),
+    make: |make| match VlanSwitch::new(make) {
+        Some(switch) => Box::new(switch),
+        None => Box::new(Inert),
+    },
     ..Class::EMPTY
 };
 
@@ -152,7 +156,7 @@ struct VlanSwitch {
 }
 
 impl VlanSwitch {
-    fn new(make: &mut Make<'_>) -> VlanSwitch {
+    fn new(make: &mut Make<'_>) -> Option<VlanSwitch> {
         let count = make.outputs();
         let texts = make.rest();
         if texts.len() != count {
@@ -167,7 +171,8 @@ impl VlanSwitch {
                 )),
             }
         }
-        VlanSwitch { hosts: MacTable::from_args(make, count), ports, places: Vec::new() }
+        let hosts = MacTable::from_args(make, count)?;
+        Some(VlanSwitch { hosts, ports, places: Vec::new() })
     }
 
     /// Finds out the VLANs of a frame's packets, and their keys.

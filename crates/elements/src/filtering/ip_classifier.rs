@@ -1,14 +1,14 @@
 //! `IPClassifier`: an output for each expression.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Scope};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Plan, Scope};
 use linerate_memory::Frame;
 
 use super::{
-    FAMILY,
+    FAMILY, headers,
     rules::{Rules, program},
     words::Dictionary,
 };
-use crate::decision::{Headers, Matcher, To};
+use crate::decision::{Matcher, To};
 
 pub(super) const CLASS: Class = Class {
     name: "IPClassifier",
@@ -59,7 +59,7 @@ impl IpClassifier {
         }
         let rules = Rules::read(&as_rules(&patterns), outputs, Dictionary(scope));
         rules.tell(make);
-        let matcher = matcher(&rules, make.world.frame_limit);
+        let matcher = matcher(&rules, make.plan(), make.world.frame_limit);
         if rules.errors().is_empty() && patterns.len() == outputs {
             let reached = |output: &usize| matcher.program().reaches(To::Output(*output));
             for output in (0..outputs).filter(|output| !reached(output)) {
@@ -77,9 +77,9 @@ impl IpClassifier {
     }
 }
 
-fn matcher(rules: &Rules, frame_limit: usize) -> Matcher {
+fn matcher(rules: &Rules, plan: &Plan, frame_limit: usize) -> Matcher {
     let formulas = rules.formulas();
-    Matcher::new(program(&formulas), &formulas, Headers::Ip, frame_limit)
+    Matcher::new(program(&formulas), &formulas, headers(plan), frame_limit)
 }
 
 impl Element for IpClassifier {
@@ -111,7 +111,7 @@ impl Element for IpClassifier {
         if !errors.is_empty() {
             return Err(HandlerError::Refused(errors.join("\n")));
         }
-        self.matcher = matcher(&rules, world.frame_limit);
+        self.matcher = matcher(&rules, cx.plan(), world.frame_limit);
         self.patterns = patterns;
         cx.set_config(self.patterns.join(", "));
         Ok(String::new())

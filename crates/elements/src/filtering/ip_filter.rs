@@ -4,11 +4,11 @@ use linerate_graph::{Arg, Class, Context, Element, HandlerError, Make, Scope};
 use linerate_memory::Frame;
 
 use super::{
-    FAMILY,
+    FAMILY, headers,
     rules::{Rules, program},
     words::Dictionary,
 };
-use crate::decision::{Headers, Matcher};
+use crate::decision::Matcher;
 
 pub(super) const CLASS: Class = Class {
     name: "IPFilter",
@@ -48,7 +48,8 @@ impl IpFilter {
         let formulas = rules.formulas();
         let program = program(&formulas);
         let frame_limit = make.world.frame_limit;
-        IpFilter { matcher: Matcher::new(program, &formulas, Headers::Ip, frame_limit) }
+        let headers = headers(make.plan());
+        IpFilter { matcher: Matcher::new(program, &formulas, headers, frame_limit) }
     }
 }
 

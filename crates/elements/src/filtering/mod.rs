@@ -5,7 +5,9 @@
 //! [`primitive`]s of it, and [`compile`] says what the tree asks of the words of
 //! packets. The rest is [`decision`](crate::decision)'s.
 
-use linerate_graph::{Class, Handler};
+use linerate_graph::{Class, Handler, Plan};
+
+use crate::{decision::Headers, ethernet::mac_header};
 
 mod compile;
 mod ip_classifier;
@@ -33,5 +35,10 @@ const COST: &str = "Rules become a decision program, in which no packet is asked
     number of fields looked at and not with that of rules. Rules that need tables of more than \
     65,536 entries are cut into parts, each with tables of its own. Packets too short for a word \
     the rules look at are walked through the program.";
+
+/// What words of packets are counted from in a graph.
+fn headers(plan: &Plan) -> Headers {
+    Headers::Ip { marked: mac_header::are_marked(plan) }
+}
 
 const LANGUAGE: &str = include_str!("language.md");

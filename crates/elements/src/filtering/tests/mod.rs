@@ -1,6 +1,7 @@
 //! Expressions against Click and against an evaluation of their trees.
 
 mod against_click;
+mod ethernet;
 mod messages;
 mod random;
 mod reference;
@@ -50,7 +51,8 @@ impl Bench {
     /// of so many.
     fn decide(&mut self, rules: &Rules, packets: &[Vec<u8>], limit: usize) -> Vec<u32> {
         let formulas = rules.formulas();
-        let mut matcher = Matcher::new(program(&formulas), &formulas, Headers::Ip, limit);
+        let mut matcher =
+            Matcher::new(program(&formulas), &formulas, Headers::Ip { marked: false }, limit);
         let mut answers = Vec::new();
         for packets in packets.chunks(limit) {
             let mut frame = Frame::new(limit);
