@@ -23,6 +23,7 @@ mod information;
 mod ip;
 mod ip6;
 mod measuring;
+mod neighbours;
 mod packets;
 mod random;
 mod rewriting;

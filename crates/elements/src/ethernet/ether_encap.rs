@@ -46,7 +46,7 @@ impl EtherEncap {
 }
 
 /// The bytes of an Ethernet header.
-pub(super) fn bytes(destination: MacAddr, source: MacAddr, ethertype: u16) -> [u8; HEADER] {
+pub(crate) fn bytes(destination: MacAddr, source: MacAddr, ethertype: u16) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     bytes[..6].copy_from_slice(&destination.0);
     bytes[6..12].copy_from_slice(&source.0);

@@ -4,6 +4,7 @@ use linerate_graph::Class;
 
 mod check_ip6_header;
 mod dec_ip6_hlim;
+mod discovery;
 mod get_ip6_address;
 mod header;
 mod icmp6_error;
@@ -18,6 +19,8 @@ mod set_ip6_dscp;
 pub(crate) const CLASSES: &[&Class] = &[
     &check_ip6_header::CLASS,
     &dec_ip6_hlim::CLASS,
+    &discovery::ADVERTISER,
+    &discovery::SOLICITOR,
     &get_ip6_address::GET,
     &get_ip6_address::SET,
     &icmp6_error::CLASS,

@@ -12,11 +12,9 @@ use linerate_packet::{
 use super::HEADER;
 
 mod faker;
-mod neighbours;
 mod print;
 mod querier;
 mod responder;
-mod shared;
 mod table;
 
 pub(super) const FAKER: Class = faker::CLASS;
@@ -27,6 +25,9 @@ pub(super) const TABLE: Class = table::CLASS;
 
 /// Bytes of an ARP packet with its Ethernet header.
 const LENGTH: usize = HEADER + linerate_packet::arp::HEADER_LEN;
+
+/// Milliseconds an address is good for unless told otherwise.
+const TIMEOUT: u64 = 300_000;
 
 /// What an ARP packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

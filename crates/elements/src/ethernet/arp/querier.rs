@@ -11,18 +11,17 @@ use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Seconds,
     Text,
 };
-use linerate_memory::{Arena, Frame, Meta, Slot};
+use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{MacAddr, arp::Operation};
 
-use super::{
-    LENGTH, Message,
-    neighbours::Learnt,
-    shared::{self, Shared, milliseconds},
-    table,
-};
+use super::{LENGTH, Message, TIMEOUT, table};
 use crate::{
     ethernet::{FAMILY, HEADER, ether_encap::bytes, written_ip},
-    packets::{room, start::start_moved},
+    neighbours::{
+        put_header,
+        shared::{self, Shared, milliseconds},
+        table::Learnt,
+    },
 };
 
 /// Drop reasons.
@@ -109,7 +108,7 @@ struct Remembered {
 }
 
 struct ArpQuerier {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<Shared<Ipv4Addr>>>,
     /// Whether that is nobody else's.
     own: bool,
     ip: Ipv4Addr,
@@ -134,7 +133,7 @@ struct ArpQuerier {
 
 impl ArpQuerier {
     fn new(make: &mut Make<'_>) -> ArpQuerier {
-        let limits = shared::limits(make);
+        let limits = shared::limits(make, TIMEOUT);
         let Ipv4OrPrefix(Ipv4Prefix { address: ip, mask }) = make.need("IP");
         let mac = match make.is_given("ETH") {
             true => make.need("ETH"),
@@ -230,23 +229,28 @@ impl ArpQuerier {
     #[cold]
     fn wait(&mut self, cx: &mut Context, now: u64) {
         let Some(shared) = self.shared.clone() else { return };
-        let mut waiting = std::mem::take(&mut self.waiting);
+        let (mut waiting, mut asked) = (std::mem::take(&mut self.waiting), Vec::new());
+        let most = cx.pool.arena().buffer_size() - HEADER;
+        let mut neighbours = shared.lock();
         for slot in waiting.drain(..) {
-            let arena = cx.pool.arena();
-            let like = *arena.meta(&slot);
+            let like = *cx.pool.arena().meta(&slot);
             let ip = Ipv4Addr::from_bits(destination(&like));
-            if slot.len() + HEADER > arena.buffer_size() {
+            if slot.len() > most {
                 self.drops += 1;
                 cx.drop_packet(slot, TOO_LONG);
             } else if ip.is_unspecified() {
                 self.warn(cx);
                 self.drops += 1;
                 cx.drop_packet(slot, NO_DESTINATION);
-            } else if shared.lock().wait(ip, slot, now) {
-                self.send_query(cx, ip, MacAddr::BROADCAST, &like);
+            } else if neighbours.wait(ip, slot, now, true) {
+                asked.push((ip, like));
             }
         }
+        drop(neighbours);
         self.waiting = waiting;
+        for (ip, like) in asked {
+            self.send_query(cx, ip, MacAddr::BROADCAST, &like);
+        }
         let dropped = shared.give_back(cx);
         cx.count_drops(UNANSWERED, dropped);
     }
@@ -298,11 +302,9 @@ impl ArpQuerier {
     fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
         let Some(shared) = self.shared.clone() else { return cx.discard(frame) };
         let now = milliseconds(cx);
-        for at in 0..frame.len() {
-            let bytes = cx.pool.arena().packet(&frame.slots()[at]);
-            if bytes.len() < LENGTH {
-                continue;
-            }
+        let (mut changed, mut resolved) = (false, Vec::new());
+        let mut neighbours = shared.lock();
+        for bytes in cx.pool.arena().packets(frame).filter(|bytes| bytes.len() >= LENGTH) {
             self.responses += 1;
             let reply = Message::parse(bytes).filter(|it| it.operation == Operation::REPLY);
             let Some((mac, ip)) = reply.map(|reply| reply.sender) else { continue };
@@ -313,11 +315,18 @@ impl ArpQuerier {
                 self.spoofed += 1;
                 continue;
             }
-            let (learnt, packets) = shared.lock().learn(ip, mac, now, self.unsolicited);
+            let (learnt, packets) = neighbours.learn(ip, mac, now, self.unsolicited);
             self.spoofed += u64::from(learnt != Learnt::Expected);
-            if learnt == Learnt::Changed {
-                shared.changed();
+            changed |= learnt == Learnt::Changed;
+            if !packets.is_empty() {
+                resolved.push((packets, mac));
             }
+        }
+        drop(neighbours);
+        if changed {
+            shared.changed();
+        }
+        for (packets, mac) in resolved {
             self.send_waiting(cx, packets, mac);
         }
         cx.discard(frame);
@@ -354,22 +363,6 @@ fn destination(meta: &Meta) -> u32 {
     meta.destination.first_chunk().map_or(0, |ip| u32::from_be_bytes(*ip))
 }
 
-/// Puts an Ethernet header in front of a packet that is not shared.
-#[inline(always)]
-fn put_header(arena: &Arena, slot: &mut Slot, header: &[u8; HEADER]) -> bool {
-    if !room::push(arena, slot, HEADER) {
-        return false;
-    }
-    if let Some(meta) = arena.meta_mut(slot) {
-        start_moved(meta, -(HEADER as i32));
-        meta.network = HEADER as u16;
-    }
-    if let Some(to) = arena.packet_mut(slot).and_then(<[u8]>::first_chunk_mut) {
-        *to = *header;
-    }
-    true
-}
-
 impl Element for ArpQuerier {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         if port == 0 {
@@ -383,7 +376,7 @@ impl Element for ArpQuerier {
         if let Some(shared) = &self.shared {
             shared.enter();
             if self.own && self.first {
-                table::schedule_expiry(cx, shared);
+                shared.schedule_expiry(cx);
             }
         }
         Ok(())
@@ -391,7 +384,7 @@ impl Element for ArpQuerier {
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
         if let Some(shared) = &self.shared {
-            table::expire(cx, shared);
+            shared.expire(cx);
         }
     }
 

@@ -1,15 +1,15 @@
 //! `ARPTable`: a table of neighbours for several `ARPQuerier`s.
 
-use std::sync::Arc;
+use std::{net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{Class, Context, Element, Handler, HandlerError, Make, Role};
 use linerate_memory::Frame;
 
-use super::shared::{self, Shared, milliseconds};
-use crate::ethernet::FAMILY;
-
-/// The timer by which expired entries go.
-const EXPIRE: u32 = 0;
+use super::TIMEOUT;
+use crate::{
+    ethernet::FAMILY,
+    neighbours::shared::{self, Shared},
+};
 
 pub(in crate::ethernet) const CLASS: Class = Class {
     name: "ARPTable",
@@ -36,11 +36,11 @@ pub(in crate::ethernet) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
-struct ArpTable(Option<Arc<Shared>>);
+struct ArpTable(Option<Arc<Shared<Ipv4Addr>>>);
 
 impl ArpTable {
     fn new(make: &mut Make<'_>) -> ArpTable {
-        let limits = shared::limits(make);
+        let limits = shared::limits(make, TIMEOUT);
         let table = Shared::of(make, make.name());
         if let Some(table) = &table {
             table.lock().limits = limits;
@@ -49,38 +49,18 @@ impl ArpTable {
     }
 }
 
-/// Has expired entries taken away from the time on at which there may be some.
-pub(super) fn schedule_expiry(cx: &mut Context, shared: &Shared) {
-    let timeout = shared.lock().limits.timeout;
-    schedule_in(cx, timeout.div_ceil(1000));
-}
-
-fn schedule_in(cx: &mut Context, seconds: u64) {
-    if seconds > 0 {
-        cx.set_timer(EXPIRE, cx.steady() + seconds * 1_000_000_000);
-    }
-}
-
-/// Takes them away.
-pub(super) fn expire(cx: &mut Context, shared: &Shared) {
-    shared.lock().expire(milliseconds(cx));
-    shared.give_back(cx);
-    let timeout = shared.lock().limits.timeout;
-    schedule_in(cx, if timeout > 0 { timeout / 1000 + 1 } else { 0 });
-}
-
 impl Element for ArpTable {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         if let Some(shared) = &self.0 {
             shared.enter();
-            schedule_expiry(cx, shared);
+            shared.schedule_expiry(cx);
         }
         Ok(())
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
         if let Some(shared) = &self.0 {
-            expire(cx, shared);
+            shared.expire(cx);
         }
     }
 

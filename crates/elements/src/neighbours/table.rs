@@ -4,41 +4,37 @@
 //! addresses that are new, about to be asked for again, or unknown; those in
 //! use are remembered by each querier for itself.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    net::Ipv4Addr,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use linerate_lookup::exact::{Backing, Entry, Table};
 use linerate_memory::{MemoryError, Slot};
 use linerate_packet::MacAddr;
 
+use super::Address;
 use crate::ethernet::mac_text;
 
+mod discovery;
+
+pub(crate) use discovery::Advertised;
+
 /// Entries there can be, and are where no limit is given.
-pub(super) const ENTRIES_LIMIT: u32 = 1 << 18;
+pub(crate) const ENTRIES_LIMIT: u32 = 1 << 18;
 const ENTRIES: u32 = 1 << 16;
 /// Packets that wait, where no limit is given.
 const PACKETS: u32 = 1 << 16;
-/// Queries for an address in quick succession, before they become rare.
-const QUICK: u8 = 10;
-/// Milliseconds between them, and then.
-const QUICK_INTERVAL: u64 = 100;
-const SLOW_INTERVAL: u64 = 2000;
-
 /// What limits a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Packets that wait; 0 for as many as there may be.
-    pub(super) packets: u32,
+    pub(crate) packets: u32,
     /// Entries; 0 for as many as there may be.
-    pub(super) entries: u32,
+    pub(crate) entries: u32,
     /// Packets that wait for one address; 0 for no limit of its own.
-    pub(super) entry_packets: u32,
+    pub(crate) entry_packets: u32,
     /// What part of the waiting packets goes when there are too many.
-    pub(super) slim_factor: u32,
+    pub(crate) slim_factor: u32,
     /// Milliseconds an entry is good for; 0 for ever.
-    pub(super) timeout: u64,
+    pub(crate) timeout: u64,
 }
 
 impl Limits {
@@ -82,14 +78,14 @@ impl Neighbour {
     }
 
     /// When it may be asked for again.
-    fn next_poll(&self) -> u64 {
-        let interval = if self.polls >= QUICK { SLOW_INTERVAL } else { QUICK_INTERVAL };
+    fn next_poll<A: Address>(&self) -> u64 {
+        let interval = if self.polls >= A::QUICK { A::SLOW_INTERVAL } else { A::QUICK_INTERVAL };
         self.polled.map_or(0, |polled| polled + interval)
     }
 
     /// Whether to ask for it now, which is then done.
-    fn poll(&mut self, now: u64) -> bool {
-        let due = now >= self.next_poll();
+    fn poll<A: Address>(&mut self, now: u64) -> bool {
+        let due = now >= self.next_poll::<A>();
         if due {
             self.polled = Some(now);
             self.polls = self.polls.saturating_add(1);
@@ -100,17 +96,17 @@ impl Neighbour {
 
 /// A neighbour's address, and what comes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) mac: MacAddr,
+pub(crate) struct Answer {
+    pub(crate) mac: MacAddr,
     /// From when on, in milliseconds, it must be asked for here again.
-    pub(super) until: u64,
+    pub(crate) until: u64,
     /// Whether a query is to be sent, as the address gets old.
-    pub(super) query: bool,
+    pub(crate) query: bool,
 }
 
 /// What came of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Learnt {
+pub(crate) enum Learnt {
     /// As asked for, or as it was.
     Expected,
     /// Nobody had asked.
@@ -122,23 +118,23 @@ pub(super) enum Learnt {
 }
 
 /// The table.
-pub(super) struct Neighbours {
-    table: Table<u64, Neighbour>,
+pub(crate) struct Neighbours<A: Address> {
+    table: Table<A::Key, Neighbour>,
     /// From the one that was not heard of for longest.
-    ages: BTreeMap<(u64, u64), u32>,
+    ages: BTreeMap<(u64, u64), A>,
     /// Likewise, those of which nothing is known.
-    unknown: BTreeMap<(u64, u64), u32>,
+    unknown: BTreeMap<(u64, u64), A>,
     sequence: u64,
-    pub(super) limits: Limits,
+    pub(crate) limits: Limits,
     packets: usize,
     /// Packets that were dropped while they waited, or that could not wait.
-    pub(super) drops: u64,
+    pub(crate) drops: u64,
     /// Those of them that are to be given back.
     dropped: Vec<Slot>,
 }
 
-impl Neighbours {
-    pub(super) fn new(limits: Limits) -> Result<Neighbours, MemoryError> {
+impl<A: Address> Neighbours<A> {
+    pub(crate) fn new(limits: Limits) -> Result<Neighbours<A>, MemoryError> {
         Ok(Neighbours {
             table: Table::new(ENTRIES_LIMIT as usize, Backing::OnDemand)?,
             ages: BTreeMap::new(),
@@ -152,27 +148,27 @@ impl Neighbours {
     }
 
     /// Entries.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.table.len()
     }
 
     /// Packets that wait.
-    pub(super) fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.packets
     }
 
     /// Packets dropped since the last call, to be given back.
-    pub(super) fn take_dropped(&mut self) -> Vec<Slot> {
+    pub(crate) fn take_dropped(&mut self) -> Vec<Slot> {
         std::mem::take(&mut self.dropped)
     }
 
-    fn find(&self, ip: Ipv4Addr) -> Option<Entry> {
-        self.table.lookup(&u64::from(ip.to_bits()))
+    fn find(&self, ip: A) -> Option<Entry> {
+        self.table.lookup(&ip.key())
     }
 
     /// The address of a neighbour, if it is known. It is to be asked for again
     /// from `poll_timeout` milliseconds on; never when that is 0.
-    pub(super) fn resolve(&mut self, ip: Ipv4Addr, now: u64, poll_timeout: u64) -> Option<Answer> {
+    pub(crate) fn resolve(&mut self, ip: A, now: u64, poll_timeout: u64) -> Option<Answer> {
         let timeout = self.limits.timeout;
         let entry = self.find(ip)?;
         let neighbour = self.table.get_mut(entry)?;
@@ -183,24 +179,28 @@ impl Neighbours {
         let mut until = if timeout > 0 { neighbour.live + timeout + 1 } else { u64::MAX };
         if poll_timeout > 0 {
             let old = neighbour.live + poll_timeout;
-            query = now >= old && neighbour.poll(now);
-            until = until.min(old.max(neighbour.next_poll()));
+            query = now >= old && neighbour.poll::<A>(now);
+            until = until.min(old.max(neighbour.next_poll::<A>()));
         }
         Some(Answer { mac: neighbour.mac, until, query })
     }
 
     /// A packet is to wait for an address, which is not known. Whether to ask
-    /// for it now.
-    pub(super) fn wait(&mut self, ip: Ipv4Addr, slot: Slot, now: u64) -> bool {
+    /// for it now, if it may be asked for at all.
+    pub(crate) fn wait(&mut self, ip: A, slot: Slot, now: u64, ask: bool) -> bool {
         let Some(entry) = self.ensure(ip, now) else {
             self.drop_slot(slot);
             return false;
         };
         let timeout = self.limits.timeout;
-        // Its age may not be that of those that go first.
-        if let Some(neighbour) = self.table.get(entry)
+        // What is not known any more is asked for anew, and its age may not be
+        // that of those that go first.
+        if let Some(neighbour) = self.table.get_mut(entry)
             && neighbour.expired(now, timeout)
         {
+            if std::mem::replace(&mut neighbour.known, false) {
+                neighbour.polls = 0;
+            }
             self.move_to(entry, now.saturating_sub(timeout));
         }
         let most = self.limits.entry_packets as usize;
@@ -216,7 +216,7 @@ impl Neighbours {
             Some(neighbour) => {
                 self.packets += 1;
                 neighbour.packets.push_back(slot);
-                neighbour.poll(now)
+                ask && neighbour.poll::<A>(now)
             }
             None => {
                 self.drop_slot(slot);
@@ -227,7 +227,7 @@ impl Neighbours {
 
     /// A neighbour has an address, or with the broadcast address: it is not
     /// known. Returns the packets that waited for it.
-    pub(super) fn insert(&mut self, ip: Ipv4Addr, mac: MacAddr, now: u64) -> VecDeque<Slot> {
+    pub(crate) fn insert(&mut self, ip: A, mac: MacAddr, now: u64) -> VecDeque<Slot> {
         let Some(entry) = self.ensure(ip, now) else { return VecDeque::new() };
         if let Some(neighbour) = self.table.get_mut(entry) {
             neighbour.mac = mac;
@@ -240,7 +240,7 @@ impl Neighbours {
     }
 
     /// Packets that [`insert`](Self::insert) has returned wait on.
-    pub(super) fn keep_waiting(&mut self, ip: Ipv4Addr, waiting: VecDeque<Slot>) {
+    pub(crate) fn keep_waiting(&mut self, ip: A, waiting: VecDeque<Slot>) {
         let entry = self.find(ip);
         match entry.and_then(|entry| self.table.get_mut(entry)) {
             Some(neighbour) => neighbour.packets = waiting,
@@ -251,9 +251,9 @@ impl Neighbours {
     /// A reply says so. As [`insert`](Self::insert), but that one nobody has
     /// asked for makes no room for itself, and is not taken at all unless
     /// `unsolicited` ones are.
-    pub(super) fn learn(
+    pub(crate) fn learn(
         &mut self,
-        ip: Ipv4Addr,
+        ip: A,
         mac: MacAddr,
         now: u64,
         unsolicited: bool,
@@ -276,7 +276,7 @@ impl Neighbours {
     }
 
     /// The entry of an address, new if it has none.
-    fn ensure(&mut self, ip: Ipv4Addr, now: u64) -> Option<Entry> {
+    fn ensure(&mut self, ip: A, now: u64) -> Option<Entry> {
         if let Some(entry) = self.find(ip) {
             return Some(entry);
         }
@@ -294,9 +294,9 @@ impl Neighbours {
             age,
             packets: VecDeque::new(),
         };
-        let (entry, _) = self.table.insert(u64::from(ip.to_bits()), neighbour).ok()?;
-        self.ages.insert(age, ip.to_bits());
-        self.unknown.insert(age, ip.to_bits());
+        let (entry, _) = self.table.insert(ip.key(), neighbour).ok()?;
+        self.ages.insert(age, ip);
+        self.unknown.insert(age, ip);
         Some(entry)
     }
 
@@ -327,12 +327,12 @@ impl Neighbours {
         let unknown = || self.unknown.first_key_value();
         let first = expired.or_else(unknown).or_else(|| self.ages.first_key_value());
         if let Some((_, ip)) = first {
-            self.remove(Ipv4Addr::from_bits(*ip));
+            self.remove(*ip);
         }
     }
 
-    fn remove(&mut self, ip: Ipv4Addr) {
-        let Some(neighbour) = self.table.remove(&u64::from(ip.to_bits())) else { return };
+    fn remove(&mut self, ip: A) {
+        let Some(neighbour) = self.table.remove(&ip.key()) else { return };
         self.ages.remove(&neighbour.age);
         self.unknown.remove(&neighbour.age);
         self.packets -= neighbour.packets.len();
@@ -346,13 +346,13 @@ impl Neighbours {
     }
 
     /// Removes what has expired.
-    pub(super) fn expire(&mut self, now: u64) {
+    pub(crate) fn expire(&mut self, now: u64) {
         let timeout = self.limits.timeout;
         while timeout > 0
             && let Some(((live, _), ip)) = self.ages.first_key_value()
             && live + timeout < now
         {
-            self.remove(Ipv4Addr::from_bits(*ip));
+            self.remove(*ip);
         }
     }
 
@@ -366,7 +366,7 @@ impl Neighbours {
             if *packets < goal {
                 return;
             }
-            let entry = table.lookup(&u64::from(*ip));
+            let entry = table.lookup(&ip.key());
             let Some(neighbour) = entry.and_then(|entry| table.get_mut(entry)) else { continue };
             while *packets >= goal
                 && let Some(slot) = neighbour.packets.pop_front()
@@ -379,17 +379,16 @@ impl Neighbours {
     }
 
     /// Forgets everything; the packets that waited are dropped.
-    pub(super) fn clear(&mut self) {
-        let all: Vec<u32> = self.ages.values().copied().collect();
-        all.into_iter().for_each(|ip| self.remove(Ipv4Addr::from_bits(ip)));
+    pub(crate) fn clear(&mut self) {
+        let all: Vec<A> = self.ages.values().copied().collect();
+        all.into_iter().for_each(|ip| self.remove(ip));
     }
 
     /// Takes over what another knew, and the packets that wait there.
-    pub(super) fn take_from(&mut self, old: &mut Neighbours) {
+    pub(crate) fn take_from(&mut self, old: &mut Neighbours<A>) {
         let ages = std::mem::take(&mut old.ages);
-        for (_, bits) in ages {
-            let Some(neighbour) = old.table.remove(&u64::from(bits)) else { continue };
-            let ip = Ipv4Addr::from_bits(bits);
+        for (_, ip) in ages {
+            let Some(neighbour) = old.table.remove(&ip.key()) else { continue };
             let Some(entry) = self.ensure(ip, neighbour.live) else {
                 self.dropped.extend(neighbour.packets);
                 continue;
@@ -409,15 +408,20 @@ impl Neighbours {
     }
 
     /// The entries as Click shows them: address, whether it is known, Ethernet
-    /// address, and seconds since it was heard of.
-    pub(super) fn text(&self, now: u64) -> String {
-        let line = |ip: &u32| {
-            let ip = Ipv4Addr::from_bits(*ip);
+    /// address, and for some addresses seconds since it was heard of.
+    pub(crate) fn text(&self, now: u64) -> String {
+        let line = |ip: &A| {
+            let ip = *ip;
             let neighbour = self.table.get(self.find(ip)?)?;
             let known = u8::from(neighbour.is_known(now, self.limits.timeout));
             let age = now.saturating_sub(neighbour.live);
-            let (mac, seconds, micros) = (mac_text(neighbour.mac), age / 1000, age % 1000 * 1000);
-            Some(format!("{ip} {known} {mac} {seconds}.{micros:06}\n"))
+            let mac = if neighbour.mac.is_broadcast() { A::UNKNOWN } else { neighbour.mac };
+            let (ip, mac) = (ip.text(), mac_text(mac));
+            let (seconds, micros) = (age / 1000, age % 1000 * 1000);
+            Some(match A::AGES {
+                true => format!("{ip} {known} {mac} {seconds}.{micros:06}\n"),
+                false => format!("{ip} {known} {mac}\n"),
+            })
         };
         self.ages.values().filter_map(line).collect()
     }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    net::Ipv4Addr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -12,10 +11,16 @@ use std::{
 use linerate_graph::{Arg, Context, Handler, HandlerError, Make, Seconds, lang::config::words};
 use linerate_packet::MacAddr;
 
-use super::neighbours::{ENTRIES_LIMIT, Limits, Neighbours};
+use super::{
+    Address,
+    table::{ENTRIES_LIMIT, Limits, Neighbours},
+};
 use crate::ethernet::value_of;
 
-pub(super) const ARGS: [Arg; 5] = [
+/// The timer by which expired entries go.
+const EXPIRE: u32 = 0;
+
+pub(crate) const ARGS: [Arg; 5] = [
     Arg::keyword("CAPACITY", "packets", "2048", "most packets that wait; 0: 65536"),
     Arg::keyword("ENTRY_CAPACITY", "addresses", "0", "most addresses; 0: 65536, at most 262144"),
     Arg::keyword(
@@ -33,16 +38,17 @@ pub(super) const ARGS: [Arg; 5] = [
     Arg::keyword("TIMEOUT", "time", "300s", "how long an address is good for; 0: for ever"),
 ];
 
-pub(super) const COUNT: Handler = Handler::read("count", "addresses in the table");
-pub(super) const LENGTH: Handler = Handler::read("length", "packets that wait");
-pub(super) const TABLE: Handler =
+pub(crate) const COUNT: Handler = Handler::read("count", "addresses in the table");
+pub(crate) const LENGTH: Handler = Handler::read("length", "packets that wait");
+pub(crate) const TABLE: Handler =
     Handler::read("table", "address, 1 if known, Ethernet address, age in seconds, a line each");
-pub(super) const INSERT: Handler = Handler::write("insert", "adds an address: `IP ETH`");
-pub(super) const DELETE: Handler = Handler::write("delete", "forgets an address");
+pub(crate) const INSERT: Handler = Handler::write("insert", "adds an address: `IP ETH`");
+pub(crate) const DELETE: Handler = Handler::write("delete", "forgets an address");
 
-/// The limits the arguments say.
-pub(super) fn limits(make: &mut Make<'_>) -> Limits {
-    let default = Limits::DEFAULT;
+/// The limits the arguments say, where entries are good for `timeout` milliseconds
+/// unless told otherwise.
+pub(crate) fn limits(make: &mut Make<'_>, timeout: u64) -> Limits {
+    let default = Limits { timeout, ..Limits::DEFAULT };
     let timeout = make.get("TIMEOUT").map(|Seconds::<3>(timeout)| u64::from(timeout));
     let limits = Limits {
         packets: make.or("CAPACITY", default.packets),
@@ -61,8 +67,8 @@ pub(super) fn limits(make: &mut Make<'_>) -> Limits {
 }
 
 /// The shared table.
-pub(super) struct Shared {
-    neighbours: Mutex<Neighbours>,
+pub(crate) struct Shared<A: Address> {
+    neighbours: Mutex<Neighbours<A>>,
     /// Changes with every address that is not what it was: who remembers one
     /// must ask again.
     generation: AtomicU32,
@@ -71,14 +77,19 @@ pub(super) struct Shared {
 }
 
 /// The tables of a graph, by the element whose they are.
-#[derive(Default)]
-struct Tables(Mutex<HashMap<String, Arc<Shared>>>);
+struct Tables<A: Address>(Mutex<HashMap<String, Arc<Shared<A>>>>);
 
-impl Shared {
+impl<A: Address> Default for Tables<A> {
+    fn default() -> Tables<A> {
+        Tables(Mutex::default())
+    }
+}
+
+impl<A: Address> Shared<A> {
     /// The table of an element. `None` when there is no memory for it, which
     /// was then said.
-    pub(super) fn of(make: &mut Make<'_>, element: &str) -> Option<Arc<Shared>> {
-        let tables = make.world.common::<Tables>();
+    pub(crate) fn of(make: &mut Make<'_>, element: &str) -> Option<Arc<Shared<A>>> {
+        let tables = make.world.common::<Tables<A>>();
         // Whoever panicked has left the map as it was.
         let mut tables = tables.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = tables.get(element) {
@@ -97,27 +108,27 @@ impl Shared {
         Some(shared)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Neighbours> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Neighbours<A>> {
         // Nothing panics while it is held.
         self.neighbours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
-    pub(super) fn generation(&self) -> u32 {
+    pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
     }
 
     /// Addresses are not what they were.
-    pub(super) fn changed(&self) {
+    pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    pub(super) fn enter(&self) {
+    pub(crate) fn enter(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
 
     /// An element goes; with the last one, all that wait.
-    pub(super) fn leave(&self, cx: &mut Context) {
+    pub(crate) fn leave(&self, cx: &mut Context) {
         if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.lock().clear();
         }
@@ -125,7 +136,7 @@ impl Shared {
     }
 
     /// Gives the buffers of dropped packets back, and returns how many.
-    pub(super) fn give_back(&self, cx: &mut Context) -> usize {
+    pub(crate) fn give_back(&self, cx: &mut Context) -> usize {
         let dropped = self.lock().take_dropped();
         let count = dropped.len();
         dropped.into_iter().for_each(|slot| cx.pool.give_one(slot));
@@ -133,15 +144,29 @@ impl Shared {
     }
 
     /// Takes over what another table holds.
-    pub(super) fn take_from(self: &Arc<Shared>, old: &Arc<Shared>) {
+    pub(crate) fn take_from(self: &Arc<Shared<A>>, old: &Arc<Shared<A>>) {
         if !Arc::ptr_eq(self, old) {
             self.lock().take_from(&mut old.lock());
             old.changed();
         }
     }
 
+    /// Has expired entries taken away from the time on at which there may be some.
+    pub(crate) fn schedule_expiry(&self, cx: &mut Context) {
+        let timeout = self.lock().limits.timeout;
+        schedule_in(cx, timeout.div_ceil(1000));
+    }
+
+    /// Takes them away.
+    pub(crate) fn expire(&self, cx: &mut Context) {
+        self.lock().expire(milliseconds(cx));
+        self.give_back(cx);
+        let timeout = self.lock().limits.timeout;
+        schedule_in(cx, if timeout > 0 { timeout / 1000 + 1 } else { 0 });
+    }
+
     /// Handlers of tables that are read.
-    pub(super) fn read(&self, cx: &Context, handler: &str) -> Result<String, HandlerError> {
+    pub(crate) fn read(&self, cx: &Context, handler: &str) -> Result<String, HandlerError> {
         let neighbours = self.lock();
         match handler {
             "table" => Ok(neighbours.text(milliseconds(cx))),
@@ -153,7 +178,7 @@ impl Shared {
     }
 
     /// Handlers of tables that are written.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         cx: &mut Context,
         handler: &str,
@@ -162,13 +187,13 @@ impl Shared {
         let now = milliseconds(cx);
         match handler {
             "insert" => {
-                let (ip, mac) = address_pair(cx, value)?;
+                let (ip, mac) = address_pair::<A>(cx, value)?;
                 let mut neighbours = self.lock();
                 let waiting = neighbours.insert(ip, mac, now);
                 neighbours.keep_waiting(ip, waiting);
             }
             "delete" => {
-                let ip = one_address(cx, value)?;
+                let ip: A = one_address(cx, value)?;
                 let mut neighbours = self.lock();
                 let waiting = neighbours.insert(ip, MacAddr::BROADCAST, now);
                 neighbours.keep_waiting(ip, waiting);
@@ -182,19 +207,25 @@ impl Shared {
     }
 }
 
+fn schedule_in(cx: &mut Context, seconds: u64) {
+    if seconds > 0 {
+        cx.set_timer(EXPIRE, cx.steady() + seconds * 1_000_000_000);
+    }
+}
+
 /// The time tables live by.
-pub(super) fn milliseconds(cx: &Context) -> u64 {
+pub(crate) fn milliseconds(cx: &Context) -> u64 {
     cx.steady() / 1_000_000
 }
 
-fn one_address(cx: &Context, value: &str) -> Result<Ipv4Addr, HandlerError> {
+fn one_address<A: Address>(cx: &Context, value: &str) -> Result<A, HandlerError> {
     let words = words(value);
     let mut wrong = Vec::new();
     let ip = argument(cx, "IP", words.first(), &mut wrong);
     finish(ip, words.len() > 1, wrong)
 }
 
-fn address_pair(cx: &Context, value: &str) -> Result<(Ipv4Addr, MacAddr), HandlerError> {
+fn address_pair<A: Address>(cx: &Context, value: &str) -> Result<(A, MacAddr), HandlerError> {
     let words = words(value);
     let mut wrong = Vec::new();
     let ip = argument(cx, "IP", words.first(), &mut wrong);

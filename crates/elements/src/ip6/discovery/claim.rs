@@ -1,0 +1,56 @@
+//! Whether an address is one's own (RFC 4862 section 5.4), as all replicas of an
+//! element know it.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// What is known of one's own address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Others may have it: it is not used yet.
+    Tentative,
+    /// It is used.
+    Valid,
+    /// Another host has it: it is not used.
+    Duplicate,
+}
+
+impl State {
+    const ALL: [State; 3] = [State::Tentative, State::Valid, State::Duplicate];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::Tentative => "tentative",
+            State::Valid => "valid",
+            State::Duplicate => "duplicate",
+        }
+    }
+}
+
+/// The address's state, and whether a conflict was told.
+#[derive(Debug)]
+pub(super) struct Claim {
+    state: AtomicU8,
+    told: AtomicBool,
+}
+
+impl Claim {
+    pub(super) fn new(tentative: bool) -> Claim {
+        let state = if tentative { State::Tentative } else { State::Valid };
+        Claim { state: AtomicU8::new(state as u8), told: AtomicBool::new(false) }
+    }
+
+    pub(super) fn state(&self) -> State {
+        let at = usize::from(self.state.load(Ordering::Acquire));
+        State::ALL.get(at).copied().unwrap_or(State::Valid)
+    }
+
+    pub(super) fn set(&self, state: State) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// Whether it is to be told that somebody else has the address, which is then
+    /// done.
+    pub(super) fn tell(&self) -> bool {
+        !self.told.swap(true, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,89 @@
+//! What is known of the neighbours on a link, for those who send packets to them:
+//! ARP (RFC 826) and neighbour discovery (RFC 4861).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use linerate_graph::Value;
+use linerate_lookup::exact::Key;
+use linerate_memory::{Arena, Slot};
+use linerate_packet::MacAddr;
+
+use crate::{
+    address6,
+    ethernet::HEADER,
+    packets::{room, start::start_moved},
+};
+
+pub(crate) mod shared;
+pub(crate) mod table;
+
+/// An address neighbours have.
+pub(crate) trait Address: Value + Copy + Ord + Send + Sync + 'static {
+    /// What it is looked up by.
+    type Key: Key + Send;
+    /// Queries for an address in quick succession, before they become rare.
+    const QUICK: u8;
+    /// Milliseconds between them, and then.
+    const QUICK_INTERVAL: u64;
+    const SLOW_INTERVAL: u64;
+    /// Whether a table shown has their ages, and what it shows as the Ethernet
+    /// address of who is not known.
+    const AGES: bool;
+    const UNKNOWN: MacAddr;
+
+    fn key(self) -> Self::Key;
+
+    /// The address as Click writes it.
+    fn text(self) -> String;
+}
+
+impl Address for Ipv4Addr {
+    type Key = u64;
+    const QUICK: u8 = 10;
+    const QUICK_INTERVAL: u64 = 100;
+    const SLOW_INTERVAL: u64 = 2000;
+    const AGES: bool = true;
+    const UNKNOWN: MacAddr = MacAddr::BROADCAST;
+
+    fn key(self) -> u64 {
+        u64::from(self.to_bits())
+    }
+
+    fn text(self) -> String {
+        self.to_string()
+    }
+}
+
+/// Times are those of RFC 4861 section 10.
+impl Address for Ipv6Addr {
+    type Key = u128;
+    const QUICK: u8 = 3;
+    const QUICK_INTERVAL: u64 = 1000;
+    const SLOW_INTERVAL: u64 = 3000;
+    const AGES: bool = false;
+    const UNKNOWN: MacAddr = MacAddr::ZERO;
+
+    fn key(self) -> u128 {
+        self.to_bits()
+    }
+
+    fn text(self) -> String {
+        address6::text(self)
+    }
+}
+
+/// Puts an Ethernet header in front of a packet that is not shared.
+#[inline(always)]
+pub(crate) fn put_header(arena: &Arena, slot: &mut Slot, header: &[u8; HEADER]) -> bool {
+    if !room::push(arena, slot, HEADER) {
+        return false;
+    }
+    if let Some(meta) = arena.meta_mut(slot) {
+        start_moved(meta, -(HEADER as i32));
+        meta.network = HEADER as u16;
+    }
+    if let Some(to) = arena.packet_mut(slot).and_then(<[u8]>::first_chunk_mut) {
+        *to = *header;
+    }
+    true
+}
