@@ -9,6 +9,8 @@ mod encap;
 pub(crate) mod error_rules;
 mod icmp_error;
 mod icmp_ping_responder;
+mod icmp_ping_source;
+mod ping_report;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
@@ -17,6 +19,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &encap::PING,
     &icmp_error::CLASS,
     &icmp_ping_responder::CLASS,
+    &icmp_ping_source::CLASS,
 ];
 
 /// The name of the family in the reference.
