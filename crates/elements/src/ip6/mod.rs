@@ -2,6 +2,7 @@
 
 use linerate_graph::Class;
 
+mod address_translator;
 mod check_ip6_header;
 mod dec_ip6_hlim;
 mod discovery;
@@ -14,9 +15,11 @@ mod ip6_mirror;
 mod ip6_print;
 mod mark_ip6_header;
 mod set_ip6_dscp;
+mod translation;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
+    &address_translator::CLASS,
     &check_ip6_header::CLASS,
     &dec_ip6_hlim::CLASS,
     &discovery::ADVERTISER,
@@ -30,6 +33,8 @@ pub(crate) const CLASSES: &[&Class] = &[
     &ip6_print::CLASS,
     &mark_ip6_header::CLASS,
     &set_ip6_dscp::CLASS,
+    &translation::FROM_V4,
+    &translation::FROM_V6,
 ];
 
 /// The name of the family in the reference.
