@@ -14,10 +14,12 @@ mod ip_fragmenter;
 mod ip_gw_options;
 mod ip_mirror;
 mod ip_print;
+mod ip_rate_monitor;
 mod ip_reassembler;
 mod mark_ip_header;
 mod options;
 mod print_lines;
+mod rate_tree;
 mod reassembly;
 mod service;
 mod set_ip_checksum;
@@ -41,6 +43,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &ip_gw_options::CLASS,
     &ip_mirror::CLASS,
     &ip_print::CLASS,
+    &ip_rate_monitor::CLASS,
     &ip_reassembler::CLASS,
     &mark_ip_header::CLASS,
     &service::MARK_CE,

@@ -4,7 +4,7 @@
 /// The average of a quantity: each value moves it by 1/2^`stability` of the
 /// difference.
 #[derive(Debug, Clone)]
-pub(super) struct Average {
+pub(crate) struct Average {
     stability: u32,
     /// With [`Average::SCALE`] bits behind the point.
     value: i64,
@@ -12,19 +12,19 @@ pub(super) struct Average {
 
 impl Average {
     /// Bits behind the point.
-    pub(super) const SCALE: u32 = 10;
+    pub(crate) const SCALE: u32 = 10;
     /// Updates with the same value after which the average is that value.
     const SETTLED: u64 = 100;
 
-    pub(super) fn new(stability: u32) -> Average {
+    pub(crate) fn new(stability: u32) -> Average {
         Average { stability, value: 0 }
     }
 
-    pub(super) fn stability(&self) -> u32 {
+    pub(crate) fn stability(&self) -> u32 {
         self.stability
     }
 
-    pub(super) fn update(&mut self, value: u64) {
+    pub(crate) fn update(&mut self, value: u64) {
         // Half a step more makes up for rounding down.
         let half = (1i64 << self.stability) >> 1;
         let scaled = ((value << Self::SCALE) as i64).wrapping_add(half);
@@ -32,7 +32,7 @@ impl Average {
     }
 
     /// As `times` updates with the same value.
-    pub(super) fn update_times(&mut self, value: u64, times: u64) {
+    pub(crate) fn update_times(&mut self, value: u64, times: u64) {
         if times >= Self::SETTLED {
             self.value = (value << Self::SCALE) as i64;
         } else {
@@ -41,23 +41,23 @@ impl Average {
     }
 
     /// The average with [`Average::SCALE`] bits behind the point.
-    pub(super) fn scaled(&self) -> i64 {
+    pub(crate) fn scaled(&self) -> i64 {
         self.value
     }
 
     /// The average, rounded.
-    pub(super) fn rounded(&self) -> u64 {
+    pub(crate) fn rounded(&self) -> u64 {
         ((self.value + (1 << (Self::SCALE - 1))) >> Self::SCALE).max(0) as u64
     }
 
-    pub(super) fn take_state(&mut self, old: &Average) {
+    pub(crate) fn take_state(&mut self, old: &Average) {
         self.value = old.value;
     }
 }
 
 /// The rate of something that is counted: an average over milliseconds.
 #[derive(Debug, Clone)]
-pub(super) struct RateAverage {
+pub(crate) struct RateAverage {
     average: Average,
     /// The millisecond being counted.
     tick: u64,
@@ -66,16 +66,16 @@ pub(super) struct RateAverage {
 
 impl RateAverage {
     /// Ticks in a second.
-    pub(super) const FREQUENCY: u64 = 1000;
+    pub(crate) const FREQUENCY: u64 = 1000;
     const TICK_NS: u64 = 1_000_000;
 
-    pub(super) fn new() -> RateAverage {
+    pub(crate) fn new() -> RateAverage {
         RateAverage { average: Average::new(4), tick: 0, count: 0 }
     }
 
     /// Time has come to `now`, in nanoseconds.
     #[inline]
-    pub(super) fn pass(&mut self, now: u64) {
+    pub(crate) fn pass(&mut self, now: u64) {
         let tick = now / Self::TICK_NS;
         if tick != self.tick {
             self.average.update(self.count);
@@ -86,19 +86,19 @@ impl RateAverage {
 
     /// Counts `count` more.
     #[inline]
-    pub(super) fn add(&mut self, count: u64) {
+    pub(crate) fn add(&mut self, count: u64) {
         self.count += count;
     }
 
     /// The rate per tick with [`Average::SCALE`] bits behind the point.
-    pub(super) fn scaled(&self) -> i64 {
+    pub(crate) fn scaled(&self) -> i64 {
         self.average.scaled()
     }
 }
 
 /// A number with `bits` bits behind the point in decimal, as few digits as
 /// tell it from its neighbours.
-pub(super) fn binary_text(value: u64, bits: u32) -> String {
+pub(crate) fn binary_text(value: u64, bits: u32) -> String {
     let one = 1u64 << bits;
     let mut text = (value >> bits).to_string();
     let mut rest = value & (one - 1);

@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 mod ahead;
-mod average;
+pub(crate) mod average;
 mod delay;
 mod drr_sched;
 mod held_queue;
