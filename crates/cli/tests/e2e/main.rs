@@ -19,6 +19,7 @@ mod hosts;
 mod links;
 mod nat;
 mod router;
+mod router6;
 mod services;
 mod support;
 mod wire;

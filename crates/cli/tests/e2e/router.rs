@@ -5,8 +5,8 @@ use linerate_testlab::{Lab, Namespace};
 
 use crate::{
     hosts::{
-        element, iperf_all, iperf_server, ping, ping_text, routed_host, run, stop, traceroute,
-        wait_for_ping,
+        element, iperf_all, iperf_server, ping, ping_text, python, routed_host, run, stop,
+        traceroute, wait_for_ping,
     },
     support::{Program, number},
 };
@@ -112,5 +112,25 @@ fn tcp_discovers_the_path_mtu() {
     iperf_all(&a, "198.19.0.2", &[]);
     let route = a.ip(["route", "get", "198.19.0.2"]);
     assert!(route.contains("mtu 1280"), "{route}");
+    stop(program);
+}
+
+/// A host whose interface gets another Ethernet address, and says so, as virtual machines do that
+/// have moved.
+const ANNOUNCE: &str = "\
+from scapy.all import ARP, Ether, get_if_hwaddr, sendp
+import sys
+ip, mac = sys.argv[1], get_if_hwaddr('e0')
+reply = ARP(op=2, hwsrc=mac, psrc=ip, hwdst=mac, pdst=ip)
+sendp(Ether(src=mac, dst='ff:ff:ff:ff:ff:ff') / reply, iface='e0', verbose=False)
+";
+
+#[test]
+#[ignore = "needs root"]
+fn a_host_is_found_at_its_new_address() {
+    let Net { a, b, router: _router, program } = net("");
+    b.ip(["link", "set", "e0", "address", "02:00:00:00:00:bb"]);
+    python(&b, ANNOUNCE, &["198.19.0.2"]);
+    wait_for_ping(&a, "198.19.0.2");
     stop(program);
 }
