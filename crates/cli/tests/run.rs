@@ -63,16 +63,18 @@ impl Drop for Running {
 
 /// Examples that need interfaces: they are run between hosts in network
 /// namespaces by the tests in `e2e`.
-const ON_INTERFACES: [&str; 13] = [
+const ON_INTERFACES: [&str; 15] = [
     "arp-responder.click",
     "echo.click",
     "firewall.click",
     "host-router.click",
     "load-balancer.click",
     "nat.click",
+    "nat64.click",
     "ping-responder.click",
     "port-mirror.click",
     "router.click",
+    "router6.click",
     "shaper.click",
     "switch.click",
     "vlan-switch.click",

@@ -18,6 +18,7 @@ mod host_router;
 mod hosts;
 mod links;
 mod nat;
+mod nat64;
 mod router;
 mod router6;
 mod services;
