@@ -34,7 +34,13 @@ elementclass Interface { $device, $ip |
   send :: Queue(1024) -> ToDevice($device);
   kind [0] -> IP6NDAdvertiser($ip:ip6/128 $device:eth) -> send;
   kind [1] -> [1] neighbours :: IP6NDSolicitor($ip, $device:eth);
-  kind [2] -> DropBroadcasts -> Strip(14) -> CheckIP6Header -> GetIP6Address(24) -> output;
+  // Nothing is forwarded from groups, one link, or addresses nobody has.
+  kind [2] -> DropBroadcasts -> Strip(14) -> CheckIP6Header -> honest
+    :: Classifier(8/ff, 8/fe80%ffc0, 8/000000000000000000000000000000, -);
+  honest [0] -> Discard;
+  honest [1] -> Discard;
+  honest [2] -> Discard;
+  honest [3] -> GetIP6Address(24) -> output;
   kind [3] -> Discard;
   input -> [0] neighbours -> send;
 }
@@ -53,9 +59,9 @@ left :: Interface($LEFT, left);
 right :: Interface($RIGHT, right);
 
 // 0: for this router; 1, 2: for the networks at its interfaces; 3: for nowhere;
-// 4: for one link, a group, or what is no address.
+// 4: for one link, a group, or a loopback.
 routes :: LookupIP6Route(left:ip6/128 0, right:ip6/128 0,
-                         fe80::/10 4, ff00::/8 4, ::/128 4, ::1/128 4,
+                         fe80::/10 4, ff00::/8 4, ::1/128 4,
                          left:ip6net 1, right:ip6net 2, ::/0 3);
 
 left -> routes;
