@@ -80,8 +80,7 @@ impl Report {
             let lost = u64::from(count).saturating_sub(received) * 100 / u64::from(count);
             let _ = writeln!(text, ", {lost}% packet loss");
         }
-        if self.received > 0 {
-            let mean = self.sum / self.received;
+        if let Some(mean) = self.sum.checked_div(self.received) {
             let squares = self.sum_of_squares / u128::from(self.received);
             let variance = squares.saturating_sub(u128::from(mean) * u128::from(mean));
             let times = [self.shortest, mean, self.longest, variance.isqrt() as u64];

@@ -104,7 +104,7 @@ impl RateMonitor {
         } else if is_read && ratio > ALL {
             make.error("ratio must be between 0 and 1");
         }
-        let threshold = i64::from(threshold.unwrap_or(1)) * i64::from(ratio.min(ALL)) >> 16;
+        let threshold = (i64::from(threshold.unwrap_or(1)) * i64::from(ratio.min(ALL))) >> 16;
         let limit = in_bytes(memory.unwrap_or(0).into());
         RateMonitor {
             tree: make.shared(|| Mutex::new(Tree::new(threshold, limit, 0))),

@@ -69,7 +69,7 @@ impl<A: Family> Sending<A> {
             Some((gateway, _)) => {
                 arena.for_each_meta_mut(frame, iter::repeat(gateway), |meta, gateway| {
                     gateway.write(&mut meta.destination);
-                })
+                });
             }
             None => arena.for_each_meta_mut(frame, &self.gateways, |meta, gateway| {
                 if !gateway.is_zero() {

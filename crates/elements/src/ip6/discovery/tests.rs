@@ -25,7 +25,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An advertisement of 2001:db8::2 to 2001:db8::1.
+/// An advertisement of `2001:db8::2` to `2001:db8::1`.
 fn advertisement(flags: u8, mac: MacAddr) -> Message {
     Message {
         what: What::Advertisement { flags },
@@ -37,7 +37,7 @@ fn advertisement(flags: u8, mac: MacAddr) -> Message {
     }
 }
 
-/// A question of 2001:db8::2 for 2001:db8::1.
+/// A question of `2001:db8::2` for `2001:db8::1`.
 fn solicitation() -> Message {
     Message {
         what: What::Solicitation,
