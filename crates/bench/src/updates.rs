@@ -268,7 +268,8 @@ fn write(
                 let host = Ipv4Addr::from(prefix.first());
                 format!("set {host}/32 {output}")
             }
-            3 => format!("set {prefix} 10.0.0.1 {output}"),
+            // The gateway becomes the destination, by which the sink judges.
+            3 => format!("set {prefix} {}.0.0.1 {output}", 10 + parity(prefix.first())),
             _ => format!("set {prefix} {output}"),
         };
         let started = Instant::now();

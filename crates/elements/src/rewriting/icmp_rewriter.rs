@@ -15,11 +15,11 @@ use linerate_packet::{
 
 use super::{
     FAMILY,
+    arguments::{DST_ANNO, REPLY_ANNO},
     flow_set::FlowSet,
     is_rewriter,
     mapping::Ends,
     registry::{Place, Registry, locked},
-    rewriter::{DST_ANNO, REPLY_ANNO},
 };
 use crate::annotation_byte::Byte;
 

@@ -3,12 +3,12 @@
 use linerate_graph::{Arg, Class, Handler, Make};
 
 use super::{
-    FAMILY,
-    kind::Kind,
-    rewriter::{
-        CAPACITY, DROPS, DST_ANNO, Flavour, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO,
-        Rewriter, SPECS, handlers,
+    arguments::{
+        BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO, SPECS,
+        handlers,
     },
+    kind::Kind,
+    rewriter::{Flavour, Rewriter},
     tcp_rewriter::{self, TCP_DONE_TIMEOUT, TCP_GUARANTEE, TCP_NODATA_TIMEOUT, TCP_TIMEOUT},
     times::{AllTimes, Times, milliseconds},
     udp_rewriter::{UDP_GUARANTEE, UDP_STREAMING_TIMEOUT, UDP_TIMEOUT},
@@ -16,7 +16,6 @@ use super::{
 
 pub(super) const CLASS: Class = Class {
     name: "IPRewriter",
-    family: FAMILY,
     summary: "rewrites addresses and ports of TCP and UDP flows",
     description: "Takes IP packets whose network header is known (`CheckIPHeader`, \
         `MarkIPHeader`). Packets of a known flow are rewritten, with their checksums, and leave by \
@@ -46,8 +45,6 @@ pub(super) const CLASS: Class = Class {
         Mappings stay when the configuration is replaced by one with a rewriter of the same name, \
         except those of inputs whose specification has changed. `MAPPING_CAPACITY` is at most \
         16,777,216; written while it runs, at most what it was made for or 1,048,576.",
-    ports: "1-/1-",
-    processing: "h/h",
     args: &[
         SPECS,
         UDP_TIMEOUT,
@@ -74,8 +71,6 @@ pub(super) const CLASS: Class = Class {
         Handler::read("tcp_lookup", "what a TCP flow `SADDR SPORT DADDR DPORT` is rewritten to")
             .with_parameter(),
     ],
-    drops: DROPS,
-    annotates: true,
     cost: "Packets of known flows: a lookup in bursts of a frame and a cache line of the flow, \
         which has everything that is written. New flows: some hundred nanoseconds, nearly all ports \
         taken or not. 256 bytes for each flow.",
@@ -87,7 +82,7 @@ pub(super) const CLASS: Class = Class {
         let times = times(make);
         Box::new(Rewriter::<Flow>::new(make, times))
     },
-    ..Class::EMPTY
+    ..BASE
 };
 
 struct Flow;

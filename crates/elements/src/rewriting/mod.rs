@@ -13,10 +13,12 @@
 
 use linerate_graph::Class;
 
+mod arguments;
 mod choosing;
 mod crowd;
 mod flow_set;
 mod ftp_port_mapper;
+mod handlers;
 mod icmp_ping_rewriter;
 mod icmp_rewriter;
 mod ip_addr_pair_rewriter;
@@ -33,6 +35,7 @@ mod registry;
 mod rewrite;
 mod rewriter;
 mod round_robin_ip_mapper;
+mod scratch;
 mod sequence;
 mod shifting;
 mod source_ip_hash_mapper;

@@ -2,23 +2,22 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
-use linerate_graph::{
-    Annotation, Arg, Context, Element, ElementRef, Handler, HandlerError, Make, Scope,
-    parse_integer,
-};
+use linerate_graph::{Annotation, Context, Element, Handler, HandlerError, Make, Scope};
 use linerate_lookup::exact::Entry;
-use linerate_memory::{Arena, Frame, Meta, Slot, prefetch};
-use linerate_packet::{FlowV4, IpProtocol};
+use linerate_memory::{Arena, Frame, Slot};
+use linerate_packet::IpProtocol;
 
 use super::{
+    arguments::wanted,
     flow_set::{FlowSet, Rewriting, Unmapped},
+    handlers,
     kind::{Found, Kind},
     mapping::flags,
     registry::{Place as Home, Registry, Wanted, locked},
-    rewrite::{Event, Place, rewrite},
+    rewrite::{Event, rewrite},
+    scratch::{Scratch, destination_key},
     shifting,
     spec::{Action, Spec},
-    table,
     times::{AllTimes, milliseconds},
 };
 use crate::annotation_byte::Byte;
@@ -32,63 +31,11 @@ const SPECIFIED: usize = 2;
 const FAILED: usize = 3;
 
 /// Outputs from here on are drop reasons.
-const DROP: u32 = u32::MAX - 3;
-/// Packets ahead of which the headers are asked for.
-const AHEAD: usize = 8;
+pub(super) const DROP: u32 = u32::MAX - 3;
 /// Flows looked at in one go when those that have ended are removed.
 const REAP: usize = 4096;
 /// The timer that removes them.
 const REAPER: u32 = 0;
-
-/// The arguments all rewriters have.
-pub(super) const SPECS: Arg =
-    Arg::rest("INPUTSPEC", "specification", "what becomes of new flows, one per input");
-pub(super) const REAP_INTERVAL: Arg =
-    Arg::keyword("REAP_INTERVAL", "seconds", "900", "how often flows that have ended are removed");
-pub(super) const REAP_TIME: Arg =
-    Arg::keyword("REAP_TIME", "seconds", "900", "older name of `REAP_INTERVAL`");
-pub(super) const MAPPING_CAPACITY: Arg = Arg::keyword(
-    "MAPPING_CAPACITY",
-    "flows or element",
-    "1048576",
-    "most flows, or the rewriter to share a number of flows with",
-);
-pub(super) const CAPACITY: Arg =
-    Arg::keyword("CAPACITY", "flows or element", "1048576", "the same");
-pub(super) const DST_ANNO: Arg =
-    Arg::keyword("DST_ANNO", "bool", "true", "sets the destination annotation too");
-pub(super) const REPLY_ANNO: Arg = Arg::keyword(
-    "REPLY_ANNO",
-    "annotation",
-    "none",
-    "byte that replies get from the first packet of the flow",
-);
-
-/// The handlers all rewriters have.
-macro_rules! handlers {
-    ($($more:expr),* $(,)?) => {
-        &[
-            $($more,)*
-            linerate_graph::Handler::read("table_size", "flows"),
-            linerate_graph::Handler::read("nmappings", "flows, an older name"),
-            linerate_graph::Handler::read(
-                "mapping_failures",
-                "flows there was no room or nothing left of a range for",
-            ),
-            linerate_graph::Handler::read(
-                "patterns",
-                "the specification of each input, and its flows in brackets",
-            ),
-            linerate_graph::Handler::read("size", "flows of all rewriters it shares a capacity with"),
-            linerate_graph::Handler::value("capacity", "most flows"),
-            linerate_graph::Handler::write("clear", "removes all flows"),
-        ]
-    };
-}
-pub(super) use handlers;
-
-/// The specification of one input, `pattern0` and so on.
-const PATTERN: Handler = Handler::value("pattern", "the specification of the input");
 
 /// What a class of rewriters is.
 pub(super) trait Flavour: Send + 'static {
@@ -110,19 +57,6 @@ pub(super) struct Rewriter<F> {
     reply_anno: Option<Byte>,
     scratch: Scratch,
     flavour: PhantomData<F>,
-}
-
-/// What is known of the packets of a frame.
-#[derive(Default)]
-struct Scratch {
-    places: Vec<Place>,
-    keys: Vec<FlowV4>,
-    found: Vec<Option<Entry>>,
-    kinds: Vec<Found>,
-    outputs: Vec<u32>,
-    /// Packets to be looked up the other way round.
-    again: Vec<usize>,
-    dropped: [usize; 4],
 }
 
 impl<F: Flavour> Rewriter<F> {
@@ -190,127 +124,6 @@ impl<F: Flavour> Rewriter<F> {
         }
         Some(home)
     }
-}
-
-/// What `MAPPING_CAPACITY` says; nothing when it is wrong, which is said.
-fn wanted(make: &mut Make<'_>) -> Option<Wanted> {
-    let name = if make.is_given("MAPPING_CAPACITY") { "MAPPING_CAPACITY" } else { "CAPACITY" };
-    let Some(text) = make.get::<String>(name) else {
-        return Some(Wanted::Flows(FlowSet::DEFAULT_CAPACITY));
-    };
-    if let Some(number) = parse_integer(&text) {
-        let flows = usize::try_from(number.max(0)).unwrap_or(usize::MAX);
-        return Some(Wanted::Flows(flows.min(FlowSet::LIMIT)));
-    }
-    if let Ok(ElementRef(at)) = make.parse(&text)
-        && super::is_rewriter(make.plan().elements[at].class)
-    {
-        return Some(Wanted::SharedWith(at));
-    }
-    make.error("bad MAPPING_CAPACITY");
-    None
-}
-
-impl Scratch {
-    /// Reads the flows of all packets of a frame.
-    #[inline]
-    fn read(&mut self, kind: Kind, rewriter: u16, arena: &Arena, frame: &Frame) {
-        let slots = frame.slots();
-        let nobody = FlowV4 {
-            src: [0; 4].into(),
-            dst: [0; 4].into(),
-            src_port: 0,
-            dst_port: 0,
-            vlan: u16::MAX,
-            protocol: IpProtocol(u8::MAX),
-        };
-        self.places.clear();
-        self.keys.clear();
-        self.kinds.clear();
-        for slot in &slots[..slots.len().min(AHEAD)] {
-            prefetch(arena.meta(slot));
-            prefetch(arena.packet(slot));
-        }
-        for (at, slot) in slots.iter().enumerate() {
-            if let Some(ahead) = slots.get(at + AHEAD) {
-                prefetch(arena.meta(ahead));
-                prefetch(arena.packet(ahead));
-            }
-            let (place, found) = read_flow(kind, arena, slot);
-            self.places.push(place);
-            self.kinds.push(found);
-            self.keys.push(match found {
-                Found::Flow(ends, map) => ends.key(rewriter, map),
-                Found::Answer(ends) => ends.key(rewriter, IpProtocol::ICMP),
-                Found::Other => nobody,
-            });
-        }
-    }
-
-    /// Looks all of them up.
-    #[inline]
-    fn look_up(&mut self, kind: Kind, set: &FlowSet, arena: &Arena, frame: &Frame) {
-        self.found.clear();
-        self.found.resize(self.keys.len(), None);
-        set.table.lookup_many(&self.keys, &mut self.found);
-        if kind == Kind::Address && self.found.contains(&None) {
-            self.look_up_destinations(set, arena, frame);
-        }
-    }
-
-    /// Packets whose source has no mapping may have a destination with one.
-    fn look_up_destinations(&mut self, set: &FlowSet, arena: &Arena, frame: &Frame) {
-        let Scratch { places, keys, found, kinds, again, .. } = self;
-        again.clear();
-        again.extend(
-            (0..keys.len()).filter(|at| found[*at].is_none() && kinds[*at] != Found::Other),
-        );
-        for group in again.chunks(64) {
-            let mut others = [keys[group[0]]; 64];
-            let mut answers = [None; 64];
-            for (other, at) in others.iter_mut().zip(group) {
-                let packet = arena.packet(&frame.slots()[*at]);
-                *other = destination_key(packet, places[*at], keys[*at]);
-            }
-            set.table.lookup_many(&others[..group.len()], &mut answers[..group.len()]);
-            for ((at, other), answer) in group.iter().zip(others).zip(answers) {
-                if answer.is_some() {
-                    (keys[*at], found[*at]) = (other, answer);
-                }
-            }
-        }
-    }
-
-    fn drop(&mut self, reason: usize) -> u32 {
-        self.dropped[reason] += 1;
-        DROP + reason as u32
-    }
-}
-
-/// The key of replies to whom a packet goes.
-fn destination_key(packet: &[u8], place: Place, key: FlowV4) -> FlowV4 {
-    let dst =
-        packet.get(usize::from(place.network) + 16..).and_then(|rest| rest.first_chunk::<4>());
-    FlowV4 { src: [0; 4].into(), dst: dst.map_or([0; 4].into(), |dst| (*dst).into()), ..key }
-}
-
-/// Where the headers of a packet are, and its flow.
-#[inline(always)]
-fn read_flow(kind: Kind, arena: &Arena, slot: &Slot) -> (Place, Found) {
-    let network = arena.meta(slot).network;
-    let none = (Place::default(), Found::Other);
-    if network == Meta::UNSET {
-        return none;
-    }
-    let packet = arena.packet(slot);
-    let Some(bytes) = packet.get(usize::from(network)..) else { return none };
-    let Some(ip) = bytes.first_chunk::<20>() else { return none };
-    let header = usize::from(ip[0] & 15) * 4;
-    let Some(transport) = bytes.get(header..).filter(|_| ip[0] >> 4 == 4 && header >= 20) else {
-        return none;
-    };
-    let place = Place { network, transport: network + header as u16 };
-    (place, kind.flow(ip, transport))
 }
 
 impl<F: Flavour> Rewriter<F> {
@@ -545,34 +358,8 @@ impl<F: Flavour> Element for Rewriter<F> {
         parameter: &str,
     ) -> Result<String, HandlerError> {
         let now = milliseconds_now(cx);
-        let Some(home) = self.home() else { return Err(HandlerError::missing(handler)) };
-        let set = locked(&home.set);
-        let rewriter = home.rewriter;
-        let specs = &set.rewriters[usize::from(rewriter)].specs;
-        let sum = |of: fn(&Spec) -> u32| specs.iter().map(|spec| u64::from(of(spec))).sum::<u64>();
-        match handler {
-            "table_size" | "nmappings" => Ok(sum(|spec| spec.count).to_string()),
-            "mapping_failures" => Ok(sum(|spec| spec.failures).to_string()),
-            "patterns" => Ok(specs.iter().map(Spec::line).collect()),
-            "size" => Ok(set.len().to_string()),
-            "capacity" => Ok(set.capacity().to_string()),
-            "table" | "mappings" => Ok(table::text(&set, rewriter, None, now)),
-            "tcp_table" | "tcp_mappings" => {
-                Ok(table::text(&set, rewriter, Some(IpProtocol::TCP), now))
-            }
-            "udp_table" | "udp_mappings" => {
-                Ok(table::text(&set, rewriter, Some(IpProtocol::UDP), now))
-            }
-            "lookup" | "tcp_lookup" => {
-                let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
-                let ends = table::flow(parameter, &scope).map_err(HandlerError::Refused)?;
-                Ok(table::rewritten(&set, rewriter, ends))
-            }
-            _ => match input_of(handler).and_then(|input| specs.get(input)) {
-                Some(spec) => Ok(spec.line()),
-                None => Err(HandlerError::missing(handler)),
-            },
-        }
+        let home = self.home().ok_or_else(|| HandlerError::missing(handler))?;
+        handlers::read(home, cx, handler, parameter, now)
     }
 
     fn write(
@@ -583,57 +370,15 @@ impl<F: Flavour> Element for Rewriter<F> {
     ) -> Result<String, HandlerError> {
         let now = milliseconds_now(cx);
         let registry = Arc::clone(&self.registry);
-        let Some(home) = self.home() else { return Err(HandlerError::missing(handler)) };
-        let mut set = locked(&home.set);
-        match handler {
-            "capacity" => {
-                let mut words = value.split_whitespace();
-                let number = words.next().map(parse_integer);
-                let number = number
-                    .ok_or_else(|| HandlerError::refused("CAPACITY: required argument missing"))?;
-                if words.next().is_some() {
-                    return Err(HandlerError::refused("too many arguments"));
-                }
-                let number =
-                    number.ok_or_else(|| HandlerError::refused("CAPACITY: invalid number"))?;
-                let capacity = usize::try_from(number.max(0)).unwrap_or(usize::MAX);
-                if capacity > set.room() {
-                    let most = set.room();
-                    return Err(HandlerError::Refused(format!("CAPACITY: at most {most} here")));
-                }
-                set.set_capacity(capacity, now);
-            }
-            "clear" => set.clear(),
-            _ => {
-                let outputs = set.rewriters[usize::from(home.rewriter)].outputs;
-                let input = input_of(handler).ok_or_else(|| HandlerError::missing(handler))?;
-                let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
-                let spec = Spec::parse(value, input, outputs, &scope, &registry)
-                    .map_err(HandlerError::Refused)?;
-                set.respecify(home.rewriter, input, spec);
-            }
-        }
-        Ok(String::new())
+        let home = self.home().ok_or_else(|| HandlerError::missing(handler))?;
+        handlers::write(home, &registry, cx, handler, value, now).map(|()| String::new())
     }
 
     fn handler(&self, name: &str) -> Option<&'static Handler> {
-        let set = locked(&self.home.as_ref()?.set);
-        let rewriter = set.rewriters.get(usize::from(self.home.as_ref()?.rewriter))?;
-        input_of(name).filter(|input| *input < rewriter.specs.len()).map(|_| &PATTERN)
+        handlers::of_input(self.home.as_ref()?, name)
     }
 
     fn handler_names(&self) -> Vec<String> {
-        let Some(home) = &self.home else { return Vec::new() };
-        let set = locked(&home.set);
-        let inputs = set.rewriters[usize::from(home.rewriter)].specs.len();
-        (0..inputs).map(|input| format!("pattern{input}")).collect()
+        self.home.as_ref().map(handlers::of_inputs).unwrap_or_default()
     }
-}
-
-/// The input a handler `patternN` is about.
-fn input_of(handler: &str) -> Option<usize> {
-    let number = handler.strip_prefix("pattern")?;
-    let plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let plain = plain && (number.len() == 1 || !number.starts_with('0'));
-    number.parse().ok().filter(|_| plain)
 }

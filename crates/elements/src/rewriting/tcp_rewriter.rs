@@ -3,12 +3,12 @@
 use linerate_graph::{Arg, Class, Handler, Make};
 
 use super::{
-    FAMILY,
-    kind::Kind,
-    rewriter::{
-        CAPACITY, DROPS, DST_ANNO, Flavour, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO,
-        Rewriter, SPECS, handlers,
+    arguments::{
+        BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO, SPECS,
+        handlers,
     },
+    kind::Kind,
+    rewriter::{Flavour, Rewriter},
     times::{AllTimes, Times, milliseconds},
 };
 
@@ -31,13 +31,10 @@ pub(super) const TCP_GUARANTEE: Arg = Arg::keyword(
 
 pub(super) const CLASS: Class = Class {
     name: "TCPRewriter",
-    family: FAMILY,
     summary: "rewrites addresses and ports of TCP flows",
     description: "As `IPRewriter`, which see for inputs' specifications, for TCP alone. It also \
         changes sequence and acknowledgement numbers, selective ones included, where an element in \
         front of it (`FTPPortMapper`) has made a payload longer or shorter.",
-    ports: "1-/1-",
-    processing: "h/h",
     args: &[
         SPECS,
         TCP_NODATA_TIMEOUT,
@@ -59,9 +56,6 @@ pub(super) const CLASS: Class = Class {
         Handler::read("lookup", "what a flow `SADDR SPORT DADDR DPORT` is rewritten to")
             .with_parameter(),
     ],
-    drops: DROPS,
-    annotates: true,
-    cost: "That of `IPRewriter`.",
     example: "rw :: TCPRewriter(pattern - - 10.0.0.2 8080 0 1); \
         FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
         DATA \"2.0.0.2 5000 1.0.0.1 80 T\") -> rw -> Discard; rw [1] -> Discard;",
@@ -69,7 +63,7 @@ pub(super) const CLASS: Class = Class {
         let tcp = times(make);
         Box::new(Rewriter::<Tcp>::new(make, AllTimes { tcp, other: tcp }))
     },
-    ..Class::EMPTY
+    ..BASE
 };
 
 struct Tcp;

@@ -3,12 +3,12 @@
 use linerate_graph::{Arg, Class, Handler, Make};
 
 use super::{
-    FAMILY,
-    kind::Kind,
-    rewriter::{
-        CAPACITY, DROPS, DST_ANNO, Flavour, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO,
-        Rewriter, SPECS, handlers,
+    arguments::{
+        BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO, SPECS,
+        handlers,
     },
+    kind::Kind,
+    rewriter::{Flavour, Rewriter},
     times::{AllTimes, Times, milliseconds},
 };
 
@@ -28,13 +28,10 @@ pub(super) const UDP_GUARANTEE: Arg = Arg::keyword(
 
 pub(super) const CLASS: Class = Class {
     name: "UDPRewriter",
-    family: FAMILY,
     summary: "rewrites addresses and ports of UDP and TCP flows",
     description: "As `IPRewriter`, which see for inputs' specifications, with one table for TCP, \
         UDP and DCCP: a mapping holds for all of them. TCP connections have the same times as the \
         others, whatever happens in them.",
-    ports: "1-/1-",
-    processing: "h/h",
     args: &[
         SPECS,
         DST_ANNO,
@@ -54,9 +51,6 @@ pub(super) const CLASS: Class = Class {
         Handler::read("table", "mappings, a line for each direction"),
         Handler::read("mappings", "mappings, an older name"),
     ],
-    drops: DROPS,
-    annotates: true,
-    cost: "That of `IPRewriter`.",
     example: "rw :: UDPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1); \
         FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
         DATA \"10.0.0.2 5000 2.0.0.2 53 U\") -> rw -> Discard; rw [1] -> Discard;",
@@ -64,7 +58,7 @@ pub(super) const CLASS: Class = Class {
         let other = times(make);
         Box::new(Rewriter::<Udp>::new(make, AllTimes { tcp: other, other }))
     },
-    ..Class::EMPTY
+    ..BASE
 };
 
 struct Udp;

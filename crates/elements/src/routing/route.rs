@@ -134,6 +134,9 @@ fn hop(text: &str, scope: &Scope<'_>, removing: bool) -> Option<(u32, i32)> {
     let mut word = words.next();
     let gateway = match word {
         Some("-") => Some(0),
+        // Not looked for among the names of the host's interfaces, which takes
+        // longer than all the rest.
+        Some(last) if words.clone().next().is_none() && parse_integer(last).is_some() => None,
         Some(text) => Ipv4Addr::parse(text, scope).ok().map(u32::from),
         None => None,
     };

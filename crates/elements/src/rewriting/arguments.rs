@@ -1,0 +1,136 @@
+//! What the classes of rewriters have in common, and their arguments.
+
+use linerate_graph::{Arg, Class, ElementRef, Handler, Make, parse_integer};
+
+use super::{
+    FAMILY,
+    flow_set::FlowSet,
+    registry::Wanted,
+    rewriter::DROPS,
+    times::{AllTimes, Times, milliseconds},
+};
+
+/// The arguments all rewriters have.
+pub(super) const SPECS: Arg =
+    Arg::rest("INPUTSPEC", "specification", "what becomes of new flows, one per input");
+pub(super) const REAP_INTERVAL: Arg =
+    Arg::keyword("REAP_INTERVAL", "seconds", "900", "how often flows that have ended are removed");
+pub(super) const REAP_TIME: Arg =
+    Arg::keyword("REAP_TIME", "seconds", "900", "older name of `REAP_INTERVAL`");
+pub(super) const MAPPING_CAPACITY: Arg = Arg::keyword(
+    "MAPPING_CAPACITY",
+    "flows or element",
+    "1048576",
+    "most flows, or the rewriter to share a number of flows with",
+);
+pub(super) const CAPACITY: Arg =
+    Arg::keyword("CAPACITY", "flows or element", "1048576", "the same");
+pub(super) const DST_ANNO: Arg =
+    Arg::keyword("DST_ANNO", "bool", "true", "sets the destination annotation too");
+pub(super) const REPLY_ANNO: Arg = Arg::keyword(
+    "REPLY_ANNO",
+    "annotation",
+    "none",
+    "byte that replies get from the first packet of the flow",
+);
+
+/// The handlers all rewriters have.
+macro_rules! handlers {
+    ($($more:expr),* $(,)?) => {
+        &[
+            $($more,)*
+            linerate_graph::Handler::read("table_size", "flows"),
+            linerate_graph::Handler::read("nmappings", "flows, an older name"),
+            linerate_graph::Handler::read(
+                "mapping_failures",
+                "flows there was no room or nothing left of a range for",
+            ),
+            linerate_graph::Handler::read(
+                "patterns",
+                "the specification of each input, and its flows in brackets",
+            ),
+            linerate_graph::Handler::read("size", "flows of all rewriters it shares a capacity with"),
+            linerate_graph::Handler::value("capacity", "most flows"),
+            linerate_graph::Handler::write("clear", "removes all flows"),
+        ]
+    };
+}
+pub(super) use handlers;
+
+/// What all rewriters are.
+pub(super) const BASE: Class = Class {
+    family: FAMILY,
+    ports: "1-/1-",
+    processing: "h/h",
+    drops: DROPS,
+    annotates: true,
+    cost: "That of `IPRewriter`.",
+    ..Class::EMPTY
+};
+
+/// The handlers of those with one table.
+pub(super) const PLAIN_HANDLERS: &[Handler] = handlers![
+    Handler::read("table", "mappings, a line for each direction"),
+    Handler::read("mappings", "mappings, an older name"),
+];
+
+/// How long a flow lives, where that does not depend on what it is.
+const GUARANTEE: Arg = Arg::keyword(
+    "GUARANTEE",
+    "seconds",
+    "5",
+    "for how long after a packet a flow is not given up for another",
+);
+
+/// Arguments of those for which all flows are alike, addresses or pairs of them.
+pub(super) const ADDRESS_ARGS: &[Arg] = &[
+    SPECS,
+    REPLY_ANNO,
+    CAPACITY,
+    MAPPING_CAPACITY,
+    Arg::keyword("TIMEOUT", "seconds", "7200", "life of flows"),
+    GUARANTEE,
+    REAP_INTERVAL,
+    REAP_TIME,
+];
+
+/// Arguments of the one for pings.
+pub(super) const PING_ARGS: &[Arg] = &[
+    SPECS,
+    DST_ANNO,
+    REPLY_ANNO,
+    CAPACITY,
+    MAPPING_CAPACITY,
+    Arg::keyword("TIMEOUT", "seconds", "300", "life of flows"),
+    GUARANTEE,
+    REAP_INTERVAL,
+    REAP_TIME,
+];
+
+/// The times of those, of which flows live for `idle` milliseconds unless the
+/// arguments say otherwise.
+pub(super) fn plain_times(make: &mut Make<'_>, idle: u64) -> AllTimes {
+    let idle = milliseconds(make, "TIMEOUT").unwrap_or(idle);
+    let guarantee = milliseconds(make, "GUARANTEE").unwrap_or(Times::GUARANTEE);
+    let times = Times::plain(idle, guarantee);
+    AllTimes { tcp: times, other: times }
+}
+
+/// What `MAPPING_CAPACITY` says; nothing when it is wrong, which is said.
+pub(super) fn wanted(make: &mut Make<'_>) -> Option<Wanted> {
+    let name = if make.is_given("MAPPING_CAPACITY") { "MAPPING_CAPACITY" } else { "CAPACITY" };
+    let Some(text) = make.get::<String>(name) else {
+        return Some(Wanted::Flows(FlowSet::DEFAULT_CAPACITY));
+    };
+    if let Some(number) = parse_integer(&text) {
+        let flows = usize::try_from(number.max(0)).unwrap_or(usize::MAX);
+        return Some(Wanted::Flows(flows.min(FlowSet::LIMIT)));
+    }
+    if let Ok(ElementRef(at)) = make.parse(&text)
+        && super::is_rewriter(make.plan().elements[at].class)
+    {
+        return Some(Wanted::SharedWith(at));
+    }
+    make.error("bad MAPPING_CAPACITY");
+    None
+}

@@ -1,0 +1,131 @@
+//! What a rewriter finds out about the packets of a frame before it rewrites the
+//! first.
+
+use linerate_lookup::exact::Entry;
+use linerate_memory::{Arena, Frame, Meta, Slot, prefetch};
+use linerate_packet::{FlowV4, IpProtocol};
+
+use super::{
+    flow_set::FlowSet,
+    kind::{Found, Kind},
+    rewrite::Place,
+    rewriter::DROP,
+};
+
+/// Packets ahead of which the headers are asked for.
+const AHEAD: usize = 8;
+
+/// What is known of the packets of a frame.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) places: Vec<Place>,
+    pub(super) keys: Vec<FlowV4>,
+    pub(super) found: Vec<Option<Entry>>,
+    pub(super) kinds: Vec<Found>,
+    pub(super) outputs: Vec<u32>,
+    /// Packets to be looked up the other way round.
+    again: Vec<usize>,
+    pub(super) dropped: [usize; 4],
+}
+
+impl Scratch {
+    /// Reads the flows of all packets of a frame.
+    #[inline]
+    pub(super) fn read(&mut self, kind: Kind, rewriter: u16, arena: &Arena, frame: &Frame) {
+        let slots = frame.slots();
+        let nobody = FlowV4 {
+            src: [0; 4].into(),
+            dst: [0; 4].into(),
+            src_port: 0,
+            dst_port: 0,
+            vlan: u16::MAX,
+            protocol: IpProtocol(u8::MAX),
+        };
+        self.places.clear();
+        self.keys.clear();
+        self.kinds.clear();
+        for slot in &slots[..slots.len().min(AHEAD)] {
+            prefetch(arena.meta(slot));
+            prefetch(arena.packet(slot));
+        }
+        for (at, slot) in slots.iter().enumerate() {
+            if let Some(ahead) = slots.get(at + AHEAD) {
+                prefetch(arena.meta(ahead));
+                prefetch(arena.packet(ahead));
+            }
+            let (place, found) = read_flow(kind, arena, slot);
+            self.places.push(place);
+            self.kinds.push(found);
+            self.keys.push(match found {
+                Found::Flow(ends, map) => ends.key(rewriter, map),
+                Found::Answer(ends) => ends.key(rewriter, IpProtocol::ICMP),
+                Found::Other => nobody,
+            });
+        }
+    }
+
+    /// Looks all of them up.
+    #[inline]
+    pub(super) fn look_up(&mut self, kind: Kind, set: &FlowSet, arena: &Arena, frame: &Frame) {
+        self.found.clear();
+        self.found.resize(self.keys.len(), None);
+        set.table.lookup_many(&self.keys, &mut self.found);
+        if kind == Kind::Address && self.found.contains(&None) {
+            self.look_up_destinations(set, arena, frame);
+        }
+    }
+
+    /// Packets whose source has no mapping may have a destination with one.
+    fn look_up_destinations(&mut self, set: &FlowSet, arena: &Arena, frame: &Frame) {
+        let Scratch { places, keys, found, kinds, again, .. } = self;
+        again.clear();
+        again.extend(
+            (0..keys.len()).filter(|at| found[*at].is_none() && kinds[*at] != Found::Other),
+        );
+        for group in again.chunks(64) {
+            let mut others = [keys[group[0]]; 64];
+            let mut answers = [None; 64];
+            for (other, at) in others.iter_mut().zip(group) {
+                let packet = arena.packet(&frame.slots()[*at]);
+                *other = destination_key(packet, places[*at], keys[*at]);
+            }
+            set.table.lookup_many(&others[..group.len()], &mut answers[..group.len()]);
+            for ((at, other), answer) in group.iter().zip(others).zip(answers) {
+                if answer.is_some() {
+                    (keys[*at], found[*at]) = (other, answer);
+                }
+            }
+        }
+    }
+
+    pub(super) fn drop(&mut self, reason: usize) -> u32 {
+        self.dropped[reason] += 1;
+        DROP + reason as u32
+    }
+}
+
+/// The key of replies to whom a packet goes.
+pub(super) fn destination_key(packet: &[u8], place: Place, key: FlowV4) -> FlowV4 {
+    let dst =
+        packet.get(usize::from(place.network) + 16..).and_then(|rest| rest.first_chunk::<4>());
+    FlowV4 { src: [0; 4].into(), dst: dst.map_or([0; 4].into(), |dst| (*dst).into()), ..key }
+}
+
+/// Where the headers of a packet are, and its flow.
+#[inline(always)]
+fn read_flow(kind: Kind, arena: &Arena, slot: &Slot) -> (Place, Found) {
+    let network = arena.meta(slot).network;
+    let none = (Place::default(), Found::Other);
+    if network == Meta::UNSET {
+        return none;
+    }
+    let packet = arena.packet(slot);
+    let Some(bytes) = packet.get(usize::from(network)..) else { return none };
+    let Some(ip) = bytes.first_chunk::<20>() else { return none };
+    let header = usize::from(ip[0] & 15) * 4;
+    let Some(transport) = bytes.get(header..).filter(|_| ip[0] >> 4 == 4 && header >= 20) else {
+        return none;
+    };
+    let place = Place { network, transport: network + header as u16 };
+    (place, kind.flow(ip, transport))
+}
