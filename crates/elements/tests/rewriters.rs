@@ -159,7 +159,7 @@ fn what_every_rewriter_writes_has_the_checksums_of_an_independent_reckoning() {
         (format!("IPRewriter({ports})"), "udp || tcp"),
         (format!("UDPRewriter({ports})"), "udp || tcp"),
         (format!("TCPRewriter({ports})"), "tcp"),
-        (format!("IPRewriter(pattern 1.2.3.4 5 6.7.8.9 - 0 0)"), "udp || tcp"),
+        ("IPRewriter(pattern 1.2.3.4 5 6.7.8.9 - 0 0)".into(), "udp || tcp"),
         (format!("ICMPPingRewriter({ports})"), "icmp"),
         ("IPAddrRewriter(pattern 1.2.0.0-1.2.255.255# - 0 0)".into(), "all"),
         ("IPAddrPairRewriter(pattern 1.2.0.0-1.2.255.255# 9.9.9.9 0 0)".into(), "all"),
