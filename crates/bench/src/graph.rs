@@ -1,10 +1,14 @@
 //! A configuration run as `linerate run` does it, and the processor time it
 //! takes.
 
-use std::{path::PathBuf, thread, time::Duration};
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
-use anyhow::{Context as _, Result, bail};
-use linerate_graph::{BuildError, Idle, Options, Router, lang::Globals, load};
+use anyhow::{Context as _, Result, anyhow, bail};
+use linerate_graph::{BuildError, Control, Idle, Options, Router, lang::Globals, load};
 use linerate_memory::{ArenaOptions, clock::cycles_per_second};
 use linerate_port::machine::pin_current_thread;
 use rustix::time::{ClockId, clock_gettime};
@@ -26,6 +30,9 @@ pub(crate) struct Args {
     /// How long to run; a configuration may end by itself before.
     #[arg(long, default_value_t = 300)]
     ms: u64,
+    /// How long to run before that without measuring: tables fill meanwhile.
+    #[arg(long, default_value_t = 0, value_name = "MS", conflicts_with_all = ["count", "simulated"])]
+    warm: u64,
     /// Packets to move instead: given to the configuration as `$COUNT`.
     #[arg(long)]
     count: Option<u64>,
@@ -72,38 +79,54 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
         pin_current_thread(core)?;
     }
     let control = router.control();
-    let time = Duration::from_millis(args.ms);
-    if args.count.is_none() {
+    let (warm, time) = (Duration::from_millis(args.warm), Duration::from_millis(args.ms));
+    let usage_of = |control: &Control| control.usage().1.swap_remove(0);
+    // When the measurement began, and what had been done by then.
+    let mut begin = (Instant::now(), usage_of(&control));
+    let timer = args.count.is_none().then(|| {
         thread::spawn(move || {
+            thread::sleep(warm);
+            let begin = (Instant::now(), usage_of(&control));
             thread::sleep(time);
             control.stop();
-        });
-    }
-    let before = (seconds(ClockId::Monotonic), seconds(ClockId::ThreadCPUTime));
+            begin
+        })
+    });
+    let before = processor_seconds();
     router.run();
-    let wall = seconds(ClockId::Monotonic) - before.0;
-    let processor = seconds(ClockId::ThreadCPUTime) - before.1;
+    let mut processor = processor_seconds() - before;
+    if let Some(timer) = timer.filter(|_| args.warm > 0) {
+        begin = timer.join().map_err(|_| anyhow!("the timer died"))?;
+    }
+    let (started, begin) = begin;
+    let wall = started.elapsed().as_secs_f64();
     let (plan, mut usage) = router.control().usage();
     let usage = usage.swap_remove(0);
     router.close();
-    let packets = usage.elements[at].packets;
-    let elements: serde_json::Map<String, Value> = plan
-        .elements
-        .iter()
-        .zip(&usage.elements)
-        .map(|(element, usage)| (element.name.clone(), usage.cycles_per_packet().into()))
+    let packets = usage.elements[at].packets - begin.elements[at].packets;
+    let parts = plan.elements.iter().zip(usage.elements.iter().zip(&begin.elements));
+    let elements: serde_json::Map<String, Value> = parts
+        .map(|(element, (end, begin))| {
+            (element.name.clone(), ((end.cycles - begin.cycles) / packets as f64).into())
+        })
         .collect();
+    if args.warm > 0 {
+        // By the worker's own account: part of the thread's time was before.
+        let cycles = usage.work + usage.wait - begin.work - begin.wait;
+        processor = cycles as f64 / cycles_per_second();
+    }
     Ok(json!({
         "packets": packets,
         "seconds": wall,
         "cpu_seconds": processor,
         "cycles": processor * cycles_per_second() / packets as f64,
         "elements": elements,
-        "engine_cycles": usage.engine / packets as f64,
+        "engine_cycles": (usage.engine - begin.engine) / packets as f64,
     }))
 }
 
-fn seconds(clock: ClockId) -> f64 {
-    let time = clock_gettime(clock);
+/// Processor time of this thread so far.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

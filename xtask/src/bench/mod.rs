@@ -3,6 +3,7 @@
 mod capture;
 mod filter;
 mod forward;
+mod frames;
 mod graph;
 mod instructions;
 #[allow(unsafe_code, reason = "bpf(2) has no safe interface")]

@@ -132,11 +132,22 @@ impl Ours {
         self.run(None, &arguments)
     }
 
-    /// Runs the configuration in a file for about `time`, without limits on its length.
-    pub(crate) fn graph_file(&self, file: &Path, burst: u32, time: Duration) -> Result<Value> {
-        let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
-        let (core, file) = (FORWARDING_CORE.to_string(), file.to_string_lossy());
-        self.run(None, &["graph", &file, "--burst", &burst, "--ms", &ms, "--core", &core])
+    /// Runs the configuration in a file for `warm` and then measures it for about `time`; `at` is the
+    /// element whose packets count. The file may be of any length.
+    pub(crate) fn graph_file(
+        &self,
+        file: &Path,
+        at: &str,
+        burst: u32,
+        warm: Duration,
+        time: Duration,
+    ) -> Result<Value> {
+        let (burst, core) = (burst.to_string(), FORWARDING_CORE.to_string());
+        let (warm, ms) = (warm.as_millis().to_string(), time.as_millis().to_string());
+        let file = file.to_string_lossy();
+        let options =
+            ["--at", at, "--burst", &burst, "--warm", &warm, "--ms", &ms, "--core", &core];
+        self.run(None, &[&["graph", &file][..], &options].concat())
     }
 
     /// Fills a table of exact matches with `keys` keys and looks them up for about `time`.

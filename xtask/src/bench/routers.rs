@@ -1,41 +1,95 @@
-//! The cases `ipv4-1`, `ipv4-100k` and `ipv6`: the path of a packet through a router's elements.
+//! The cases `ipv4-1`, `ipv4-100k`, `ipv6`, `arp`, `switch`, `nat` and `click-router`: paths of packets
+//! through the elements of routers and switches.
 //!
-//! Frames of 64 bytes for 65,536 destinations come from a capture file held in memory. What the source
-//! costs is left out: the account charges every element with its own cycles, and what counts is the sum
-//! of the others and the engine's.
+//! Frames of 64 bytes come from a capture file held in memory ([`super::frames`]). The account charges
+//! every element with its own cycles: what a source costs can be left out, and what counts is the sum of
+//! the others and the engine's. Before the measurement the configuration runs for a while, so that tables
+//! which fill with what passes are full.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::frames::{Capture, v4, v6};
 use super::ours::Ours;
 use super::row::{best, median};
 use super::undo::{Undo, unique_name};
 
 /// Packets in a frame.
 const BURST: u32 = 256;
-/// Length of a packet.
-const LENGTH: usize = 64;
+/// How long tables fill.
+const WARM: Duration = Duration::from_millis(700);
 /// The Ethernet header that frames leave with.
 const REWRITE: &str = "EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)";
+/// Next hops whose link addresses are looked up in the case `arp`.
+const NEIGHBOURS: u32 = 200;
+/// Hosts of the case `switch`, half of them at each of two ports.
+const HOSTS: u32 = 1000;
+/// Flows of the case `nat`.
+const TRANSLATED: u32 = 100_000;
+/// Routes and flows of the case `click-router`.
+const CLICK_ROUTES: u32 = 667;
+const CLICK_FLOWS: u32 = 4096;
 
-/// A case: its name, the files of its table, and whether it is one of IPv6.
-const CASES: [(&str, &str, bool); 3] =
-    [("ipv4-1", "one4", false), ("ipv4-100k", "random4", false), ("ipv6", "random6", true)];
+/// Which cycles count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    /// Those of all elements but the sources.
+    Path,
+    /// Those of all elements.
+    All,
+    /// Those of one.
+    Element(&'static str),
+}
+
+impl Counted {
+    /// What is printed behind the figures.
+    fn note(self) -> &'static str {
+        match self {
+            Counted::Path => "source excluded",
+            Counted::All => "source included",
+            Counted::Element(_) => "one element of the path",
+        }
+    }
+
+    fn of(self, elements: &Map<String, Value>, engine: f64) -> f64 {
+        let cycles = |name: &str, value: &Value| match self {
+            Counted::Path if name.starts_with("source") => 0.0,
+            Counted::Element(only) if name != only => 0.0,
+            _ => value.as_f64().unwrap_or(0.0),
+        };
+        let sum: f64 = elements.iter().map(|(name, value)| cycles(name, value)).sum();
+        if matches!(self, Counted::Element(_)) { sum } else { sum + engine }
+    }
+}
+
+/// A case: its name, which cycles count, the element that sees every packet once, and what writes the
+/// configuration into a folder.
+type Case = (&'static str, Counted, &'static str, fn(&Path) -> Result<String>);
+
+const CASES: [Case; 7] = [
+    ("ipv4-1", Counted::Path, "end", |folder| ip_path(folder, "one4", false)),
+    ("ipv4-100k", Counted::Path, "end", |folder| ip_path(folder, "random4", false)),
+    ("ipv6", Counted::Path, "end", |folder| ip_path(folder, "random6", true)),
+    ("arp", Counted::Element("arp"), "end", arp),
+    ("switch", Counted::Path, "switch", switch),
+    ("nat", Counted::Path, "end", nat),
+    ("click-router", Counted::All, "check", click_router),
+];
 
 /// What was measured of a case.
 #[derive(Debug)]
 pub(super) struct Router {
     case: &'static str,
+    counted: Counted,
     /// Cycles per packet of each repetition.
     cycles: Vec<f64>,
-    /// Of one repetition, by element.
-    parts: Value,
+    /// Of one repetition, by element: cycles for each packet of the case.
+    parts: Map<String, Value>,
 }
 
 /// The measurement of those cases that are wanted.
@@ -56,18 +110,17 @@ pub(super) fn measure(
     };
     ours.tables(&folder)?;
     let mut paths = Vec::new();
-    for (case, table, ipv6) in wanted {
-        let file = configuration(&folder, table, *ipv6)?;
-        let mut path = Router { case, cycles: Vec::new(), parts: Value::Null };
+    for (case, counted, at, configuration) in wanted {
+        let file = folder.join(format!("{case}.click"));
+        fs::write(&file, configuration(&folder)?)?;
+        let mut path = Router { case, counted: *counted, cycles: Vec::new(), parts: Map::new() };
         for _ in 0..repetitions {
-            let line = ours.graph_file(&file, BURST, window)?;
-            let elements = line["elements"].as_object().context("no elements were measured")?;
-            let others = elements.iter().filter(|(name, _)| *name != "source");
-            let cycles: f64 = others.filter_map(|(_, cycles)| cycles.as_f64()).sum();
+            let line = ours.graph_file(&file, at, BURST, WARM, window)?;
+            let packets = line["packets"].as_f64().context("no packets were counted")?;
+            ensure!(packets > 0.0, "no packet came through: {line}");
+            path.parts = line["elements"].as_object().context("no elements were measured")?.clone();
             let engine = line["engine_cycles"].as_f64().context("no engine was measured")?;
-            ensure!(line["packets"].as_u64() > Some(0), "no packet came through: {line}");
-            path.cycles.push(cycles + engine);
-            path.parts = line["elements"].clone();
+            path.cycles.push(counted.of(&path.parts, engine));
         }
         paths.push(path);
     }
@@ -81,34 +134,43 @@ impl Router {
             "burst": BURST,
             "cycles_best": best(&self.cycles),
             "cycles_median": median(&self.cycles),
+            "counted": self.counted.note(),
             "elements": self.parts,
         })
     }
 
     pub(super) fn print(&self) {
         println!(
-            "{:<16} {BURST:>5} {:>9.2} {:>9.2}   source excluded",
+            "{:<16} {BURST:>5} {:>9.2} {:>9.2}   {}",
             self.case,
             best(&self.cycles),
-            median(&self.cycles)
+            median(&self.cycles),
+            self.counted.note()
         );
-        for (name, cycles) in self.parts.as_object().into_iter().flatten() {
-            println!("{:>16} {:>15.2}", name, cycles.as_f64().unwrap_or(f64::NAN));
+        for (name, cycles) in &self.parts {
+            println!("{:>16} {:>15.2}", name, cycles.as_f64().unwrap_or(0.0));
         }
     }
 }
 
-/// Writes frames and a configuration for a table of [`Ours::tables`]; returns where it is.
-fn configuration(folder: &Path, table: &str, ipv6: bool) -> Result<PathBuf> {
+/// A source of the frames of a capture, over and over.
+fn source(name: &str, frames: &Path) -> String {
+    format!("{name} :: FromPort(pcap:{}?loop=0)", frames.display())
+}
+
+/// The frames for the 65,536 destinations of a table of [`Ours::tables`], and the table's routes with a
+/// gateway and output 0 for each.
+fn table(folder: &Path, table: &str, ipv6: bool) -> Result<(PathBuf, String)> {
     let read = |kind: &str| fs::read(folder.join(format!("{table}.{kind}")));
     let (routes, destinations) = (read("routes")?, read("few")?);
     let width = if ipv6 { 16 } else { 4 };
-    let mut capture = capture_header();
+    let mut capture = Capture::new();
     for destination in destinations.chunks_exact(width) {
-        record(&mut capture, &frame(destination));
+        match ipv6 {
+            true => capture.ipv6(v6(destination)?),
+            false => capture.udp([10, 0, 0, 1].into(), 1, v4(destination)?, 2),
+        }
     }
-    let frames = folder.join(format!("{table}.pcap"));
-    fs::write(&frames, capture)?;
     let mut list = String::new();
     for route in routes.chunks_exact(width + 8) {
         let (address, rest) = route.split_at(width);
@@ -121,65 +183,112 @@ fn configuration(folder: &Path, table: &str, ipv6: bool) -> Result<PathBuf> {
             false => write!(list, "{separator}{}/{length} 192.168.0.{hop} 0", v4(address)?)?,
         }
     }
+    Ok((capture.write(folder, table)?, list))
+}
+
+/// Header check, lookup, one hop less, a new Ethernet header.
+fn ip_path(folder: &Path, name: &str, ipv6: bool) -> Result<String> {
+    let (frames, routes) = table(folder, name, ipv6)?;
     let path = match ipv6 {
         true => format!(
             "check :: CheckIP6Header(OFFSET 14) -> get :: GetIP6Address(38) \
-             -> route :: LookupIP6Route({list}) -> ttl :: DecIP6HLIM"
+             -> route :: LookupIP6Route({routes}) -> ttl :: DecIP6HLIM"
         ),
         false => format!(
-            "check :: CheckIPHeader(14) -> route :: RadixIPLookup({list}) -> ttl :: DecIPTTL"
+            "check :: CheckIPHeader(14) -> route :: RadixIPLookup({routes}) -> ttl :: DecIPTTL"
         ),
     };
-    let source = format!("source :: FromPort(pcap:{}?loop=0)", frames.display());
-    let text = format!("{source} -> {path} -> rewrite :: {REWRITE} -> end :: Discard;\n");
-    let file = folder.join(format!("{table}.click"));
-    fs::write(&file, text)?;
-    Ok(file)
+    let source = source("source", &frames);
+    Ok(format!("{source} -> {path} -> rewrite :: {REWRITE} -> end :: Discard;\n"))
 }
 
-fn v4(address: &[u8]) -> Result<Ipv4Addr> {
-    Ok(Ipv4Addr::from(u32::from_ne_bytes(address.try_into()?)))
-}
-
-fn v6(address: &[u8]) -> Result<Ipv6Addr> {
-    Ok(Ipv6Addr::from(<[u8; 16]>::try_from(address)?))
-}
-
-/// A frame for an address as it is in a table's file.
-fn frame(destination: &[u8]) -> [u8; LENGTH] {
-    let mut frame = [0; LENGTH];
-    frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 8, 2, 0, 0, 0, 0, 9]);
-    if let Ok(address) = v6(destination) {
-        frame[12..16].copy_from_slice(&[0x86, 0xdd, 0x60, 0]);
-        let length = (LENGTH - 14 - 40) as u8;
-        frame[19..22].copy_from_slice(&[length, 59, 64]);
-        frame[22..38].copy_from_slice(&"2001:db8::1".parse().unwrap_or(address).octets());
-        frame[38..54].copy_from_slice(&address.octets());
-        return frame;
+/// The path of one route with an `ARPQuerier` that knows all next hops, of which the addresses' first
+/// bits choose one.
+fn arp(folder: &Path) -> Result<String> {
+    let (frames, _) = table(folder, "one4", false)?;
+    let mut routes = String::from("0/0 192.168.0.1 0");
+    let mut known = String::new();
+    for neighbour in 1..=NEIGHBOURS {
+        write!(routes, ",\n{}.0.0.0/8 192.168.0.{neighbour} 0", neighbour)?;
+        write!(known, "write arp.insert 192.168.0.{neighbour} 2:0:0:0:1:{neighbour:x},\n")?;
     }
-    let length = (LENGTH - 14) as u8;
-    frame[12..18].copy_from_slice(&[8, 0, 0x45, 0, 0, length]);
-    (frame[22], frame[23]) = (64, 17);
-    frame[26..30].copy_from_slice(&[10, 0, 0, 1]);
-    if let Ok(address) = v4(destination) {
-        frame[30..34].copy_from_slice(&address.octets());
+    let source = source("source", &frames);
+    Ok(format!(
+        "{source} -> strip :: Strip(14) -> check :: CheckIPHeader -> route :: RadixIPLookup({routes})\n\
+         -> ttl :: DecIPTTL -> arp :: ARPQuerier(192.168.0.254, 2:0:0:0:0:1) -> end :: Discard;\n\
+         Idle -> [1] arp;\nScript({known} end);\n"
+    ))
+}
+
+/// A switch of two ports, whose hosts all talk to hosts at the other port.
+fn switch(folder: &Path) -> Result<String> {
+    let half = HOSTS / 2;
+    let mut captures = [Capture::new(), Capture::new()];
+    for turn in 0..half * 16 {
+        // Any host to any other.
+        let (one, other) = (turn % half, half + turn.wrapping_mul(2_654_435_761) % half);
+        captures[0].between(other, one);
+        captures[1].between(one, other);
     }
-    let words = frame[14..34].chunks_exact(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
-    let sum: u32 = words.sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    frame[24..26].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
-    frame
+    let [left, right] = captures;
+    let (left, right) = (left.write(folder, "left")?, right.write(folder, "right")?);
+    let (left, right) = (source("source", &left), source("source2", &right));
+    Ok(format!(
+        "{left} -> [0] switch :: EtherSwitch [0] -> Discard;\n\
+         {right} -> [1] switch [1] -> Discard;\n"
+    ))
 }
 
-fn capture_header() -> Vec<u8> {
-    let words = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65535, 1];
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+/// Flows of many hosts behind four addresses.
+fn nat(folder: &Path) -> Result<String> {
+    let mut capture = Capture::new();
+    for flow in 0..TRANSLATED {
+        let inside = (u32::from_be_bytes([10, 0, 0, 0]) + 1 + flow / 50).into();
+        let outside = (u32::from_be_bytes([198, 18, 0, 0]) + flow % 1000).into();
+        capture.udp(inside, 1024 + (flow % 50) as u16 * 1000, outside, 53);
+    }
+    let source = source("source", &capture.write(folder, "flows")?);
+    Ok(format!(
+        "{source} -> strip :: Strip(14) -> check :: CheckIPHeader\n\
+         -> nat :: IPRewriter(pattern 198.51.100.1 1024-65535# - - 0 0, MAPPING_CAPACITY 200000)\n\
+         -> end :: Discard;\n"
+    ))
 }
 
-fn record(capture: &mut Vec<u8>, frame: &[u8; LENGTH]) {
-    let words = [0, 0, LENGTH as u32, LENGTH as u32];
-    capture.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    capture.extend(frame);
+/// The forwarding path of the router that Click is known for, from two classified inputs' common table to
+/// the framing of two outputs.
+fn click_router(folder: &Path) -> Result<String> {
+    let mut capture = Capture::new();
+    for flow in 0..CLICK_FLOWS {
+        let network = flow.wrapping_mul(2_654_435_761) % CLICK_ROUTES;
+        let to = u32::from_be_bytes([20, 0, 0, 1]) + (network << 16) + flow % 200;
+        capture.udp((u32::from_be_bytes([10, 0, 0, 0]) + flow).into(), 1024, to.into(), 53);
+    }
+    let mut routes = String::new();
+    for network in 0..CLICK_ROUTES {
+        let separator = if network == 0 { "" } else { ",\n" };
+        let address = v4(&(u32::from_be_bytes([20, 0, 0, 0]) + (network << 16)).to_ne_bytes())?;
+        write!(routes, "{separator}{address}/16 192.168.{}.1 {}", network % 2, network % 2)?;
+    }
+    let source = source("source", &capture.write(folder, "click-flows")?);
+    let mut text = format!(
+        "{source} -> kind :: Classifier(12/0800, -) -> paint :: Paint(1) -> strip :: Strip(14)\n\
+         -> check :: CheckIPHeader(INTERFACES 192.168.0.254/24 192.168.1.254/24)\n\
+         -> route :: RadixIPLookup({routes});\nkind [1] -> Discard;\n"
+    );
+    for output in 0..2 {
+        let colour = output + 2;
+        writeln!(
+            text,
+            "route [{output}] -> broadcasts{output} :: DropBroadcasts\n\
+             -> redirect{output} :: PaintTee({colour}) -> options{output} :: IPGWOptions(192.168.{output}.254)\n\
+             -> fix{output} :: FixIPSrc(192.168.{output}.254) -> ttl{output} :: DecIPTTL\n\
+             -> fragment{output} :: IPFragmenter(1500)\n\
+             -> encapsulate{output} :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Discard;\n\
+             redirect{output} [1] -> Discard;"
+        )?;
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -187,15 +296,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_sound() {
-        let four = frame(&u32::from(Ipv4Addr::new(1, 2, 3, 4)).to_ne_bytes());
-        let words =
-            four[14..34].chunks_exact(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
-        let sum: u32 = words.sum();
-        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
-        assert_eq!(four[30..34], [1, 2, 3, 4]);
-        let six = frame(&[7; 16]);
-        assert_eq!((six[14] >> 4, six[18], six[19]), (6, 0, 10));
-        assert_eq!(six[38..54], [7; 16]);
+    fn sources_are_left_out_where_they_do_not_count() {
+        let elements = json!({ "source": 10.0, "source2": 5.0, "arp": 2.0, "end": null });
+        let elements = elements.as_object().unwrap();
+        assert_eq!(Counted::Path.of(elements, 1.0), 3.0);
+        assert_eq!(Counted::All.of(elements, 1.0), 18.0);
+        assert_eq!(Counted::Element("arp").of(elements, 1.0), 2.0);
     }
 }

@@ -61,12 +61,7 @@ pub(super) fn address(header: &[u8], at: usize) -> MacAddr {
 
 impl Element for EtherEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        header::open(cx, frame, HEADER, HEADER);
-        cx.pool.arena().for_each_mut(frame, |bytes| {
-            if let Some(to) = bytes.first_chunk_mut() {
-                *to = self.header;
-            }
-        });
+        header::put(cx, frame, &self.header);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {

@@ -11,10 +11,10 @@ use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Seconds,
     Text,
 };
-use linerate_memory::{Frame, Meta, Slot};
+use linerate_memory::{Frame, Meta, PacketMut, Slot};
 use linerate_packet::{MacAddr, arp::Operation};
 
-use super::{LENGTH, Message, TIMEOUT, table};
+use super::{super::header, LENGTH, Message, TIMEOUT, table};
 use crate::{
     ethernet::{FAMILY, HEADER, ether_encap::bytes, written_ip},
     neighbours::{
@@ -274,25 +274,31 @@ impl ArpQuerier {
         cx.unshare(frame, NO_BUFFER);
         let now = milliseconds(cx);
         let generation = self.shared.as_ref().map_or(0, |shared| shared.generation());
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let encapsulate = |slot: &mut Slot| {
-            let meta = cx.pool.arena().meta(slot);
-            let ip = destination(meta);
-            let found = &self.remembered[Self::place(ip)];
+        header::make_room(cx.pool.arena(), frame, HEADER);
+        let ArpQuerier { remembered, waiting, .. } = self;
+        let encapsulate = |packet: &mut PacketMut<'_>| {
+            let ip = destination(packet.meta());
+            let found = &remembered[Self::place(ip)];
             let good = (found.ip == ip) & (found.generation == generation) & (now < found.until);
-            let header = if good {
-                found.header
-            } else {
-                let like = *meta;
-                match self.header(cx, ip, now, generation, &like) {
-                    Some(header) => header,
-                    None => return false,
-                }
-            };
-            put_header(cx.pool.arena(), slot, &header)
+            if good { header::put_one(packet, &found.header, true) } else { Err(()) }
         };
-        frame.sift(encapsulate, |slot| waiting.push(slot));
-        self.waiting = waiting;
+        cx.pool.arena().sift_packets(frame, encapsulate, |slot, ()| waiting.push(slot));
+        if !self.waiting.is_empty() {
+            self.look_up(cx, frame, now, generation);
+        }
+    }
+
+    /// Packets whose header is not remembered, all of a neighbour's in the frame:
+    /// they go behind the others, or wait.
+    #[cold]
+    fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64, generation: u32) {
+        for mut slot in std::mem::take(&mut self.waiting) {
+            let like = *cx.pool.arena().meta(&slot);
+            let header = self.header(cx, destination(&like), now, generation, &like);
+            let put = header.is_some_and(|header| put_header(cx.pool.arena(), &mut slot, &header));
+            let kept = if put { frame.push(slot) } else { Err(slot) };
+            self.waiting.extend(kept.err());
+        }
         if !self.waiting.is_empty() {
             self.wait(cx, now);
         }
