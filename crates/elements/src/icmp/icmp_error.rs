@@ -76,7 +76,7 @@ pub(super) const CLASS: Class = Class {
     ],
     annotates: true,
     drops: Silence::DROPS,
-    cost: "Builds a packet of up to `MTU` bytes and computes its checksum: some hundred cycles per \
+    cost: "Builds a packet of up to `MTU` bytes and computes its checksum for each \
         error.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_ttl, DATA \"1.0.0.1 1\") \
         -> CheckIPHeader -> d :: DecIPTTL -> Discard; \

@@ -28,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     handlers: HANDLERS,
     annotates: true,
     drops: Reason::DROPS,
-    cost: "One pass: the first line of the packet and a line of annotations, about eight cycles. \
+    cost: "One pass: the first line of the packet and a line of annotations. \
         The checksum of a header without options is five additions.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 2.0.0.2\") \
         -> CheckIPHeader(INTERFACES 2.0.0.1/24) -> Discard;",

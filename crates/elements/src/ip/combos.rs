@@ -32,7 +32,7 @@ pub(super) const INPUT: Class = Class {
     handlers: &[Handler::count("drops", "packets that were not sound")],
     annotates: true,
     drops: Reason::DROPS,
-    cost: "One pass: the first line of the packet and a line of annotations, about nine cycles.",
+    cost: "One pass: the first line of the packet and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> IPInputCombo(1) -> Discard;",
     make: |make| Box::new(IpInputCombo::new(make)),
     ..Class::EMPTY
@@ -55,7 +55,7 @@ pub(super) const OUTPUT: Class = Class {
     ],
     annotates: true,
     drops: &["no buffer", "no IP header", "link-level broadcast"],
-    cost: "One pass over the packets' headers, about eight cycles.",
+    cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> o :: IPOutputCombo(1, 2.0.0.1, 1500) -> Discard; o [1-4] => Discard, Discard, \
         Discard, Discard;",

@@ -29,7 +29,7 @@ pub(super) const CLASS: Class = Class {
     ],
     annotates: true,
     drops: &["no buffer", "no IP header", "time to live expired"],
-    cost: "One pass over the packets' headers, about four cycles: the checksum is updated by one \
+    cost: "One pass over the packets' headers: the checksum is updated by one \
         addition.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> DecIPTTL -> Discard;",

@@ -28,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     handlers: &[Handler::count("drops", "packets that were not sound")],
     annotates: true,
     drops: &["no buffer", "no IPv6 header", "IPv6 header not sound"],
-    cost: "One pass: the first line of the packet and a line of annotations, about eight cycles.",
+    cost: "One pass: the first line of the packet and a line of annotations.",
     example: "InfiniteSource(DATA \\<60000000 0000 3b40 20010db8000000000000000000000001 \
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header -> Discard;",
     make: |make| Box::new(CheckIp6Header::new(make)),

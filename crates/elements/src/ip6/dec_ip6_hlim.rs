@@ -19,7 +19,7 @@ pub(super) const CLASS: Class = Class {
     handlers: &[Handler::count("drops", "packets that could go no further")],
     annotates: true,
     drops: &["no buffer", "no IPv6 header", "hop limit reached"],
-    cost: "One pass over the packets' headers, about five cycles.",
+    cost: "One pass over the packets' headers.",
     example: "InfiniteSource(DATA \\<60000000 0000 3b40 20010db8000000000000000000000001 \
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header -> DecIP6HLIM \
         -> Discard;",

@@ -17,7 +17,7 @@ pub(super) const GET: Class = Class {
     args: &[Arg::required("OFFSET", "bytes", "where the address is")],
     annotates: true,
     drops: &["no buffer"],
-    cost: "Reads the packet and writes a line of annotations: about four cycles.",
+    cost: "Reads the packet and writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> GetIP6Address(24) -> Discard;",
     make: |make| {
         let offset: i32 = make.need("OFFSET");
@@ -48,7 +48,7 @@ pub(super) const SET: Class = Class {
     args: &[Arg::required("IPADDR", "IPv6 address", "the address")],
     annotates: true,
     drops: &["no buffer"],
-    cost: "Writes a line of annotations: about two cycles.",
+    cost: "Writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetIP6Address(2001:db8::1) -> Discard;",
     make: |make| {
         let address = make.get("IPADDR").unwrap_or(Ipv6Addr::UNSPECIFIED);

@@ -66,7 +66,7 @@ pub(super) const CLASS: Class = Class {
         "no buffer",
         "more than RATE",
     ],
-    cost: "Builds a packet of up to 616 bytes and computes its checksum: some hundred cycles per \
+    cost: "Builds a packet of up to 616 bytes and computes its checksum for each \
         error.",
     example: "InfiniteSource(DATA \\<60000000 0000 3b01 20010db8000000000000000000000001 \
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header \

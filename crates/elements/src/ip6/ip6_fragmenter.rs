@@ -41,7 +41,7 @@ pub(super) const CLASS: Class = Class {
     ],
     annotates: true,
     drops: &["no buffer", "no IPv6 header", "too long and not to be divided"],
-    cost: "A test per packet; about hundred cycles and a copy per fragment.",
+    cost: "A test per packet; a copy per fragment.",
     example: "InfiniteSource(LENGTH 100, LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, \
         2001:db8::2) -> IP6Fragmenter(80) -> Discard;",
     make: |make| Box::new(Ip6Fragmenter::new(make)),

@@ -24,7 +24,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1",
     annotates: true,
     drops: &["no buffer", "no IPv6 header"],
-    cost: "One pass over the packets' headers, about eight cycles.",
+    cost: "One pass over the packets' headers.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header -> IP6Mirror -> Discard;",
     make: |_| Box::new(Ip6Mirror),
     ..Class::EMPTY

@@ -18,7 +18,7 @@ pub(super) const CLASS: Class = Class {
     args: &[Arg::optional("OFFSET", "bytes", "0", "where the header is")],
     annotates: true,
     drops: &["no buffer"],
-    cost: "Writes a line of annotations: about two cycles.",
+    cost: "Writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header(14) -> Discard;",
     make: |make| {
         let offset = make.or::<i32>("OFFSET", 0);

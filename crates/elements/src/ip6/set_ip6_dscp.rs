@@ -17,7 +17,7 @@ pub(super) const CLASS: Class = Class {
     handlers: &[Handler::value("dscp", "the code point")],
     annotates: true,
     drops: &["no buffer", "no IPv6 header"],
-    cost: "One pass over the packets' headers, about five cycles.",
+    cost: "One pass over the packets' headers.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header -> SetIP6DSCP(46) -> Discard;",
     make: |make| Box::new(SetIp6Dscp::new(make)),
     ..Class::EMPTY
