@@ -209,8 +209,8 @@ fn arp(folder: &Path) -> Result<String> {
     let mut routes = String::from("0/0 192.168.0.1 0");
     let mut known = String::new();
     for neighbour in 1..=NEIGHBOURS {
-        write!(routes, ",\n{}.0.0.0/8 192.168.0.{neighbour} 0", neighbour)?;
-        write!(known, "write arp.insert 192.168.0.{neighbour} 2:0:0:0:1:{neighbour:x},\n")?;
+        write!(routes, ",\n{neighbour}.0.0.0/8 192.168.0.{neighbour} 0")?;
+        writeln!(known, "write arp.insert 192.168.0.{neighbour} 2:0:0:0:1:{neighbour:x},")?;
     }
     let source = source("source", &frames);
     Ok(format!(

@@ -65,18 +65,17 @@ impl<A: Family> Sending<A> {
             self.answer(cx, frame, table);
         }
         let arena = cx.pool.arena();
-        match self.same {
-            Some((gateway, _)) => {
-                arena.for_each_meta_mut(frame, iter::repeat(gateway), |meta, gateway| {
-                    gateway.write(&mut meta.destination);
-                });
-            }
-            None => arena.for_each_meta_mut(frame, &self.gateways, |meta, gateway| {
-                if !gateway.is_zero() {
-                    gateway.write(&mut meta.destination);
-                }
-            }),
+        if let Some((gateway, _)) = self.same {
+            arena.for_each_meta_mut(frame, iter::repeat(gateway), |meta, gateway| {
+                gateway.write(&mut meta.destination);
+            });
+            return;
         }
+        arena.for_each_meta_mut(frame, &self.gateways, |meta, gateway| {
+            if !gateway.is_zero() {
+                gateway.write(&mut meta.destination);
+            }
+        });
     }
 
     #[inline]
