@@ -2,7 +2,7 @@
 //!
 //! A [`Model`] predicts a value from an input; [`fit`] finds the parameters
 //! with the smallest (weighted, robust) squared residuals by the
-//! Levenberg-Marquardt method within the parameters' bounds, [`bootstrap`]
+//! Levenberg-Marquardt method within the parameters' bounds, [`bootstrap()`]
 //! their intervals. [`Quality`] says how well a fit predicts points it has
 //! not seen, [`compare`] whether it does so better than the plain model.
 

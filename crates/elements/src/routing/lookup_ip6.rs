@@ -237,7 +237,7 @@ impl Routes6 {
     }
 }
 
-/// A route with one next hop, ADDR/MASK [GW] OUT.
+/// A route with one next hop, `ADDR/MASK [GW] OUT`.
 fn one_hop(scope: &Scope<'_>, text: &str, wrong: &mut Vec<String>) -> Option<Route<u128>> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let (gateway, output) = match words[..] {
