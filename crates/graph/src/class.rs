@@ -224,7 +224,7 @@ pub struct Handler {
     /// Whether it is kept from clients of control sockets.
     pub private: bool,
     /// Whether it needs no worker
-    /// ([`Element::aside`](crate::Element::aside)).
+    /// ([`Element::aside`]).
     pub aside: bool,
 }
 
@@ -278,7 +278,7 @@ impl Handler {
     }
 
     /// The same, carried out by what the element names as
-    /// [`Element::aside`](crate::Element::aside), on the caller's thread.
+    /// [`Element::aside`], on the caller's thread.
     pub const fn aside(self) -> Handler {
         Handler { aside: true, ..self }
     }
