@@ -72,6 +72,9 @@ fn packet(bytes: &mut Bytes<'_>) -> Packet {
     if bytes.one_in(4) {
         (meta.paint, meta.vlan) = (bytes.byte(), u16::from(bytes.byte()));
         meta.user.fill_with(|| bytes.byte());
+        // The packets it stands for besides itself: where each is written, four
+        // billion would be, which takes the time that takes.
+        meta.user[4..8].copy_from_slice(&u32::from(bytes.byte()).to_ne_bytes());
     }
     Packet { bytes: packet, meta }
 }

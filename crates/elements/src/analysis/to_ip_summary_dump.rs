@@ -148,7 +148,7 @@ impl ToIpSummaryDump {
     }
 
     /// Writes a packet, or those it stands for.
-    fn write_packet(&mut self, bytes: &[u8], meta: &Meta) {
+    fn write_packet(&mut self, cx: &Context, bytes: &[u8], meta: &Meta) {
         let count = annotations::extra_packets(meta);
         if !self.multipacket || count == 0 {
             return self.write_line(bytes, meta);
@@ -171,6 +171,13 @@ impl ToIpSummaryDump {
                 first => first + step * done,
             };
             self.write_line(bytes, &one);
+            // There may be four billion of them.
+            if self.buffer.len() >= BLOCK {
+                self.flush(cx);
+            }
+            if matches!(self.file, File::Closed) {
+                return;
+            }
         }
     }
 
@@ -217,7 +224,7 @@ impl ToIpSummaryDump {
         }
         let arena = cx.pool.arena();
         for slot in frame.slots() {
-            self.write_packet(arena.packet(slot), arena.meta(slot));
+            self.write_packet(cx, arena.packet(slot), arena.meta(slot));
         }
         if self.buffer.len() >= BLOCK || self.path == "-" {
             self.flush(cx);
@@ -225,7 +232,7 @@ impl ToIpSummaryDump {
     }
 
     /// Writes what has been collected.
-    fn flush(&mut self, cx: &mut Context) {
+    fn flush(&mut self, cx: &Context) {
         if let Err(error) = self.try_flush() {
             self.file = File::Closed;
             let text = format!("{}: {}: {}\n", cx.name(), self.path, reason(&error));
