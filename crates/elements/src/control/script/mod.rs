@@ -286,6 +286,7 @@ impl Script {
     ) -> Rest {
         self.called_as = name.to_owned();
         self.called_to_write = write;
+        count_work(text.len());
         let data = uncomment(text);
         let (steps, kind) = match name {
             "goto" => {

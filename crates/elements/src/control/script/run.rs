@@ -28,8 +28,8 @@ use super::{
 const JUMPS: u32 = 1000;
 /// Work of one activation and of all scripts it calls, in bytes of text, and
 /// what an instruction counts for.
-const WORK: usize = 16 << 20;
-const INSTRUCTION: usize = 256;
+const WORK: usize = 4 << 20;
+const INSTRUCTION: usize = 64;
 /// Scripts that call each other.
 const DEPTH: u32 = 32;
 /// Bytes a text may grow to by substitution.
@@ -394,6 +394,7 @@ impl Script {
         errors: &mut Errors,
     ) -> Option<(String, String)> {
         let (name, parameter) = shift_word(text);
+        count_work(parameter.len());
         let parameter = if unquote { unquoted(parameter) } else { parameter.to_owned() };
         let called = cx.stand_in(self, |cx| -> Result<_, String> {
             let handler = cx.find_handler(name).map_err(|error| error.to_string())?;
@@ -423,6 +424,7 @@ impl Script {
 
     fn call_write(&mut self, cx: &mut Context, text: &str, unquote: bool, errors: &mut Errors) {
         let (name, value) = shift_word(text);
+        count_work(value.len());
         let value = if unquote { unquoted(value) } else { value.to_owned() };
         let called = cx.stand_in(self, |cx| -> Result<_, String> {
             let handler = cx.find_handler(name).map_err(|error| error.to_string())?;
