@@ -287,17 +287,16 @@ impl Script {
         self.called_as = name.to_owned();
         self.called_to_write = write;
         count_work(text.len());
-        let data = uncomment(text);
         let (steps, kind) = match name {
             "goto" => {
-                let Some(Target::At(to)) = program::label(&self.program, &data) else {
+                let Some(Target::At(to)) = program::label(&self.program, &uncomment(text)) else {
                     errors.add(cx, "jump to nonexistent label");
                     return Rest::Waiting;
                 };
                 self.jump(to, self.program.len());
                 (0, Step::Jump)
             }
-            "step" => match data.as_str() {
+            "step" => match uncomment(text).as_str() {
                 "router" => (1, Step::Router),
                 "" => (1, Step::Normal),
                 number => match parse_integer(number).and_then(|n| i32::try_from(n).ok()) {
