@@ -467,7 +467,10 @@ impl Script {
     fn variable(&mut self, name: &str) -> Result<&mut String, String> {
         match name {
             "" => Err("no variable".into()),
-            "args" => Ok(&mut self.arguments),
+            "args" => {
+                count_work(self.arguments.len());
+                Ok(&mut self.arguments)
+            }
             _ => {
                 let found = self.variables.get_mut(name);
                 count_work(found.as_ref().map_or(0, |value| value.len()));

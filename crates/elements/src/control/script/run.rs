@@ -47,6 +47,13 @@ pub(super) fn count_work(bytes: usize) {
     ACTIVE.set((depth, work.saturating_add(bytes)));
 }
 
+/// Whether scripts have done all the work they may: nothing more is looked up or
+/// called then, also not for what has been begun.
+fn is_exhausted() -> bool {
+    let (depth, work) = ACTIVE.get();
+    depth > 0 && work > WORK
+}
+
 /// Who steps a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -143,7 +150,7 @@ impl Script {
         let steps = steps.saturating_add(self.steps);
         let ended = loop {
             count_work(INSTRUCTION);
-            if ACTIVE.get().1 > WORK {
+            if is_exhausted() {
                 jumps = JUMPS;
             }
             if steps < self.steps || self.at >= self.program.len() || jumps >= JUMPS {
@@ -393,6 +400,9 @@ impl Script {
         told: bool,
         errors: &mut Errors,
     ) -> Option<(String, String)> {
+        if is_exhausted() {
+            return None;
+        }
         let (name, parameter) = shift_word(text);
         count_work(parameter.len());
         let parameter = if unquote { unquoted(parameter) } else { parameter.to_owned() };
@@ -452,6 +462,9 @@ impl Script {
     fn variable_value(&self, name: &str) -> Option<String> {
         if let Some(value) = self.variables.get(name) {
             return Some(value.clone());
+        }
+        if is_exhausted() {
+            return None;
         }
         count_work(self.arguments.len());
         let argument =
@@ -558,7 +571,7 @@ impl Variables for Values<'_, '_> {
 
     fn spend(&self, bytes: usize) -> bool {
         count_work(bytes);
-        let left = self.left.get().checked_sub(bytes);
+        let left = self.left.get().checked_sub(bytes).filter(|_| !is_exhausted());
         self.left.set(left.unwrap_or(0));
         left.is_some()
     }
