@@ -6,16 +6,21 @@
 //! and says what it was meant to send, what it offered and what was taken. The
 //! [`Sink`] finds loss, duplication, reordering and latency from the
 //! signatures. [`search`] decides which trial comes next.
+//!
+//! A [`point`] is one measurement of this machine that can be repeated; a
+//! [`store`] keeps what came of it.
 #![forbid(unsafe_code)]
 
 mod clock;
 mod generate;
+pub mod point;
 mod rate;
 pub mod search;
 mod sequence;
 mod signature;
 mod sink;
 mod sizes;
+pub mod store;
 mod traffic;
 mod values;
 

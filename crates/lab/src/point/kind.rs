@@ -1,0 +1,474 @@
+//! The kinds of points and their parameters.
+//!
+//! Cycles are ticks of the cycle counter ([`linerate_memory::clock`]); sizes of
+//! frames count the FCS.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Kind {
+    /// Frames from a port to a port, with emulated work in between.
+    Forward(Forward),
+    /// Reception alone.
+    Receive(Side),
+    /// Transmission alone.
+    Transmit(Side),
+    /// A configuration in Click's language.
+    Graph(Graph),
+    /// One class of element.
+    Element(Element),
+    /// A receiver, and workers it hands packets to.
+    Pipeline(Pipeline),
+    /// A walk along a list in memory.
+    Walk(Walk),
+    /// Cycles burnt, asked for and measured.
+    Load(Load),
+    /// Forwarding by a worker that polls at a limited rate.
+    PollRate(PollRate),
+    /// Latency at a share of the highest throughput.
+    Latency(Latency),
+    /// Inspection of frames between two interfaces.
+    Inline(Inline),
+    /// An application whose batches have a size.
+    BatchCase(BatchCase),
+}
+
+impl Kind {
+    /// Its name in a spec.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Forward(_) => "forward",
+            Kind::Receive(_) => "receive",
+            Kind::Transmit(_) => "transmit",
+            Kind::Graph(_) => "graph",
+            Kind::Element(_) => "element",
+            Kind::Pipeline(_) => "pipeline",
+            Kind::Walk(_) => "walk",
+            Kind::Load(_) => "load",
+            Kind::PollRate(_) => "poll-rate",
+            Kind::Latency(_) => "latency",
+            Kind::Inline(_) => "inline",
+            Kind::BatchCase(_) => "batch-case",
+        }
+    }
+}
+
+/// A driver of ports.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// Buffers taken and given back.
+    Null,
+    /// A ring in memory around which frames circulate.
+    #[default]
+    Ring,
+    /// `AF_PACKET` over a veth pair.
+    Packet,
+    /// `AF_XDP` over a veth pair.
+    Xdp,
+}
+
+impl Driver {
+    /// Its name in a spec and in port names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Driver::Null => "null",
+            Driver::Ring => "ring",
+            Driver::Packet => "packet",
+            Driver::Xdp => "xdp",
+        }
+    }
+
+    /// Whether it needs interfaces, and so the privilege to make them.
+    pub fn needs_interfaces(self) -> bool {
+        matches!(self, Driver::Packet | Driver::Xdp)
+    }
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// Pages that memory is made of.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pages {
+    /// 4 KiB.
+    #[default]
+    Small,
+    /// What the kernel merges, as far as it does.
+    Transparent,
+    /// 2 MiB, set aside.
+    Huge,
+}
+
+/// What is done with a packet's bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Touch {
+    /// Nothing.
+    #[default]
+    None,
+    /// Both Ethernet addresses are written.
+    Mac,
+    /// Every cache line is read.
+    Read,
+    /// All bytes are copied to another buffer.
+    Copy,
+    /// The Internet checksum of all bytes is computed.
+    Checksum,
+}
+
+/// Parameters of [`Kind::Forward`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Forward {
+    /// The ports' driver.
+    pub driver: Driver,
+    /// Most packets at once, 1 to 2048.
+    pub burst: u32,
+    /// Bytes of a frame.
+    pub frame: u32,
+    /// Cycles burnt per packet.
+    pub work: u32,
+    /// Cycles burnt per burst.
+    pub burst_work: u32,
+    /// Dependent accesses per packet to a working set.
+    pub accesses: u32,
+    /// Bytes of the working set.
+    pub working_set: u64,
+    /// Pages of the working set.
+    pub pages: Pages,
+    /// What is done with a packet's bytes.
+    pub touch: Touch,
+    /// Forward in both directions.
+    pub bidirectional: bool,
+    /// Workers, each with ports of its own.
+    pub workers: u32,
+    /// Places in a ring; ignored by other drivers.
+    pub slots: u32,
+    /// Clock to run the core at; 0 leaves it alone.
+    pub clock_khz: u32,
+}
+
+impl Default for Forward {
+    fn default() -> Forward {
+        Forward {
+            driver: Driver::default(),
+            burst: 32,
+            frame: 64,
+            work: 0,
+            burst_work: 0,
+            accesses: 0,
+            working_set: 0,
+            pages: Pages::default(),
+            touch: Touch::default(),
+            bidirectional: false,
+            workers: 1,
+            slots: 1024,
+            clock_khz: 0,
+        }
+    }
+}
+
+/// Parameters of [`Kind::Receive`] and [`Kind::Transmit`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Side {
+    /// The port's driver.
+    pub driver: Driver,
+    /// Most packets at once, 1 to 2048.
+    pub burst: u32,
+    /// Bytes of a frame.
+    pub frame: u32,
+}
+
+impl Default for Side {
+    fn default() -> Side {
+        Side { driver: Driver::default(), burst: 32, frame: 64 }
+    }
+}
+
+/// In which order a source goes through destination addresses.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Destinations {
+    /// Always the same.
+    #[default]
+    Static,
+    /// One after the other.
+    RoundRobin,
+    /// Each as likely as any.
+    Uniform,
+}
+
+/// Parameters of [`Kind::Graph`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Graph {
+    /// The configuration. `$FRAMES` in it is a port that receives the traffic
+    /// over and over, `$NAME` a variable.
+    pub configuration: String,
+    /// Its variables.
+    pub variables: BTreeMap<String, String>,
+    /// The element whose packets count.
+    pub at: String,
+    /// Most packets in a frame, 1 to 2048.
+    pub vector: u32,
+    /// Bytes of a frame.
+    pub frame: u32,
+    /// Order of destination addresses.
+    pub destinations: Destinations,
+    /// Destination addresses, from 198.19.0.0 on, unless the order is static.
+    pub addresses: u32,
+}
+
+impl Default for Graph {
+    fn default() -> Graph {
+        Graph {
+            configuration: String::new(),
+            variables: BTreeMap::new(),
+            at: "end".into(),
+            vector: 256,
+            frame: 64,
+            destinations: Destinations::default(),
+            addresses: 4096,
+        }
+    }
+}
+
+/// Parameters of [`Kind::Element`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Element {
+    /// The class, with a case behind a colon where it has several.
+    pub class: String,
+    /// Most packets in a frame, 1 to 2048.
+    #[serde(default = "vector")]
+    pub vector: u32,
+}
+
+const fn vector() -> u32 {
+    32
+}
+
+/// Where the two sides of a hand-over run.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// On one core, taking turns.
+    SameCore,
+    /// On two threads of one core.
+    Sibling,
+    /// On two cores of a node.
+    #[default]
+    OtherCore,
+    /// On two nodes.
+    OtherNode,
+}
+
+/// Parameters of [`Kind::Pipeline`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pipeline {
+    /// Workers behind the receiver.
+    pub workers: u32,
+    /// Where they run, seen from the receiver.
+    pub placement: Placement,
+    /// Most packets at once, 1 to 2048.
+    pub burst: u32,
+    /// Bytes of a frame.
+    pub frame: u32,
+    /// Cycles a worker burns per packet.
+    pub work: u32,
+    /// What a worker does with a packet's bytes.
+    pub touch: Touch,
+    /// Places in the ring between receiver and worker.
+    pub slots: u32,
+}
+
+impl Default for Pipeline {
+    fn default() -> Pipeline {
+        Pipeline {
+            workers: 1,
+            placement: Placement::default(),
+            burst: 32,
+            frame: 64,
+            work: 0,
+            touch: Touch::default(),
+            slots: 1024,
+        }
+    }
+}
+
+/// Parameters of [`Kind::Walk`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Walk {
+    /// The working set.
+    pub bytes: u64,
+    /// Its pages.
+    #[serde(default)]
+    pub pages: Pages,
+    /// Independent chains walked at once.
+    #[serde(default = "one")]
+    pub chains: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Parameters of [`Kind::Load`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Cycles to burn.
+    pub cycles: u32,
+}
+
+/// Parameters of [`Kind::PollRate`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PollRate {
+    /// The ports' driver.
+    pub driver: Driver,
+    /// Most packets at once, 1 to 2048.
+    pub burst: u32,
+    /// Bytes of a frame.
+    pub frame: u32,
+    /// Polls per second; 0 does not limit them.
+    pub polls_per_s: u32,
+}
+
+impl Default for PollRate {
+    fn default() -> PollRate {
+        PollRate { driver: Driver::default(), burst: 32, frame: 64, polls_per_s: 0 }
+    }
+}
+
+/// What a worker does that has nothing to do.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Idle {
+    /// Looks again at once.
+    #[default]
+    Poll,
+    /// Looks again for a while, then sleeps.
+    Adaptive,
+    /// Sleeps.
+    Block,
+}
+
+/// Parameters of [`Kind::Latency`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Latency {
+    /// Offered load in percent of the highest throughput.
+    pub load_percent: u32,
+    /// What the worker does that has nothing to do.
+    pub idle: Idle,
+    /// Most packets at once, 1 to 2048.
+    pub burst: u32,
+    /// Cycles burnt per packet.
+    pub work: u32,
+    /// Cycles burnt per burst.
+    pub burst_work: u32,
+    /// Places in the ring in front of the worker.
+    pub slots: u32,
+}
+
+impl Default for Latency {
+    fn default() -> Latency {
+        Latency {
+            load_percent: 50,
+            idle: Idle::default(),
+            burst: 32,
+            work: 2000,
+            burst_work: 1000,
+            slots: 1024,
+        }
+    }
+}
+
+/// How an inspecting application gets its packets.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum InlinePath {
+    /// One at a time through the kernel's sockets.
+    #[default]
+    Kernel,
+    /// In bursts through a driver of ours.
+    Ours,
+}
+
+/// Parameters of [`Kind::Inline`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Inline {
+    /// How packets come and go.
+    pub path: InlinePath,
+    /// Bytes of a frame.
+    pub frame: u32,
+    /// Offered load on the wire, in Mbit/s.
+    pub offered_mbit_s: u32,
+}
+
+impl Default for Inline {
+    fn default() -> Inline {
+        Inline { path: InlinePath::default(), frame: 64, offered_mbit_s: 1000 }
+    }
+}
+
+/// An application.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Case {
+    /// A learning Ethernet switch.
+    #[default]
+    Switch,
+    /// Packets from port to port through a graph that counts and classifies.
+    Click,
+}
+
+/// Parameters of [`Kind::BatchCase`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BatchCase {
+    /// The application.
+    pub case: Case,
+    /// The ports' driver.
+    pub driver: Driver,
+    /// Most packets at once, 1 to 2048.
+    pub batch: u32,
+    /// Bytes of a frame.
+    pub frame: u32,
+}
+
+impl Default for BatchCase {
+    fn default() -> BatchCase {
+        BatchCase { case: Case::default(), driver: Driver::default(), batch: 32, frame: 64 }
+    }
+}
