@@ -12,9 +12,11 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod criteria;
 mod generate;
 pub mod point;
 mod rate;
+pub mod report;
 pub mod search;
 mod sequence;
 mod signature;

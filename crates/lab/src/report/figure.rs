@@ -1,0 +1,274 @@
+//! A figure as data: what is drawn, listed in tables and exported.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Its name in links and file names: lower case, hyphens.
+    pub id: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// How to read it, and what it cannot say.
+    pub caption: String,
+    /// The command that measures its points.
+    pub command: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axis {
+    /// The quantity and its unit.
+    pub label: String,
+    /// How values are laid out.
+    pub scale: Scale,
+    /// How they are written.
+    pub unit: Unit,
+}
+
+/// How values are laid out on an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Evenly, from zero where that is near.
+    Linear,
+    /// By their logarithm, marked at powers of two.
+    Log2,
+    /// By their logarithm, marked at powers of ten.
+    Log10,
+}
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// With the prefixes k, M, G, and m, µ, n.
+    Decimal,
+    /// With KiB, MiB, GiB.
+    Bytes,
+    /// As a share of 1, in percent.
+    Share,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// Where its values are from.
+    pub kind: Kind,
+    /// In the order of `x`.
+    pub points: Vec<Mark>,
+}
+
+/// Where the values of a series are from, which decides how it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Measured here: marks with error bars, joined.
+    Measured,
+    /// Measured here, and in no order that a line would show: marks alone.
+    Scattered,
+    /// Calculated by the model: a broken line.
+    Fitted,
+    /// Published by others: a broken line with marks.
+    Published,
+    /// A part of a whole, drawn as an area on top of the parts before it.
+    Stacked,
+}
+
+/// A value at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Where.
+    pub x: f64,
+    /// The value: the median where there are several.
+    pub y: f64,
+    /// The lowest of them.
+    pub low: f64,
+    /// The highest.
+    pub high: f64,
+    /// How many there are.
+    pub samples: usize,
+}
+
+impl Mark {
+    /// One value.
+    pub fn new(x: f64, y: f64) -> Mark {
+        Mark { x, y, low: y, high: y, samples: 1 }
+    }
+
+    /// The median of several, with their range; `None` without any.
+    pub fn of(x: f64, mut values: Vec<f64>) -> Option<Mark> {
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        let y = linerate_model::quantile(&values, 0.5)?;
+        Some(Mark { x, y, low: values[0], high: values[values.len() - 1], samples: values.len() })
+    }
+}
+
+impl Axis {
+    /// An axis with decimal numbers.
+    pub fn decimal(label: &str, scale: Scale) -> Axis {
+        Axis { label: label.into(), scale, unit: Unit::Decimal }
+    }
+
+    /// An axis with sizes of memory.
+    pub fn bytes(label: &str) -> Axis {
+        Axis { label: label.into(), scale: Scale::Log2, unit: Unit::Bytes }
+    }
+
+    /// An axis with shares from 0 to 1.
+    pub fn share(label: &str) -> Axis {
+        Axis { label: label.into(), scale: Scale::Linear, unit: Unit::Share }
+    }
+}
+
+impl Series {
+    /// Groups values by `x`.
+    pub fn grouped(name: &str, kind: Kind, values: impl IntoIterator<Item = (f64, f64)>) -> Series {
+        let mut values: Vec<(f64, f64)> = values.into_iter().collect();
+        values.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let points = values
+            .chunk_by(|(one, _), (other, _)| one == other)
+            .filter_map(|same| Mark::of(same[0].0, same.iter().map(|&(_, value)| value).collect()))
+            .collect();
+        Series { name: name.into(), kind, points }
+    }
+
+    /// Values in the order given.
+    pub fn line(name: &str, kind: Kind, values: impl IntoIterator<Item = (f64, f64)>) -> Series {
+        let points = values.into_iter().map(|(x, y)| Mark::new(x, y)).collect();
+        Series { name: name.into(), kind, points }
+    }
+}
+
+impl Figure {
+    /// Whether there is anything to draw.
+    pub fn is_empty(&self) -> bool {
+        self.series.iter().all(|series| series.points.is_empty())
+    }
+
+    /// The values as a table: one line for each mark.
+    pub fn csv(&self) -> String {
+        let mut text = String::from("series,kind,x,y,low,high,samples\n");
+        for series in &self.series {
+            let kind = match series.kind {
+                Kind::Measured | Kind::Scattered | Kind::Stacked => "measured",
+                Kind::Fitted => "fitted",
+                Kind::Published => "published",
+            };
+            for Mark { x, y, low, high, samples } in &series.points {
+                let name = field(&series.name);
+                text.push_str(&format!("{name},{kind},{x},{y},{low},{high},{samples}\n"));
+            }
+        }
+        text
+    }
+}
+
+/// A field of a CSV file (RFC 4180).
+pub(super) fn field(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.into(),
+    }
+}
+
+impl Unit {
+    /// A value with three or four significant digits.
+    pub fn write(self, value: f64) -> String {
+        match self {
+            Unit::Share => format!("{} %", digits(value * 100.0)),
+            Unit::Bytes => {
+                let (mut value, mut prefix) = (value, 0);
+                while value >= 1024.0 && prefix < 4 {
+                    value /= 1024.0;
+                    prefix += 1;
+                }
+                format!("{} {}", digits(value), ["B", "KiB", "MiB", "GiB", "TiB"][prefix])
+            }
+            Unit::Decimal => {
+                let steps = [(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
+                let small = [(1e-3, " m"), (1e-6, " µ"), (1e-9, " n"), (1e-12, " p")];
+                let size = value.abs();
+                // A thousandth of a unit reads better as 0.001 than any prefix
+                // only where no prefix is due: below one, decimals go to 0.01.
+                let step = match size {
+                    0.0 => (1.0, ""),
+                    _ if size >= 0.00995 => {
+                        *steps.iter().find(|(step, _)| size >= step * 0.9995).unwrap_or(&steps[3])
+                    }
+                    _ => *small.iter().find(|(step, _)| size >= step * 0.9995).unwrap_or(&small[3]),
+                };
+                // Ten thousand cycles are 10 k, but 1500 bytes stay as they are.
+                if (1000.0..10_000.0).contains(&size) && value.fract() == 0.0 {
+                    return format!("{value}");
+                }
+                format!("{}{}", digits(value / step.0), step.1)
+            }
+        }
+    }
+}
+
+/// Three significant digits, or as many as a whole number has; no zeros at
+/// the end.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
+        size if size >= 0.0995 => 3,
+        0.0 => 0,
+        _ => 4,
+    };
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_short() {
+        for (unit, value, text) in [
+            (Unit::Decimal, 14_880_952.0, "14.9 M"),
+            (Unit::Decimal, 0.0, "0"),
+            (Unit::Decimal, 1518.0, "1518"),
+            (Unit::Decimal, 12_500.0, "12.5 k"),
+            (Unit::Decimal, 0.25, "0.25"),
+            (Unit::Decimal, 42e-9, "42 n"),
+            (Unit::Decimal, -3.5e-6, "-3.5 µ"),
+            (Unit::Bytes, 16384.0, "16 KiB"),
+            (Unit::Bytes, 1.5 * 1024.0 * 1024.0, "1.5 MiB"),
+            (Unit::Share, 0.465, "46.5 %"),
+        ] {
+            assert_eq!(unit.write(value), text);
+        }
+    }
+
+    #[test]
+    fn repetitions_become_one_mark() {
+        let values = [(2.0, 5.0), (1.0, 3.0), (2.0, 7.0), (2.0, 6.0), (2.0, f64::NAN)];
+        let series = Series::grouped("a", Kind::Measured, values);
+        let two = Mark { x: 2.0, y: 6.0, low: 5.0, high: 7.0, samples: 3 };
+        assert_eq!(series.points, [Mark::new(1.0, 3.0), two]);
+    }
+
+    #[test]
+    fn tables_quote_what_they_must() {
+        assert_eq!(field("plain"), "plain");
+        assert_eq!(field("a,b"), "\"a,b\"");
+        assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");
+    }
+}

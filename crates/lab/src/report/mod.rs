@@ -1,0 +1,101 @@
+//! Reports: what a results directory says, for people and for programs.
+//!
+//! A [`Report`] is data. [`html`] makes one file of it that needs no network,
+//! with every figure drawn, its values in a table, and the command that measures
+//! them; [`Report::markdown`] a text; serialised it is the same for programs.
+
+mod figure;
+mod html;
+mod plot;
+mod table;
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+pub use figure::{Axis, Figure, Kind, Mark, Scale, Series, Unit};
+pub use html::html;
+pub use plot::{PlotError, svg};
+pub use table::Table;
+
+use crate::criteria::Criterion;
+
+/// All that is said about a results directory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Its title.
+    pub title: String,
+    /// When it was made, of what, and by which version.
+    pub made: String,
+    /// What matters most, a paragraph each.
+    pub summary: Vec<String>,
+    /// The machine's description.
+    pub machine: Table,
+    /// The shape criteria.
+    pub criteria: Vec<Criterion>,
+    /// Fits, residuals and gates.
+    pub model: Vec<Table>,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+    /// Published figures beside ours.
+    pub published: Vec<Table>,
+    /// Other programs, where they were measured in the same run.
+    pub peers: Vec<Table>,
+    /// What the figures do not say.
+    pub limitations: Vec<String>,
+    /// How to measure all of it again.
+    pub commands: String,
+}
+
+impl Report {
+    /// The report as Markdown. Figures are `figures/ID.svg` and their values
+    /// `figures/ID.csv` beside it.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n", self.title, self.made);
+        // Writing to a string cannot fail.
+        for line in &self.summary {
+            let _ = write!(text, "\n{line}\n");
+        }
+        let tables = |text: &mut String, title: &str, tables: &[Table]| {
+            if !tables.is_empty() {
+                let _ = write!(text, "\n## {title}\n");
+            }
+            for table in tables {
+                let _ = write!(text, "\n### {}\n", table.title);
+                if !table.caption.is_empty() {
+                    let _ = write!(text, "\n{}\n", table.caption);
+                }
+                let _ = write!(text, "\n{}", table.markdown());
+            }
+        };
+        tables(&mut text, "The machine", std::slice::from_ref(&self.machine));
+        let _ = write!(text, "\n## What any machine must show\n\n{}", self.verdicts().markdown());
+        tables(&mut text, "The model", &self.model);
+        let _ = write!(text, "\n## Figures\n");
+        for Figure { id, title, caption, command, .. } in &self.figures {
+            let _ = write!(
+                text,
+                "\n### {title}\n\n![{title}](figures/{id}.svg)\n\n{caption}\n\n\
+                 `{command}` · [data](figures/{id}.csv)\n"
+            );
+        }
+        tables(&mut text, "Published figures beside ours", &self.published);
+        tables(&mut text, "Peers in the same run", &self.peers);
+        let _ = write!(text, "\n## Limitations\n\n");
+        for line in &self.limitations {
+            let _ = writeln!(text, "- {line}");
+        }
+        let _ = write!(text, "\n## Making this again\n\n```\n{}\n```\n", self.commands);
+        text
+    }
+
+    /// The criteria as a table.
+    pub fn verdicts(&self) -> Table {
+        let columns = ["No.", "Criterion", "Verdict", "Evidence"];
+        let mut table = Table::new("criteria", "What any machine must show", "", &columns);
+        for Criterion { number, text, verdict, evidence, .. } in &self.criteria {
+            table.push([number.to_string(), text.clone(), verdict.to_string(), evidence.clone()]);
+        }
+        table
+    }
+}
