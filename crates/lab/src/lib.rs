@@ -14,6 +14,7 @@
 mod clock;
 pub mod criteria;
 mod generate;
+pub mod plan;
 pub mod point;
 mod rate;
 pub mod report;

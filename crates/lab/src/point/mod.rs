@@ -8,6 +8,7 @@
 mod key;
 mod kind;
 mod record;
+pub mod value;
 
 use serde::{Deserialize, Serialize, de::Error as _};
 use serde_json::{Map, Value};

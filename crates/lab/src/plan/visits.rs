@@ -1,0 +1,354 @@
+//! How often each packet comes through each element of a configuration.
+//!
+//! The configuration runs on sample packets in simulated time, with a capture
+//! file in the place of every port that receives and nothing behind those that
+//! send: no interface is touched, and the same samples give the same counts.
+
+use std::path::Path;
+
+use linerate_graph::{
+    BuildError, Class, ElementUsage, Library, Options, Plan, PlanElement, Processing, Role, Router,
+    lang::{Diagnostics, Flat, FlatElement},
+};
+use linerate_memory::{ArenaOptions, MemoryError};
+use linerate_port::pcap;
+use serde::Serialize;
+
+use crate::FrameMaker;
+
+/// Name of the element that ends the run.
+const END: &str = "lab@@end";
+/// Simulated seconds after which nothing is expected any more.
+const PATIENCE: u32 = 5;
+/// Least and most bytes of a buffer.
+const BUFFERS: [usize; 2] = [2112, 16384];
+
+/// What is run, and on what.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// Most packets in a frame.
+    pub vector: usize,
+    /// Packets that each source brings.
+    pub packets: u64,
+    /// Handlers written before the run: what tables would have learnt.
+    pub writes: Vec<(String, String)>,
+}
+
+impl Default for Trial {
+    fn default() -> Trial {
+        Trial { vector: 256, packets: 4096, writes: Vec::new() }
+    }
+}
+
+/// What an element is to the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// A port that receives.
+    Receive,
+    /// A port that sends.
+    Transmit,
+    /// Something on the way.
+    Element,
+}
+
+/// An element packets came through.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Visit {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: &'static str,
+    /// Its configuration.
+    pub config: String,
+    /// What it is to the packets.
+    pub part: Part,
+    /// Times a packet comes through, on average of all that were brought.
+    pub times: f64,
+    /// Packets at a time.
+    pub mean_vector: f64,
+    /// The share of all packets that it dropped.
+    pub dropped: f64,
+}
+
+/// Why a configuration could not be run on samples.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrialError {
+    /// It is wrong.
+    #[error("{}", .0.click().trim_end())]
+    Configuration(Diagnostics),
+    /// An element takes packets from the kernel and gives it others, and no
+    /// sample can stand for that.
+    #[error("{name} ({class}) both receives and sends: its packets cannot be sampled")]
+    TwoWays {
+        /// Its name.
+        name: String,
+        /// Its class.
+        class: &'static str,
+    },
+    /// No packet came.
+    #[error("no element brought a packet: nothing is known of how often others are visited")]
+    NoPackets,
+    /// The sample packets could not be kept in a file.
+    #[error("the sample packets: {0}")]
+    Sample(#[from] pcap::Error),
+    /// The folder for them could not be made.
+    #[error("a folder for the sample packets: {0}")]
+    Folder(#[from] std::io::Error),
+    /// There is no memory for packets.
+    #[error("{0}")]
+    Memory(#[from] MemoryError),
+    /// A router could not be made.
+    #[error("{0}")]
+    Build(BuildError),
+    /// A handler could not be written.
+    #[error("{handler}: {reason}")]
+    Write {
+        /// Its name.
+        handler: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Runs a configuration on samples, and counts.
+///
+/// # Errors
+///
+/// When it is wrong, cannot be run without its ports, or brings no packets.
+pub fn visits(
+    mut flat: Flat,
+    library: &Library,
+    sample: &mut FrameMaker,
+    trial: &Trial,
+) -> Result<Vec<Visit>, TrialError> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("sample.pcap");
+    write_sample(&file, sample, trial.packets)?;
+    let parts = replace_ports(&mut flat, library, &file)?;
+    add_end(&mut flat);
+    let plan = Plan::new(flat, String::new(), library).map_err(TrialError::Configuration)?;
+    let unlimited: Vec<String> = sources(&plan).collect();
+
+    let buffer = sample.longest() + 512;
+    let buffer_size = if buffer <= BUFFERS[0] { BUFFERS[0] } else { BUFFERS[1] };
+    let size = (plan.packets_held() + 16 * 1024) * buffer_size;
+    let arena = ArenaOptions { size, buffer_size, huge: false, ..ArenaOptions::default() };
+    let options = Options {
+        frame_limit: trial.vector,
+        simulated: true,
+        threads: 256,
+        cycles: false,
+        ..Options::default()
+    };
+    let ports = linerate_port::Context::new(arena.create()?);
+    let mut router = Router::new(plan, library, ports, &options).map_err(|error| match error {
+        BuildError::Configuration(found) => TrialError::Configuration(found),
+        other => TrialError::Build(other),
+    })?;
+    let limits = unlimited.into_iter().map(|name| {
+        let (handler, value) = (format!("{name}.limit"), trial.packets.to_string());
+        (handler, value)
+    });
+    for (handler, value) in limits.chain(trial.writes.iter().cloned()) {
+        router.write(&handler, &value).map_err(|error| TrialError::Write {
+            handler: handler.clone(),
+            reason: error.to_string(),
+        })?;
+    }
+    router.run();
+    let (plan, mut usage) = router.control().usage();
+    let mut usage = usage.swap_remove(0).elements;
+    count_pullers(&mut router, &plan, &mut usage, trial.vector);
+    router.close();
+
+    let counted = || plan.elements.iter().zip(&usage);
+    let brought: u64 = counted()
+        .filter(|(element, _)| element.inputs.is_empty())
+        .map(|(_, usage)| usage.packets)
+        .sum();
+    if brought == 0 {
+        return Err(TrialError::NoPackets);
+    }
+    let share = |packets: u64| packets as f64 / brought as f64;
+    let visit = |(at, (element, usage)): (usize, (&PlanElement, &ElementUsage))| {
+        let replaced = parts.get(at).and_then(Option::as_ref);
+        let (part, class, config) = match replaced {
+            Some(Replaced { part, class, config }) => (*part, *class, config.clone()),
+            None => (Part::Element, element.class.name, element.config.clone()),
+        };
+        Visit {
+            name: element.name.clone(),
+            class,
+            config,
+            part,
+            times: share(usage.packets),
+            mean_vector: usage.mean_frame(),
+            dropped: share(usage.drops.iter().sum::<u64>() + usage.nowhere),
+        }
+    };
+    let seen = counted().enumerate().filter(|(_, (_, usage))| usage.packets > 0);
+    Ok(seen.map(visit).collect())
+}
+
+/// The engine counts packets that an element is called with, and one that pulls
+/// is not called: those without outputs have a counter of their own.
+fn count_pullers(router: &mut Router, plan: &Plan, usage: &mut [ElementUsage], vector: usize) {
+    for (element, usage) in plan.elements.iter().zip(usage) {
+        let pulls = element.inputs.contains(&Processing::Pull) && element.outputs.is_empty();
+        if pulls && let Ok(count) = router.read(&format!("{}.count", element.name), "") {
+            usage.packets = count.trim().parse().unwrap_or(usage.packets);
+            usage.frames = usage.packets.div_ceil(vector as u64);
+        }
+    }
+}
+
+fn write_sample(file: &Path, sample: &mut FrameMaker, packets: u64) -> Result<(), pcap::Error> {
+    let mut writer = pcap::Writer::create(file, &pcap::Options::new(pcap::Format::Pcap))?;
+    let mut frame = vec![0; sample.longest()];
+    for _ in 0..packets {
+        let length = sample.next_len();
+        sample.make(&mut frame[..length], 0);
+        writer.write(0, length as u32, &frame[..length])?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// What was in the place of a replaced element.
+struct Replaced {
+    part: Part,
+    class: &'static str,
+    config: String,
+}
+
+/// Puts the samples in the place of ports, and nothing in that of what would
+/// talk to others. Says what was replaced, by element.
+fn replace_ports(
+    flat: &mut Flat,
+    library: &Library,
+    file: &Path,
+) -> Result<Vec<Option<Replaced>>, TrialError> {
+    let receives = |at: usize| flat.connections.iter().any(|one| one.from.element == at);
+    let sends = |at: usize| flat.connections.iter().any(|one| one.to.element == at);
+    let ways: Vec<(bool, bool)> =
+        (0..flat.elements.len()).map(|at| (receives(at), sends(at))).collect();
+    let mut parts = Vec::with_capacity(flat.elements.len());
+    for (element, ways) in flat.elements.iter_mut().zip(ways) {
+        let class = library.find(&element.class).unwrap_or(&Class::EMPTY);
+        let talks = matches!(class.name, "ControlSocket" | "FollowKernel");
+        if !talks && class.role != Role::Io {
+            parts.push(None);
+            continue;
+        }
+        let (part, stand_in, config) = match ways {
+            (true, true) => {
+                return Err(TrialError::TwoWays { name: element.name.clone(), class: class.name });
+            }
+            (true, false) => (Part::Receive, "FromDump", quoted(file)),
+            (false, true) => (Part::Transmit, "Discard", String::new()),
+            (false, false) => (Part::Element, "AlignmentInfo", String::new()),
+        };
+        element.class = stand_in.into();
+        let config = std::mem::replace(&mut element.config, config);
+        parts.push(Some(Replaced { part, class: class.name, config }));
+    }
+    Ok(parts)
+}
+
+/// A path as an argument.
+fn quoted(file: &Path) -> String {
+    format!("\"{}\"", file.display())
+}
+
+fn add_end(flat: &mut Flat) {
+    let Some(landmark) = flat.elements.first().map(|first| first.landmark.clone()) else { return };
+    flat.elements.push(FlatElement {
+        name: END.into(),
+        class: "Script".into(),
+        config: format!("wait {PATIENCE}s, stop"),
+        landmark,
+    });
+}
+
+/// Elements that make packets, for ever unless they are told a limit.
+fn sources(plan: &Plan) -> impl Iterator<Item = String> {
+    let makes = plan.elements.iter().filter(|element| {
+        element.inputs.is_empty()
+            && !element.outputs.is_empty()
+            && element.class.handlers.iter().any(|handler| handler.name == "limit")
+    });
+    makes.map(|element| element.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_graph::lang::{Globals, SourceMap, load};
+
+    use super::*;
+
+    fn count(text: &str, writes: &[(&str, &str)]) -> Result<Vec<Visit>, TrialError> {
+        let library = linerate_elements::library();
+        let mut sources = SourceMap::new();
+        let file = sources.add("config", text);
+        let mut loader = |_: &str, _: &str| Err(None);
+        let (flat, found) = load(&mut sources, file, &library, &Globals::default(), &mut loader);
+        assert!(!found.has_errors(), "{}", found.click());
+        let mut frame = vec![0; 60];
+        frame[12] = 8;
+        let mut sample = FrameMaker::of_frames(vec![frame]).unwrap();
+        let own = |&(handler, value): &(&str, &str)| (handler.to_owned(), value.to_owned());
+        let trial = Trial { writes: writes.iter().map(own).collect(), ..Trial::default() };
+        visits(flat, &library, &mut sample, &trial)
+    }
+
+    fn times(visits: &[Visit], name: &str) -> f64 {
+        let visit = visits.iter().find(|visit| visit.name == name);
+        visit.map_or(0.0, |visit| visit.times)
+    }
+
+    #[test]
+    fn packets_are_counted_where_they_come_through() {
+        let visits = count(
+            "FromDevice(no-such-interface) -> all :: Counter -> kind :: Classifier(12/0800, -);
+             kind[0] -> t :: Tee(3) -> q :: Queue -> ToDevice(no-such-interface);
+             t[1] -> halves :: RoundRobinSwitch; halves[0] -> half :: Discard;
+             halves[1] -> Discard; t[2] -> Discard; kind[1] -> never :: Discard;
+             ControlSocket(TCP, 7777);",
+            &[],
+        )
+        .unwrap();
+        assert_eq!(visits[0].part, Part::Receive);
+        assert_eq!((visits[0].class, &*visits[0].config), ("FromDevice", "no-such-interface"));
+        for (name, wanted) in
+            [("all", 1.0), ("kind", 1.0), ("t", 1.0), ("half", 0.5), ("never", 0.0)]
+        {
+            assert_eq!(times(&visits, name), wanted, "{name}");
+        }
+        let sent = visits.iter().find(|visit| visit.part == Part::Transmit).unwrap();
+        assert_eq!((sent.class, sent.times), ("ToDevice", 1.0));
+        let all = visits.iter().find(|visit| visit.name == "all").unwrap();
+        assert_eq!(all.mean_vector, 256.0);
+    }
+
+    /// A source of its own, without a limit, is given one.
+    #[test]
+    fn sources_without_end_come_to_one() {
+        let visits = count("i :: InfiniteSource -> Queue -> d :: Discard;", &[]).unwrap();
+        assert_eq!(times(&visits, "d"), 1.0);
+        let visits =
+            count("r :: RatedSource(RATE 1000000) -> IPFilter(deny all) -> d :: Discard;", &[]);
+        assert_eq!(times(&visits.unwrap(), "d"), 0.0);
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_said() {
+        let error = count("Idle -> Discard;", &[]).unwrap_err();
+        assert!(matches!(error, TrialError::NoPackets), "{error}");
+        let error = count("FromDevice(a) -> KernelTap(10.0.0.1/8) -> Discard;", &[]).unwrap_err();
+        assert!(error.to_string().contains("KernelTap"), "{error}");
+        let error = count("FromDevice(a) -> Discard;", &[("no.such", "1")]).unwrap_err();
+        assert!(error.to_string().contains("no.such"), "{error}");
+    }
+}

@@ -1,0 +1,36 @@
+//! Names of the figures in a record.
+//!
+//! Whoever measures a point and whoever reads it take the names from here.
+
+/// Packets per second that came out: of `forward`, `receive`, `transmit`,
+/// `graph`, `pipeline`, `poll-rate`, `latency` and `batch-case`; in both
+/// directions and of all workers together.
+pub const RATE: &str = "pps";
+/// Packets per second that were offered: of `latency` and `inline`.
+pub const OFFERED: &str = "offered_pps";
+/// Cycles of a worker per packet, waiting not included: of `forward`,
+/// `receive`, `transmit`, `graph`, `pipeline`, `poll-rate` and `batch-case`;
+/// of `element`, what the element alone takes.
+pub const CYCLES: &str = "cycles_per_packet";
+/// Mean packets of a burst or frame that was not empty: of `forward`,
+/// `receive`, `transmit`, `graph`, `poll-rate` and `latency`.
+pub const VECTOR: &str = "vector";
+/// Cycles of a burst or frame: of `graph`.
+pub const CYCLES_PER_VECTOR: &str = "cycles_per_vector";
+/// Mean time from one access to the next, whichever chain it is of: of `walk`.
+pub const ACCESS: &str = "access_ns";
+/// Cycles that were burnt where so many were asked for: of `load`.
+pub const BURNT: &str = "burnt_cycles";
+/// Mean time from being sent to having come back: of `latency`.
+pub const LATENCY_MEAN: &str = "latency_mean_ns";
+/// Its median.
+pub const LATENCY_P50: &str = "latency_p50_ns";
+/// What 99 of 100 packets stay below.
+pub const LATENCY_P99: &str = "latency_p99_ns";
+/// The highest rate the loads of `latency` are shares of.
+pub const HIGHEST: &str = "highest_pps";
+/// The share of packets that did not come out: of `latency` and `inline`.
+pub const LOST: &str = "lost_share";
+/// Processor time of all workers in shares of one core: of `pipeline`,
+/// `poll-rate` and `latency`.
+pub const BUSY: &str = "busy_share";
