@@ -8,8 +8,8 @@ use anyhow::Result;
 
 /// Length of a frame.
 const LENGTH: usize = 64;
-/// The Ethernet addresses of frames between routers.
-const ROUTERS: [u8; 12] = [2, 0, 0, 0, 0, 8, 2, 0, 0, 0, 0, 9];
+/// The Ethernet addresses of frames between routers, the destination first.
+pub(super) const ROUTERS: [u8; 12] = [2, 0, 0, 0, 0, 8, 2, 0, 0, 0, 0, 9];
 
 /// An address as it is in a file of tables: a number in the machine's order.
 pub(super) fn v4(address: &[u8]) -> Result<Ipv4Addr> {
@@ -65,7 +65,8 @@ impl Capture {
     }
 }
 
-fn udp(from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16) -> [u8; LENGTH] {
+/// A UDP datagram without a checksum of its own.
+pub(super) fn udp(from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16) -> [u8; LENGTH] {
     let mut frame = [0; LENGTH];
     frame[..12].copy_from_slice(&ROUTERS);
     let length = (LENGTH - 14) as u8;

@@ -6,6 +6,7 @@ mod forward;
 mod frames;
 mod graph;
 mod instructions;
+mod kernel_router;
 #[allow(unsafe_code, reason = "bpf(2) has no safe interface")]
 mod live_frames;
 mod lookup;

@@ -9,6 +9,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::filter::Filters;
+use super::kernel_router::{self, Beside};
 use super::lookup::Lookups;
 use super::ours::Ours;
 use super::peers::{Memory, Peer, Programs, ensure};
@@ -16,6 +17,7 @@ use super::priority::Priority;
 use super::routers::{self, Router};
 use super::row::{Row, row};
 use super::updates;
+use crate::shell;
 
 /// Keys in the table: names of the rows of lookups and of additions, and the number.
 const TABLES: [(&str, &str, u32); 4] = [
@@ -37,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 300)]
     ms: u64,
     /// Only these cases: lookup, exact-match, filter, updates, ipv4-1, ipv4-100k, ipv6, arp, switch, nat,
-    /// click-router.
+    /// click-router, router.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give DPDK 4 KiB pages even where huge pages can be had.
@@ -57,6 +59,7 @@ struct Bench<'a> {
     rows: Vec<Row>,
     routers: Vec<Router>,
     updates: Vec<Value>,
+    beside: Vec<Beside>,
     missing: Vec<String>,
 }
 
@@ -75,10 +78,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         rows: Vec::new(),
         routers: Vec::new(),
         updates: Vec::new(),
+        beside: Vec::new(),
         missing: Vec::new(),
     };
     bench.routers()?;
     bench.updates()?;
+    bench.kernel_router()?;
     match dpdk {
         Ok(()) => bench.against_dpdk(&Programs::build(Peer::Dpdk)?)?,
         Err(refusal) => bench.missing.push(refusal.to_string()),
@@ -113,6 +118,20 @@ impl Bench<'_> {
             self.progress("updates");
             self.updates = updates::measure(&self.ours, self.window)?;
         }
+        Ok(())
+    }
+
+    /// The example router beside Linux.
+    fn kernel_router(&mut self) -> Result<()> {
+        if !self.wants(kernel_router::CASE) {
+            return Ok(());
+        }
+        if !shell::is_root() {
+            self.missing.push("router is not measured: network namespaces need root".into());
+            return Ok(());
+        }
+        self.progress("router against Linux");
+        self.beside = kernel_router::measure(self.window, self.args.repetitions)?;
         Ok(())
     }
 
@@ -171,6 +190,7 @@ impl Bench<'_> {
                 "machine": self.ours.machine()?,
                 "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
                 "updates": self.updates,
+                "beside": self.beside.iter().map(Beside::json).collect::<Vec<_>>(),
                 "routers": self.routers.iter().map(Router::json).collect::<Vec<_>>(),
                 "missing": self.missing,
             });
@@ -186,6 +206,7 @@ impl Bench<'_> {
         self.rows.iter().for_each(Row::print);
         self.routers.iter().for_each(Router::print);
         self.updates.iter().for_each(updates::print);
+        self.beside.iter().for_each(Beside::print);
         self.missing.iter().for_each(|missing| println!("NOT MEASURED: {missing}"));
         Ok(())
     }

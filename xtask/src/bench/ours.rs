@@ -15,19 +15,29 @@ pub(crate) struct Ours {
     program: PathBuf,
 }
 
+/// The program `linerate` as users have it, built.
+pub(crate) fn linerate() -> Result<PathBuf> {
+    build("linerate")
+}
+
+/// Builds a program of the package of its name, optimised.
+fn build(program: &str) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--package", program, "--bin", program])
+        .status()
+        .context("cannot run cargo")?;
+    if !status.success() {
+        bail!("cannot build {program}");
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(PathBuf::from(target).join("release").join(program).canonicalize()?)
+}
+
 impl Ours {
     /// Builds it, optimised.
     pub(crate) fn build() -> Result<Ours> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo)
-            .args(["build", "--quiet", "--release", "--package", "linerate-bench"])
-            .status()
-            .context("cannot run cargo")?;
-        if !status.success() {
-            bail!("cannot build linerate-bench");
-        }
-        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-        Ok(Ours { program: PathBuf::from(target).join("release/linerate-bench").canonicalize()? })
+        Ok(Ours { program: build("linerate-bench")? })
     }
 
     /// The program, to be run by something else.

@@ -69,8 +69,19 @@ impl Network {
         ip(&[&inside[..], &["ethtool", "-K", FORWARDER[0], "gro", state]].concat())
     }
 
+    /// Runs `ip` in it.
+    pub(crate) fn ip(&self, arguments: &[&str]) -> Result<()> {
+        ip(&[&["-n", &self.namespace], arguments].concat())
+    }
+
+    /// Writes a setting of its own: a file in `/proc/sys` or `/sys`.
+    pub(crate) fn write(&self, path: &str, value: &str) -> Result<()> {
+        let write = "printf %s \"$1\" > \"$2\"";
+        ip(&["netns", "exec", &self.namespace, "sh", "-c", write, "sh", value, path])
+    }
+
     fn link(&self, arguments: &[&str]) -> Result<()> {
-        ip(&[&["-n", &self.namespace, "link"], arguments].concat())
+        self.ip(&[&["link"], arguments].concat())
     }
 }
 

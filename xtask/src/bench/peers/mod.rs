@@ -17,6 +17,7 @@ mod testpmd;
 pub(crate) use c_programs::{OpCase, PcapOptions, Programs};
 pub(crate) use memory::Memory;
 pub(crate) use packages::{Peer, ensure};
+pub(crate) use process::{Process, command_in};
 pub(crate) use testpmd::{Mode, Ports, Testpmd, start_time};
 
 /// The core the peer's main thread, and ours, may use.

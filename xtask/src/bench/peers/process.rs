@@ -1,4 +1,4 @@
-//! A peer's process: started where it belongs, gone and swept up after when dropped.
+//! A forwarder's process: started where it belongs, gone and swept up after when dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus};
@@ -19,9 +19,9 @@ fn runtime_folder() -> PathBuf {
     env::var_os("XDG_RUNTIME_DIR").map_or_else(|| "/tmp".into(), PathBuf::from).join("dpdk")
 }
 
-/// A running peer. Dropping it kills it and removes the files it would leave.
+/// A running forwarder. Dropping it kills it and removes the files it would leave.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     id: u32,
     child: Arc<Mutex<Child>>,
     _undo: Undo,
@@ -29,7 +29,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts `command`; `prefix` names the DPDK files it makes, if it is a DPDK program.
-    pub(super) fn spawn(command: &mut Command, prefix: Option<&str>) -> Result<Self> {
+    pub(crate) fn spawn(command: &mut Command, prefix: Option<&str>) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
         let id = child.id();
@@ -42,22 +42,27 @@ impl Process {
         Ok(Process { id, child, _undo: undo })
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
     /// Its standard output, once.
-    pub(super) fn output(&self) -> Result<ChildStdout> {
+    pub(crate) fn output(&self) -> Result<ChildStdout> {
         lock(&self.child).stdout.take().context("a program without standard output")
     }
 
     /// Waits for its end.
-    pub(super) fn wait(&self) -> Result<ExitStatus> {
+    pub(crate) fn wait(&self) -> Result<ExitStatus> {
         lock(&self.child).wait().context("cannot wait for a program")
     }
 
+    /// Whether it has not ended by itself.
+    pub(crate) fn is_running(&self) -> Result<bool> {
+        Ok(lock(&self.child).try_wait().context("cannot ask for a program's end")?.is_none())
+    }
+
     /// Processor time of one of its threads, or of the whole process, as the scheduler counts it.
-    pub(super) fn cpu_time(&self, thread: Option<u32>) -> Result<Duration> {
+    pub(crate) fn cpu_time(&self, thread: Option<u32>) -> Result<Duration> {
         let path = match thread {
             Some(thread) => format!("/proc/{}/task/{thread}/schedstat", self.id()),
             None => format!("/proc/{}/schedstat", self.id()),
@@ -68,7 +73,7 @@ impl Process {
     }
 
     /// The thread with this name.
-    pub(super) fn thread_named(&self, name: &str) -> Result<u32> {
+    pub(crate) fn thread_named(&self, name: &str) -> Result<u32> {
         let tasks = format!("/proc/{}/task", self.id());
         for entry in fs::read_dir(&tasks).with_context(|| format!("cannot list {tasks}"))? {
             let path = entry?.path();
@@ -83,7 +88,7 @@ impl Process {
     }
 
     /// A field of `/proc/PID/status` counted in kB, in bytes.
-    pub(super) fn status_bytes(&self, field: &str) -> Result<u64> {
+    pub(crate) fn status_bytes(&self, field: &str) -> Result<u64> {
         let path = format!("/proc/{}/status", self.id());
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
         let kilobytes: u64 = text
@@ -95,7 +100,7 @@ impl Process {
     }
 
     /// How many shared libraries it has loaded.
-    pub(super) fn libraries(&self) -> Result<usize> {
+    pub(crate) fn libraries(&self) -> Result<usize> {
         let path = format!("/proc/{}/maps", self.id());
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
         let mut files: Vec<_> = text
@@ -130,7 +135,7 @@ fn end(child: &mut Child, files: Option<&Path>) {
 }
 
 /// `program`, in a network namespace made by the caller or in ours.
-pub(super) fn command_in(namespace: Option<&str>, program: impl AsRef<Path>) -> Command {
+pub(crate) fn command_in(namespace: Option<&str>, program: impl AsRef<Path>) -> Command {
     let program = program.as_ref();
     match namespace {
         None => Command::new(program),
