@@ -37,6 +37,8 @@ mod template;
 mod testing;
 mod written;
 
+pub use measuring::Burner;
+
 /// All elements there are.
 pub fn library() -> Library {
     let families: &[&[&'static Class]] = &[

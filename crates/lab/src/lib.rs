@@ -7,13 +7,16 @@
 //! [`Sink`] finds loss, duplication, reordering and latency from the
 //! signatures. [`search`] decides which trial comes next.
 //!
-//! A [`point`] is one measurement of this machine that can be repeated; a
-//! [`store`] keeps what came of it.
+//! A [`point`] is one measurement of this machine that can be repeated;
+//! [`measure`] carries it out with [`instruments`], and a [`store`] keeps what
+//! came of it.
 #![forbid(unsafe_code)]
 
 mod clock;
 pub mod criteria;
 mod generate;
+pub mod instruments;
+pub mod measure;
 pub mod plan;
 pub mod point;
 mod rate;

@@ -26,6 +26,9 @@ pub enum Backing {
     /// takes a hundred times as long.
     #[default]
     OnDemand,
+    /// All of it when the vector is made, in pages of 2 MiB that the machine has
+    /// set aside, or not at all.
+    Huge,
 }
 
 /// A vector with a capacity that is fixed when it is made, and elements that
@@ -55,8 +58,8 @@ impl<T> Reserved<T> {
     ///
     /// # Errors
     ///
-    /// When the kernel has not that many addresses or, with
-    /// [`Backing::Ready`], not that much memory.
+    /// When the kernel has not that many addresses or, unless it comes on demand,
+    /// not that much memory of the kind.
     pub fn new(capacity: usize, backing: Backing) -> Result<Reserved<T>, MemoryError> {
         const { Self::SIZED };
         let fail = |step| {
@@ -69,14 +72,19 @@ impl<T> Reserved<T> {
         let too_much = || fail("mmap")(rustix::io::Errno::NOMEM);
         let bytes = capacity.checked_mul(size_of::<T>()).ok_or_else(too_much)?.max(1);
         let span = bytes.checked_add(2 * HUGE).ok_or_else(too_much)?;
-        let (bytes, span) = match bytes < HUGE {
+        let (bytes, span) = match bytes < HUGE && backing != Backing::Huge {
             true => (bytes.next_multiple_of(PAGE), bytes.next_multiple_of(PAGE)),
             false => (bytes.next_multiple_of(HUGE), span.next_multiple_of(HUGE)),
         };
         // SAFETY: a fresh mapping anywhere. Madvise is on a part of it, and does
         // not change contents: there are none yet.
         unsafe {
-            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let flags = match backing {
+                // Reserved: what is not there is refused now, and not with a
+                // signal when it is touched.
+                Backing::Huge => MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
+                _ => MapFlags::PRIVATE | MapFlags::NORESERVE,
+            };
             let both = ProtFlags::READ | ProtFlags::WRITE;
             let mapped = rustix::mm::mmap_anonymous(ptr::null_mut(), span, both, flags)
                 .map_err(fail("mmap"))?;
@@ -92,11 +100,14 @@ impl<T> Reserved<T> {
             };
             // A hint, refused by kernels without transparent huge pages.
             let pages = match backing {
-                Backing::Ready => Advice::LinuxHugepage,
-                Backing::OnDemand => Advice::LinuxNoHugepage,
+                Backing::Ready => Some(Advice::LinuxHugepage),
+                Backing::OnDemand => Some(Advice::LinuxNoHugepage),
+                Backing::Huge => None,
             };
-            let _ = rustix::mm::madvise(first, bytes, pages);
-            if backing == Backing::Ready {
+            if let Some(pages) = pages {
+                let _ = rustix::mm::madvise(first, bytes, pages);
+            }
+            if backing != Backing::OnDemand {
                 match rustix::mm::madvise(first, bytes, Advice::LinuxPopulateWrite) {
                     // Kernels before 5.14 cannot: there the pages come when touched.
                     Ok(()) | Err(rustix::io::Errno::INVAL) => {}
@@ -141,6 +152,7 @@ impl<T> Reserved<T> {
     pub fn memory(&self) -> usize {
         match self.backing {
             Backing::Ready => self.capacity * size_of::<T>(),
+            Backing::Huge => (self.capacity * size_of::<T>()).next_multiple_of(HUGE),
             Backing::OnDemand => (self.length * size_of::<T>()).next_multiple_of(PAGE),
         }
     }
@@ -202,6 +214,17 @@ mod tests {
             assert_eq!(first, &raw const numbers[0]);
             assert_eq!((numbers[0], numbers[99_999]), (7, 99_999));
             assert_eq!(numbers.memory(), 8 << 20);
+        }
+    }
+
+    #[test]
+    fn pages_set_aside_are_had_or_refused() {
+        match Reserved::new(1000, Backing::Huge) {
+            Ok(mut numbers) => {
+                numbers.push(1u64).expect("room");
+                assert_eq!((numbers[0], numbers.memory()), (1, HUGE));
+            }
+            Err(error) => assert!(error.to_string().contains("mmap"), "{error}"),
         }
     }
 

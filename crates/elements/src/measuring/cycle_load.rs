@@ -1,16 +1,9 @@
 //! `CycleLoad`: burns cycles, in place of work whose cost is to be studied.
-//!
-//! The cycles are those of a chain of multiplications, each waiting for the
-//! one before, whose length per tick of the cycle counter is measured once per
-//! process. A loop that watches the counter instead would take time during
-//! which the thread was not running for work done.
-
-use std::{hint::black_box, sync::OnceLock};
 
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
-use linerate_memory::{Frame, clock::cycles};
+use linerate_memory::Frame;
 
-use super::FAMILY;
+use super::{FAMILY, burner::Burner};
 
 pub(super) const CLASS: Class = Class {
     name: "CycleLoad",
@@ -40,7 +33,7 @@ const LIMIT: u32 = 1 << 31;
 struct CycleLoad {
     per_packet: u64,
     per_frame: u64,
-    state: u64,
+    burner: Burner,
 }
 
 impl CycleLoad {
@@ -53,49 +46,13 @@ impl CycleLoad {
             u64::from(cycles.min(LIMIT))
         };
         let (per_packet, per_frame) = (cycles("CYCLES"), cycles("FRAME_CYCLES"));
-        steps_per_cycle();
-        CycleLoad { per_packet, per_frame, state: 1 }
+        CycleLoad { per_packet, per_frame, burner: Burner::new() }
     }
-}
-
-/// A number of steps, each of which needs the result of the one before. All in
-/// registers: what memory would add varies.
-#[inline(never)]
-fn chain(mut state: u64, steps: u64) -> u64 {
-    for _ in 0..steps {
-        state = step(state);
-    }
-    state
-}
-
-/// A multiplication alone could be contracted over several steps; the shift
-/// prevents that.
-#[inline(always)]
-fn step(state: u64) -> u64 {
-    (state ^ (state >> 29)).wrapping_mul(6_364_136_223_846_793_005)
-}
-
-/// Steps of [`chain`] that take a cycle, times 2^16.
-fn steps_per_cycle() -> u64 {
-    static RATE: OnceLock<u64> = OnceLock::new();
-    *RATE.get_or_init(|| {
-        const STEPS: u64 = 1 << 15;
-        let once = || {
-            let start = cycles();
-            black_box(chain(black_box(1), STEPS));
-            cycles().saturating_sub(start).max(1)
-        };
-        // The fastest of several: interruptions only make it slower.
-        let best = (0..32).map(|_| once()).min().unwrap_or(1);
-        ((STEPS << 16) / best).max(1)
-    })
 }
 
 impl Element for CycleLoad {
     fn push(&mut self, _: &mut Context, _: usize, frame: &mut Frame) {
-        let wanted = self.per_frame + self.per_packet * frame.len() as u64;
-        let steps = (u128::from(wanted) * u128::from(steps_per_cycle())) >> 16;
-        self.state = black_box(chain(self.state, steps as u64));
+        self.burner.burn(self.per_frame + self.per_packet * frame.len() as u64);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
@@ -143,15 +100,6 @@ mod tests {
             assert_eq!(run.read("l.cycles"), "30");
             run.run();
             assert_eq!(run.read("d.count"), "500");
-        }
-    }
-
-    #[test]
-    fn the_chain_is_not_shortened() {
-        let mut expected = 7u64;
-        for steps in 0..100 {
-            assert_eq!(chain(7, steps), expected);
-            expected = step(expected);
         }
     }
 }

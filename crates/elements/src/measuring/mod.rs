@@ -3,12 +3,15 @@
 use linerate_graph::Class;
 
 mod average_counter;
+mod burner;
 mod counter_groups;
 mod cycle_count;
 mod cycle_load;
 mod memory_load;
 mod print;
 mod progress_bar;
+
+pub use burner::Burner;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[

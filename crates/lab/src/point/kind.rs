@@ -418,8 +418,10 @@ pub enum InlinePath {
     /// One at a time through the kernel's sockets.
     #[default]
     Kernel,
-    /// In bursts through a driver of ours.
+    /// In bursts through `AF_XDP`.
     Ours,
+    /// In bursts through a ring in memory: what is left without any kernel.
+    Memory,
 }
 
 /// Parameters of [`Kind::Inline`].

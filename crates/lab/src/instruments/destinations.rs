@@ -1,0 +1,106 @@
+//! Packets whose destinations come in an order.
+
+use crate::{
+    point::Destinations,
+    sizes::Sizes,
+    traffic::{Order, Protocol, Traffic, Variation},
+    values::Values,
+};
+
+/// 198.18.0.1 and 198.19.0.0 (RFC 2544, C.2.2).
+const SOURCE: u128 = 0xc612_0001;
+const FIRST: u128 = 0xc613_0000;
+/// Packets of the largest frames.
+const LARGEST_VECTOR: usize = linerate_memory::FRAME_LIMIT;
+/// Frames of traffic that is random, which then comes round again.
+const RANDOM: usize = 16_384;
+
+/// UDP frames of `size` bytes, FCS counted and not in them, to be sent over and
+/// over: to one address, to `addresses` from 198.19.0.0 on one after the other,
+/// or to any of them at random.
+///
+/// # Errors
+///
+/// When the size is none of a UDP frame, or there are no addresses.
+pub fn frames(
+    order: Destinations,
+    addresses: u32,
+    size: u32,
+    seed: u64,
+) -> Result<Vec<Vec<u8>>, String> {
+    let (order, addresses, count) = match order {
+        Destinations::Static => (Order::Sequential, 1, 256),
+        // Whole rounds, at least as many frames as the largest vector has.
+        Destinations::RoundRobin => {
+            let rounds = LARGEST_VECTOR.div_ceil(addresses.max(1) as usize);
+            (Order::Sequential, addresses, addresses as usize * rounds)
+        }
+        Destinations::Uniform => (Order::Random, addresses, RANDOM),
+    };
+    let last = FIRST + u128::from(addresses.max(1)) - 1;
+    let traffic = Traffic {
+        sizes: size.to_string().parse::<Sizes>()?,
+        protocol: Protocol::Udp,
+        ipv6: false,
+        traffic_class: 0,
+        ttl: 64,
+        outer_vlan: None,
+        priority: 0,
+        variation: Variation {
+            source_ports: Values::one(1024),
+            destination_ports: Values::one(9),
+            sources: Values::one(SOURCE),
+            // As many as 32 bits count.
+            destinations: Values::between(FIRST, last).unwrap_or(Values::one(FIRST)),
+            vlans: None,
+            source_macs: Values::one(0x0200_0000_0001),
+            destination_macs: Values::one(0x0200_0000_0002),
+        },
+        order,
+        signed: false,
+        seed,
+    };
+    let mut maker = traffic.maker(0).map_err(|error| error.to_string())?;
+    Ok((0..count)
+        .map(|_| {
+            let mut frame = vec![0; maker.next_len()];
+            maker.make(&mut frame, 0);
+            frame
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn destinations(order: Destinations, addresses: u32) -> Vec<u32> {
+        let frames = frames(order, addresses, 64, 5).unwrap();
+        assert!(frames.iter().all(|frame| frame.len() == 60));
+        let address = |frame: &Vec<u8>| u32::from_be_bytes(frame[30..34].try_into().unwrap());
+        frames.iter().map(address).collect()
+    }
+
+    #[test]
+    fn orders_are_what_they_are_called() {
+        assert!(destinations(Destinations::Static, 9).iter().all(|to| *to == FIRST as u32));
+        let turns = destinations(Destinations::RoundRobin, 1000);
+        assert_eq!(turns.len() % 1000, 0);
+        assert!(turns.len() >= 2048);
+        for (index, to) in turns.iter().enumerate() {
+            assert_eq!(*to, FIRST as u32 + index as u32 % 1000);
+        }
+        let uniform = destinations(Destinations::Uniform, 1000);
+        let different: BTreeSet<_> = uniform.iter().collect();
+        assert_eq!(different.len(), 1000);
+        assert!(!uniform.is_sorted());
+        assert_eq!(uniform, destinations(Destinations::Uniform, 1000));
+    }
+
+    #[test]
+    fn frames_too_short_are_refused() {
+        assert!(frames(Destinations::Static, 1, 20, 1).is_err());
+    }
+}

@@ -1,0 +1,23 @@
+//! What measurements are made with, each usable by itself.
+//!
+//! [`Stopwatch`] takes the time of a piece of code; [`Blocks`] that of a loop;
+//! [`line`] fits burnt cycles to those asked for; [`Circle`] is a list in memory to
+//! walk along; [`PollLimit`] makes a worker look only so often; [`frames`] makes
+//! packets whose destinations come in an order. Cycles are burnt by
+//! [`linerate_elements::Burner`].
+
+mod blocks;
+mod circle;
+mod destinations;
+mod frequency;
+mod line;
+mod poll;
+mod stopwatch;
+
+pub use blocks::{Blocks, Summary};
+pub use circle::{Circle, CircleError};
+pub use destinations::frames;
+pub use frequency::{Frequency, FrequencyError};
+pub use line::{Line, line};
+pub use poll::PollLimit;
+pub use stopwatch::Stopwatch;

@@ -1,0 +1,205 @@
+//! A configuration in Click's language, and what its elements cost by the
+//! engine's own account.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use linerate_graph::{BuildError, Idle, Options, Plan, Router, Usage, lang::Globals, load};
+use linerate_port::{
+    Context,
+    pcap::{Format, Options as CaptureOptions, Writer},
+};
+use tempfile::TempDir;
+
+use super::{Failure, arena, burst};
+use crate::{
+    instruments::frames,
+    point::{Graph, Spec, Values, value},
+};
+
+/// A window of the measurement: long enough for what the workers publish only
+/// now and then.
+const WINDOW: Duration = Duration::from_millis(25);
+/// How long the first packet may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long tables fill and caches warm up before.
+const WARM: Duration = Duration::from_millis(15);
+
+/// A configuration to run.
+pub(super) struct Run<'a> {
+    pub(super) configuration: &'a str,
+    pub(super) variables: Vec<(String, String)>,
+    /// The element whose packets count.
+    pub(super) at: &'a str,
+    pub(super) vector: u32,
+    pub(super) time: Duration,
+    pub(super) context: Context,
+}
+
+/// The figures at the ends of windows.
+pub(super) struct Windows {
+    pub(super) plan: std::sync::Arc<Plan>,
+    /// The number of the element whose packets count.
+    pub(super) at: usize,
+    ends: Vec<(Instant, Usage)>,
+}
+
+impl Windows {
+    /// The median over the windows of what differs between their ends.
+    pub(super) fn median(&self, of: impl Fn(&Usage, &Usage, f64) -> Option<f64>) -> Option<f64> {
+        let mut found: Vec<f64> = self
+            .ends
+            .windows(2)
+            .filter_map(|pair| {
+                let seconds = (pair[1].0 - pair[0].0).as_secs_f64();
+                of(&pair[0].1, &pair[1].1, seconds)
+            })
+            .collect();
+        found.sort_by(f64::total_cmp);
+        found.get(found.len() / 2).copied()
+    }
+
+    /// The median of what packets of an element differ by, over something.
+    pub(super) fn per_packet(&self, element: usize, cycles: impl Fn(&Usage) -> f64) -> Option<f64> {
+        self.median(|before, after, _| {
+            let packets = packets(before, after, element);
+            (packets > 0.0).then(|| (cycles(after) - cycles(before)) / packets)
+        })
+    }
+
+    /// Packets of an element per second.
+    pub(super) fn rate(&self, element: usize) -> Option<f64> {
+        self.median(|before, after, seconds| Some(packets(before, after, element) / seconds))
+            .filter(|rate| *rate > 0.0)
+    }
+
+    /// Packets per call of an element, over all windows.
+    pub(super) fn mean_vector(&self, element: usize) -> f64 {
+        let (first, last) = (&self.ends[0].1, &self.ends[self.ends.len() - 1].1);
+        let frames = last.elements[element].frames - first.elements[element].frames;
+        packets(first, last, element) / (frames as f64).max(1.0)
+    }
+}
+
+fn packets(before: &Usage, after: &Usage, element: usize) -> f64 {
+    (after.elements[element].packets - before.elements[element].packets) as f64
+}
+
+/// Runs a configuration on this thread.
+pub(super) fn run(run: Run<'_>) -> Result<Windows, Failure> {
+    let vector = burst(run.vector)?;
+    let library = linerate_elements::library();
+    let globals = Globals { variables: run.variables };
+    let mut no_libraries = |_: &str, _: &str| -> Result<_, Option<_>> { Err(None) };
+    let loaded = load("point", run.configuration, &library, &globals, &mut no_libraries);
+    let Some(plan) = loaded.plan else { return Err(Failure::void(loaded.found.click())) };
+    let at = plan.find(run.at);
+    let at = at.ok_or_else(|| Failure::void(format!("no element is called {}", run.at)))?;
+    let options = Options { frame_limit: vector, idle: Idle::Poll, ..Options::default() };
+    let made = Router::new(plan, &library, run.context, &options);
+    let mut router = made.map_err(|error| match error {
+        BuildError::Configuration(found) => Failure::void(found.click()),
+        error => Failure::void(error),
+    })?;
+    let control = router.control();
+    let count = (run.time.as_millis() / WINDOW.as_millis()).clamp(1, 40) as u32;
+    let window = run.time / count;
+    let timer = thread::spawn(move || {
+        thread::sleep(WARM);
+        let now = || (Instant::now(), control.usage().1.swap_remove(0));
+        let mut ends = vec![now()];
+        let start = Instant::now();
+        // On a machine that others use the router may be late.
+        let came = |ends: &[(Instant, Usage)]| {
+            let packets = |usage: &Usage| usage.elements[at].packets;
+            ends.last().is_some_and(|last| packets(&last.1) > packets(&ends[0].1))
+        };
+        while ends.len() <= count as usize || !came(&ends) && start.elapsed() < PATIENCE {
+            thread::sleep(window);
+            ends.push(now());
+        }
+        control.stop();
+        ends
+    });
+    router.run();
+    let plan = router.control().plan();
+    let ends = timer.join().map_err(|_| Failure::void("the timer died"))?;
+    router.close();
+    Ok(Windows { plan, at, ends })
+}
+
+/// A capture file to receive over and over.
+pub(super) struct Capture {
+    _dir: TempDir,
+    /// The port's name.
+    pub(super) uri: String,
+}
+
+impl Capture {
+    pub(super) fn of(frames: &[Vec<u8>]) -> Result<Capture, Failure> {
+        let dir = tempfile::tempdir().map_err(Failure::void)?;
+        let file = dir.path().join("frames.pcap");
+        let made = Writer::create(&file, &CaptureOptions::new(Format::Pcap));
+        let mut writer = made.map_err(Failure::void)?;
+        for frame in frames {
+            writer.write(0, frame.len() as u32, frame).map_err(Failure::void)?;
+        }
+        writer.finish().map_err(Failure::void)?;
+        Ok(Capture { uri: format!("pcap:{}?loop=0", file.display()), _dir: dir })
+    }
+}
+
+pub(super) fn measure(point: &Graph, spec: &Spec) -> Result<Values, Failure> {
+    let frames = frames(point.destinations, point.addresses, point.frame, spec.seed);
+    let capture = Capture::of(&frames.map_err(Failure::unsupported)?)?;
+    let mut variables: Vec<_> = point.variables.clone().into_iter().collect();
+    variables.push(("FRAMES".into(), capture.uri.clone()));
+    let windows = run(Run {
+        configuration: &point.configuration,
+        variables,
+        at: &point.at,
+        vector: point.vector,
+        time: Duration::from_millis(spec.duration_ms),
+        context: Context::new(arena(8192, point.frame)?),
+    })?;
+    values(&windows)
+}
+
+/// The figures of a whole graph, per packet of the element that counts. Sources
+/// (elements without inputs) are counted apart: they stand for ports.
+pub(super) fn values(windows: &Windows) -> Result<Values, Failure> {
+    let at = windows.at;
+    let nothing = || Failure::void("no packet came through");
+    let plan = &windows.plan;
+    let is_source = |element: usize| plan.elements[element].inputs.is_empty();
+    let sum = |sources: bool| {
+        move |usage: &Usage| {
+            let elements = usage.elements.iter().enumerate();
+            let counted = elements.filter(|(element, _)| is_source(*element) == sources);
+            counted.map(|(_, element)| element.cycles).sum::<f64>()
+        }
+    };
+    let path = |usage: &Usage| sum(false)(usage) + usage.engine;
+    let cycles = windows.per_packet(at, path).ok_or_else(nothing)?;
+    let vector = windows.mean_vector(at);
+    let mut values = Values::from([
+        (value::RATE.into(), windows.rate(at).ok_or_else(nothing)?),
+        (value::CYCLES.into(), cycles),
+        (value::CYCLES_PER_VECTOR.into(), cycles * vector),
+        (value::VECTOR.into(), vector),
+    ]);
+    let more = [
+        ("source_cycles_per_packet", windows.per_packet(at, sum(true))),
+        ("engine_cycles_per_packet", windows.per_packet(at, |usage| usage.engine)),
+        ("work_cycles_per_packet", windows.per_packet(at, |usage| usage.work as f64)),
+    ];
+    values.extend(more.into_iter().filter_map(|(name, value)| Some((name.into(), value?))));
+    for (number, element) in plan.elements.iter().enumerate() {
+        if let Some(cycles) = windows.per_packet(at, |usage| usage.elements[number].cycles) {
+            values.insert(format!("element.{}.cycles_per_packet", element.name), cycles);
+        }
+    }
+    Ok(values)
+}

@@ -1,0 +1,174 @@
+//! How each kind of point is measured, in this process.
+//!
+//! Every point gets a thread of its own, bound to a core and, where it needs
+//! interfaces, inside a network namespace made for the purpose. What this machine
+//! cannot do is [`Outcome::Unsupported`] with the reason; what was tried and says
+//! nothing is [`Outcome::Void`].
+
+mod application;
+mod element;
+mod forward;
+mod graph;
+mod inline;
+mod instrument;
+mod lane;
+mod latency;
+mod network;
+mod pipeline;
+mod poll_rate;
+mod probes;
+mod side;
+mod work;
+
+use std::{sync::OnceLock, thread};
+
+use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
+use linerate_port::machine::{Cpu, pin_current_thread, worker_cores};
+
+use self::network::Network;
+pub use self::probes::classes as element_classes;
+use crate::point::{Driver, Kind, Outcome, Spec, Values};
+
+/// Why a point has no figures.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// This machine cannot do it.
+    #[error("{0}")]
+    Unsupported(String),
+    /// It was tried.
+    #[error("{0}")]
+    Void(String),
+}
+
+impl Failure {
+    fn unsupported(reason: impl ToString) -> Failure {
+        Failure::Unsupported(reason.to_string())
+    }
+
+    fn void(reason: impl ToString) -> Failure {
+        Failure::Void(reason.to_string())
+    }
+}
+
+/// What came of a point: the outcome, the reason for the want of figures, and the
+/// figures.
+pub type Measured = (Outcome, Option<String>, Values);
+
+/// Measures points, and keeps what several of them need.
+#[derive(Debug)]
+pub struct Bench {
+    cpu: Cpu,
+    /// The interfaces, made for the first point that needs them.
+    network: OnceLock<Result<Network, String>>,
+}
+
+impl Default for Bench {
+    fn default() -> Bench {
+        Bench::new()
+    }
+}
+
+impl Bench {
+    /// Looks at the machine's cores.
+    pub fn new() -> Bench {
+        cycles_per_second();
+        Bench { cpu: Cpu::inspect(), network: OnceLock::new() }
+    }
+
+    /// Measures a point: takes its duration and some tens of milliseconds.
+    pub fn measure(&self, spec: &Spec) -> Measured {
+        let measured = thread::scope(|scope| {
+            let thread = scope.spawn(|| self.here(spec));
+            thread.join().unwrap_or_else(|cause| Err(Failure::void(panic_text(&*cause))))
+        });
+        match measured {
+            Ok(mut values) => {
+                values.insert("tsc_hz".into(), cycles_per_second());
+                (Outcome::Measured, None, values)
+            }
+            Err(Failure::Unsupported(reason)) => {
+                (Outcome::Unsupported, Some(reason), Values::new())
+            }
+            Err(Failure::Void(reason)) => (Outcome::Void, Some(reason), Values::new()),
+        }
+    }
+
+    fn here(&self, spec: &Spec) -> Result<Values, Failure> {
+        // Not being bound, in a container that forbids it, only adds noise.
+        if let Some(core) = self.cores(1)?.first() {
+            let _ = pin_current_thread(*core);
+        }
+        let driver = driver_of(&spec.kind);
+        if driver.is_some_and(Driver::needs_interfaces) {
+            self.network()?.enter()?;
+        }
+        match &spec.kind {
+            Kind::Forward(forward) => forward::measure(self, forward, spec),
+            Kind::Receive(side) => side::receive(side, spec),
+            Kind::Transmit(side) => side::transmit(side, spec),
+            Kind::Graph(graph) => graph::measure(graph, spec),
+            Kind::Element(element) => element::measure(element, spec),
+            Kind::Pipeline(pipeline) => pipeline::measure(self, pipeline, spec),
+            Kind::Walk(walk) => instrument::walk(walk, spec),
+            Kind::Load(load) => instrument::load(load, spec),
+            Kind::PollRate(poll) => poll_rate::measure(poll, spec),
+            Kind::Latency(latency) => latency::measure(self, latency, spec),
+            Kind::Inline(inline) => inline::measure(inline, spec),
+            Kind::BatchCase(case) => application::measure(self, case, spec),
+        }
+    }
+
+    /// Cores for so many workers, the best first.
+    fn cores(&self, count: usize) -> Result<Vec<u32>, Failure> {
+        let allowed = self.cpu.allowed.len();
+        if count > allowed {
+            let reason = format!("{count} threads need as many cores, and there are {allowed}");
+            return Err(Failure::Unsupported(reason));
+        }
+        Ok(worker_cores(&self.cpu, None, count))
+    }
+
+    fn network(&self) -> Result<&Network, Failure> {
+        let made = self.network.get_or_init(|| Network::new().map_err(|error| error.to_string()));
+        made.as_ref().map_err(Failure::unsupported)
+    }
+}
+
+/// The driver whose ports a point opens on its own thread.
+fn driver_of(kind: &Kind) -> Option<Driver> {
+    match kind {
+        Kind::Forward(forward) => Some(forward.driver),
+        Kind::Receive(side) | Kind::Transmit(side) => Some(side.driver),
+        Kind::PollRate(poll) => Some(poll.driver),
+        Kind::Inline(inline) => Some(inline::driver(inline.path)),
+        Kind::BatchCase(case) => Some(case.driver),
+        _ => None,
+    }
+}
+
+fn panic_text(cause: &(dyn std::any::Any + Send)) -> String {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+    format!("the measurement panicked: {}", text.unwrap_or("for no stated reason"))
+}
+
+/// Packet memory for `count` frames of `frame` bytes with FCS.
+fn arena(count: usize, frame: u32) -> Result<Arena, Failure> {
+    let defaults = ArenaOptions::default();
+    let buffer_size = (frame as usize + 2 * defaults.headroom).max(defaults.buffer_size);
+    // Metadata and rounding are within a quarter.
+    let size = (count * buffer_size / 4 * 5).max(defaults.size);
+    let options = ArenaOptions { size, buffer_size, ..defaults };
+    options.create().map_err(Failure::unsupported)
+}
+
+/// A burst that a frame can hold.
+fn burst(burst: u32) -> Result<usize, Failure> {
+    let limit = linerate_memory::FRAME_LIMIT;
+    let fits = (1..=limit).contains(&(burst as usize));
+    let reason = || Failure::Unsupported(format!("a burst of {burst}: choose 1 to {limit}"));
+    fits.then_some(burst as usize).ok_or_else(reason)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Small configurations that exercise one element each, which is called `x`.
+//!
+//! `$FRAMES` receives UDP packets from 198.18.0.1 to addresses from 198.19.0.0 on.
+
+use std::fmt::Write as _;
+
+/// A class, with a case behind a colon where there are several, and the part of
+/// the configuration that replaces `*` in [`AROUND`].
+type Probe = (&'static str, &'static str);
+
+/// Where packets come from and go to.
+const AROUND: &str = "source :: FromPort($FRAMES) -> * -> end :: Discard;";
+
+const PROBES: &[Probe] = &[
+    // Standard elements.
+    ("Null", "x :: Null"),
+    ("Counter", "x :: Counter"),
+    ("Paint", "x :: Paint(1)"),
+    ("Strip", "x :: Strip(14)"),
+    ("Unstrip", "Strip(14) -> x :: Unstrip(14)"),
+    ("Tee", "x :: Tee(2) [1] -> Discard; x [0]"),
+    ("Queue", "x :: Queue(4096) -> Unqueue"),
+    ("Unqueue", "Queue(4096) -> x :: Unqueue"),
+    ("SetTimestamp", "x :: SetTimestamp"),
+    ("AverageCounter", "x :: AverageCounter"),
+    // Routers.
+    ("CheckIPHeader", "x :: CheckIPHeader(14)"),
+    ("MarkIPHeader", "x :: MarkIPHeader(14)"),
+    ("GetIPAddress", "x :: GetIPAddress(30)"),
+    ("DecIPTTL", "CheckIPHeader(14) -> x :: DecIPTTL"),
+    ("IPGWOptions", "CheckIPHeader(14) -> x :: IPGWOptions(192.168.0.254)"),
+    ("FixIPSrc", "CheckIPHeader(14) -> x :: FixIPSrc(192.168.0.254)"),
+    ("IPFragmenter", "Strip(14) -> CheckIPHeader -> x :: IPFragmenter(1500)"),
+    ("DropBroadcasts", "x :: DropBroadcasts"),
+    ("PaintTee", "x :: PaintTee(2) [1] -> Discard; x [0]"),
+    ("StaticIPLookup", "CheckIPHeader(14) -> x :: StaticIPLookup(198.19.0.0/16 0)"),
+    (
+        "RadixIPLookup",
+        "CheckIPHeader(14) -> x :: RadixIPLookup(0/0 192.168.0.1 0, 198.19.0.0/16 0)",
+    ),
+    ("RadixIPLookup:1000", "CheckIPHeader(14) -> x :: RadixIPLookup($ROUTES)"),
+    (
+        "LinearIPLookup",
+        "CheckIPHeader(14) -> x :: LinearIPLookup(198.18.0.0/16 0, 198.19.0.0/16 0)",
+    ),
+    ("EtherEncap", "Strip(14) -> x :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)"),
+    ("EtherRewrite", "x :: EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)"),
+    ("EtherMirror", "x :: EtherMirror"),
+    (
+        "ARPQuerier",
+        "Strip(14) -> GetIPAddress(16) -> StoreIPAddress(192.168.0.1, 16) -> GetIPAddress(16) \
+         -> x :: ARPQuerier(192.168.0.254, 2:0:0:0:0:1);\
+         Script(write x.insert 192.168.0.1 2:0:0:0:0:9, end); Idle -> [1] x; x [1] -> Discard; x [0]",
+    ),
+    // Switches.
+    (
+        "EtherSwitch",
+        "[0] x :: EtherSwitch [0] -> Discard;\
+         InfiniteSource(DATA \\<020000000001 020000000002 88b5 0000>, LIMIT 1) -> [1] x [1]",
+    ),
+    ("HostEtherFilter", "x :: HostEtherFilter(02:00:00:00:00:02)"),
+    ("VLANEncap", "x :: VLANEncap(7)"),
+    ("VLANDecap", "VLANEncap(7) -> x :: VLANDecap"),
+    // Address translation.
+    (
+        "IPRewriter",
+        "Strip(14) -> CheckIPHeader -> x :: IPRewriter(pattern 198.51.100.1 1024-65535# - - 0 0)",
+    ),
+    (
+        "UDPRewriter",
+        "Strip(14) -> CheckIPHeader -> x :: UDPRewriter(pattern 198.51.100.1 1024-65535# - - 0 0)",
+    ),
+    (
+        "IPAddrRewriter",
+        "Strip(14) -> CheckIPHeader -> x :: IPAddrRewriter(pattern 198.51.100.1 - 0 0)",
+    ),
+    ("SetIPAddress", "x :: SetIPAddress(192.168.0.1)"),
+    // Filters.
+    (
+        "Classifier",
+        "x :: Classifier(12/0806 20/0001, 12/0800, -); x [0] -> Discard; x [2] -> Discard; x [1]",
+    ),
+    (
+        "IPClassifier",
+        "CheckIPHeader(14) -> x :: IPClassifier(tcp, udp dst port 9, -); x [0] -> Discard;\
+         x [2] -> Discard; x [1]",
+    ),
+    (
+        "IPFilter",
+        "CheckIPHeader(14) -> x :: IPFilter(deny src net 10.0.0.0/8, deny tcp dst port 23, \
+         allow udp dst port 9, deny all)",
+    ),
+    ("CheckUDPHeader", "CheckIPHeader(14) -> x :: CheckUDPHeader"),
+    ("IPRateMonitor", "CheckIPHeader(14) -> x :: IPRateMonitor(PACKETS, 0, 1)"),
+    // Queues, marking and sharing.
+    ("RED", "x :: RED(1000, 2000, 0.02) -> Queue(4096) -> Unqueue"),
+    ("SetIPDSCP", "CheckIPHeader(14) -> x :: SetIPDSCP(10)"),
+    ("RoundRobinSwitch", "x :: RoundRobinSwitch; x [1] -> Discard; x [0]"),
+    ("HashSwitch", "x :: HashSwitch(30, 4); x [1] -> Discard; x [0]"),
+    ("RoundRobinSched", "Queue(4096) -> [0] x :: RoundRobinSched; Idle -> [1] x -> Unqueue"),
+    ("PrioSched", "Queue(4096) -> [0] x :: PrioSched; Idle -> [1] x -> Unqueue"),
+    ("DRRSched", "Queue(4096) -> [0] x :: DRRSched; Idle -> [1] x -> Unqueue"),
+    ("Meter", "x :: Meter(1000000000) [1] -> Discard; x [0]"),
+    ("BandwidthShaper", "Queue(4096) -> x :: BandwidthShaper(100000000000) -> Unqueue"),
+    // Checksums and tunnels.
+    ("SetIPChecksum", "CheckIPHeader(14) -> x :: SetIPChecksum"),
+    ("SetUDPChecksum", "CheckIPHeader(14) -> x :: SetUDPChecksum"),
+    ("UDPIPEncap", "Strip(14) -> x :: UDPIPEncap(192.168.0.1, 4789, 192.168.0.2, 4789)"),
+    ("IPEncap", "Strip(14) -> x :: IPEncap(4, 192.168.0.1, 192.168.0.2)"),
+    // Where packets end.
+    ("CycleLoad", "x :: CycleLoad(100)"),
+];
+
+/// Configurations that are not between [`AROUND`]'s ends.
+const WHOLE: &[Probe] = &[
+    ("Discard", "source :: FromPort($FRAMES) -> x :: Discard;"),
+    ("InfiniteSource", "x :: InfiniteSource -> Discard;"),
+    ("FromPort", "x :: FromPort(null:) -> Discard;"),
+    ("ToPort", "FromPort(null:) -> x :: ToPort(null:);"),
+];
+
+/// The classes there is a configuration for.
+pub fn classes() -> impl Iterator<Item = &'static str> {
+    PROBES.iter().chain(WHOLE).map(|(class, _)| *class)
+}
+
+/// The configuration for a class.
+pub(super) fn configuration(class: &str) -> Option<String> {
+    let find = |probes: &[Probe]| probes.iter().find(|probe| probe.0 == class).map(|probe| probe.1);
+    let text = match find(PROBES) {
+        Some(part) => AROUND.replace('*', part),
+        None => find(WHOLE)?.to_owned(),
+    };
+    Some(text.replace("$ROUTES", &routes(1000)))
+}
+
+/// Routes of which those of the traffic are a part.
+fn routes(count: u32) -> String {
+    let mut text = String::from("198.19.0.0/16 0");
+    for route in 1..count {
+        let [a, b] = ((route * 40_503) as u16).to_be_bytes();
+        // Writing to a string cannot fail.
+        let _ = write!(text, ", {}.{b}.{}.0/24 0", 1 + a % 190, route % 256);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, time::Duration};
+
+    use linerate_port::Context;
+
+    use super::*;
+    use crate::{
+        instruments::frames,
+        measure::{
+            arena,
+            graph::{Capture, Run, run},
+        },
+        point::Destinations,
+    };
+
+    #[test]
+    fn every_probe_runs_and_its_element_gets_packets() {
+        let frames = frames(Destinations::Uniform, 4096, 64, 1).unwrap();
+        let capture = Capture::of(&frames).unwrap();
+        for class in classes() {
+            let configuration = configuration(class).unwrap();
+            let windows = run(Run {
+                configuration: &configuration,
+                variables: vec![("FRAMES".into(), capture.uri.clone())],
+                at: "x",
+                vector: 16,
+                time: Duration::from_millis(5),
+                context: Context::new(arena(8192, 64).unwrap()),
+            });
+            let windows = windows.unwrap_or_else(|error| panic!("{class}: {error}"));
+            let x = windows.at;
+            assert_eq!(windows.plan.elements[x].class.name, class.split(':').next().unwrap());
+            assert!(windows.mean_vector(x) >= 1.0, "{class}: no packets");
+            // Where there is an end, they come to it.
+            if let Some(end) = windows.plan.find("end") {
+                assert!(windows.mean_vector(end) >= 1.0, "{class}: no packets at the end");
+            }
+        }
+    }
+
+    #[test]
+    fn there_are_enough_and_each_once() {
+        let different: BTreeSet<_> = classes().collect();
+        assert_eq!(different.len(), classes().count());
+        assert!(different.len() >= 25);
+        assert_eq!(configuration("Frobnicate"), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Reception and transmission, each alone.
+//!
+//! Frames are brought to where the measured side begins outside the time that is
+//! measured. A block is short enough for all its frames to stay in the first
+//! cache, as the one frame of a worker does.
+
+use std::time::Duration;
+
+use linerate_memory::{
+    Frame, PoolCache,
+    clock::{cycles, cycles_in},
+};
+use linerate_port::Context;
+
+use super::{
+    Failure, arena, burst,
+    lane::{Lane, pool},
+};
+use crate::{
+    instruments::Blocks,
+    point::{Side, Spec, Values},
+};
+
+/// Frames of a block; those of two bursts if that is more.
+const BLOCK: usize = 256;
+
+pub(super) fn receive(point: &Side, spec: &Spec) -> Result<Values, Failure> {
+    run(point, spec, |lane, pool, frames, count| {
+        lane.feed(pool, count)?;
+        let endless = lane.is_endless();
+        let before = cycles();
+        let mut moved = 0;
+        for frame in frames.iter_mut() {
+            moved += match endless {
+                true => lane.receive.receive(pool, frame)?,
+                false => lane.fed(pool, frame)?,
+            };
+        }
+        let took = cycles() - before;
+        give_back(lane, pool, frames)?;
+        Ok((took, moved))
+    })
+}
+
+pub(super) fn transmit(point: &Side, spec: &Spec) -> Result<Values, Failure> {
+    let length = point.frame as usize - crate::sizes::FCS;
+    run(point, spec, |lane, pool, frames, _| {
+        let endless = lane.is_endless();
+        let mut moved = 0;
+        for frame in frames.iter_mut() {
+            moved += match endless {
+                true => lane.receive.receive(pool, frame)?,
+                false => {
+                    let taken = pool.take(frame, frame.limit(), length);
+                    pool.arena().for_each_mut(frame, |bytes| bytes[..14].fill(2));
+                    taken
+                }
+            };
+        }
+        let before = cycles();
+        for frame in frames.iter_mut() {
+            lane.send(pool, frame)?;
+        }
+        if !endless {
+            lane.flush(pool)?;
+        }
+        Ok((cycles() - before, moved))
+    })
+}
+
+/// Repeats a block that returns its cycles and packets.
+fn run(
+    point: &Side,
+    spec: &Spec,
+    mut block: impl FnMut(
+        &mut Lane,
+        &mut PoolCache,
+        &mut [Frame],
+        usize,
+    ) -> Result<(u64, usize), Failure>,
+) -> Result<Values, Failure> {
+    let burst = burst(point.burst)?;
+    let count = BLOCK.max(2 * burst) / burst * burst;
+    // A ring that holds a block, and never quite runs empty.
+    let slots = (2 * count).next_power_of_two() as u32;
+    let context = Context::new(arena(4096 + 4 * slots as usize, point.frame)?);
+    let mut pool = pool(&context.arena, count);
+    let mut lane = Lane::open(&context, point.driver, 0, point.frame, slots)?;
+    let mut frames: Vec<Frame> = (0..count / burst).map(|_| Frame::new(burst)).collect();
+    let mut blocks = Blocks::new();
+    block(&mut lane, &mut pool, &mut frames, count)?;
+    let end = cycles() + cycles_in(Duration::from_millis(spec.duration_ms));
+    while cycles() < end || blocks.packets() == 0 {
+        let (took, moved) = block(&mut lane, &mut pool, &mut frames, count)?;
+        if moved == count {
+            blocks.add(took, moved as u64, frames.len() as u64);
+        } else if cycles() > end {
+            return Err(Failure::void(format!("of {count} frames {moved} arrived")));
+        }
+    }
+    lane.close(&mut pool);
+    blocks.values().ok_or_else(|| Failure::void("no packet came through"))
+}
+
+/// To where they come from, or to the pool.
+fn give_back(lane: &mut Lane, pool: &mut PoolCache, frames: &mut [Frame]) -> Result<(), Failure> {
+    for frame in frames {
+        if lane.is_endless() {
+            lane.send(pool, frame)?;
+        } else {
+            pool.give(frame);
+        }
+    }
+    Ok(())
+}
