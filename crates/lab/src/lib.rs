@@ -9,18 +9,21 @@
 //!
 //! A [`point`] is one measurement of this machine that can be repeated;
 //! [`measure`] carries it out with [`instruments`], and a [`store`] keeps what
-//! came of it.
+//! came of it. An [`experiment`] is many of them, which the [`runner`] measures.
 #![forbid(unsafe_code)]
 
 mod clock;
 pub mod criteria;
+pub mod experiment;
 mod generate;
 pub mod instruments;
+pub mod machine;
 pub mod measure;
 pub mod plan;
 pub mod point;
 mod rate;
 pub mod report;
+pub mod runner;
 pub mod search;
 mod sequence;
 mod signature;

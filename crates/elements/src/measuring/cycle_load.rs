@@ -82,7 +82,6 @@ impl Element for CycleLoad {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::Run;
 
     #[test]

@@ -40,7 +40,9 @@ pub(super) fn measure(bench: &Bench, point: &Forward, spec: &Spec) -> Result<Val
                 let begin = &begin;
                 scope.spawn(move || {
                     let _ = pin_current_thread(*core);
-                    worker(point, spec, || drop(begin.wait()))
+                    worker(point, spec, || {
+                        begin.wait();
+                    })
                 })
             })
             .collect();

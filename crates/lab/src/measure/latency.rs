@@ -306,7 +306,7 @@ impl Tester {
         }
         let latency = &mut found.latency;
         self.drain(|due, now| {
-            latency.record((now.saturating_sub(due) as f64 * nanoseconds) as u64)
+            latency.record((now.saturating_sub(due) as f64 * nanoseconds) as u64);
         })?;
         found.typical = means.median().unwrap_or(found.latency.mean());
         Ok(found)

@@ -49,9 +49,9 @@ fn every_kind_in_memory_has_figures() {
 #[test]
 fn a_walk_and_a_load_have_times() {
     let walk = measured(r#"{"kind": "walk", "bytes": 16384, "chains": 4, "duration_ms": 5}"#);
-    assert!(walk["access_ns"] > 0.0);
+    assert!(walk[value::ACCESS] > 0.0);
     let load = measured(r#"{"kind": "load", "cycles": 1000, "duration_ms": 5}"#);
-    assert!(load["burnt_cycles"] > 0.0 && load["runs"] >= 101.0);
+    assert!(load[value::BURNT] > 0.0 && load["runs"] >= 101.0);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_graph_accounts_for_its_elements() {
             "configuration": "FromPort($FRAMES) -> a :: CycleLoad($W) -> end :: Discard",
             "variables": {"W": "50"}}"#,
     );
-    assert!(values["vector"] > 1.0 && values["vector"] <= 16.0, "{values:?}");
+    assert!(values[value::VECTOR] > 1.0 && values[value::VECTOR] <= 16.0, "{values:?}");
     assert!(values.contains_key("element.a.cycles_per_packet"));
 }
 
