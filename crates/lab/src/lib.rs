@@ -5,7 +5,9 @@
 //! [`Schedule`], marks each with a [`Signature`] (a sequence number and a time),
 //! and says what it was meant to send, what it offered and what was taken. The
 //! [`Sink`] finds loss, duplication, reordering and latency from the
-//! signatures. [`search`] decides which trial comes next.
+//! signatures. [`trials::Tester`] is both in one loop, for one trial after the
+//! other; [`search`] decides which trial comes next, and [`procedures`] are the
+//! benchmarks made of them.
 //!
 //! A [`point`] is one measurement of this machine that can be repeated;
 //! [`measure`] carries it out with [`instruments`], and a [`store`] keeps what
@@ -16,11 +18,14 @@ mod clock;
 pub mod criteria;
 pub mod experiment;
 mod generate;
+mod inlet;
 pub mod instruments;
 pub mod machine;
 pub mod measure;
+mod outlet;
 pub mod plan;
 pub mod point;
+pub mod procedures;
 mod rate;
 pub mod report;
 pub mod runner;
@@ -31,14 +36,17 @@ mod sink;
 mod sizes;
 pub mod store;
 mod traffic;
+pub mod trials;
 mod values;
 
 pub use clock::now;
-pub use generate::{Generator, Progress, ProgressReader};
+pub use generate::Generator;
+pub use inlet::{Arrivals, Latency};
+pub use outlet::{Progress, ProgressReader};
 pub use rate::{LINE_OVERHEAD, Pattern, Rate, Schedule};
 pub use sequence::{Sequence, SequenceCounts};
 pub use signature::{SIGNATURE_LEN, Signature};
-pub use sink::{Arrivals, Latency, Sink, SinkReader};
+pub use sink::{Sink, SinkReader};
 pub use sizes::{FCS, IMIX, Sizes};
 pub use traffic::{FrameMaker, Order, Protocol, Traffic, TrafficError, Variation};
 pub use values::Values;

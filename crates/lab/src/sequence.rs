@@ -51,27 +51,28 @@ impl Default for Sequence {
 }
 
 impl Sequence {
-    /// Takes note of an arrival.
+    /// Takes note of an arrival; returns whether numbers are missing right
+    /// before it.
     #[inline]
-    pub fn arrived(&mut self, number: u64) {
+    pub fn arrived(&mut self, number: u64) -> bool {
         if number == self.next && self.first.is_some() {
             // In order: the case to be fast in.
             self.set(number);
             self.next += 1;
             self.counts.received += 1;
-            return;
+            return false;
         }
-        self.out_of_order(number);
+        self.out_of_order(number)
     }
 
     #[cold]
-    fn out_of_order(&mut self, number: u64) {
+    fn out_of_order(&mut self, number: u64) -> bool {
         let Some(first) = self.first else {
             self.first = Some(number);
             self.next = number + 1;
             self.set(number);
             self.counts.received = 1;
-            return;
+            return false;
         };
         if number >= self.next {
             let gap = number - self.next;
@@ -83,16 +84,16 @@ impl Sequence {
             self.set(number);
             self.next = number + 1;
             self.counts.received += 1;
-            return;
+            return gap > 0;
         }
         let behind = self.next - 1 - number;
         if behind >= WINDOW {
             self.counts.stale += 1;
-            return;
+            return false;
         }
         if self.is_set(number) {
             self.counts.duplicates += 1;
-            return;
+            return false;
         }
         self.set(number);
         // The stream began before the first frame we saw.
@@ -100,6 +101,7 @@ impl Sequence {
         self.counts.received += 1;
         self.counts.reordered += 1;
         self.counts.reorder_extent = self.counts.reorder_extent.max(behind);
+        false
     }
 
     /// The counts so far.
@@ -131,7 +133,9 @@ mod tests {
 
     fn counts(numbers: &[u64]) -> SequenceCounts {
         let mut sequence = Sequence::default();
-        numbers.iter().for_each(|&number| sequence.arrived(number));
+        for &number in numbers {
+            sequence.arrived(number);
+        }
         sequence.counts()
     }
 

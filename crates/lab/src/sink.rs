@@ -1,115 +1,19 @@
 //! The sink: a worker that takes frames, analyses their signatures and gives
 //! the buffers back.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hdrhistogram::Histogram;
-use linerate_memory::{Frame, PoolCache};
-use linerate_packet::{EtherType, IpProtocol, Tcp, flow, vlan};
+use linerate_memory::PoolCache;
 use linerate_port::{PortError, Receive};
 use linerate_worker::{Idle, Meter, Sleeper, Stage, Stop, UsageReader};
 
 use crate::{
     clock::now,
-    sequence::{Sequence, SequenceCounts},
-    signature::Signature,
+    inlet::{Arrivals, Inlet},
 };
 
-/// Longest latency the histogram tells apart.
-const LATENCY_MAX: Duration = Duration::from_secs(60);
 /// How often what was found is published.
 const PUBLISH: u64 = 100_000_000;
-/// Streams told apart; frames of more are counted as unsigned.
-const STREAMS_MAX: usize = 1024;
-
-/// Latencies, to three significant digits, in nanoseconds.
-#[derive(Debug, Clone)]
-pub struct Latency {
-    histogram: Histogram<u64>,
-}
-
-impl Default for Latency {
-    fn default() -> Latency {
-        let bounds = Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos() as u64, 3);
-        Latency { histogram: bounds.expect("the bounds are those of a histogram") }
-    }
-}
-
-impl Latency {
-    /// Takes note of a latency.
-    #[inline]
-    pub fn record(&mut self, nanoseconds: u64) {
-        self.histogram.saturating_record(nanoseconds.max(1));
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> u64 {
-        self.histogram.len()
-    }
-
-    /// The smallest.
-    pub fn min(&self) -> u64 {
-        self.histogram.min()
-    }
-
-    /// The largest.
-    pub fn max(&self) -> u64 {
-        self.histogram.max()
-    }
-
-    /// The mean.
-    pub fn mean(&self) -> f64 {
-        self.histogram.mean()
-    }
-
-    /// The latency that `percent` of the frames do not exceed.
-    pub fn percentile(&self, percent: f64) -> u64 {
-        self.histogram.value_at_percentile(percent)
-    }
-
-    /// What was recorded after `earlier`, which is an earlier state of this.
-    pub fn since(&self, earlier: &Latency) -> Latency {
-        let mut histogram = self.histogram.clone();
-        // Fails only when `earlier` is not what it is said to be.
-        let _ = histogram.subtract(&earlier.histogram);
-        Latency { histogram }
-    }
-}
-
-/// What has arrived.
-#[derive(Debug, Clone, Default)]
-pub struct Arrivals {
-    /// All frames.
-    pub frames: u64,
-    /// Their bytes, without FCS.
-    pub bytes: u64,
-    /// Frames without a signature.
-    pub unsigned: u64,
-    /// What became of each stream.
-    pub streams: BTreeMap<u16, SequenceCounts>,
-    /// Latency of the signed frames.
-    pub latency: Latency,
-}
-
-impl Arrivals {
-    /// The streams together.
-    pub fn total(&self) -> SequenceCounts {
-        let mut total = SequenceCounts::default();
-        for counts in self.streams.values() {
-            total.received += counts.received;
-            total.lost += counts.lost;
-            total.duplicates += counts.duplicates;
-            total.reordered += counts.reordered;
-            total.stale += counts.stale;
-            total.reorder_extent = total.reorder_extent.max(counts.reorder_extent);
-        }
-        total
-    }
-}
 
 /// Reads what a sink has found from another thread.
 #[derive(Debug, Clone)]
@@ -128,14 +32,10 @@ impl SinkReader {
 /// A worker that receives and analyses. All queues of a port go to one sink,
 /// since a stream may be spread over them.
 pub struct Sink {
-    receives: Vec<Box<dyn Receive>>,
-    pool: PoolCache,
-    frame: Frame,
+    inlet: Inlet,
     sleeper: Sleeper,
     meter: Meter,
     left: Option<u64>,
-    arrivals: Arrivals,
-    sequences: BTreeMap<u16, Sequence>,
     published: Arc<Mutex<Arrivals>>,
     /// When to publish next.
     due: u64,
@@ -155,14 +55,10 @@ impl Sink {
         count: Option<u64>,
     ) -> Sink {
         Sink {
-            receives,
-            pool,
-            frame: Frame::new(burst),
+            inlet: Inlet::new(receives, pool, burst),
             sleeper: Sleeper::new(idle),
             meter: Meter::new(),
             left: count,
-            arrivals: Arrivals::default(),
-            sequences: BTreeMap::new(),
             published: Arc::default(),
             due: 0,
         }
@@ -186,10 +82,7 @@ impl Sink {
     /// When the port fails.
     pub fn run(mut self, stop: &Stop) -> Result<(), PortError> {
         let outcome = self.receive_all(stop);
-        for receive in &mut self.receives {
-            receive.refresh();
-            receive.close(&mut self.pool);
-        }
+        self.inlet.close();
         self.publish(now(), true);
         self.meter.finish();
         outcome
@@ -199,17 +92,15 @@ impl Sink {
         while !stop.is_raised() && self.left != Some(0) {
             let measured = self.meter.round();
             let (mut bursts, mut packets) = (0, 0);
-            for queue in 0..self.receives.len() {
-                let received = self.receives[queue].receive(&mut self.pool, &mut self.frame)?;
+            for queue in 0..self.inlet.queues() {
+                let received = self.inlet.receive(queue)?;
                 if measured {
                     self.meter.stage(Stage::Receive);
                 }
                 if received == 0 {
                     continue;
                 }
-                let time = now();
-                self.analyse(time);
-                self.pool.give(&mut self.frame);
+                let time = self.inlet.analyse();
                 if measured {
                     self.meter.stage(Stage::Task);
                 }
@@ -225,11 +116,10 @@ impl Sink {
             }
             if packets > 0 {
                 self.sleeper.busy();
-            } else if self.receives.iter().all(|receive| receive.ended()) {
+            } else if self.inlet.ended() {
                 break;
             } else if self.sleeper.should_sleep() {
-                let wakes: Vec<_> =
-                    self.receives.iter_mut().map(|receive| receive.wake()).collect();
+                let wakes = self.inlet.wakes();
                 self.sleeper.sleep(&wakes);
                 drop(wakes);
                 let time = now();
@@ -241,79 +131,26 @@ impl Sink {
         Ok(())
     }
 
-    /// Looks at every frame of the burst.
-    #[inline]
-    fn analyse(&mut self, time: u64) {
-        self.arrivals.frames += self.frame.len() as u64;
-        self.arrivals.bytes += self.frame.bytes();
-        for packet in self.pool.arena().packets(&self.frame) {
-            let Some(signature) = find(packet) else {
-                self.arrivals.unsigned += 1;
-                continue;
-            };
-            let streams = self.sequences.len();
-            match self.sequences.get_mut(&signature.stream) {
-                Some(sequence) => sequence.arrived(signature.sequence),
-                None if streams < STREAMS_MAX => {
-                    self.sequences.entry(signature.stream).or_default().arrived(signature.sequence);
-                }
-                None => {
-                    self.arrivals.unsigned += 1;
-                    continue;
-                }
-            }
-            self.arrivals.latency.record(signature.age(time));
-        }
-    }
-
     /// Lets readers see what was found. Skipped when one is just reading,
     /// unless it must be.
     #[cold]
     fn publish(&mut self, time: u64, must: bool) {
         self.due = time + PUBLISH;
-        self.receives.iter_mut().for_each(|receive| receive.refresh());
-        let counts = self.sequences.iter().map(|(&stream, sequence)| (stream, sequence.counts()));
-        self.arrivals.streams = counts.collect();
+        self.inlet.refresh();
         let guard = if must {
             Some(self.published.lock().unwrap_or_else(PoisonError::into_inner))
         } else {
             self.published.try_lock().ok()
         };
         if let Some(mut published) = guard {
-            published.clone_from(&self.arrivals);
+            published.clone_from(self.inlet.arrivals());
         }
     }
 }
 
-/// The signature of a frame: where the payload of its UDP, TCP or ICMP echo
-/// begins, or right behind the Ethernet header and its tags.
-#[inline]
-fn find(frame: &[u8]) -> Option<Signature> {
-    let payload = match flow::extract(frame, flow::VlanRule::Outer) {
-        Ok(flow) => {
-            let transport = usize::from(flow.transport);
-            transport
-                + match flow.key.protocol() {
-                    IpProtocol::TCP => Tcp::new_checked(frame.get(transport..)?).ok()?.header_len(),
-                    // UDP and ICMP echo.
-                    _ => 8,
-                }
-        }
-        Err(_) => {
-            let tags = vlan::walk(frame).ok()?;
-            let ip = matches!(tags.ether_type, EtherType::IPV4 | EtherType::IPV6);
-            if ip {
-                return None;
-            }
-            tags.payload
-        }
-    };
-    Signature::from_bytes(frame.get(payload..)?)
-}
-
 impl std::fmt::Debug for Sink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sink").field("queues", &self.receives.len()).finish_non_exhaustive()
+        f.debug_struct("Sink").field("queues", &self.inlet.queues()).finish_non_exhaustive()
     }
 }
 
@@ -322,8 +159,13 @@ mod tests {
     use linerate_memory::ArenaOptions;
     use linerate_port::{Context, open};
 
+    use std::time::Duration;
+
     use super::*;
-    use crate::{Generator, Order, Pattern, Protocol, Rate, Schedule, Traffic, Values, Variation};
+    use crate::{
+        Generator, Latency, Order, Pattern, Protocol, Rate, Schedule, SequenceCounts, Traffic,
+        Values, Variation,
+    };
 
     fn traffic(protocol: Protocol, vlan: bool, ipv6: bool) -> Traffic {
         let one = Values::one;

@@ -29,6 +29,8 @@ pub struct Settings {
     pub highest: PacketsPerSecond,
     /// How unsent frames are taken.
     pub unsent: Unsent,
+    /// How often a void trial is asked for again.
+    pub retries: u32,
     /// Coarse steps before each goal.
     pub coarse: u32,
     /// The search ends when trials have taken this long together.
@@ -39,7 +41,14 @@ impl Settings {
     /// Between these loads, with two coarse steps, and with every trial void
     /// that did not send all its frames.
     pub const fn between(lowest: PacketsPerSecond, highest: PacketsPerSecond) -> Self {
-        Settings { lowest, highest, unsent: Unsent::Void(0.0), coarse: 2, longest: None }
+        Settings {
+            lowest,
+            highest,
+            unsent: Unsent::Void(0.0),
+            retries: 1,
+            coarse: 2,
+            longest: None,
+        }
     }
 }
 
@@ -63,9 +72,9 @@ pub enum Recorded {
     /// It counts.
     Counted,
     /// The generator did not send what it should: the result counts for
-    /// nothing. The trial is asked for once more.
+    /// nothing. The trial is asked for again.
     Void,
-    /// That happened twice: loads as high as this one are not tried again.
+    /// That happened too often: loads as high as this one are not tried again.
     GeneratorLimit,
 }
 
@@ -198,7 +207,7 @@ impl Search {
 
     fn record_void(&mut self, input: Input, frames: &Frames) -> Recorded {
         self.voids += 1;
-        if self.voids < 2 {
+        if self.voids <= self.settings.retries {
             return Recorded::Void;
         }
         self.voids = 0;

@@ -1,0 +1,193 @@
+//! The sending half of generators and testers: frames made after a description,
+//! offered to a queue of a port, and counted.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use linerate_memory::{Frame, PoolCache};
+use linerate_port::{PortError, Transmit, Wake};
+
+use crate::traffic::FrameMaker;
+
+/// How long frames on their way out are waited for at the end.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// What a generator was to send and what came of it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Frames that came due; those sent when there is no schedule.
+    pub intended: u64,
+    /// Frames offered to the port.
+    pub offered: u64,
+    /// Frames the port took.
+    pub accepted: u64,
+}
+
+impl Progress {
+    /// Frames that came due and were not sent.
+    pub fn unsent(&self) -> u64 {
+        self.intended.saturating_sub(self.accepted)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    intended: AtomicU64,
+    offered: AtomicU64,
+    accepted: AtomicU64,
+}
+
+/// Reads a generator's progress from another thread.
+#[derive(Debug, Clone)]
+pub struct ProgressReader {
+    shared: Arc<Shared>,
+}
+
+impl ProgressReader {
+    /// The progress now.
+    pub fn read(&self) -> Progress {
+        let shared = &*self.shared;
+        // In the order that keeps accepted <= offered <= intended.
+        let accepted = shared.accepted.load(Ordering::Acquire);
+        let offered = shared.offered.load(Ordering::Acquire);
+        Progress { intended: shared.intended.load(Ordering::Acquire), offered, accepted }
+    }
+}
+
+/// One queue of a port and what is sent to it.
+pub(crate) struct Outlet {
+    maker: FrameMaker,
+    transmit: Box<dyn Transmit>,
+    pool: PoolCache,
+    frame: Frame,
+    progress: Progress,
+    shared: Arc<Shared>,
+}
+
+impl Outlet {
+    /// Frames of `maker`, at most `burst` at a time.
+    pub(crate) fn new(
+        maker: FrameMaker,
+        transmit: Box<dyn Transmit>,
+        pool: PoolCache,
+        burst: usize,
+    ) -> Outlet {
+        Outlet {
+            maker,
+            transmit,
+            pool,
+            frame: Frame::new(burst),
+            progress: Progress::default(),
+            shared: Arc::default(),
+        }
+    }
+
+    /// Begins anew: other frames, and counts from zero.
+    pub(crate) fn begin(&mut self, maker: FrameMaker) {
+        self.pool.give(&mut self.frame);
+        self.maker = maker;
+        self.progress = Progress::default();
+    }
+
+    pub(crate) fn reader(&self) -> ProgressReader {
+        ProgressReader { shared: Arc::clone(&self.shared) }
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Most frames made at a time.
+    pub(crate) fn burst(&self) -> u64 {
+        self.frame.limit() as u64
+    }
+
+    /// Whether all frames made were taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frame.is_empty()
+    }
+
+    /// Counts frames that came due.
+    #[inline]
+    pub(crate) fn intend(&mut self, frames: u64) {
+        self.progress.intended += frames;
+        self.shared.intended.store(self.progress.intended, Ordering::Release);
+    }
+
+    /// Makes frames, sent at `time`, as far as there are buffers; returns how
+    /// many. The frame must be empty and is not to hold more than its limit.
+    #[inline]
+    pub(crate) fn make(&mut self, count: u64, time: u64) -> u64 {
+        for _ in 0..count {
+            let Some(mut slot) = self.pool.take_one(self.maker.next_len()) else { break };
+            if let Some(bytes) = self.pool.arena().packet_mut(&mut slot) {
+                self.maker.make(bytes, time);
+            }
+            if let Err(slot) = self.frame.push(slot) {
+                self.pool.give_one(slot);
+            }
+        }
+        self.frame.len() as u64
+    }
+
+    /// Counts frames as offered.
+    #[inline]
+    pub(crate) fn count_offered(&mut self, frames: u64) {
+        self.progress.offered += frames;
+        self.shared.offered.store(self.progress.offered, Ordering::Release);
+    }
+
+    /// Offers what is made; what the port does not take stays.
+    #[inline]
+    pub(crate) fn offer(&mut self) -> Result<usize, PortError> {
+        if self.frame.is_empty() {
+            return Ok(0);
+        }
+        let sent = self.transmit.transmit(&mut self.pool, &mut self.frame)?;
+        self.progress.accepted += sent as u64;
+        self.shared.accepted.store(self.progress.accepted, Ordering::Release);
+        Ok(sent)
+    }
+
+    /// Gives up what is made and was not taken.
+    pub(crate) fn give_up(&mut self) {
+        self.pool.give(&mut self.frame);
+    }
+
+    /// Pushes out what is on the way; returns how much of it there is.
+    pub(crate) fn flush(&mut self) -> Result<usize, PortError> {
+        self.transmit.flush(&mut self.pool)
+    }
+
+    pub(crate) fn wake(&mut self) -> Wake<'_> {
+        self.transmit.wake()
+    }
+
+    pub(crate) fn refresh(&mut self) {
+        self.transmit.refresh();
+    }
+
+    /// Offers what is left, waits for what is on the way and gives all buffers
+    /// back.
+    pub(crate) fn close(&mut self) -> Result<(), PortError> {
+        let deadline = Instant::now() + DRAIN;
+        while !self.frame.is_empty() && Instant::now() < deadline {
+            if self.offer()? == 0 {
+                thread::sleep(Duration::from_micros(50));
+            }
+        }
+        self.give_up();
+        while self.flush()? > 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_micros(50));
+        }
+        self.transmit.refresh();
+        self.transmit.close(&mut self.pool);
+        Ok(())
+    }
+}

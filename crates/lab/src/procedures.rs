@@ -1,0 +1,119 @@
+//! The benchmarks of RFC 2544 and its successors, from the first trial to the
+//! result, on whatever carries out trials.
+//!
+//! - [`platform`]: what generator and sink do by themselves, first of all.
+//! - [`throughput`]: MLRsearch (RFC 9971) for one goal or several.
+//! - [`loss`]: the frame loss rate (RFC 2544, 26.3).
+//! - [`back_to_back`]: bursts (RFC 2544, 26.4, with RFC 9004).
+//! - [`recovery`]: after overload (RFC 2544, 26.5).
+//! - [`latency`]: against load (RFC 8219, 7.2 and 7.3.1).
+//!
+//! A trial that the generator could not send as meant is void: it is repeated,
+//! and then said to be the generator's limit. It is never taken for a result of
+//! the device.
+
+mod back_to_back;
+mod latency;
+mod loss;
+mod platform;
+mod recovery;
+mod throughput;
+
+use std::time::Duration;
+
+use linerate_model::units::{PacketsPerSecond, Seconds};
+use serde::Serialize;
+
+pub use back_to_back::{Bursts, BurstsOptions, back_to_back};
+pub use latency::{LatencyAt, latency};
+pub use loss::{LossAt, loss};
+pub use platform::{Platform, platform};
+pub use recovery::{Recovered, RecoveryOptions, recovery};
+pub use throughput::{Throughput, throughput};
+
+use crate::{
+    search::{Frames, Unsent},
+    trials::{Order, Outcome, RunError, Runner},
+};
+
+/// What all procedures do alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// How long frames still on the way are waited for (RFC 2544: 2 s).
+    pub residual: Duration,
+    /// How unsent frames are taken.
+    pub unsent: Unsent,
+    /// How often a void trial is repeated.
+    pub retries: u32,
+}
+
+/// A trial that was run, for who watches.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Intended load; as fast as possible when `None`.
+    #[serde(rename = "load_pps")]
+    pub load: Option<PacketsPerSecond>,
+    /// How long it was meant to last.
+    #[serde(rename = "duration_s")]
+    pub duration: Option<Seconds>,
+    /// Frames by where they were counted.
+    #[serde(flatten)]
+    pub frames: Frames,
+    /// Share of frames meant to be sent that did not come back.
+    pub loss_ratio: f64,
+    /// What it was taken for.
+    pub taken: Taken,
+}
+
+/// What a trial was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Taken {
+    /// It counts.
+    Counted,
+    /// The generator did not send what it should; it is repeated.
+    Void,
+    /// The same, once too often: the generator is the limit.
+    GeneratorLimit,
+}
+
+/// Somebody who watches trials go by.
+pub type Observe<'a> = &'a mut dyn FnMut(&Report);
+
+/// Runs a trial at one load until the generator has sent it, or cannot.
+fn steady(
+    runner: &mut dyn Runner,
+    load: PacketsPerSecond,
+    time: Seconds,
+    manner: &Manner,
+    observe: Observe<'_>,
+) -> Result<(Outcome, Taken), RunError> {
+    let order = Order::steady(load, time, manner.residual);
+    repeated(runner, &order, Some(load), Some(time), manner, observe)
+}
+
+/// The same for any order.
+fn repeated(
+    runner: &mut dyn Runner,
+    order: &Order,
+    load: Option<PacketsPerSecond>,
+    duration: Option<Seconds>,
+    manner: &Manner,
+    observe: Observe<'_>,
+) -> Result<(Outcome, Taken), RunError> {
+    let mut tries = 0;
+    loop {
+        let outcome = runner.run(order)?;
+        let taken = match outcome.frames.is_void(manner.unsent) {
+            false => Taken::Counted,
+            true if tries < manner.retries => Taken::Void,
+            true => Taken::GeneratorLimit,
+        };
+        let frames = outcome.frames;
+        observe(&Report { load, duration, frames, loss_ratio: frames.loss_ratio(), taken });
+        if taken != Taken::Void {
+            return Ok((outcome, taken));
+        }
+        tries += 1;
+    }
+}

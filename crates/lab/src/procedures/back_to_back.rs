@@ -1,0 +1,74 @@
+//! Bursts at line rate that a device takes without loss.
+
+use linerate_model::units::{PacketsPerSecond, Seconds};
+use serde::Serialize;
+
+use super::{Manner, Observe, Taken, repeated};
+use crate::{
+    search::{BackToBack, BurstSearch, Unsent},
+    trials::{Order, Phase, RunError, Runner},
+};
+
+/// What is asked of a back-to-back test.
+#[derive(Clone, Copy, Debug)]
+pub struct BurstsOptions {
+    /// The rate within bursts.
+    pub line_rate: PacketsPerSecond,
+    /// The device's throughput at this frame size.
+    pub throughput: PacketsPerSecond,
+    /// The longest burst, as time (RFC 2544: 2 s).
+    pub longest: Seconds,
+    /// How close a search comes, in frames.
+    pub resolution: u64,
+    /// Searches to average over (RFC 2544: 50).
+    pub repetitions: u32,
+}
+
+/// What came of a back-to-back test.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bursts {
+    /// Longest burst without loss of each repetition, in frames.
+    pub bursts: Vec<u64>,
+    /// Repetitions in which even the longest burst lost nothing: their values
+    /// are lower bounds.
+    pub unbounded: u32,
+    /// Bursts that the generator did not send at line rate. They were taken
+    /// for what they were.
+    pub generator_limited: u32,
+    /// RFC 9004's figures; none where throughput is the line rate.
+    pub result: Option<BackToBack>,
+}
+
+/// Searches for the longest burst without loss, several times.
+///
+/// # Errors
+///
+/// When a trial cannot be run.
+pub fn back_to_back(
+    runner: &mut dyn Runner,
+    options: &BurstsOptions,
+    manner: &Manner,
+    observe: Observe<'_>,
+) -> Result<Bursts, RunError> {
+    let rate = options.line_rate;
+    let longest = ((rate * options.longest).get() as u64).max(1);
+    // A frame that was not sent would pass for one that was lost.
+    let manner = Manner { unsent: Unsent::Void(0.0), ..*manner };
+    let (mut bursts, mut unbounded, mut generator_limited) = (Vec::new(), 0, 0);
+    for _ in 0..options.repetitions {
+        let mut search = BurstSearch::new(longest, options.resolution);
+        while let Some(frames) = search.next_burst() {
+            let phases = vec![Phase { load: Some(rate), frames }];
+            let order = Order { phases, residual: manner.residual };
+            let (outcome, taken) =
+                repeated(runner, &order, Some(rate), None, &manner, &mut *observe)?;
+            generator_limited += u32::from(taken == Taken::GeneratorLimit);
+            let sent = outcome.frames.accepted;
+            search.record(sent.saturating_sub(outcome.frames.received));
+        }
+        unbounded += u32::from(!search.is_bounded());
+        bursts.push(search.result());
+    }
+    let result = BackToBack::new(&bursts, rate, options.throughput);
+    Ok(Bursts { bursts, unbounded, generator_limited, result })
+}

@@ -1,0 +1,54 @@
+//! Latency against load.
+
+use linerate_model::units::{PacketsPerSecond, Seconds};
+use serde::Serialize;
+
+use super::{Manner, Observe, Taken, steady};
+use crate::trials::{LatencyFigures, RunError, Runner};
+
+/// Latency at one load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencyAt {
+    /// Share of the throughput.
+    pub share: f64,
+    /// The load.
+    #[serde(rename = "load_pps")]
+    pub load: PacketsPerSecond,
+    /// Share of the frames sent that did not come back.
+    pub loss_ratio: f64,
+    /// What the others took; none if none came back.
+    #[serde(flatten)]
+    pub latency: Option<LatencyFigures>,
+    /// The generator could not send this load: the figures are of a lower one.
+    pub generator_limited: bool,
+}
+
+/// Measures latency at shares of a throughput. Every frame is measured.
+///
+/// # Errors
+///
+/// When a trial cannot be run.
+pub fn latency(
+    runner: &mut dyn Runner,
+    throughput: PacketsPerSecond,
+    shares: &[f64],
+    time: Seconds,
+    manner: &Manner,
+    observe: Observe<'_>,
+) -> Result<Vec<LatencyAt>, RunError> {
+    let mut points = Vec::new();
+    for &share in shares {
+        let load = throughput * share;
+        let (outcome, taken) = steady(runner, load, time, manner, &mut *observe)?;
+        let frames = outcome.frames;
+        points.push(LatencyAt {
+            share,
+            load,
+            loss_ratio: frames.accepted.saturating_sub(frames.received) as f64
+                / frames.accepted.max(1) as f64,
+            latency: LatencyFigures::of(&outcome.latency),
+            generator_limited: taken == Taken::GeneratorLimit,
+        });
+    }
+    Ok(points)
+}

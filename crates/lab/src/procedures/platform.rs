@@ -1,0 +1,88 @@
+//! What generator and sink do before there is anything to measure.
+
+use linerate_model::units::{PacketsPerSecond, Seconds};
+use serde::Serialize;
+
+use super::{Manner, Observe, Report, Taken};
+use crate::{
+    search::{Goal, PlatformLimits, Stability},
+    trials::{Order, Phase, RunError, Runner},
+};
+
+/// How long the generator sends as fast as it can.
+const FAST: Seconds = Seconds::new(0.5);
+/// Trials at a part of that.
+const SLOW_TRIALS: usize = 11;
+/// Length of each.
+const SLOW: Seconds = Seconds::new(0.1);
+/// That part.
+const SLOW_SHARE: f64 = 0.1;
+/// Frames after which the rate is known well enough to say how many make a
+/// trial.
+const PROBE: u64 = 20_000;
+/// Spread and drift of a steady platform, at most.
+const STEADY: f64 = 0.1;
+
+/// What a platform can be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Platform {
+    /// What was measured.
+    pub limits: PlatformLimits,
+    /// The highest load worth trying.
+    #[serde(rename = "highest_pps")]
+    pub highest: PacketsPerSecond,
+    /// Whether rates vary and drift by a tenth at most.
+    pub steady: bool,
+}
+
+impl Platform {
+    /// Whether a goal's share of loss can be told from the platform's own.
+    pub fn resolves(&self, goal: &Goal) -> bool {
+        self.limits.resolves(goal.loss_ratio)
+    }
+}
+
+/// Measures generator and sink without a device, or with one that does nothing:
+/// how fast and how evenly frames go out, and what is lost at a tenth of that in
+/// half of the trials.
+///
+/// `None` when nothing comes back at all.
+///
+/// # Errors
+///
+/// When a trial cannot be run.
+pub fn platform(
+    runner: &mut dyn Runner,
+    manner: &Manner,
+    observe: Observe<'_>,
+) -> Result<Option<Platform>, RunError> {
+    let mut fast = |frames| {
+        let phases = vec![Phase { load: None, frames }];
+        let outcome = runner.run(&Order { phases, residual: manner.residual })?;
+        let frames = outcome.frames;
+        let loss_ratio = frames.loss_ratio();
+        let taken = Taken::Counted;
+        observe(&Report { load: None, duration: None, frames, loss_ratio, taken });
+        Ok::<_, RunError>(outcome)
+    };
+    let rate = fast(PROBE)?.sent_rate();
+    let outcome = fast(((rate * FAST).get() as u64).max(PROBE))?;
+    let Some(unloaded) = Stability::of(&outcome.windows) else { return Ok(None) };
+    let mut limits = PlatformLimits { unloaded, own_loss: 1.0 };
+    let highest = limits.highest_load().min(outcome.sent_rate());
+    let load = highest * SLOW_SHARE;
+    let mut losses = Vec::with_capacity(SLOW_TRIALS);
+    let mut received = 0;
+    for _ in 0..SLOW_TRIALS {
+        let (outcome, _) = super::steady(runner, load, SLOW, manner, observe)?;
+        let frames = outcome.frames;
+        received += frames.received;
+        // What was not sent is the generator's, and told by the trials it makes
+        // void.
+        losses.push(1.0 - frames.received as f64 / frames.accepted.max(1) as f64);
+    }
+    losses.sort_by(f64::total_cmp);
+    limits.own_loss = losses[SLOW_TRIALS / 2].max(0.0);
+    let steady = unloaded.is_within(STEADY);
+    Ok((received > 0).then_some(Platform { limits, highest, steady }))
+}

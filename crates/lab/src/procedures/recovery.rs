@@ -1,0 +1,72 @@
+//! Recovery from overload.
+
+use linerate_model::units::{PacketsPerSecond, Seconds};
+use serde::Serialize;
+
+use super::{Manner, Observe, Taken, repeated};
+use crate::{
+    search::{recovery_loads, recovery_time},
+    trials::{Order, Phase, RunError, Runner},
+};
+
+/// What is asked of a recovery test.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveryOptions {
+    /// The device's throughput.
+    pub throughput: PacketsPerSecond,
+    /// The highest rate there is.
+    pub line_rate: PacketsPerSecond,
+    /// How long it is overloaded (RFC 2544: at least 60 s).
+    pub overload: Seconds,
+    /// How long half of that load follows.
+    pub after: Seconds,
+    /// How often.
+    pub repetitions: u32,
+}
+
+/// What came of one overload.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Recovered {
+    /// The overload.
+    #[serde(rename = "overload_pps")]
+    pub overload: PacketsPerSecond,
+    /// From when the load was halved until the last frame was sent that was
+    /// lost.
+    #[serde(rename = "recovery_s")]
+    pub time: Seconds,
+    /// Whether frames were lost at all; without loss there was no overload.
+    pub overloaded: bool,
+    /// The generator could not send what it should: the time says nothing.
+    pub generator_limited: bool,
+}
+
+/// Overloads the device, halves the load, and sees how long frames are lost.
+///
+/// # Errors
+///
+/// When a trial cannot be run.
+pub fn recovery(
+    runner: &mut dyn Runner,
+    options: &RecoveryOptions,
+    manner: &Manner,
+    observe: Observe<'_>,
+) -> Result<Vec<Recovered>, RunError> {
+    let (overload, half) = recovery_loads(options.throughput, options.line_rate);
+    let phases =
+        vec![Phase::lasting(overload, options.overload), Phase::lasting(half, options.after)];
+    let order = Order { phases, residual: manner.residual };
+    let time = options.overload + options.after;
+    let mut recovered = Vec::new();
+    for _ in 0..options.repetitions {
+        let (outcome, taken) =
+            repeated(runner, &order, Some(overload), Some(time), manner, &mut *observe)?;
+        let reduced = outcome.begun.get(1).copied().unwrap_or(options.overload);
+        recovered.push(Recovered {
+            overload,
+            time: recovery_time(reduced, outcome.last_loss),
+            overloaded: outcome.frames.received < outcome.frames.accepted,
+            generator_limited: taken == Taken::GeneratorLimit,
+        });
+    }
+    Ok(recovered)
+}

@@ -1,0 +1,59 @@
+//! Throughput: MLRsearch from its first trial to its last.
+
+use serde::Serialize;
+
+use super::{Manner, Observe, Report, Taken};
+use crate::{
+    search::{Goal, GoalResult, LoadTrials, Recorded, Search, Settings},
+    trials::{Order, RunError, Runner},
+};
+
+/// What a search has found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Throughput {
+    /// For each goal, in their order.
+    pub goals: Vec<GoalResult>,
+    /// Whether the generator could not send at loads that were tried.
+    pub generator_limited: bool,
+    /// All loads and their trials.
+    pub loads: Vec<LoadTrials>,
+}
+
+/// Searches for what meets the goals, within the settings; of these, how unsent
+/// frames are taken and how often void trials are repeated is the manner's.
+///
+/// # Errors
+///
+/// When goals or settings make no sense ([`SearchError`](crate::search::SearchError)),
+/// or when a trial cannot be run.
+pub fn throughput(
+    runner: &mut dyn Runner,
+    goals: Vec<Goal>,
+    settings: Settings,
+    manner: &Manner,
+    observe: Observe<'_>,
+) -> Result<Throughput, RunError> {
+    let settings = Settings { unsent: manner.unsent, retries: manner.retries, ..settings };
+    let mut search = Search::new(goals, settings)?;
+    while let Some(input) = search.next_trial() {
+        let order = Order::steady(input.load, input.duration, manner.residual);
+        let frames = runner.run(&order)?.frames;
+        let taken = match search.record(frames, None) {
+            Recorded::Counted => Taken::Counted,
+            Recorded::Void => Taken::Void,
+            Recorded::GeneratorLimit => Taken::GeneratorLimit,
+        };
+        observe(&Report {
+            load: Some(input.load),
+            duration: Some(input.duration),
+            frames,
+            loss_ratio: frames.loss_ratio(),
+            taken,
+        });
+    }
+    Ok(Throughput {
+        goals: search.results(),
+        generator_limited: search.generator_limited(),
+        loads: search.loads().to_vec(),
+    })
+}
