@@ -18,7 +18,7 @@ use crate::{
 
 /// Being late by less than this is made up for; what came due before is given
 /// up and counted.
-pub(crate) const LATE: Duration = Duration::from_millis(2);
+const LATE: Duration = Duration::from_millis(2);
 /// Gaps longer than this are slept through, where the idle strategy allows
 /// sleeping at all: a sleep overshoots by about as much.
 const NAP: Duration = Duration::from_micros(200);

@@ -2,6 +2,7 @@
 //! completions.
 
 mod graph;
+mod lab;
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -18,7 +19,11 @@ use crate::{
 };
 
 pub(crate) use graph::{
-    Call, Check, Elements, GraphFormat, ReferenceFormat, Run, Running as GraphRunning,
+    Call, Check, Configuration, Elements, GraphFormat, ReferenceFormat, Run,
+    Running as GraphRunning,
+};
+pub(crate) use lab::{
+    BackToBack, Bench, Format, Lab, LabCommand, LatencyArgs, Loss, Ndr, Preset, Recovery,
 };
 
 /// Move packets at the speed of the link and see what each of them costs
@@ -41,6 +46,7 @@ pub(crate) enum Command {
     Sink(SinkArgs),
     Ports(Ports),
     Doctor(Doctor),
+    Lab(Lab),
     Capture(Capture),
     Replay(Replay),
     Completions(Completions),

@@ -8,6 +8,7 @@ mod documents;
 mod elements;
 mod forward;
 mod generate;
+mod lab;
 mod ports;
 mod replay;
 mod run;
@@ -29,6 +30,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Sink(args) => sink::run(&args),
         Command::Ports(args) => ports::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Completions(args) => documents::completions(&args),

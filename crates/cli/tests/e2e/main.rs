@@ -16,6 +16,7 @@ mod forward;
 mod generate;
 mod host_router;
 mod hosts;
+mod lab;
 mod links;
 mod nat;
 mod nat64;

@@ -15,8 +15,6 @@ const FAST: Seconds = Seconds::new(0.5);
 const SLOW_TRIALS: usize = 11;
 /// Length of each.
 const SLOW: Seconds = Seconds::new(0.1);
-/// That part.
-const SLOW_SHARE: f64 = 0.1;
 /// Frames after which the rate is known well enough to say how many make a
 /// trial.
 const PROBE: u64 = 20_000;
@@ -31,6 +29,9 @@ pub struct Platform {
     /// The highest load worth trying.
     #[serde(rename = "highest_pps")]
     pub highest: PacketsPerSecond,
+    /// The load at which its own loss was measured.
+    #[serde(rename = "slow_pps")]
+    pub slow: PacketsPerSecond,
     /// Whether rates vary and drift by a tenth at most.
     pub steady: bool,
 }
@@ -43,8 +44,8 @@ impl Platform {
 }
 
 /// Measures generator and sink without a device, or with one that does nothing:
-/// how fast and how evenly frames go out, and what is lost at a tenth of that in
-/// half of the trials.
+/// how fast and how evenly frames go out, and what half of some short trials
+/// lose at `slow` of that, or of `most` if that is less.
 ///
 /// `None` when nothing comes back at all.
 ///
@@ -53,6 +54,8 @@ impl Platform {
 /// When a trial cannot be run.
 pub fn platform(
     runner: &mut dyn Runner,
+    slow: f64,
+    most: Option<PacketsPerSecond>,
     manner: &Manner,
     observe: Observe<'_>,
 ) -> Result<Option<Platform>, RunError> {
@@ -70,7 +73,7 @@ pub fn platform(
     let Some(unloaded) = Stability::of(&outcome.windows) else { return Ok(None) };
     let mut limits = PlatformLimits { unloaded, own_loss: 1.0 };
     let highest = limits.highest_load().min(outcome.sent_rate());
-    let load = highest * SLOW_SHARE;
+    let load = most.map_or(highest, |most| most.min(highest)) * slow;
     let mut losses = Vec::with_capacity(SLOW_TRIALS);
     let mut received = 0;
     for _ in 0..SLOW_TRIALS {
@@ -84,5 +87,5 @@ pub fn platform(
     losses.sort_by(f64::total_cmp);
     limits.own_loss = losses[SLOW_TRIALS / 2].max(0.0);
     let steady = unloaded.is_within(STEADY);
-    Ok((received > 0).then_some(Platform { limits, highest, steady }))
+    Ok((received > 0).then_some(Platform { limits, highest, slow: load, steady }))
 }

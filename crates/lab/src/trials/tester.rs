@@ -14,7 +14,6 @@ use linerate_worker::Stop;
 use super::{Order, Outcome, Phase, RunError, Runner};
 use crate::{
     clock::now,
-    generate::LATE,
     inlet::Inlet,
     outlet::{Outlet, Progress},
     rate::{Pattern, Schedule},
@@ -38,6 +37,9 @@ pub struct TesterOptions {
     pub traffic: Traffic,
     /// Most frames sent or received at a time.
     pub burst: usize,
+    /// Being late by less than this is made up for; frames that came due before
+    /// are given up, and the trial is short of them.
+    pub late: Duration,
     /// Raised when the user wants no more.
     pub stop: Stop,
 }
@@ -99,7 +101,8 @@ impl Tester {
     fn send(&mut self, phase: &Phase, watch: &mut Watch) -> Result<(), RunError> {
         let rate = phase.load.map(linerate_model::units::PacketsPerSecond::get);
         let mut schedule = Schedule::new(rate, Pattern::Constant, 0);
-        let late = schedule.expected(LATE.as_nanos() as f64).map_or(u64::MAX, |late| late as u64);
+        let late = self.options.late.as_nanos() as f64;
+        let late = schedule.expected(late).map_or(u64::MAX, |frames| frames as u64);
         let burst = self.outlet.burst();
         // Not come due yet; due and not made.
         let (mut left, mut owed) = (phase.frames, 0);
@@ -108,7 +111,7 @@ impl Tester {
         loop {
             let time = now();
             if self.outlet.is_empty() {
-                let due = schedule.due(time - begin).unwrap_or(burst - owed).min(left);
+                let due = schedule.due(time - begin).unwrap_or_else(|| burst - owed).min(left);
                 self.outlet.intend(due);
                 left -= due;
                 // Too late is given up: a hiccup must not become a burst.

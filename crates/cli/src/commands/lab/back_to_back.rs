@@ -1,0 +1,68 @@
+//! `linerate lab back-to-back`: the longest burst without loss.
+
+use anyhow::Result;
+use linerate_lab::procedures::{self, BurstsOptions};
+use linerate_model::units::Seconds;
+use serde_json::json;
+
+use super::bench::Bed;
+use crate::{
+    args::BackToBack,
+    units::{grouped, short},
+};
+
+pub(super) fn run(args: &BackToBack) -> Result<()> {
+    let mut bed = Bed::open(&args.bench, "lab back-to-back", &[])?;
+    let Some(throughput) = bed.throughput(args.throughput)? else { return Ok(()) };
+    let options = BurstsOptions {
+        line_rate: bed.highest,
+        throughput,
+        longest: Seconds::new(args.longest.as_secs_f64()),
+        resolution: args.resolution,
+        repetitions: args.repetitions,
+    };
+    let found = bed.run(|runner, manner, observe| {
+        procedures::back_to_back(runner, &options, manner, observe)
+    })?;
+    let Some(found) = found else { return Ok(()) };
+    let mut lines = Vec::new();
+    match &found.result {
+        Some(result) => {
+            let frames = |packets: linerate_model::units::Packets| grouped(packets.get() as u64);
+            lines.push(format!(
+                "bursts of {} frames at {}pps ({} to {}, deviation {})",
+                frames(result.mean),
+                short(options.line_rate.get()),
+                frames(result.shortest),
+                frames(result.longest),
+                frames(result.deviation),
+            ));
+            lines.push(format!(
+                "buffer: {} implied, {} corrected for what was forwarded meanwhile (RFC 9004): {} frames",
+                result.implied,
+                result.corrected,
+                frames(result.corrected * options.line_rate),
+            ));
+        }
+        None => {
+            lines.push("the device forwards the highest rate: no burst fills its buffer".into())
+        }
+    }
+    if found.unbounded > 0 {
+        let count = found.unbounded;
+        lines.push(format!("{count} times even the longest burst lost nothing: a lower bound"));
+    }
+    if found.generator_limited > 0 {
+        let count = found.generator_limited;
+        lines.push(format!("{count} bursts were sent more slowly than meant: no result"));
+    }
+    bed.show().result(
+        &lines,
+        json!({
+            "line_rate_pps": options.line_rate,
+            "throughput_pps": throughput,
+            "bursts": found,
+            "platform": bed.platform,
+        }),
+    )
+}

@@ -1,0 +1,377 @@
+//! A device between generator and sink: a configuration in this process, or
+//! anything outside.
+
+use std::net::IpAddr;
+
+use anyhow::{Context as _, Result, bail};
+use linerate_graph::{Library, Options, Plan, Router, lang::SourceMap};
+use linerate_lab::{
+    FCS, LINE_OVERHEAD, Order, Protocol, Rate, Traffic, Values, Variation,
+    procedures::{self, Manner, Platform, Report},
+    search::{self, Goal, Settings, Unsent},
+    trials::{self, Device, Outcome, RunError, Runner, Tester, TesterOptions, Wire},
+};
+use linerate_memory::Arena;
+use linerate_model::units::{PacketsPerSecond, Seconds};
+use linerate_packet::MacAddr;
+use linerate_port::{
+    Context, Direction, PortUri,
+    machine::{parse_cores, pin_current_thread},
+    open,
+};
+use linerate_worker::Stop;
+use serde_json::json;
+
+use super::show::Show;
+use crate::{
+    args::Bench,
+    configuration::{Parsed, click_path},
+    exit::{ConfigurationError, UsageError, cannot_read},
+    ranges::Addresses,
+    session,
+    units::short,
+};
+
+/// The ports of a device in this process, by the variable that names them.
+const PORTS: [(&str, &str); 2] = [("IN", "ring:in"), ("OUT", "ring:out")];
+/// A device that does nothing, to measure the platform with.
+const BARE: &str = "FromPort($IN) -> ToPort($OUT)";
+
+/// A device under test, ready for trials.
+pub(super) struct Bed {
+    show: Show,
+    runner: Runs,
+    /// What generator and sink do by themselves.
+    pub(super) platform: Platform,
+    /// The highest load to try.
+    pub(super) highest: PacketsPerSecond,
+    mean_size: f64,
+    speed: Option<u64>,
+    pub(super) manner: Manner,
+}
+
+/// The tester with the device it tests.
+struct Runs {
+    // Dropped first: it takes back what the device holds.
+    tester: Tester,
+    device: Option<Device>,
+}
+
+impl Runner for Runs {
+    fn run(&mut self, order: &trials::Order) -> Result<Outcome, RunError> {
+        let outcome = self.tester.run(order)?;
+        match self.device.as_ref().and_then(Device::failure) {
+            Some(reason) => Err(RunError::Device(reason)),
+            None => Ok(outcome),
+        }
+    }
+}
+
+impl Bed {
+    /// Sets the device up, measures the platform, and sees whether goals of
+    /// these can be told from its own losses.
+    pub(super) fn open(args: &Bench, command: &str, goals: &[Goal]) -> Result<Bed> {
+        let stop = session::stop_on_signals()?;
+        let show = Show::new(args.format, args.quiet);
+        let cores = match &args.cores {
+            None => Vec::new(),
+            Some(text) => {
+                parse_cores(text).map_err(|error| UsageError(format!("--cores {text}: {error}")))?
+            }
+        };
+        let (own, device_cores) =
+            cores.split_first().map_or((None, &[][..]), |(own, rest)| (Some(*own), rest));
+        if let Some(core) = own {
+            pin_current_thread(core)?;
+        }
+        let setup = Setup { args, show, stop, cores: device_cores.to_vec() };
+        let traffic = setup.traffic(None)?;
+        guard(&traffic, args.isolated)?;
+        let manner = Manner {
+            residual: args.residual,
+            unsent: Unsent::Void(args.void_above),
+            retries: args.retries,
+        };
+        let (mut runner, speed, what) = match (&args.tx, &args.rx) {
+            (Some(tx), Some(rx)) => setup.outside(tx, rx)?,
+            _ => setup.inside(None)?,
+        };
+        let mean_size = runner.tester.mean_len() + FCS as f64;
+        show.start(
+            &[what.clone(), format!("{} bytes, {} at a time", args.size, args.burst)],
+            &json!({
+                "command": command,
+                "device": what,
+                "sizes": args.size.to_string(),
+                "mean_size": mean_size,
+                "burst": args.burst,
+                "vector": args.vector,
+                "workers": args.workers,
+                "idle": args.idle.name(),
+                "queue": args.queue,
+            }),
+        )?;
+        let mut observe = |report: &Report| drop(show.trial(report));
+        let measured = if args.tx.is_some() {
+            // The device cannot be left out: a load that it surely forwards.
+            let most =
+                args.max_rate.and_then(|rate| rate.packets_per_second(mean_size, speed).ok());
+            let most = most.flatten().map(PacketsPerSecond::new);
+            procedures::platform(&mut runner, 0.01, most, &manner, &mut observe)?
+        } else {
+            // Only one of the two runs at a time: they would share the cores.
+            drop(runner);
+            let (mut bare, ..) = setup.inside(Some(BARE))?;
+            let measured = procedures::platform(&mut bare, 0.1, None, &manner, &mut observe)?;
+            drop(bare);
+            runner = setup.inside(None)?.0;
+            measured
+        };
+        let Some(platform) = measured else {
+            bail!(
+                "nothing came back from the device, even at low rates: does it forward to the port \
+                 it is listened at, and do frames have the addresses it wants (--dst-mac, --dst)?"
+            );
+        };
+        show.platform(&platform)?;
+        let told = |goal: &&Goal| !platform.resolves(goal);
+        if let Some(goal) = goals.iter().find(told)
+            && !args.force
+        {
+            bail!(
+                "this platform loses {:.3} % of the frames by itself, so that a loss of {:.3} % \
+                 cannot be told from it: quieten the machine, look for a goal with more loss \
+                 (--goal pdr, --loss), or go on with --force",
+                platform.limits.own_loss * 100.0,
+                goal.loss_ratio * 100.0
+            );
+        }
+        let mut bed =
+            Bed { show, runner, platform, highest: platform.highest, mean_size, speed, manner };
+        if let Some(speed) = speed {
+            let bits = 8.0 * (mean_size + LINE_OVERHEAD as f64);
+            bed.highest = bed.highest.min(PacketsPerSecond::new(speed as f64 / bits));
+        }
+        if let Some(rate) = args.max_rate {
+            bed.highest = bed.highest.min(bed.rate("--max-rate", rate)?);
+        }
+        Ok(bed)
+    }
+
+    /// A rate as typed, in frames.
+    pub(super) fn rate(&self, option: &str, rate: Rate) -> Result<PacketsPerSecond> {
+        let known = rate
+            .packets_per_second(self.mean_size, self.speed)
+            .map_err(|reason| UsageError(format!("{option} {rate}: {reason}")))?;
+        Ok(known.map_or(self.highest, PacketsPerSecond::new))
+    }
+
+    pub(super) fn show(&self) -> Show {
+        self.show
+    }
+
+    /// Runs a procedure, showing its trials. `None` if the user broke it off.
+    pub(super) fn run<T>(
+        &mut self,
+        procedure: impl FnOnce(&mut dyn Runner, &Manner, &mut dyn FnMut(&Report)) -> Result<T, RunError>,
+    ) -> Result<Option<T>> {
+        let show = self.show;
+        let mut shown = Ok(());
+        let mut observe = |report: &Report| {
+            if let Err(error) = show.trial(report) {
+                shown = Err(error);
+            }
+        };
+        let outcome = procedure(&mut self.runner, &self.manner, &mut observe);
+        match outcome {
+            Err(RunError::Interrupted) => {
+                show.interrupted()?;
+                Ok(None)
+            }
+            outcome => {
+                shown?;
+                Ok(Some(outcome?))
+            }
+        }
+    }
+
+    /// The device's throughput: as said, or found in short trials. `None` if
+    /// the user broke it off.
+    pub(super) fn throughput(&mut self, said: Option<Rate>) -> Result<Option<PacketsPerSecond>> {
+        if let Some(rate) = said {
+            return self.rate("--throughput", rate).map(Some);
+        }
+        let goal = Goal {
+            final_trial: Seconds::new(0.2),
+            initial_trial: Seconds::new(0.2),
+            duration_sum: Seconds::new(1.0),
+            width: 0.02,
+            ..Goal::ndr()
+        };
+        let settings = Settings::between(lowest(&goal), self.highest);
+        let found = self.run(|runner, manner, observe| {
+            procedures::throughput(runner, vec![goal], settings, manner, observe)
+        })?;
+        let Some(found) = found else { return Ok(None) };
+        let result = found.goals[0];
+        let Some(rate) = result.lower else {
+            bail!("the device loses frames at every load: say a --throughput to measure it at");
+        };
+        let line = format!("throughput, from trials of 0.2 s: {}pps", short(rate.get()));
+        self.show.event("throughput", &[line], &result)?;
+        Ok(Some(rate))
+    }
+}
+
+/// The lowest load at which a goal's shortest trial has frames enough to tell
+/// its share of loss.
+pub(super) fn lowest(goal: &Goal) -> PacketsPerSecond {
+    let frames = if goal.loss_ratio > 0.0 { 2.0 / goal.loss_ratio } else { 10.0 };
+    PacketsPerSecond::new(frames / goal.initial_trial.get())
+}
+
+/// What it takes to set a device up, once or twice.
+struct Setup<'a> {
+    args: &'a Bench,
+    show: Show,
+    stop: Stop,
+    cores: Vec<u32>,
+}
+
+impl Setup<'_> {
+    /// A tester and a configuration in this process: the user's, or another.
+    fn inside(&self, text: Option<&str>) -> Result<(Runs, Option<u64>, String)> {
+        let args = self.args;
+        let library = linerate_elements::library();
+        let (plan, sources, name) = self.plan(text, &library)?;
+        let held = plan.packets_held() + 2 * args.queue as usize;
+        let arena = session::arena_for(&args.memory, held)?;
+        let context = Context::new(arena.clone());
+        let uri = |port: usize| {
+            let text = format!("{}?slots={}", PORTS[port].1, args.queue);
+            text.parse::<PortUri>().context("a ring's name")
+        };
+        let (_, transmits) = session::split(open(&uri(0)?, &context.toward(Direction::Transmit))?);
+        let (receives, _) = session::split(open(&uri(1)?, &context.toward(Direction::Receive))?);
+        let transmit = transmits.into_iter().next().context("a ring has a transmitting side")?;
+        let tester = self.tester(&arena, Box::new(Wire::new(transmit)), receives, None)?;
+        let options = Options {
+            workers: args.workers.into(),
+            frame_limit: args.vector.into(),
+            idle: args.idle,
+            cores: self.cores.clone(),
+            ..Options::default()
+        };
+        let router = Router::new(plan, &library, context, &options)
+            .map_err(|error| ConfigurationError::of(error, &sources))?;
+        let device = Device::start(router).context("cannot start a worker thread")?;
+        Ok((Runs { tester, device: Some(device) }, None, format!("{name}, in this process")))
+    }
+
+    /// A tester between two ports.
+    fn outside(&self, tx: &PortUri, rx: &PortUri) -> Result<(Runs, Option<u64>, String)> {
+        let arena = session::arena(&self.args.memory)?;
+        let context = Context::new(arena.clone());
+        let (transmits, receives, speed, mac);
+        if tx == rx {
+            let port = open(tx, &context)?;
+            (speed, mac) = (port.info.speed, port.info.mac);
+            (receives, transmits) = session::split(port);
+        } else {
+            let port = open(tx, &context.toward(Direction::Transmit))?;
+            (speed, mac) = (port.info.speed, port.info.mac);
+            transmits = session::split(port).1;
+            receives = session::split(open(rx, &context.toward(Direction::Receive))?).0;
+        }
+        let Some(transmit) = transmits.into_iter().next() else {
+            return Err(UsageError(format!("{tx} cannot send")).into());
+        };
+        if receives.is_empty() {
+            return Err(UsageError(format!("{rx} cannot receive")).into());
+        }
+        let tester = self.tester(&arena, transmit, receives, mac)?;
+        Ok((Runs { tester, device: None }, speed, format!("the device between {tx} and {rx}")))
+    }
+
+    fn tester(
+        &self,
+        arena: &Arena,
+        transmit: Box<dyn linerate_port::Transmit>,
+        receives: Vec<Box<dyn linerate_port::Receive>>,
+        mac: Option<MacAddr>,
+    ) -> Result<Tester> {
+        let options = TesterOptions {
+            traffic: self.traffic(mac)?,
+            burst: self.args.burst.into(),
+            late: self.args.late,
+            stop: self.stop.clone(),
+        };
+        let mut tester = Tester::new(options, arena, transmit, receives)?;
+        let show = self.show;
+        tester.on_tick(move |progress| show.progress(progress));
+        Ok(tester)
+    }
+
+    fn plan(&self, text: Option<&str>, library: &Library) -> Result<(Plan, SourceMap, String)> {
+        let (source, mut globals) = self.args.device.source()?;
+        let ports = PORTS.map(|(name, port)| (name.to_owned(), port.to_owned()));
+        globals.variables.extend(ports);
+        let name = source.name().to_owned();
+        let text = match text {
+            Some(text) => text.to_owned(),
+            None => source.read().map_err(|error| cannot_read(&name, error))?,
+        };
+        let parsed = Parsed::new(&name, &text, &globals, library, &click_path());
+        let (plan, sources) = parsed.into_plan(library)?;
+        Ok((plan, sources, name))
+    }
+
+    fn traffic(&self, mac: Option<MacAddr>) -> Result<Traffic> {
+        let args = self.args;
+        let of = |given: Option<Addresses>| given.is_some_and(|addresses| addresses.ipv6);
+        let ipv6 = args.ipv6 || of(args.src) || of(args.dst);
+        let addresses = |given: Option<Addresses>, v4: u32, v6: u128| match given {
+            None => Ok(Values::one(if ipv6 { v6 } else { v4.into() })),
+            Some(addresses) if addresses.ipv6 == ipv6 => Ok(addresses.values),
+            Some(_) => {
+                Err(UsageError("--src and --dst must be both IPv4 or both IPv6 addresses".into()))
+            }
+        };
+        let own = mac.map_or(0x0200_0000_0001, MacAddr::to_u64);
+        Ok(Traffic {
+            sizes: args.size.clone(),
+            protocol: Protocol::Udp,
+            ipv6,
+            traffic_class: 0,
+            ttl: 64,
+            outer_vlan: None,
+            priority: 0,
+            variation: Variation {
+                source_ports: args.sport,
+                destination_ports: args.dport,
+                // Addresses set aside for tests: RFC 2544 (C.2.2), RFC 5180 (8).
+                sources: addresses(args.src, 0xc612_0001, 0x2001_0002 << 96 | 1)?,
+                destinations: addresses(args.dst, 0xc613_0001, 0x2001_0002 << 96 | 2)?,
+                vlans: None,
+                source_macs: args.src_mac.unwrap_or(Values::one(own.into())),
+                destination_macs: args.dst_mac.unwrap_or(Values::one(0x0200_0000_0002)),
+            },
+            order: Order::Sequential,
+            signed: true,
+            seed: 1,
+        })
+    }
+}
+
+/// RFC 6815's guard: trials go up to what the generator can do.
+fn guard(traffic: &Traffic, isolated: bool) -> Result<(), UsageError> {
+    let address = |bits: u128| match traffic.ipv6 {
+        true => IpAddr::from(bits.to_be_bytes()),
+        false => IpAddr::from((bits as u32).to_be_bytes()),
+    };
+    let ranges = [traffic.variation.sources, traffic.variation.destinations];
+    // Both networks are prefixes: a range lies in one if its ends do.
+    let ends = ranges.into_iter().flat_map(|range| [address(range.at(0)), address(range.last())]);
+    search::permit(ends, None, isolated)
+        .map_err(|refused| UsageError(format!("{refused} (--isolated)")))
+}

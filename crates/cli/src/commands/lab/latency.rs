@@ -1,0 +1,43 @@
+//! `linerate lab latency`: latency against load.
+
+use anyhow::Result;
+use linerate_lab::procedures;
+use linerate_model::units::Seconds;
+use serde_json::json;
+
+use super::{bench::Bed, show::table};
+use crate::{args::LatencyArgs, units::short};
+
+pub(super) fn run(args: &LatencyArgs) -> Result<()> {
+    let mut bed = Bed::open(&args.bench, "lab latency", &[])?;
+    let Some(throughput) = bed.throughput(args.throughput)? else { return Ok(()) };
+    let time = Seconds::new(args.trial.as_secs_f64());
+    let points = bed.run(|runner, manner, observe| {
+        procedures::latency(runner, throughput, &args.shares, time, manner, observe)
+    })?;
+    let Some(points) = points else { return Ok(()) };
+    let titles = ["share", "load", "min us", "median", "99 %", "99.9 %", "max", "lost", "limit"];
+    let rows: Vec<Vec<String>> = points
+        .iter()
+        .map(|point| {
+            let at = |of: fn(&linerate_lab::trials::LatencyFigures) -> u64| {
+                point.latency.as_ref().map_or("-".into(), |l| format!("{:.1}", of(l) as f64 / 1e3))
+            };
+            vec![
+                format!("{:.0} %", point.share * 100.0),
+                format!("{}pps", short(point.load.get())),
+                at(|l| l.min_ns),
+                at(|l| l.p50_ns),
+                at(|l| l.p99_ns),
+                at(|l| l.p999_ns),
+                at(|l| l.max_ns),
+                format!("{:.4} %", point.loss_ratio * 100.0),
+                if point.generator_limited { "generator" } else { "" }.into(),
+            ]
+        })
+        .collect();
+    bed.show().result(
+        &table(&titles, &rows),
+        json!({ "throughput_pps": throughput, "points": points, "platform": bed.platform }),
+    )
+}

@@ -1,0 +1,32 @@
+//! `linerate lab loss`: frame loss against load.
+
+use anyhow::Result;
+use linerate_lab::procedures;
+use linerate_model::units::Seconds;
+use serde_json::json;
+
+use super::{bench::Bed, show::table};
+use crate::{args::Loss, units::short};
+
+pub(super) fn run(args: &Loss) -> Result<()> {
+    let mut bed = Bed::open(&args.bench, "lab loss", &[])?;
+    let (highest, time) = (bed.highest, Seconds::new(args.trial.as_secs_f64()));
+    let points = bed.run(|runner, manner, observe| {
+        procedures::loss(runner, highest, args.step, time, manner, observe)
+    })?;
+    let Some(points) = points else { return Ok(()) };
+    let rows: Vec<Vec<String>> = points
+        .iter()
+        .map(|point| {
+            let limited = if point.generator_limited { "generator" } else { "" };
+            vec![
+                format!("{}pps", short(point.load.get())),
+                format!("{}pps", short(point.sent.get())),
+                format!("{:.4} %", point.loss_ratio * 100.0),
+                limited.into(),
+            ]
+        })
+        .collect();
+    let lines = table(&["load", "sent", "lost", "limit"], &rows);
+    bed.show().result(&lines, json!({ "points": points, "platform": bed.platform }))
+}

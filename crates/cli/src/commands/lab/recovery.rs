@@ -1,0 +1,40 @@
+//! `linerate lab recovery`: how long frames are lost after an overload.
+
+use anyhow::Result;
+use linerate_lab::procedures::{self, RecoveryOptions};
+use linerate_model::units::Seconds;
+use serde_json::json;
+
+use super::{bench::Bed, show::table};
+use crate::{args::Recovery, units::short};
+
+pub(super) fn run(args: &Recovery) -> Result<()> {
+    let mut bed = Bed::open(&args.bench, "lab recovery", &[])?;
+    let Some(throughput) = bed.throughput(args.throughput)? else { return Ok(()) };
+    let options = RecoveryOptions {
+        throughput,
+        line_rate: bed.highest,
+        overload: Seconds::new(args.overload.as_secs_f64()),
+        after: Seconds::new(args.after.as_secs_f64()),
+        repetitions: args.repetitions,
+    };
+    let found =
+        bed.run(|runner, manner, observe| procedures::recovery(runner, &options, manner, observe))?;
+    let Some(found) = found else { return Ok(()) };
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|one| {
+            let remark = match (one.generator_limited, one.overloaded) {
+                (true, _) => "void: the generator did not send all",
+                (false, false) => "nothing was lost: no overload",
+                (false, true) => "",
+            };
+            vec![format!("{}pps", short(one.overload.get())), one.time.to_string(), remark.into()]
+        })
+        .collect();
+    let lines = table(&["overload", "recovery", "remark"], &rows);
+    bed.show().result(
+        &lines,
+        json!({ "throughput_pps": throughput, "recoveries": found, "platform": bed.platform }),
+    )
+}

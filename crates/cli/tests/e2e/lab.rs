@@ -1,0 +1,156 @@
+//! `linerate lab`: benchmarks of devices whose limits are known.
+
+use linerate_testlab::{Lab, Namespace};
+use serde_json::Value;
+
+use crate::support::{Ended, LINERATE, linerate, words};
+
+/// Trials long enough for what buffers add to be small, and generous to a
+/// machine that does other things meanwhile.
+const TRIALS: &str = "--trial 1s --sum 3s --late 100ms --retries 5 --force --format json";
+
+/// The only object of this event.
+#[track_caller]
+fn event(ended: &Ended, name: &str) -> Value {
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let mut found = ended.json();
+    found.retain(|object| object["event"] == name);
+    assert_eq!(found.len(), 1, "{ended:#?}");
+    found.remove(0)
+}
+
+/// Runs `linerate` to its end in a namespace.
+#[track_caller]
+fn linerate_in(namespace: &Namespace, line: &str) -> Ended {
+    let output = namespace.run([&[LINERATE][..], &words(line)].concat());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+/// The bounds found for the first goal, which must be regular.
+#[track_caller]
+fn bounds(result: &Value) -> [f64; 2] {
+    let found = &result["goals"][0]["result"];
+    assert_eq!(found["ended"], "found", "{found}");
+    ["lower", "upper"].map(|bound| found[bound].as_f64().unwrap())
+}
+
+/// 20,000 frames a second and a queue of 1,000: what a trial of a second does
+/// not lose is 21,000 frames, of which 0.5 % may be lost on top.
+#[test]
+#[ignore = "needs the machine for itself"]
+fn a_configured_rate_is_found() {
+    let width = 0.05;
+    for device in ["RatedUnqueue(20000)", "BandwidthRatedUnqueue(1200000)"] {
+        let line = format!(
+            "lab ndr -e FromPort($IN)->Queue(1000)->{device}->ToPort($OUT) --goal pdr \
+             --max-rate 100kpps --queue 16384 --idle adaptive --width {width} {TRIALS}"
+        );
+        let result = event(&linerate(&line), "result");
+        let [lower, upper] = bounds(&result);
+        assert!(1.0 - lower / upper <= width + 1e-9, "{lower} {upper}");
+        let (least, most) = (20e3 * (1.0 - width), 21e3 / 0.995 * (1.0 + width));
+        assert!(lower <= most && upper >= least, "{device}: {lower} to {upper}");
+        // Every trial is there, at its load.
+        let loads = result["loads"].as_array().unwrap();
+        assert!(loads.iter().all(|load| !load["trials"].as_array().unwrap().is_empty()));
+    }
+}
+
+/// A Linux bridge between two veth pairs whose way out is shaped by the kernel:
+/// 10 Mbit/s of 60 bytes are 20,833 frames a second.
+#[test]
+#[ignore = "needs root"]
+fn a_linux_bridge_is_found_at_its_rate() {
+    let lab = Lab::new();
+    let (tester, device) = (lab.namespace("tester"), lab.namespace("device"));
+    for side in ["0", "1"] {
+        lab.veth(&tester, &format!("tt{side}"), &device, &format!("dd{side}"));
+    }
+    device.ip(["link", "add", "br0", "type", "bridge", "mcast_snooping", "0"]);
+    for side in ["dd0", "dd1"] {
+        device.ip(["link", "set", side, "master", "br0"]);
+    }
+    device.link_up("br0");
+    let shape = "tc qdisc add dev dd1 root tbf rate 10mbit burst 30000 limit 30000";
+    device.expect(shape.split(' '));
+    let width = 0.05;
+    let line = format!(
+        "lab ndr --tx packet:tt0 --rx packet:tt1 --goal pdr --max-rate 100kpps --width {width} \
+         {TRIALS}"
+    );
+    let result = event(&linerate_in(&tester, &line), "result");
+    let [lower, upper] = bounds(&result);
+    // Besides the rate, 500 frames in the bucket and 500 in the queue.
+    let (least, most) = (20_833.0 * (1.0 - width), 21_833.0 / 0.995 * (1.0 + width));
+    assert!(lower <= most && upper >= least, "{lower} to {upper}");
+
+    let line = format!(
+        "lab loss --tx packet:tt0 --rx packet:tt1 --max-rate 50kpps --late 100ms --retries 5 \
+         --force --format json"
+    );
+    let result = event(&linerate_in(&tester, &line), "result");
+    let first = &result["points"][0];
+    assert_eq!(first["generator_limited"], false, "{first}");
+    let [load, loss] = ["load_pps", "loss_ratio"].map(|key| first[key].as_f64().unwrap());
+    let forwarded = load * (1.0 - loss);
+    assert!((least..=most).contains(&forwarded), "{first}");
+}
+
+#[test]
+fn a_device_beyond_the_highest_load_is_said_to_be() {
+    let line = "lab ndr -e FromPort($IN)->ToPort($OUT) --goal pdr --max-rate 5kpps --trial 50ms \
+                --sum 100ms --late 1s --idle adaptive --queue 16384 --force --format json";
+    let ended = linerate(line);
+    let result = event(&ended, "result");
+    let found = &result["goals"][0]["result"];
+    assert_eq!((&found["ended"], found["lower"].as_f64()), (&"at-highest".into(), Some(5000.0)));
+    // What was measured before and how is told as well.
+    assert_eq!(event(&ended, "start")["command"], "lab ndr");
+    assert!(event(&ended, "platform")["highest_pps"].as_f64().unwrap() > 5000.0);
+    assert!(ended.json().iter().filter(|object| object["event"] == "trial").count() > 10);
+}
+
+#[test]
+fn latency_and_bursts_of_a_known_queue() {
+    let base = "--max-rate 20kpps --late 1s --idle adaptive --queue 16384 --format json";
+    let line = format!(
+        "lab latency -e FromPort($IN)->SetTimestamp->Queue->DelayShaper(5ms)->Unqueue->ToPort($OUT) \
+         --throughput 2kpps --shares 0.5,0.9 --trial 200ms {base}"
+    );
+    let points = event(&linerate(&line), "result")["points"].take();
+    for (point, load) in points.as_array().unwrap().iter().zip([1e3, 1.8e3]) {
+        assert_eq!(
+            (point["load_pps"].as_f64(), point["loss_ratio"].as_f64()),
+            (Some(load), Some(0.0))
+        );
+        // No frame can be faster than the delay.
+        assert!(point["min_ns"].as_u64().unwrap() >= 5_000_000, "{point}");
+    }
+    assert_eq!(points.as_array().unwrap().len(), 2);
+
+    // A queue of 200 frames that nothing is taken from: so many come back
+    // after the burst, and no longer burst is without loss.
+    let line = format!(
+        "lab back-to-back -e FromPort($IN)->Queue(200)->RatedUnqueue(1000)->ToPort($OUT) \
+         --throughput 1kpps --longest 100ms --repetitions 1 --resolution 20 {base}"
+    );
+    let result = event(&linerate(&line), "result");
+    let burst = result["bursts"]["bursts"][0].as_u64().unwrap();
+    assert!(burst >= 180, "{result}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let device = "-e FromPort($IN)->ToPort($OUT)";
+    linerate(&format!("lab ndr {device} --dst 10.0.0.1"))
+        .failed(2, &["10.0.0.1", "RFC 6815", "--isolated"]);
+    linerate("lab ndr").failed(2, &["no configuration"]);
+    linerate(&format!("lab ndr {device} --trial 0s")).failed(2, &["goal"]);
+    let wrong = linerate("lab ndr -e FromPort($IN)->Nonsense->ToPort($OUT)");
+    assert!(wrong.code == Some(8) && wrong.stderr.contains("Nonsense"), "{wrong:#?}");
+    let alone = linerate("lab ndr -e FromPort($IN)->ToPort($OUT) --tx null: --rx null:");
+    assert_eq!(alone.code, Some(2), "{alone:#?}");
+    linerate("lab ndr --tx null: --rx null: --residual 10ms")
+        .failed(1, &["nothing came back", "--dst-mac"]);
+}
