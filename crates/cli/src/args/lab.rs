@@ -20,7 +20,6 @@ pub(crate) struct Lab {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum LabCommand {
     Ndr(Ndr),
     Loss(Loss),

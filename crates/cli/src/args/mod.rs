@@ -35,7 +35,6 @@ pub(crate) struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum Command {
     Run(Run),
     Check(Check),

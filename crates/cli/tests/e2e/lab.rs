@@ -85,11 +85,9 @@ fn a_linux_bridge_is_found_at_its_rate() {
     let (least, most) = (20_833.0 * (1.0 - width), 21_833.0 / 0.995 * (1.0 + width));
     assert!(lower <= most && upper >= least, "{lower} to {upper}");
 
-    let line = format!(
-        "lab loss --tx packet:tt0 --rx packet:tt1 --max-rate 50kpps --late 100ms --retries 5 \
-         --force --format json"
-    );
-    let result = event(&linerate_in(&tester, &line), "result");
+    let line = "lab loss --tx packet:tt0 --rx packet:tt1 --max-rate 50kpps --late 100ms --retries 5 \
+         --force --format json";
+    let result = event(&linerate_in(&tester, line), "result");
     let first = &result["points"][0];
     assert_eq!(first["generator_limited"], false, "{first}");
     let [load, loss] = ["load_pps", "loss_ratio"].map(|key| first[key].as_f64().unwrap());

@@ -28,8 +28,8 @@ use super::{
     work::Work,
 };
 use crate::{
+    inlet::Latency,
     point::{self, Spec, Touch, Values, value},
-    sink::Latency,
 };
 
 /// Length of a packet, and where the time it was due is in it.

@@ -45,7 +45,7 @@ pub(super) fn run(args: &BackToBack) -> Result<()> {
             ));
         }
         None => {
-            lines.push("the device forwards the highest rate: no burst fills its buffer".into())
+            lines.push("the device forwards the highest rate: no burst fills its buffer".into());
         }
     }
     if found.unbounded > 0 {
