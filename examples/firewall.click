@@ -23,7 +23,7 @@ FromPort($OUTSIDE) -> from_outside :: Guard(
     // The later parts of a packet whose first part was let through.
     allow ip frag and not ip[6:2] & 0x1fff == 0,
     // What anybody may ask the server for.
-    allow dst host $SERVER and tcp dst port www or https,
+    allow dst host $SERVER and (tcp dst port www or https),
     // Answers to those inside: no TCP segment that opens a connection.
     allow tcp and ack,
     allow udp src port domain or ntp,

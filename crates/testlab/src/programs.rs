@@ -32,6 +32,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "iperf3", package: "iperf3", purpose: "TCP and UDP through a forwarder" },
     Program { name: "traceroute", package: "traceroute", purpose: "the routers on the way" },
     Program { name: "chromium", package: "chromium", purpose: "a browser that shows reports" },
+    Program { name: "nft", package: "nftables", purpose: "the kernel's firewall and NAT" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
 ];
 

@@ -2,7 +2,9 @@
 
 use linerate_testlab::Namespace;
 
-use super::{Comparison, Difference, FAR, FAR_MAC, NEAR, NEAR_MAC, Sides, Who, only, word};
+use super::routers::{
+    Comparison, Difference, FAR, FAR_MAC, NEAR, NEAR_MAC, Sides, Who, only, word,
+};
 
 #[test]
 #[ignore = "needs root"]

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use linerate_testlab::Namespace;
 
-use super::{Comparison, Difference, FAR_MAC, NEAR, NEAR_MAC, Sides, Who, only, word};
+use super::routers::{Comparison, Difference, FAR_MAC, NEAR, NEAR_MAC, Sides, Who, only, word};
 
 #[test]
 #[ignore = "needs root"]
