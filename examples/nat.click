@@ -84,7 +84,8 @@ from_inside [3] -> ttl_out :: DecIPTTL
 ttl_out [1] -> ICMPError(inside, timeexceeded) -> inside;
 new [0] -> [0] flows;
 new [1] -> [0] pings;
-new [2] -> errors_out :: ICMPRewriter(flows pings) -> to_outside;
+// Whoever inside sends an error, outside it is from here.
+new [2] -> errors_out :: ICMPRewriter(flows pings) -> StoreIPAddress(outside:ip, src) -> to_outside;
 new [3] -> ICMPError(inside, unreachable, protocol) -> inside;
 
 // From outside: only what is for the outside address.
@@ -94,13 +95,15 @@ outside -> from_outside :: IPClassifier(dst host outside:ip and tcp dst port $PU
                                         dst host outside:ip and icmp type echo-reply,
                                         dst host outside:ip and icmp,
                                         -);
-from_outside [0] -> ttl_in :: DecIPTTL -> [1] flows;
-from_outside [1] -> DecIPTTL -> [2] flows;
+from_outside [0] -> ttl_public :: DecIPTTL -> [1] flows;
+from_outside [1] -> ttl_flows :: DecIPTTL -> [2] flows;
 from_outside [2] -> Local(outside) -> to_outside;
-from_outside [3] -> DecIPTTL -> [1] pings;
+from_outside [3] -> ttl_pings :: DecIPTTL -> [1] pings;
 from_outside [4] -> DecIPTTL -> errors_in :: ICMPRewriter(flows pings) -> to_inside;
 from_outside [5] -> Discard;
-ttl_in [1] -> ICMPError(outside, timeexceeded) -> to_outside;
+ttl_public [1] -> expired :: ICMPError(outside, timeexceeded) -> to_outside;
+ttl_flows [1] -> expired;
+ttl_pings [1] -> expired;
 
 flows [0] -> to_outside;
 pings [0] -> to_outside;

@@ -4,6 +4,7 @@
 mod exchange;
 mod firewall;
 mod four;
+mod nat;
 mod routers;
 mod six;
 mod switch;
