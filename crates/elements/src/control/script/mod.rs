@@ -26,7 +26,7 @@ mod sprintf;
 
 use super::{FAMILY, reason};
 use program::{End, Instruction, Op, RETURNED, Target};
-use run::{Errors, Rest, Step, count_work};
+use run::{CUTTING, Errors, Rest, Step, count_work};
 use signals::Signals;
 
 /// Bytes a script's variables hold in all, and how many there are.
@@ -621,6 +621,7 @@ impl Element for Script {
                 let name = if word.is_empty() { "args" } else { word };
                 self.variable(name).map(|value| {
                     let (first, rest) = shift_word(value);
+                    count_work(CUTTING * value.len());
                     let (first, rest) = (first.to_owned(), rest.to_owned());
                     *value = rest;
                     first

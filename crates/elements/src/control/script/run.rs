@@ -30,6 +30,9 @@ const JUMPS: u32 = 1000;
 /// what an instruction counts for.
 const WORK: usize = 4 << 20;
 const INSTRUCTION: usize = 64;
+/// What a byte counts for where words are cut, which takes that much longer than
+/// copying it.
+pub(super) const CUTTING: usize = 8;
 /// Scripts that call each other.
 const DEPTH: u32 = 32;
 /// Bytes a text may grow to by substitution.
@@ -467,21 +470,36 @@ impl Script {
             return None;
         }
         count_work(self.arguments.len());
-        let argument =
-            |at: usize| words(&self.arguments).get(at - 1).map(|word| (*word).to_owned());
         Some(match name {
             "?" => self.status.to_string(),
             "args" => self.arguments.clone(),
             "$" => std::process::id().to_string(),
             "0" => self.called_as.clone(),
-            "#" => words(&self.arguments).len().to_string(),
+            "#" => {
+                count_work(CUTTING * self.arguments.len());
+                words(&self.arguments).len().to_string()
+            }
             "write" => self.called_to_write.to_string(),
             _ => {
                 let digits = name.starts_with(|c: char| matches!(c, '1'..='9'));
                 let at = name.parse().ok().filter(|_| digits)?;
-                argument(at).unwrap_or_default()
+                self.argument(at)
             }
         })
+    }
+
+    /// The argument number `at`, from 1; empty without one.
+    fn argument(&self, at: usize) -> String {
+        let mut rest = self.arguments.as_str();
+        for _ in 1..at {
+            if rest.is_empty() {
+                break;
+            }
+            rest = shift_word(rest).1;
+        }
+        let (word, after) = shift_word(rest);
+        count_work(CUTTING * (self.arguments.len() - after.len()));
+        word.to_owned()
     }
 }
 
