@@ -29,8 +29,6 @@ struct Line {
 }
 
 const SLOTS_PER_LINE: usize = 8;
-/// Packets judged together by [`Frame::sift_by_fours`].
-const FOUR: usize = 4;
 const _: () = assert!(size_of::<Line>() == SLOTS_PER_LINE * size_of::<Slot>());
 
 impl Frame {
@@ -187,48 +185,33 @@ impl Frame {
     }
 
     /// Keeps the packets `judge` has nothing against, in their order, and passes
-    /// the others to `out` with what was said about them, oldest first.
-    ///
-    /// By fours: `look` sees four packets before `judge` is asked about the four
-    /// in front of them, and `out` gets what leaves of four when all of them
-    /// have been judged. Where all stay nothing is moved.
+    /// the others to `out` with what was said about them, oldest first. Made for
+    /// frames of which nearly all packets stay: until one leaves nothing is moved.
     #[inline(always)]
-    pub(crate) fn sift_by_fours<V: Copy>(
+    pub(crate) fn sift_judged<V>(
         &mut self,
-        mut look: impl FnMut(&Slot),
         mut judge: impl FnMut(&mut Slot) -> Result<(), V>,
         mut out: impl FnMut(Slot, V),
     ) {
         let count = std::mem::take(&mut self.len);
         let base: *mut Slot = self.lines.as_mut_ptr().cast();
-        let (mut at, mut kept) = (0, 0);
-        while at < count {
-            let end = count.min(at + FOUR);
-            // SAFETY: these are in the former `..len`, so initialised, and have
-            // not been read out yet.
-            let next = unsafe { std::slice::from_raw_parts(base.add(end), count - end) };
-            match next.first_chunk::<FOUR>() {
-                Some(four) => four.iter().for_each(&mut look),
-                None => next.iter().for_each(&mut look),
-            }
-            let mut verdicts = [None; FOUR];
-            let mut refused = 0;
-            for (verdict, one) in verdicts.iter_mut().zip(at..end) {
-                // SAFETY: as above; `len` is zero, so a panic in a closure leaks
-                // packets and cannot duplicate one.
-                if let Err(why) = judge(unsafe { &mut *base.add(one) }) {
-                    *verdict = Some(why);
-                    refused += 1;
+        let mut kept = 0;
+        for at in 0..count {
+            // SAFETY: these are in the former `..len`, so initialised, and each is
+            // read out once, when it leaves or moves; `len` is zero, so a panic in
+            // a closure leaks packets and cannot duplicate one. `kept <= at`, so a
+            // write lands where the packet has been read out.
+            unsafe {
+                let slot = base.add(at);
+                match judge(&mut *slot) {
+                    Ok(()) if kept == at => kept += 1,
+                    Ok(()) => {
+                        base.add(kept).write(slot.read());
+                        kept += 1;
+                    }
+                    Err(verdict) => leave(slot.read(), verdict, &mut out),
                 }
             }
-            if refused == 0 && kept == at {
-                kept = end;
-            } else {
-                // SAFETY: `at..end` is in the former `..len`, initialised and not
-                // read out yet, and what is between `kept` and `at` has been.
-                kept += unsafe { part(base.add(at), end - at, base.add(kept), verdicts, &mut out) };
-            }
-            at = end;
         }
         self.len = kept;
     }
@@ -277,38 +260,11 @@ impl Frame {
     }
 }
 
-/// Moves those of `count` packets to `to` that there is no verdict on, and passes
-/// the others to `out`. Returns how many were moved. Not part of the loop around
-/// it, whose registers it would take.
-///
-/// # Safety
-///
-/// The packets are initialised and not read again; `to` is at or in front of
-/// them, and nothing is left of what is between.
+/// Apart, so that it takes no registers from the packets that stay.
+#[cold]
 #[inline(never)]
-unsafe fn part<V: Copy>(
-    packets: *mut Slot,
-    count: usize,
-    to: *mut Slot,
-    verdicts: [Option<V>; FOUR],
-    out: &mut impl FnMut(Slot, V),
-) -> usize {
-    let mut kept = 0;
-    for (verdict, at) in verdicts.into_iter().zip(0..count) {
-        // SAFETY: what the caller promises; `kept <= at`, so a write lands where
-        // the packet has been read out.
-        unsafe {
-            let slot = packets.add(at).read();
-            match verdict {
-                None => {
-                    to.add(kept).write(slot);
-                    kept += 1;
-                }
-                Some(verdict) => out(slot, verdict),
-            }
-        }
-    }
-    kept
+fn leave<V>(slot: Slot, verdict: V, out: &mut impl FnMut(Slot, V)) {
+    out(slot, verdict);
 }
 
 impl fmt::Debug for Frame {
@@ -369,16 +325,15 @@ mod tests {
     }
 
     #[test]
-    fn sift_by_fours_keeps_order_on_both_sides() {
+    fn sift_judged_keeps_order_on_both_sides() {
         for count in 0..=13 {
             for keep in 0u32..8 {
                 let mut f = Frame::new(16);
                 for n in 0..count {
                     f.push(slot(n)).unwrap();
                 }
-                let (mut looked, mut out) = (Vec::new(), Vec::new());
-                f.sift_by_fours(
-                    |slot| looked.push(slot.buffer),
+                let mut out = Vec::new();
+                f.sift_judged(
                     |slot| {
                         slot.length += 100;
                         if keep >> (slot.buffer % 3) & 1 != 0 { Ok(()) } else { Err(slot.buffer) }
@@ -389,13 +344,12 @@ mod tests {
                 assert_eq!(names(&f), (0..count).filter(stays).collect::<Vec<_>>());
                 let left = (0..count).filter(|n| !stays(n)).map(|n| (n, n, n as u16 + 100));
                 assert_eq!(out, left.collect::<Vec<_>>());
-                assert_eq!(looked, (4..count).collect::<Vec<_>>());
             }
         }
         let mut f = Frame::new(6);
         f.push(slot(0)).unwrap();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            f.sift_by_fours(|_| {}, |_| -> Result<(), ()> { panic!("stop") }, |_, ()| {});
+            f.sift_judged(|_| -> Result<(), ()> { panic!("stop") }, |_, ()| {});
         }));
         assert!(panicked.is_err() && f.is_empty());
     }

@@ -59,8 +59,8 @@ impl Element for EtherRewrite {
         cx.unshare(frame, NO_BUFFER);
         let arena = cx.pool.arena();
         if !self.marked {
-            return arena.for_each_mut(frame, |bytes| {
-                if let Some(to) = bytes.first_chunk_mut() {
+            return arena.edit_packets(frame, |packet| {
+                if let Some(to) = packet.parts().0.first_chunk_mut() {
                     *to = self.addresses;
                 }
             });

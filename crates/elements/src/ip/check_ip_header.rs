@@ -112,6 +112,7 @@ impl Element for CheckIpHeader {
         cx.unshare(frame, Reason::NO_BUFFER);
         let CheckIpHeader { ref rules, ref mut failed, offset, .. } = *self;
         let arena = cx.pool.arena();
+        arena.prefetch_packets(frame);
         let out = |slot, reason| failed.push((slot, reason));
         if rules.checksum {
             let judge = |packet: &mut PacketMut<'_>| rules.check::<true>(packet, offset);

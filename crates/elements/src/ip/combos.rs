@@ -95,7 +95,9 @@ impl Element for IpInputCombo {
             packet.parts().1.paint = *color;
             checked
         };
-        cx.pool.arena().sift_packets(frame, judge, |slot, reason| failed.push((slot, reason)));
+        let arena = cx.pool.arena();
+        arena.prefetch_packets(frame);
+        arena.sift_packets(frame, judge, |slot, reason| failed.push((slot, reason)));
         if !self.failed.is_empty() {
             if self.drops == 0 {
                 cx.console().report("IP checksum failed\n");

@@ -29,7 +29,9 @@ impl Element for MarkIpHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        cx.pool.arena().edit_packets(frame, |packet| {
+        let arena = cx.pool.arena();
+        arena.prefetch_packets(frame);
+        arena.edit_packets(frame, |packet| {
             let (bytes, meta) = packet.parts();
             let first = bytes.get(offset).copied();
             (meta.network, meta.transport) = match first {

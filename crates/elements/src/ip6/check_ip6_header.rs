@@ -76,6 +76,7 @@ fn check(bytes: &[u8], bad: &[[u8; 16]]) -> Option<usize> {
 impl Element for CheckIp6Header {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let CheckIp6Header { bad, offset, drops, refused } = self;
+        cx.pool.arena().prefetch_packets(frame);
         let gone = refused.sift(cx, frame, |packet| {
             let bytes = packet.bytes().get(*offset..).unwrap_or_default();
             let Some(length) = check(bytes, bad) else { return Verdict::Refuse };

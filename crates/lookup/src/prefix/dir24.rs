@@ -34,6 +34,8 @@ use super::{
 const FIRST: usize = 1 << 24;
 /// Answers of a group.
 const GROUP: usize = 256;
+/// Addresses that are looked up side by side.
+const BLOCK: usize = 256;
 /// Addresses of a stage: as many as there is to do while a miss is served.
 const STAGE: usize = 64;
 /// Groups set aside before they are used again. Readers look twice when that
@@ -73,6 +75,28 @@ macro_rules! first {
 first!(AtomicU16, NARROW);
 first!(AtomicU32, WIDE);
 
+/// Those addresses of a block whose answers are in groups, and where there.
+struct InGroups {
+    which: [u8; BLOCK],
+    place: [u32; BLOCK],
+    count: usize,
+}
+
+impl InGroups {
+    const EMPTY: InGroups = InGroups { which: [0; BLOCK], place: [0; BLOCK], count: 0 };
+
+    /// Lists those of a stage that begins at `start`, without a branch for each:
+    /// which they are would be guessed wrong as often as right.
+    #[inline(always)]
+    fn note<F: First>(&mut self, start: usize, addresses: &[u32], words: &[NextHop]) {
+        for (at, (address, word)) in (start..).zip(addresses.iter().zip(words)) {
+            self.which[self.count % BLOCK] = at as u8;
+            self.place[self.count % BLOCK] = (word.0 & !F::IS_GROUP) << 8 | address & 255;
+            self.count += (word.0 / F::IS_GROUP) as usize;
+        }
+    }
+}
+
 /// What readers share.
 #[derive(Debug)]
 pub struct Dir24 {
@@ -83,20 +107,30 @@ pub struct Dir24 {
 }
 
 impl Dir24 {
-    /// In stages, so that what one waits for is asked for while others are at
-    /// work: the words of a stage's addresses are asked for before those of the
-    /// stage in front are read, and its groups before those of that are.
     #[inline(always)]
-    fn stages<F: First>(&self, first: &F, addresses: &[u32], hops: &mut [NextHop]) {
+    fn lookup_blocks<F: First>(&self, first: &F, addresses: &[u32], hops: &mut [NextHop]) {
+        for (addresses, hops) in addresses.chunks(BLOCK).zip(hops.chunks_mut(BLOCK)) {
+            self.lookup_block(first, addresses, hops);
+        }
+    }
+
+    /// Up to [`BLOCK`] addresses, in stages, so that what one waits for is asked
+    /// for while others are at work: the words of a stage's addresses are asked
+    /// for before those of the stage in front are read, and its groups before
+    /// anything of them is.
+    #[inline(always)]
+    fn lookup_block<F: First>(&self, first: &F, addresses: &[u32], hops: &mut [NextHop]) {
         let index = |address: &u32| (address >> 8) as usize;
         let ask = |addresses: &[u32]| {
             addresses.iter().for_each(|address| first.near(index(address)));
         };
+        // Not made where no word names a group.
+        let mut in_groups = None;
         let mut stages = addresses.chunks(STAGE).zip(hops.chunks_mut(STAGE)).peekable();
-        let mut waiting: Option<(&[u32], &mut [NextHop])> = None;
         if let Some((addresses, _)) = stages.peek() {
             ask(addresses);
         }
+        let mut start = 0;
         while let Some((addresses, hops)) = stages.next() {
             if let Some((next, _)) = stages.peek() {
                 ask(next);
@@ -106,42 +140,27 @@ impl Dir24 {
                 *hop = NextHop(first.get(index(address)));
                 all |= hop.0;
             }
-            let names_groups = all & F::IS_GROUP != 0;
-            if names_groups {
-                // Partner of the fence in `publish`: whoever saw a group's
-                // number sees what is in it.
-                fence(Ordering::Acquire);
-                for (address, hop) in addresses.iter().zip(hops.iter()) {
-                    if let Some(answer) = self.answer::<F>(*address, *hop) {
+            if all & F::IS_GROUP != 0 {
+                let places = in_groups.get_or_insert_with(|| InGroups::EMPTY);
+                let before = places.count;
+                places.note::<F>(start, addresses, hops);
+                for place in places.place.iter().take(places.count).skip(before) {
+                    if let Some(answer) = self.groups.get(*place as usize) {
                         prefetch(answer);
                     }
                 }
             }
-            if let Some((addresses, hops)) = waiting.take() {
-                self.groups::<F>(addresses, hops);
-            }
-            waiting = names_groups.then_some((addresses, hops));
+            start += addresses.len();
         }
-        if let Some((addresses, hops)) = waiting {
-            self.groups::<F>(addresses, hops);
-        }
-    }
-
-    /// The answer in the group a word names; any for one that names none, which
-    /// is no branch: which they are would be guessed wrong as often as right.
-    #[inline(always)]
-    fn answer<F: First>(&self, address: u32, word: NextHop) -> Option<&AtomicU32> {
-        let group = if word.0 & F::IS_GROUP != 0 { word.0 & !F::IS_GROUP } else { 0 };
-        self.groups.get((group << 8 | address & 255) as usize)
-    }
-
-    /// Takes the answers of those that name groups from there.
-    #[inline(always)]
-    fn groups<F: First>(&self, addresses: &[u32], hops: &mut [NextHop]) {
-        for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
-            if let Some(answer) = self.answer::<F>(*address, *hop) {
-                let answer = answer.load(Ordering::Relaxed);
-                *hop = if hop.0 & F::IS_GROUP != 0 { NextHop(answer) } else { *hop };
+        let Some(places) = in_groups else { return };
+        // Partner of the fence in `publish`: whoever saw a group's number sees
+        // what is in it.
+        fence(Ordering::Acquire);
+        for (at, place) in places.which.iter().zip(&places.place).take(places.count) {
+            if let (Some(answer), Some(hop)) =
+                (self.groups.get(*place as usize), hops.get_mut(usize::from(*at)))
+            {
+                *hop = NextHop(answer.load(Ordering::Relaxed));
             }
         }
     }
@@ -253,7 +272,7 @@ impl Groups {
     }
 
     fn publish(&mut self, fib: &Dir24, change: Change) {
-        // Partner of the fence in `Dir24::groups`.
+        // Partner of the fence in `Dir24::lookup_block`.
         fence(Ordering::Release);
         for (range, word) in change.words {
             let range = range.start as usize..range.end as usize;
@@ -319,12 +338,12 @@ impl Engine<u32> for Dir24 {
         match self.wide.get() {
             Some(wide) => {
                 if let Ok(first) = <&[AtomicU32; FIRST]>::try_from(&**wide) {
-                    self.stages(first, addresses, hops);
+                    self.lookup_blocks(first, addresses, hops);
                 }
             }
             None => {
                 if let Ok(first) = <&[AtomicU16; FIRST]>::try_from(&*self.narrow) {
-                    self.stages(first, addresses, hops);
+                    self.lookup_blocks(first, addresses, hops);
                 }
             }
         }

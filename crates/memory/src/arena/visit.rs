@@ -15,8 +15,8 @@ use crate::{
 #[derive(Debug)]
 pub struct PacketMut<'a> {
     slot: &'a mut Slot,
-    /// First byte of the buffer, headroom included.
-    buffer: NonNull<u8>,
+    /// First byte of the packet.
+    start: NonNull<u8>,
     meta: NonNull<Meta>,
     /// Bytes and metadata are the arena's.
     arena: PhantomData<&'a Arena>,
@@ -39,10 +39,7 @@ impl PacketMut<'_> {
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `parts` says why the bytes are there and ours.
-        unsafe {
-            let start = self.buffer.add(self.slot.headroom());
-            std::slice::from_raw_parts(start.as_ptr(), self.slot.len())
-        }
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.slot.len()) }
     }
 
     /// What is known about it.
@@ -55,12 +52,11 @@ impl PacketMut<'_> {
     /// Its bytes and what is known about it, for writing.
     #[inline(always)]
     pub fn parts(&mut self) -> (&mut [u8], &mut Meta) {
-        // SAFETY: the slot's bytes lie inside its buffer (its invariant), and
-        // buffer and metadata were found for a slot that is not shared and
-        // stays mutably borrowed as long as `self`: no other borrow exists.
+        // SAFETY: the slot's bytes lie inside its buffer (its invariant) and begin
+        // at `start`; that and metadata were found for a slot that is not shared
+        // and stays mutably borrowed as long as `self`: no other borrow exists.
         unsafe {
-            let start = self.buffer.add(self.slot.headroom());
-            let bytes = std::slice::from_raw_parts_mut(start.as_ptr(), self.slot.len());
+            let bytes = std::slice::from_raw_parts_mut(self.start.as_ptr(), self.slot.len());
             (bytes, self.meta.as_mut())
         }
     }
@@ -68,13 +64,23 @@ impl PacketMut<'_> {
     /// As [`Slot::pull`].
     #[inline(always)]
     pub fn pull(&mut self, count: usize) -> bool {
-        self.slot.pull(count)
+        let pulled = self.slot.pull(count);
+        if pulled {
+            // SAFETY: the slot's own start, inside its buffer or at its end.
+            self.start = unsafe { self.start.add(count) };
+        }
+        pulled
     }
 
     /// As [`Slot::push`].
     #[inline(always)]
     pub fn push(&mut self, count: usize) -> bool {
-        self.slot.push(count)
+        let pushed = self.slot.push(count);
+        if pushed {
+            // SAFETY: the slot's own start, inside its buffer.
+            self.start = unsafe { self.start.sub(count) };
+        }
+        pushed
     }
 
     /// As [`Slot::truncate`].
@@ -85,16 +91,33 @@ impl PacketMut<'_> {
 }
 
 impl Arena {
+    /// Asks for the first line of each packet and that of its metadata, which
+    /// pays where packets have just come from another processor, and costs as
+    /// much as ten instructions for each.
+    #[inline]
+    pub fn prefetch_packets(&self, frame: &Frame) {
+        let Inner { buffers, meta, mask, stride, .. } = *self.inner;
+        let ask = |slot: &Slot| {
+            let index = (slot.buffer & mask) as usize;
+            let start = index * stride as usize + slot.headroom();
+            prefetch_address(buffers.as_ptr().wrapping_add(start));
+            prefetch_address(meta.as_ptr().wrapping_add(index).cast());
+        };
+        let (fours, rest) = frame.slots().as_chunks::<4>();
+        fours.iter().for_each(|four| four.iter().for_each(ask));
+        rest.iter().for_each(ask);
+    }
+
     /// Keeps the packets `judge` has nothing against, which it may change, in
     /// their order, and passes the others to `out` with what was said about
-    /// them, oldest first. What is the same for all packets is loaded once, and
-    /// the first line of each and that of its metadata are asked for ahead.
+    /// them, oldest first. What is the same for all packets is loaded once.
+    /// Nothing is asked for ahead: whoever is first to look at packets calls
+    /// [`Arena::prefetch_packets`] before.
     ///
-    /// Goes by fours: what leaves is passed on when four have been judged.
     /// Packets that [`Arena::packet_mut`] refuses are kept without being asked
     /// about: unshare them before.
     #[inline]
-    pub fn sift_packets<V: Copy>(
+    pub fn sift_packets<V>(
         &self,
         frame: &mut Frame,
         mut judge: impl FnMut(&mut PacketMut<'_>) -> Result<(), V>,
@@ -102,13 +125,7 @@ impl Arena {
     ) {
         let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
         let stride = stride as usize;
-        frame.sift_by_fours(
-            |ahead| {
-                let index = (ahead.buffer & mask) as usize;
-                let start = index * stride + ahead.headroom();
-                prefetch_address(buffers.as_ptr().wrapping_add(start));
-                prefetch_address(meta.as_ptr().wrapping_add(index).cast());
-            },
+        frame.sift_judged(
             |slot| {
                 let index = slot.buffer ^ tag;
                 if index & !mask != 0 {
@@ -116,10 +133,13 @@ impl Arena {
                 }
                 self.track_used(slot.buffer);
                 // SAFETY: the buffer is one of this arena's, so its index is
-                // inside both arrays, and the slot is not shared.
-                let (buffer, meta) =
-                    unsafe { (buffers.add(index as usize * stride), meta.add(index as usize)) };
-                judge(&mut PacketMut { slot, buffer, meta, arena: PhantomData })
+                // inside both arrays, and the slot is not shared; its start is
+                // inside the buffer or at its end.
+                let (start, meta) = unsafe {
+                    let start = index as usize * stride + slot.headroom();
+                    (buffers.add(start), meta.add(index as usize))
+                };
+                judge(&mut PacketMut { slot, start, meta, arena: PhantomData })
             },
             out,
         );
