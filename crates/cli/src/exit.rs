@@ -9,6 +9,7 @@ use linerate_graph::{
     BuildError,
     lang::{Diagnostics, SourceMap},
 };
+use linerate_lab::{experiment::ExperimentError, point::SpecError, store::StoreError};
 use linerate_memory::MemoryError;
 use linerate_port::{OpenError, PortError, interface::InterfaceError};
 
@@ -137,6 +138,23 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
             InterfaceError::Unknown { .. } | InterfaceError::Gone { .. } => Code::NoInterface,
             InterfaceError::NotPermitted { .. } => Code::Permission,
             _ => Code::Failure,
+        });
+    }
+    if cause.is::<SpecError>() {
+        return Some(Code::Configuration);
+    }
+    if let Some(error) = cause.downcast_ref::<ExperimentError>() {
+        return Some(match error {
+            ExperimentError::File { .. } => Code::File,
+            ExperimentError::Unknown { .. } => Code::Usage,
+            _ => Code::Configuration,
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<StoreError>() {
+        return Some(match error {
+            StoreError::InUse(_) => Code::Unavailable,
+            StoreError::OtherMachine { .. } => Code::Usage,
+            _ => Code::File,
         });
     }
     cause.downcast_ref::<io::Error>().map(|error| match error.kind() {

@@ -1,15 +1,20 @@
 //! Arguments of `linerate lab`.
 
 mod bench;
+mod run;
 
 use clap::{Args, Subcommand};
 
 pub(crate) use bench::{BackToBack, Bench, Format, LatencyArgs, Loss, Ndr, Preset, Recovery};
+pub(crate) use run::{LabList, LabPoint, LabRun};
 
-/// Measure what devices and this machine can do
+/// Measure what this machine and devices can do
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  linerate lab run all --dir results
+      every experiment, in under 25 minutes; interrupted, the same command goes on
+  linerate lab run burst walk --quick
   linerate lab ndr -e 'FromPort($IN) -> EtherMirror -> ToPort($OUT)'
       what a configuration forwards without loss
   linerate lab loss --tx xdp:eth1 --rx xdp:eth2
@@ -21,6 +26,9 @@ pub(crate) struct Lab {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
+    Run(LabRun),
+    Point(LabPoint),
+    List(LabList),
     Ndr(Ndr),
     Loss(Loss),
     BackToBack(BackToBack),

@@ -23,7 +23,8 @@ pub(crate) use graph::{
     Running as GraphRunning,
 };
 pub(crate) use lab::{
-    BackToBack, Bench, Format, Lab, LabCommand, LatencyArgs, Loss, Ndr, Preset, Recovery,
+    BackToBack, Bench, Format, Lab, LabCommand, LabList, LabPoint, LabRun, LatencyArgs, Loss, Ndr,
+    Preset, Recovery,
 };
 
 /// Move packets at the speed of the link and see what each of them costs

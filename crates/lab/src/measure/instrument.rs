@@ -10,19 +10,21 @@ use linerate_memory::clock::cycles_per_second;
 
 use super::Failure;
 use crate::{
-    instruments::{Circle, Stopwatch},
-    point::{Load, Spec, Values, Walk, value},
+    instruments::{Circle, CircleError, Stopwatch},
+    point::{Load, Pages, Spec, Values, Walk, value},
 };
 
 /// Steps between two looks at the clock.
 const STEPS: u64 = 2048;
+/// Cycles that are burnt between two readings, at least.
+const AT_ONCE: u64 = 20_000;
 /// Repetitions of a burnt load: at least, and at most.
 const RUNS: std::ops::RangeInclusive<u64> = 101..=20_001;
 
 /// Nanoseconds and cycles of an access, `l(WS)`, and of a step of all chains.
 pub(super) fn walk(point: &Walk, spec: &Spec) -> Result<Values, Failure> {
     let made = Circle::new(point.bytes, point.pages, point.chains, spec.seed);
-    let mut circle = made.map_err(Failure::unsupported)?;
+    let mut circle = made.map_err(no_memory)?;
     let chains = f64::from(point.chains.max(1));
     let watch = Stopwatch::new();
     let time = Duration::from_millis(spec.duration_ms);
@@ -54,16 +56,31 @@ pub(super) fn walk(point: &Walk, spec: &Spec) -> Result<Values, Failure> {
     Ok(values)
 }
 
+/// In few words: they are the same for every size.
+pub(super) fn no_memory(error: CircleError) -> Failure {
+    match error {
+        CircleError::Memory { pages: Pages::Huge, .. } => Failure::unsupported(
+            "not enough pages of 2 MiB are set aside: `sysctl vm.nr_hugepages=N` does that",
+        ),
+        error => Failure::unsupported(error),
+    }
+}
+
 /// Cycles that burning so many takes.
 pub(super) fn load(point: &Load, spec: &Spec) -> Result<Values, Failure> {
     let mut burner = Burner::new();
     let watch = Stopwatch::new();
     let budget = spec.duration_ms as f64 / 1e3 * cycles_per_second();
-    let runs = (budget / f64::from(point.cycles.max(100))) as u64;
+    // Several at once: where the counter advances in steps of tens of cycles, one
+    // is too short to be measured.
+    let calls = AT_ONCE / u64::from(point.cycles.max(10)) + 1;
+    let runs = (budget / (calls * u64::from(point.cycles.max(10))) as f64) as u64;
     let times = watch.times(runs.clamp(*RUNS.start(), *RUNS.end()) as usize, || {
-        burner.burn(point.cycles.into());
+        (0..calls).for_each(|_| burner.burn(point.cycles.into()));
     });
-    let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize] as f64;
+    let at = |share: f64| {
+        times[((times.len() - 1) as f64 * share).round() as usize] as f64 / calls as f64
+    };
     Ok(Values::from([
         ("asked_cycles".into(), point.cycles.into()),
         (value::BURNT.into(), at(0.5)),

@@ -35,12 +35,10 @@ use crate::{
 /// Length of a packet, and where the time it was due is in it.
 const LENGTH: usize = 60;
 const STAMP: std::ops::Range<usize> = 14..22;
-/// How long the worker is flooded to find what it can do.
-const FLOOD: Duration = Duration::from_millis(30);
-/// How long the worker may take to begin.
+/// Windows in which the worker is flooded to find what it can do.
+const WINDOWS: usize = 25;
+/// How long the worker may take to begin, and to end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long packets on their way are waited for at the end.
-const DRAIN: Duration = Duration::from_millis(5);
 /// A window whose mean latency is one of many.
 const WINDOW: Duration = Duration::from_millis(1);
 /// Most packets sent or received at once by this thread.
@@ -179,11 +177,11 @@ impl Tester {
         spec: &Spec,
         done: &Done,
     ) -> Result<Values, Failure> {
-        let capacity = self.flood(done)?;
-        let rate = capacity * f64::from(point.load_percent) / 100.0;
-        if rate <= 0.0 {
+        if point.load_percent == 0 {
             return Err(Failure::unsupported("a load of 0 sends nothing"));
         }
+        let capacity = self.flood(done)?;
+        let rate = capacity * f64::from(point.load_percent) / 100.0;
         let before = done.now();
         let start = Instant::now();
         let found = self.offer(rate, Duration::from_millis(spec.duration_ms), spec.seed)?;
@@ -220,32 +218,40 @@ impl Tester {
     /// What the worker does when there is always more: packets per second.
     fn flood(&mut self, done: &Done) -> Result<f64, Failure> {
         let mut rates = Vec::new();
+        let (mut sent, mut received) = (0, 0);
         let start = Instant::now();
         let mut window = (Instant::now(), done.now()[0]);
-        // On a machine that others use the worker may be late.
-        while start.elapsed() < FLOOD || done.now()[0] == 0.0 && start.elapsed() < PATIENCE {
-            self.pool.take(&mut self.out, BATCH, LENGTH);
-            self.send.transmit(&mut self.pool, &mut self.out)?;
-            self.receive.receive(&mut self.pool, &mut self.back)?;
+        // Windows in which the worker did not run say nothing; on a machine that
+        // others use there are such.
+        while rates.len() < WINDOWS && start.elapsed() < PATIENCE {
+            let room = BATCH - self.out.len();
+            self.pool.take(&mut self.out, room, LENGTH);
+            sent += self.send.transmit(&mut self.pool, &mut self.out)?;
+            received += self.receive.receive(&mut self.pool, &mut self.back)?;
             self.pool.give(&mut self.back);
             if window.0.elapsed() >= WINDOW {
                 let now = (Instant::now(), done.now()[0]);
-                rates.push((now.1 - window.1) / (now.0 - window.0).as_secs_f64());
+                if now.1 > window.1 {
+                    rates.push((now.1 - window.1) / (now.0 - window.0).as_secs_f64());
+                }
                 window = now;
             }
         }
         self.pool.give(&mut self.out);
-        self.drain(|_, _| ())?;
+        self.drain(sent - received, |_, _| ())?;
         rates.sort_by(f64::total_cmp);
-        rates.get(rates.len() / 2).copied().ok_or_else(|| Failure::void("no time passed"))
+        // Most are whole; what interrupts a window only makes it slower.
+        let at = rates.len() * 3 / 4;
+        rates.get(at).copied().ok_or_else(|| Failure::void("the worker did not run"))
     }
 
-    /// Receives until nothing comes any more.
-    fn drain(&mut self, mut each: impl FnMut(u64, u64)) -> Result<(), Failure> {
-        let mut end = Instant::now() + DRAIN;
-        while Instant::now() < end {
-            if self.take_back(&mut each)? > 0 {
-                end = Instant::now() + DRAIN;
+    /// Receives all that is still on its way.
+    fn drain(&mut self, mut left: usize, mut each: impl FnMut(u64, u64)) -> Result<(), Failure> {
+        let end = Instant::now() + PATIENCE;
+        while left > 0 {
+            left = left.saturating_sub(self.take_back(&mut each)?);
+            if Instant::now() > end {
+                return Err(Failure::void(format!("{left} packets did not come back")));
             }
         }
         Ok(())
@@ -277,6 +283,7 @@ impl Tester {
         let mut due = start as f64 + draw();
         let mut found = Found::default();
         let mut means = Means::new(start as f64, window);
+        let mut received = 0;
         loop {
             let now = cycles();
             if now >= end {
@@ -298,14 +305,14 @@ impl Tester {
                 self.pool.give(&mut self.out);
             }
             let latency = &mut found.latency;
-            self.take_back(|due, now| {
+            received += self.take_back(|due, now| {
                 let took = now.saturating_sub(due) as f64 * nanoseconds;
                 latency.record(took as u64);
                 means.add(now as f64, took);
             })?;
         }
         let latency = &mut found.latency;
-        self.drain(|due, now| {
+        self.drain(found.sent as usize - received, |due, now| {
             latency.record((now.saturating_sub(due) as f64 * nanoseconds) as u64);
         })?;
         found.typical = means.median().unwrap_or(found.latency.mean());

@@ -10,7 +10,7 @@ use linerate_packet::{
     rewrite::{MacPair, mac_pair, set_macs},
 };
 
-use super::Failure;
+use super::{Failure, instrument::no_memory};
 use crate::{
     instruments::Circle,
     point::{Pages, Touch},
@@ -48,7 +48,7 @@ impl Work {
         seed: u64,
     ) -> Result<Work, Failure> {
         if accesses > 0 {
-            let mut circle = Circle::new(bytes, pages, 1, seed).map_err(Failure::unsupported)?;
+            let mut circle = Circle::new(bytes, pages, 1, seed).map_err(no_memory)?;
             circle.walk(bytes / 64);
             self.memory = Some((circle, accesses.into()));
         }

@@ -3,12 +3,18 @@
 mod back_to_back;
 mod bench;
 mod latency;
+mod list;
 mod loss;
 mod ndr;
+mod point;
 mod recovery;
+mod run;
 mod show;
 
+use std::path::Path;
+
 use anyhow::Result;
+use linerate_lab::experiment::{Experiment, builtin, find};
 
 use crate::args::{Lab, LabCommand};
 
@@ -19,5 +25,28 @@ pub(crate) fn run(args: &Lab) -> Result<()> {
         LabCommand::BackToBack(args) => back_to_back::run(args),
         LabCommand::Recovery(args) => recovery::run(args),
         LabCommand::Latency(args) => latency::run(args),
+        LabCommand::Run(args) => run::run(args),
+        LabCommand::Point(args) => point::run(args),
+        LabCommand::List(args) => list::run(args),
     }
+}
+
+/// Experiments by name or file with their texts, `all` for those that come with
+/// the program.
+fn experiments(names: &[String]) -> Result<Vec<(Experiment, String)>> {
+    let mut found: Vec<(Experiment, String)> = Vec::new();
+    for name in names {
+        let some = match name.as_str() {
+            "all" => builtin().into_iter().map(|(one, text)| (one, text.to_owned())).collect(),
+            name if name.ends_with(".toml") => vec![Experiment::open(Path::new(name))?],
+            name => find(name).map(|(one, text)| vec![(one, text.to_owned())])?,
+        };
+        for (experiment, text) in some {
+            // Once, also when it is named beside `all`.
+            if !found.iter().any(|(known, _)| *known == experiment) {
+                found.push((experiment, text));
+            }
+        }
+    }
+    Ok(found)
 }

@@ -1,0 +1,55 @@
+//! `linerate lab list`: experiments, and the points of some.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use linerate_lab::experiment::Experiment;
+use serde_json::json;
+
+use crate::args::{Format, LabList};
+
+pub(crate) fn run(args: &LabList) -> Result<()> {
+    let everything = args.experiments.is_empty();
+    let names = if everything { &["all".to_owned()][..] } else { &args.experiments };
+    let experiments = super::experiments(names)?;
+    let mut out = io::stdout().lock();
+    if args.format == Format::Text && everything {
+        let width = experiments.iter().map(|(one, _)| one.name.len()).max().unwrap_or(0);
+        writeln!(out, "{:width$}  points  quick  title", "name")?;
+        for (experiment, _) in &experiments {
+            let count = |quick| experiment.points(quick).map(|points| points.len());
+            let Experiment { name, title, .. } = experiment;
+            writeln!(out, "{name:width$}  {:6}  {:5}  {title}", count(false)?, count(true)?)?;
+        }
+        return Ok(());
+    }
+    for (experiment, _) in &experiments {
+        match args.format {
+            Format::Text => describe(&mut out, experiment, args.quick)?,
+            Format::Json if everything => {
+                let points = experiment.points(args.quick)?.len();
+                let Experiment { name, title, about, expect, criteria, .. } = experiment;
+                let object = json!({
+                    "name": name, "title": title, "about": about, "expect": expect,
+                    "criteria": criteria, "points": points,
+                });
+                writeln!(out, "{object}")?;
+            }
+            Format::Json => {
+                for planned in experiment.points(args.quick)? {
+                    writeln!(out, "{}", planned.spec.canonical())?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn describe(out: &mut impl Write, experiment: &Experiment, quick: bool) -> Result<()> {
+    let Experiment { name, title, about, expect, .. } = experiment;
+    writeln!(out, "{name}: {title}\n\n{about}\n\nExpected: {expect}\n")?;
+    let points = experiment.points(quick)?;
+    let seconds = points.iter().map(|planned| planned.spec.duration_ms).sum::<u64>() as f64 / 1e3;
+    writeln!(out, "{} points, measured for {seconds:.1} s in all", points.len())?;
+    Ok(())
+}
