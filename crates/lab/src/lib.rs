@@ -14,6 +14,7 @@
 //! came of it. An [`experiment`] is many of them, which the [`runner`] measures.
 #![forbid(unsafe_code)]
 
+pub mod calibration;
 mod clock;
 pub mod criteria;
 pub mod experiment;

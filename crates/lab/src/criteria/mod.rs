@@ -1,9 +1,20 @@
 //! The shape criteria: what any machine must show if it is measured rightly,
 //! whatever its figures are.
 
-use std::fmt;
+mod latency;
+mod memory;
+mod placement;
+mod rates;
+mod vectors;
+
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
+
+use crate::{
+    calibration::Calibrated,
+    point::{Kind, Record},
+};
 
 /// A criterion and what the points say to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,4 +51,100 @@ impl fmt::Display for Verdict {
             Verdict::CannotShow => "cannot be shown here",
         })
     }
+}
+
+/// Judges all criteria by the records.
+pub fn judge(records: &[Record], calibrated: &Calibrated) -> Vec<Criterion> {
+    let evidence = Evidence { records, calibrated };
+    vec![
+        rates::bursts(&evidence),
+        rates::load(&evidence),
+        rates::clock(&evidence),
+        memory::steps(&evidence),
+        vectors::mean_vector(&evidence),
+        vectors::limits(&evidence),
+        latency::knee(&evidence),
+        rates::frames(&evidence),
+        rates::workers(&evidence),
+        placement::handover(&evidence),
+        placement::inspection(&evidence),
+    ]
+}
+
+/// What criteria are judged by.
+struct Evidence<'a> {
+    records: &'a [Record],
+    calibrated: &'a Calibrated,
+}
+
+impl Evidence<'_> {
+    /// The median of a figure by a key, of the records that have both.
+    fn medians<K: Ord>(&self, name: &str, key: impl Fn(&Kind) -> Option<K>) -> BTreeMap<K, f64> {
+        let mut values: BTreeMap<K, Vec<f64>> = BTreeMap::new();
+        for record in self.records.iter().filter(|record| record.is_measured()) {
+            if let (Some(key), Some(value)) = (key(&record.spec.kind), record.value(name)) {
+                values.entry(key).or_default().push(value);
+            }
+        }
+        let median = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            linerate_model::quantile(&values, 0.5)
+        };
+        values
+            .into_iter()
+            .filter_map(|(key, values)| median(values).map(|median| (key, median)))
+            .collect()
+    }
+
+    /// Why points of a kind have no figures: the reason of the first that is
+    /// void or unsupported.
+    fn reason(&self, wanted: impl Fn(&Kind) -> bool) -> String {
+        let failed =
+            self.records.iter().find(|record| !record.is_measured() && wanted(&record.spec.kind));
+        let reason = failed.and_then(|record| record.reason.clone());
+        reason.unwrap_or_else(|| "not measured".into())
+    }
+}
+
+/// Findings that are all to hold.
+struct Judgement {
+    holds: bool,
+    lines: Vec<String>,
+}
+
+impl Judgement {
+    fn new() -> Judgement {
+        Judgement { holds: true, lines: Vec::new() }
+    }
+
+    /// Adds one that counts.
+    fn must(&mut self, holds: bool, line: String) {
+        self.holds &= holds;
+        self.lines.push(if holds { line } else { format!("not so: {line}") });
+    }
+
+    /// Adds one that only informs.
+    fn note(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    fn criterion(self, number: u32, text: &str, figure: &str) -> Criterion {
+        Criterion {
+            number,
+            text: text.into(),
+            verdict: if self.holds { Verdict::Pass } else { Verdict::Fail },
+            evidence: self.lines.join("; ") + ".",
+            figure: Some(figure.into()),
+        }
+    }
+}
+
+fn cannot_show(number: u32, text: &str, reason: String) -> Criterion {
+    let evidence = format!("{reason}.");
+    Criterion { number, text: text.into(), verdict: Verdict::CannotShow, evidence, figure: None }
+}
+
+/// A share as people read it.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }

@@ -14,13 +14,13 @@ pub const OFFERED: &str = "offered_pps";
 pub const CYCLES: &str = "cycles_per_packet";
 /// Mean packets of a burst or frame that was not empty: of `forward`,
 /// `receive`, `transmit`, `graph`, `poll-rate` and `latency`.
-pub const VECTOR: &str = "vector";
+pub const VECTOR: &str = "mean_vector";
 /// Cycles of a burst or frame: of `graph`.
 pub const CYCLES_PER_VECTOR: &str = "cycles_per_vector";
 /// Mean time from one access to the next, whichever chain it is of: of `walk`.
-pub const ACCESS: &str = "access_ns";
+pub const ACCESS: &str = "latency_ns";
 /// Cycles that were burnt where so many were asked for: of `load`.
-pub const BURNT: &str = "burnt_cycles";
+pub const BURNT: &str = "measured_cycles";
 /// Mean time from being sent to having come back: of `latency`.
 pub const LATENCY_MEAN: &str = "latency_mean_ns";
 /// Its median.
@@ -34,3 +34,5 @@ pub const LOST: &str = "lost_share";
 /// Processor time of all workers in shares of one core: of `pipeline`,
 /// `poll-rate` and `latency`.
 pub const BUSY: &str = "busy_share";
+/// The rate of the cycle counter: of every point.
+pub const COUNTER: &str = "tsc_hz";

@@ -4,6 +4,7 @@
 //! with every figure drawn, its values in a table, and the command that measures
 //! them; [`Report::markdown`] a text; serialised it is the same for programs.
 
+mod build;
 mod figure;
 mod html;
 mod plot;
@@ -13,6 +14,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+pub use build::{PEERS, ReportError, report};
 pub use figure::{Axis, Figure, Kind, Mark, Scale, Series, Unit};
 pub use html::html;
 pub use plot::{PlotError, svg};

@@ -1,0 +1,165 @@
+//! A results directory as a report.
+
+mod figures;
+mod published;
+mod sweep;
+mod tables;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Report, Table};
+use crate::{
+    calibration::{Calibrated, CalibrationError, calibrate},
+    criteria::{Criterion, Verdict, judge},
+    point::{Outcome, Record},
+    store::{self, MACHINE, StoreError},
+};
+
+/// Name of the file that `lab compare` leaves in a results directory.
+pub const PEERS: &str = "compare.json";
+
+/// Why a directory cannot be reported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nothing in it was measured.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+}
+
+/// Fits, judges and draws the results in a directory.
+///
+/// # Errors
+///
+/// When it cannot be read, or nothing in it was measured.
+pub fn report(dir: &Path) -> Result<(Report, Calibrated), ReportError> {
+    let records = store::read(dir)?;
+    let machine = store::read_json(dir, MACHINE)?;
+    let peers = match dir.join(PEERS).exists() {
+        true => tables::peers(&store::read_json(dir, PEERS)?),
+        false => Vec::new(),
+    };
+    let calibrated = calibrate(&records)?;
+    Ok((of(&records, &calibrated, &machine, peers), calibrated))
+}
+
+fn of(records: &[Record], calibrated: &Calibrated, machine: &Value, peers: Vec<Table>) -> Report {
+    let figures = figures::figures(records, calibrated);
+    let mut criteria = judge(records, calibrated);
+    for criterion in &mut criteria {
+        criterion.figure = criterion
+            .figure
+            .take()
+            .filter(|wanted| figures.iter().any(|figure| figure.id == *wanted));
+    }
+    let count = |outcome: Outcome| records.iter().filter(|one| one.outcome == outcome).count();
+    let dates = || records.iter().map(|record| record.time.as_str());
+    let (first, last) = (dates().min().unwrap_or(""), dates().max().unwrap_or(""));
+    Report {
+        title: "What this machine can do with packets".into(),
+        made: format!(
+            "{} points measured by Linerate {} from {first} to {last}; {} said nothing, {} cannot \
+             be measured here.",
+            count(Outcome::Measured),
+            calibrated.version,
+            count(Outcome::Void),
+            count(Outcome::Unsupported),
+        ),
+        summary: summary(&criteria, calibrated),
+        machine: tables::machine(machine),
+        criteria,
+        model: tables::model(calibrated),
+        published: tables::published(records, calibrated),
+        peers,
+        limitations: limitations(records, calibrated),
+        commands: commands(records),
+        figures,
+    }
+}
+
+fn summary(criteria: &[Criterion], calibrated: &Calibrated) -> Vec<String> {
+    let with = |verdict: Verdict| {
+        let numbers: Vec<String> = criteria
+            .iter()
+            .filter(|one| one.verdict == verdict)
+            .map(|one| one.number.to_string())
+            .collect();
+        (numbers.len(), numbers.join(", "))
+    };
+    let named = |(count, numbers): (usize, String), what: &str| match count {
+        0 => format!("none {what}"),
+        _ => format!("{count} {what} ({numbers})"),
+    };
+    let passed = calibrated.gates.iter().filter(|gate| gate.passes()).count();
+    let mut lines = vec![
+        format!(
+            "Of {} criteria that any machine must show {}, {}, {}.",
+            criteria.len(),
+            named(with(Verdict::Pass), "hold"),
+            named(with(Verdict::Fail), "do not"),
+            named(with(Verdict::CannotShow), "cannot be shown here"),
+        ),
+        format!(
+            "The model predicts points it was not fitted to within what is allowed in {passed} of \
+             {} cases.",
+            calibrated.gates.len()
+        ),
+    ];
+    if let Some(costs) = calibrated.costs("ring") {
+        let cycles = costs.overhead(&Default::default());
+        lines.push(format!(
+            "Input and output over rings in memory cost {:.1} cycles per packet in bursts of 64 at \
+             a clock of {}.",
+            cycles.get(),
+            calibrated.cycles()
+        ));
+    }
+    lines
+}
+
+fn limitations(records: &[Record], calibrated: &Calibrated) -> Vec<String> {
+    let mut lines = vec![
+        "Rings and null ports are memory: no card, no link, no bus is in their figures, and \
+         nothing limits them but the processor."
+            .to_owned(),
+        "Packet and AF_XDP ports were measured over a pair of virtual interfaces, where the \
+         kernel takes most of the time."
+            .into(),
+        "Cycles are ticks of the cycle counter, which runs at one rate whatever the core's clock \
+         is."
+        .into(),
+    ];
+    if !records.iter().any(|one| {
+        matches!(&one.spec.kind, crate::point::Kind::Forward(this) if this.clock_khz > 0)
+            && one.is_measured()
+    }) {
+        lines.push(
+            "The clock could not be set: time that no clock shortens is part of the cycles, and \
+             the load emulator stands in for the sweep of the clock."
+                .into(),
+        );
+    }
+    lines.push(
+        "Hits and misses of caches are not counted: the steps of the list walk stand in for them."
+            .into(),
+    );
+    lines.extend(tables::without_figures(records));
+    lines.extend(calibrated.missing.iter().map(|line| format!("Not found: {line}")));
+    lines
+}
+
+fn commands(records: &[Record]) -> String {
+    let mut lines = vec![
+        "linerate lab run all --dir DIR".to_owned(),
+        "linerate lab report DIR".into(),
+        String::new(),
+        "# a point by itself".into(),
+    ];
+    lines.extend(records.first().map(|record| record.command.clone()));
+    lines.join("\n")
+}

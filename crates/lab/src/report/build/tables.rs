@@ -1,0 +1,342 @@
+//! The tables of a report.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{
+    cpu_per_gbit,
+    units::{Bytes, PacketsPerSecond},
+};
+use serde_json::Value;
+
+use super::published::{FITS, IO, RHO};
+use crate::{
+    calibration::{Calibrated, Gate, Residual},
+    point::{Kind, Outcome, Record, value},
+    report::{Table, Unit},
+};
+
+/// A machine's description, whatever it holds, a row for each fact.
+pub(super) fn machine(description: &Value) -> Table {
+    let mut table = Table::new("machine", "As it describes itself", "", &["fact", "value"]);
+    facts(&mut table, "", description);
+    table
+}
+
+fn facts(table: &mut Table, name: &str, value: &Value) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let field = field.replace('_', " ");
+                let name = if name.is_empty() { field } else { format!("{name}: {field}") };
+                facts(table, &name, value);
+            }
+        }
+        Value::Null => {}
+        Value::String(text) => table.push([name.into(), text.clone()]),
+        Value::Array(values) => {
+            let texts: Vec<String> = values
+                .iter()
+                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                .collect();
+            table.push([name.into(), texts.join(", ")]);
+        }
+        other => table.push([name.into(), other.to_string()]),
+    }
+}
+
+fn interval(value: f64, low: f64, high: f64) -> [String; 2] {
+    [number(value), format!("{} to {}", number(low), number(high))]
+}
+
+fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        size if size >= 0.001 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+pub(super) fn model(calibrated: &Calibrated) -> Vec<Table> {
+    let mut tables = vec![parameters(calibrated), gates(&calibrated.gates)];
+    if !calibrated.elements.is_empty() {
+        tables.push(elements(calibrated));
+    }
+    for (driver, fitted) in &calibrated.drivers {
+        tables.push(residuals(driver, &fitted.residuals));
+    }
+    if !calibrated.missing.is_empty() {
+        let mut table = Table::new("missing", "What could not be found", "", &["what", "why"]);
+        for line in &calibrated.missing {
+            let (what, why) = line.split_once(": ").unwrap_or((line, ""));
+            table.push([what.into(), why.into()]);
+        }
+        tables.push(table);
+    }
+    tables
+}
+
+fn parameters(calibrated: &Calibrated) -> Table {
+    let columns = ["of", "parameter", "value", "90 % interval", "unit", "R²"];
+    let caption = "Intervals are from a bootstrap of the residuals. Cycles are ticks of the cycle \
+                   counter.";
+    let mut table = Table::new("parameters", "Parameters", caption, &columns);
+    if let Some(clock) = &calibrated.clock {
+        table.push([
+            "machine".into(),
+            "clock that packets see".into(),
+            clock.clock.to_string(),
+            String::new(),
+            String::new(),
+            format!("{:.4}", clock.r_squared),
+        ]);
+    }
+    let mut row = |of: &str, one: &crate::calibration::Parameter, quality: String| {
+        let [value, range] = interval(one.estimate.value, one.estimate.low, one.estimate.high);
+        table.push([of.into(), one.name.clone(), value, range, one.unit.clone(), quality]);
+    };
+    for (driver, fitted) in &calibrated.drivers {
+        for one in &fitted.parameters {
+            row(&format!("{driver} ports"), one, format!("{:.4}", fitted.r_squared));
+        }
+    }
+    for (pages, one) in &calibrated.memory_scale {
+        row(&format!("memory, {pages:?} pages"), one, String::new());
+    }
+    for (touch, one) in &calibrated.per_byte {
+        row(&format!("bytes, {touch:?}"), one, String::new());
+    }
+    if let Some(one) = &calibrated.scaling {
+        row("several workers", one, String::new());
+    }
+    for (placement, cost) in &calibrated.handover {
+        for (name, value) in
+            [("per packet", cost.per_packet.get()), ("per burst", cost.per_burst.get())]
+        {
+            table.push([
+                format!("hand-over, {placement:?}"),
+                name.into(),
+                number(value),
+                String::new(),
+                "cycles".into(),
+                String::new(),
+            ]);
+        }
+    }
+    if let Some(latency) = &calibrated.latency {
+        table.push([
+            "latency".into(),
+            "fixed".into(),
+            latency.service.fixed.to_string(),
+            String::new(),
+            String::new(),
+            String::new(),
+        ]);
+    }
+    table
+}
+
+fn gates(gates: &[Gate]) -> Table {
+    let columns = [
+        "predicted",
+        "verdict",
+        "mean error",
+        "allowed",
+        "worst",
+        "plain model",
+        "in 90 % interval",
+        "fitted",
+        "held out",
+    ];
+    let caption = "Fitted to one part of a grid and judged by the rest, whose parameters were not \
+                   among those fitted. The plain model is one number of cycles per packet (for \
+                   latency: the mean of the fitted points).";
+    let mut table = Table::new("gates", "Errors on points held out", caption, &columns);
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    for gate in gates {
+        table.push([
+            gate.name.clone(),
+            if gate.passes() { "pass" } else { "fail" }.into(),
+            percent(gate.mape),
+            percent(gate.limit),
+            percent(gate.worst),
+            percent(gate.plain_mape),
+            gate.coverage.map_or_else(|| "–".into(), percent),
+            gate.fitted.to_string(),
+            gate.held_out.to_string(),
+        ]);
+    }
+    table
+}
+
+fn elements(calibrated: &Calibrated) -> Table {
+    let columns =
+        ["element", "cycles/packet", "90 % interval", "cycles/frame", "90 % interval", "points"];
+    let caption = "Each in a small configuration, at several sizes of frames.";
+    let mut table = Table::new("elements", "Elements", caption, &columns);
+    for (class, fitted) in &calibrated.elements {
+        let of = |one: &linerate_model::Estimate<f64>| interval(one.value, one.low, one.high);
+        let [packet, packets] = of(&fitted.per_packet);
+        let [frame, frames] = of(&fitted.per_frame);
+        let points = fitted.points.to_string();
+        table.push([class.clone(), packet, packets, frame, frames, points]);
+    }
+    table
+}
+
+fn residuals(driver: &str, residuals: &[Residual]) -> Table {
+    let mut places: BTreeMap<&str, (Vec<f64>, f64)> = BTreeMap::new();
+    for residual in residuals {
+        let place = places.entry(&residual.at).or_insert((Vec::new(), residual.predicted));
+        place.0.push(residual.measured);
+    }
+    let title = format!("Residuals of {driver} ports");
+    let columns = ["at", "measured (median)", "model", "difference"];
+    let mut table = Table::new(&format!("residuals-{driver}"), &title, "", &columns);
+    for (at, (mut measured, predicted)) in places {
+        measured.sort_by(f64::total_cmp);
+        let Some(median) = linerate_model::quantile(&measured, 0.5) else { continue };
+        table.push([
+            at.into(),
+            PacketsPerSecond::new(median).to_string(),
+            PacketsPerSecond::new(predicted).to_string(),
+            format!("{:+.1} %", (predicted / median - 1.0) * 100.0),
+        ]);
+    }
+    table
+}
+
+pub(super) fn published(records: &[Record], calibrated: &Calibrated) -> Vec<Table> {
+    vec![costs(calibrated), fits(calibrated), rho(records)]
+}
+
+fn costs(calibrated: &Calibrated) -> Table {
+    let columns = ["framework", "C_IO (cycles/packet)", "where"];
+    let caption = "Ours at bursts of 64, without a card: published figures contain one, and \
+                   cycles of another processor.";
+    let mut table = Table::new("published-io", "Input and output", caption, &columns);
+    for (name, cycles) in IO {
+        let place = "3.3 GHz Xeon E3-1230 v2, 10 Gbit/s card, 64 bytes (Gallenmüller 2014)";
+        table.push([(*name).into(), number(*cycles), place.into()]);
+    }
+    for (driver, fitted) in &calibrated.drivers {
+        let cycles = fitted.calibration.costs.overhead(&Default::default());
+        table.push([format!("{driver} ports"), number(cycles.get()), "this machine".into()]);
+    }
+    table
+}
+
+fn fits(calibrated: &Calibrated) -> Table {
+    let columns = ["driver", "a (cycles/packet)", "b (cycles/burst)", "error held out"];
+    let caption = "The published rows are fits of public data by the same code.";
+    let mut table = Table::new("published-fits", "Throughput against burst", caption, &columns);
+    for (name, a, b, error) in FITS {
+        let error = format!("{:.1} %", error * 100.0);
+        table.push([format!("{name} (published)"), number(*a), number(*b), error]);
+    }
+    for (driver, fitted) in &calibrated.drivers {
+        let costs = &fitted.calibration.costs;
+        let a = costs.receive.per_packet + costs.transmit.per_packet;
+        let b = costs.receive.per_burst + costs.transmit.per_burst;
+        let title = format!("burst and load, {driver} ports");
+        let gate = calibrated.gates.iter().find(|gate| gate.name == title);
+        let error = gate.map_or_else(|| "–".into(), |gate| format!("{:.1} %", gate.mape * 100.0));
+        table.push([format!("{driver} ports"), number(a.get()), number(b.get()), error]);
+    }
+    table
+}
+
+fn rho(records: &[Record]) -> Table {
+    let columns = ["how", "%/Gbit/s"];
+    let caption = "A core's time for each Gbit/s of 64-byte frames, without preamble and gap.";
+    let mut table = Table::new("published-rho", "Processor time per bit", caption, &columns);
+    for (name, percent) in RHO {
+        table.push([format!("{name} (Wang, He, Wang 2016)"), number(*percent)]);
+    }
+    let mut ours: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for record in records.iter().filter(|record| record.is_measured()) {
+        let Some(rate) = record.value(value::RATE).filter(|rate| *rate > 0.0) else { continue };
+        let (name, busy, frame) = match &record.spec.kind {
+            Kind::Forward(this)
+                if *this
+                    == (crate::point::Forward { driver: this.driver, ..Default::default() }) =>
+            {
+                (format!("{} ports, run to completion", this.driver), 1.0, this.frame)
+            }
+            Kind::Pipeline(this) if this.work == 0 && this.burst == 32 => {
+                let Some(busy) = record.value(value::BUSY) else { continue };
+                (
+                    format!("pipeline, {:?}, {} behind", this.placement, this.workers),
+                    busy,
+                    this.frame,
+                )
+            }
+            _ => continue,
+        };
+        let bits = PacketsPerSecond::new(rate).bits(Bytes::new(frame.into()));
+        ours.entry(name).or_default().push(cpu_per_gbit(busy, bits).get());
+    }
+    for (name, mut values) in ours {
+        values.sort_by(f64::total_cmp);
+        if let Some(median) = linerate_model::quantile(&values, 0.5) {
+            table.push([name, number(median)]);
+        }
+    }
+    table
+}
+
+/// What has no figures, and why.
+pub(super) fn without_figures(records: &[Record]) -> Vec<String> {
+    let mut reasons: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for record in records.iter().filter(|record| !record.is_measured()) {
+        let kind = match record.outcome {
+            Outcome::Unsupported => "cannot be measured here",
+            _ => "said nothing",
+        };
+        let reason = record.reason.clone().unwrap_or_else(|| "no reason kept".into());
+        let what = format!("{} points {kind}", record.spec.kind.name());
+        *reasons.entry((what, reason)).or_default() += 1;
+    }
+    let line =
+        |((what, reason), count): ((String, String), usize)| format!("{count} {what}: {reason}");
+    reasons.into_iter().map(line).collect()
+}
+
+/// A list of objects as a table, a column for each field of any.
+pub(super) fn peers(results: &Value) -> Vec<Table> {
+    let rows = match results {
+        Value::Array(rows) => rows.as_slice(),
+        Value::Object(fields) => {
+            fields.values().find_map(Value::as_array).map_or(&[][..], Vec::as_slice)
+        }
+        _ => &[],
+    };
+    let mut columns: Vec<String> = Vec::new();
+    for row in rows.iter().filter_map(Value::as_object) {
+        for (field, value) in row {
+            if !columns.contains(field) && !value.is_object() && !value.is_array() {
+                columns.push(field.clone());
+            }
+        }
+    }
+    if columns.is_empty() {
+        return Vec::new();
+    }
+    let cell = |row: &Value, field: &String| match row.get(field) {
+        None | Some(Value::Null) => "–".into(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => match value.as_f64() {
+            Some(number) => Unit::Decimal.write(number),
+            None => value.to_string(),
+        },
+    };
+    let rows = rows.iter().map(|row| columns.iter().map(|field| cell(row, field)).collect());
+    vec![Table {
+        id: "compare".into(),
+        title: "Same topology, same generator, interleaved".into(),
+        caption: "From `linerate lab compare`.".into(),
+        rows: rows.collect(),
+        columns: columns.iter().map(|column| column.replace('_', " ")).collect(),
+    }]
+}
