@@ -86,7 +86,10 @@ impl Machine {
     fn forward(&mut self, forward: Forward) {
         let factor = if forward.driver == Driver::Null { 0.4 } else { 1.0 };
         let io = self.io(self.receive, forward.burst) + self.io(self.transmit, forward.burst);
-        let touched = if forward.touch == Touch::None { 0.0 } else { f64::from(forward.frame) };
+        let touched = match forward.touch {
+            Touch::None | Touch::Mac => 0.0,
+            _ => f64::from(forward.frame),
+        };
         let accesses = f64::from(forward.accesses);
         let memory = accesses * Machine::access(forward.working_set.max(64) as f64, forward.pages);
         let large = if forward.slots > 4096 { 40.0 } else { 0.0 };
@@ -140,8 +143,8 @@ impl Machine {
             self.forward(Forward { work, burst: 8, workers: 2, ..usual.clone() });
             self.forward(Forward { work, burst: 8, ..usual.clone() });
         }
-        for slots in [256, 4096, 65536] {
-            self.forward(Forward { slots, ..usual.clone() });
+        for slots in [256, 1024, 4096, 65536] {
+            self.forward(Forward { slots, touch: Touch::Mac, ..usual.clone() });
         }
         for cycles in [0, 100, 500, 1000] {
             let burnt = f64::from(cycles) + 12.0;
@@ -229,7 +232,7 @@ fn near(found: f64, wanted: f64, tolerance: f64) {
 #[test]
 fn the_parameters_of_the_machine_are_found() {
     let records = Machine::new().everything();
-    let found = calibrate(&records).unwrap();
+    let found = calibrate(&records, &BTreeMap::new()).unwrap();
     near(found.cycles().get() / CLOCK, 1.0, 0.02);
     let ring = found.costs("ring").unwrap();
     near(ring.receive.per_packet.get(), 20.0, 1.5);
@@ -281,18 +284,18 @@ fn assert_alike(one: &serde_json::Value, other: &serde_json::Value) {
 
 #[test]
 fn a_calibration_is_read_as_written() {
-    let found = calibrate(&Machine::new().everything()).unwrap();
+    let found = calibrate(&Machine::new().everything(), &BTreeMap::new()).unwrap();
     let text = serde_json::to_string(&found).unwrap();
     let read: linerate_lab::calibration::Calibrated = serde_json::from_str(&text).unwrap();
     // Numbers are read to within their last digit.
     let [found_json, read_json] = [&found, &read].map(|one| serde_json::to_value(one).unwrap());
     assert_alike(&found_json, &read_json);
-    let error = calibrate(&[]).unwrap_err();
+    let error = calibrate(&[], &BTreeMap::new()).unwrap_err();
     assert!(matches!(error, CalibrationError::Empty));
 }
 
 fn verdicts(records: &[Record]) -> BTreeMap<u32, (Verdict, String)> {
-    let calibrated = calibrate(records).unwrap();
+    let calibrated = calibrate(records, &BTreeMap::new()).unwrap();
     let judged = judge(records, &calibrated);
     judged.into_iter().map(|one| (one.number, (one.verdict, one.evidence))).collect()
 }

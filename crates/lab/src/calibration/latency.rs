@@ -1,6 +1,8 @@
 //! Latency against load: the fixed part is fitted, the rest known from
 //! throughput.
 
+use std::collections::BTreeMap;
+
 use linerate_model::{
     Costs, Loop,
     fit::{FitError, FixedLatency, Loss, Observation, Quality, fit, mape},
@@ -9,7 +11,10 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 use super::drivers::Gate;
-use crate::point::{Idle, Kind, Latency, Record, value};
+use crate::{
+    experiment::Role,
+    point::{Idle, Key, Kind, Latency, Record, value},
+};
 
 /// Loads above this share of the highest throughput are not judged.
 const JUDGED: f64 = 0.9;
@@ -28,6 +33,7 @@ pub struct LatencyFit {
 /// half. `None` where there are not enough loads.
 pub(super) fn latency(
     records: &[Record],
+    roles: &BTreeMap<Key, Role>,
     known: &Costs,
     clock: f64,
 ) -> Option<Result<(LatencyFit, Gate), FitError>> {
@@ -45,11 +51,12 @@ pub(super) fn latency(
             continue;
         };
         if polled && f64::from(latency.load_percent) <= JUDGED * 100.0 {
-            points.push((latency.load_percent, offered, mean * 1e-9));
+            let role = roles.get(&record.key).copied().unwrap_or_default();
+            points.push((latency.load_percent, role, offered, mean * 1e-9));
         }
     }
     let parameters = parameters?;
-    points.sort_by(|one, other| one.1.total_cmp(&other.1));
+    points.sort_by(|one, other| one.2.total_cmp(&other.2));
     let mut loads: Vec<u32> = points.iter().map(|&(load, ..)| load).collect();
     loads.sort_unstable();
     loads.dedup();
@@ -65,13 +72,17 @@ pub(super) fn latency(
         fixed: Seconds::ZERO,
         queue: Packets::new(parameters.slots.into()),
     };
-    let is_held =
-        |load: u32| loads.iter().position(|known| *known == load).is_some_and(|at| at % 2 == 1);
+    // Where experiments do not say what is held out, every second load is.
+    let told = points.iter().any(|(_, role, ..)| *role == Role::HeldOut);
+    let is_held = |load: u32, role: Role| match told {
+        true => role == Role::HeldOut,
+        false => loads.iter().position(|known| *known == load).is_some_and(|at| at % 2 == 1),
+    };
     let observations = |held: bool| -> Vec<Observation<PacketsPerSecond>> {
         points
             .iter()
-            .filter(|(load, ..)| is_held(*load) == held)
-            .map(|&(_, offered, mean)| Observation::new(PacketsPerSecond::new(offered), mean))
+            .filter(|(load, role, ..)| is_held(*load, *role) == held)
+            .map(|&(.., offered, mean)| Observation::new(PacketsPerSecond::new(offered), mean))
             .collect()
     };
     let (train, rest) = (observations(false), observations(true));
@@ -94,7 +105,7 @@ pub(super) fn latency(
         };
         let points = points
             .iter()
-            .map(|&(_, offered, mean)| {
+            .map(|&(.., offered, mean)| {
                 let load = PacketsPerSecond::new(offered);
                 (offered, mean, service.mean_latency(load).get())
             })

@@ -37,7 +37,10 @@ pub use elements::{CostModel, ElementFit, element};
 pub use latency::LatencyFit;
 pub use points::{Place, Throughput, split, throughputs};
 
-use crate::point::{Driver, Pages, Record, Touch, value};
+use crate::{
+    experiment::Role,
+    point::{Driver, Key, Pages, Record, Touch, value},
+};
 
 /// Name of the file of a results directory.
 pub const FILE: &str = "calibration.json";
@@ -87,13 +90,17 @@ pub enum CalibrationError {
     Empty,
 }
 
-/// Fits everything the records determine.
+/// Fits everything the records determine. `roles` says which of them are held
+/// out when the errors of predictions are judged.
 ///
 /// # Errors
 ///
 /// When none of them has figures. What else cannot be found is named in
 /// [`Calibrated::missing`].
-pub fn calibrate(records: &[Record]) -> Result<Calibrated, CalibrationError> {
+pub fn calibrate(
+    records: &[Record],
+    roles: &BTreeMap<Key, Role>,
+) -> Result<Calibrated, CalibrationError> {
     let first = records.iter().find(|record| record.is_measured());
     let first = first.ok_or(CalibrationError::Empty)?;
     let mut counters: Vec<f64> =
@@ -119,7 +126,7 @@ pub fn calibrate(records: &[Record]) -> Result<Calibrated, CalibrationError> {
     if memory.latency.points().is_empty() {
         keep("latency of memory", "no walks along a list".into());
     }
-    let all = throughputs(records, cycles);
+    let all = throughputs(records, roles, cycles);
     let of = |driver: &str, wanted: fn(&Place) -> bool| -> Vec<Throughput> {
         let own = all.iter().filter(|one| one.input.driver == driver && wanted(&one.input));
         own.cloned().collect()
@@ -167,7 +174,7 @@ pub fn calibrate(records: &[Record]) -> Result<Calibrated, CalibrationError> {
         gates,
         missing,
     };
-    calibrated.on_top(records, &all);
+    calibrated.on_top(records, roles, &all);
     Ok(calibrated)
 }
 
@@ -183,7 +190,7 @@ impl Calibrated {
     }
 
     /// What is fitted on top of input and output of rings.
-    fn on_top(&mut self, records: &[Record], all: &[Throughput]) {
+    fn on_top(&mut self, records: &[Record], roles: &BTreeMap<Key, Role>, all: &[Throughput]) {
         let mut problems = Vec::new();
         let mut keep = |what: &str, problem: String| problems.push(format!("{what}: {problem}"));
         for (class, fitted) in elements::elements(records) {
@@ -261,7 +268,7 @@ impl Calibrated {
                 Err(error) => keep(&format!("hand-over, {placement:?}"), error.to_string()),
             }
         }
-        match latency::latency(records, &known, self.cycles().get()) {
+        match latency::latency(records, roles, &known, self.cycles().get()) {
             Some(Ok((fitted, gate))) => {
                 self.latency = Some(fitted);
                 self.gates.push(gate);

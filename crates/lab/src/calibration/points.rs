@@ -1,12 +1,17 @@
 //! Records as what a model is fitted to.
 
+use std::collections::BTreeMap;
+
 use linerate_model::{
     Access, Scenario,
     fit::Observation,
     units::{Bytes, CyclesPerPacket, Hertz, Packets},
 };
 
-use crate::point::{Forward, Kind, Pages, Record, Side, Touch, value};
+use crate::{
+    experiment::Role,
+    point::{Forward, Key, Kind, Pages, Record, Side, Touch, value},
+};
 
 /// Where a throughput was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +24,8 @@ pub struct Place {
     pub pages: Pages,
     /// What is done with a packet's bytes.
     pub touch: Touch,
+    /// Whether experiments say that it is to be fitted, or predicted.
+    pub role: Role,
     /// The parameters, for people.
     pub label: String,
 }
@@ -28,15 +35,20 @@ pub type Throughput = Observation<Place>;
 
 /// All throughputs among the records that the model is about: one direction,
 /// the usual rings, the machine's own clock, which is `clock`.
-pub fn throughputs(records: &[Record], clock: Hertz) -> Vec<Throughput> {
+pub fn throughputs(
+    records: &[Record],
+    roles: &BTreeMap<Key, Role>,
+    clock: Hertz,
+) -> Vec<Throughput> {
     let of = |record: &Record| {
         let rate = record.value(value::RATE).filter(|_| record.is_measured())?;
-        let place = match &record.spec.kind {
+        let mut place = match &record.spec.kind {
             Kind::Forward(forward) => forwarding(forward, clock)?,
             Kind::Receive(side) => one_side(side, clock, true),
             Kind::Transmit(side) => one_side(side, clock, false),
             _ => return None,
         };
+        place.role = roles.get(&record.key).copied().unwrap_or_default();
         (rate > 0.0).then(|| Observation::new(place, rate))
     };
     records.iter().filter_map(of).collect()
@@ -82,6 +94,7 @@ fn forwarding(forward: &Forward, clock: Hertz) -> Option<Place> {
         },
         pages: forward.pages,
         touch: forward.touch,
+        role: Role::default(),
         label,
     })
 }
@@ -100,6 +113,7 @@ fn one_side(side: &Side, clock: Hertz, receive: bool) -> Place {
         },
         pages: Pages::default(),
         touch: Touch::default(),
+        role: Role::default(),
         label: format!("{what} alone, burst {}", side.burst),
     }
 }
@@ -140,12 +154,19 @@ pub(super) fn scenarios(points: &[Throughput]) -> Vec<Observation<Scenario>> {
     points.iter().map(plain).collect()
 }
 
-/// Splits points into those to fit and those to predict, on disjoint grids:
-/// of each parameter that takes three values or more, every second one that is
+/// Splits points into those to fit and those to predict. Where the experiments
+/// do not say which are which, on disjoint grids: of each parameter that takes three values or more, every second one that is
 /// neither the first nor the last is held out, with all points that have it.
 /// The value that most points have is not: the sweeps of the other parameters
 /// were made at it.
 pub fn split(points: &[Throughput]) -> (Vec<Throughput>, Vec<Throughput>) {
+    let of_role = |role: Role| -> Vec<Throughput> {
+        points.iter().filter(|point| point.input.role == role).cloned().collect()
+    };
+    let (fit, held_out) = (of_role(Role::Fit), of_role(Role::HeldOut));
+    if !fit.is_empty() && !held_out.is_empty() {
+        return (fit, held_out);
+    }
     let mut held: [Vec<u64>; 6] = Default::default();
     for (axis, held) in held.iter_mut().enumerate() {
         let mut values: Vec<u64> = points.iter().map(|point| point.input.axes()[axis]).collect();
@@ -185,9 +206,9 @@ mod tests {
         let mut failed = record(Forward::default(), 1e6);
         failed.outcome = Outcome::Void;
         records.push(failed);
-        assert!(throughputs(&records, Hertz::new(1e9)).is_empty());
+        assert!(throughputs(&records, &BTreeMap::new(), Hertz::new(1e9)).is_empty());
         let burst_work = Forward { work: 100, burst_work: 320, burst: 32, ..Forward::default() };
-        let points = throughputs(&[record(burst_work, 1e6)], Hertz::new(2e9));
+        let points = throughputs(&[record(burst_work, 1e6)], &BTreeMap::new(), Hertz::new(2e9));
         assert_eq!(points[0].input.scenario.work, CyclesPerPacket::new(110.0));
     }
 
@@ -199,7 +220,7 @@ mod tests {
                 records.push(record(Forward { burst, work, ..Forward::default() }, 1e6));
             }
         }
-        let points = throughputs(&records, Hertz::new(1e9));
+        let points = throughputs(&records, &BTreeMap::new(), Hertz::new(1e9));
         let (train, held) = split(&points);
         let bursts = |points: &[Throughput]| -> std::collections::BTreeSet<u64> {
             points.iter().map(|point| point.input.scenario.burst.get() as u64).collect()
@@ -211,11 +232,22 @@ mod tests {
         records.extend((1..20).map(|work| {
             record(Forward { burst: 8, work: 1000 * work, ..Forward::default() }, 1e6)
         }));
-        let (sweep, _) = split(&throughputs(&records, Hertz::new(1e9)));
+        let (sweep, _) = split(&throughputs(&records, &BTreeMap::new(), Hertz::new(1e9)));
         assert!(bursts(&sweep).contains(&8));
         let in_both = held
             .iter()
             .any(|point| train.iter().any(|other| other.input.axes() == point.input.axes()));
         assert!(!in_both);
+    }
+
+    #[test]
+    fn experiments_say_what_is_held_out() {
+        let bursts = [1, 2, 4, 8].map(|burst| Forward { burst, ..Forward::default() });
+        let records: Vec<Record> = bursts.into_iter().map(|one| record(one, 1e6)).collect();
+        let told = [Role::Fit, Role::HeldOut, Role::Show, Role::Fit];
+        let roles = records.iter().map(|one| one.key.clone()).zip(told).collect();
+        let (train, held) = split(&throughputs(&records, &roles, Hertz::new(1e9)));
+        assert_eq!((train.len(), held.len()), (2, 1));
+        assert_eq!(held[0].input.label, "burst 2, load 0");
     }
 }

@@ -145,7 +145,11 @@ pub(super) fn workers(evidence: &Evidence<'_>) -> Criterion {
         }
     }
     let slots = evidence.medians(value::RATE, |kind| {
-        only(kind, Driver::Ring, |usual, this| usual.slots = this.slots, |this| this.slots)
+        let rewritten = |usual: &mut Forward, this: &Forward| {
+            usual.slots = this.slots;
+            usual.touch = Touch::Mac;
+        };
+        only(kind, Driver::Ring, rewritten, |this| this.slots)
     });
     if speedups.is_empty() && slots.len() < 3 {
         let reason =

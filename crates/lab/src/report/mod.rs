@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-pub use build::{PEERS, ReportError, report};
+pub use build::{PEERS, ReportError, calibrated, report};
 pub use figure::{Axis, Figure, Kind, Mark, Scale, Series, Unit};
 pub use html::html;
 pub use plot::{PlotError, svg};

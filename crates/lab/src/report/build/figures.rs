@@ -525,14 +525,15 @@ fn slots(records: &[Record]) -> Option<Figure> {
     let x = Axis::decimal("places in the ring", Scale::Log2);
     let mut sweep = Sweep::new(records, "slots", "Throughput against ring size", x, rate());
     sweep.plain(value::RATE, |point| {
-        forward(
-            point,
-            |usual, this| usual.slots = this.slots,
-            |this| (this.driver.to_string(), this.slots.into()),
-        )
-        .filter(|_| matches!(point, Point::Forward(this) if this.driver == Driver::Ring))
+        let rewritten = |usual: &mut Forward, this: &Forward| {
+            usual.slots = this.slots;
+            usual.touch = Touch::Mac;
+        };
+        forward(point, rewritten, |this| (this.driver.to_string(), this.slots.into()))
     });
-    sweep.done("More packets on their way than the caches hold.")
+    sweep.done(
+        "Every packet's addresses are rewritten; there are as many packets on their way as places.",
+    )
 }
 
 fn inline(records: &[Record]) -> Option<Figure> {
@@ -543,7 +544,8 @@ fn inline(records: &[Record]) -> Option<Figure> {
         Point::Inline(this) => {
             let path = match this.path {
                 InlinePath::Kernel => "the kernel's path",
-                InlinePath::Ours => "ours",
+                InlinePath::Ours => "AF_XDP",
+                InlinePath::Memory => "memory",
             };
             Some((format!("{path}, {} Mbit/s", this.offered_mbit_s), this.frame.into()))
         }

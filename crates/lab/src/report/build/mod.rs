@@ -13,8 +13,9 @@ use super::{Report, Table};
 use crate::{
     calibration::{Calibrated, CalibrationError, calibrate},
     criteria::{Criterion, Verdict, judge},
+    experiment::{ExperimentError, kept, roles},
     point::{Outcome, Record},
-    store::{self, MACHINE, StoreError},
+    store::{self, EXPERIMENTS, MACHINE, StoreError},
 };
 
 /// Name of the file that `lab compare` leaves in a results directory.
@@ -27,6 +28,9 @@ pub enum ReportError {
     /// It cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Its experiments cannot be read.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
     /// Nothing in it was measured.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
@@ -44,8 +48,26 @@ pub fn report(dir: &Path) -> Result<(Report, Calibrated), ReportError> {
         true => tables::peers(&store::read_json(dir, PEERS)?),
         false => Vec::new(),
     };
-    let calibrated = calibrate(&records)?;
+    let calibrated = of_directory(dir, &records)?;
     Ok((of(&records, &calibrated, &machine, peers), calibrated))
+}
+
+/// Fits the results in a directory.
+///
+/// # Errors
+///
+/// When it cannot be read, or nothing in it was measured.
+pub fn calibrated(dir: &Path) -> Result<Calibrated, ReportError> {
+    of_directory(dir, &store::read(dir)?)
+}
+
+fn of_directory(dir: &Path, records: &[Record]) -> Result<Calibrated, ReportError> {
+    // Points measured one by one have no experiments.
+    let experiments = match dir.join(EXPERIMENTS).exists() {
+        true => kept(dir)?,
+        false => Vec::new(),
+    };
+    Ok(calibrate(records, &roles(&experiments)?)?)
 }
 
 fn of(records: &[Record], calibrated: &Calibrated, machine: &Value, peers: Vec<Table>) -> Report {
