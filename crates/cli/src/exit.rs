@@ -96,6 +96,11 @@ pub(crate) fn cannot_read(name: &str, error: io::Error) -> anyhow::Error {
     anyhow::Error::from(error).context(format!("cannot read {name}"))
 }
 
+/// A file that cannot be written.
+pub(crate) fn cannot_write(path: &std::path::Path, error: io::Error) -> anyhow::Error {
+    anyhow::Error::from(error).context(format!("cannot write {}", path.display()))
+}
+
 /// The code for an error, by the first cause that has one.
 pub(crate) fn code_of(error: &anyhow::Error) -> Code {
     error.chain().find_map(code_of_cause).unwrap_or(Code::Failure)

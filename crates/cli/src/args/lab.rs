@@ -1,11 +1,13 @@
 //! Arguments of `linerate lab`.
 
 mod bench;
+mod results;
 mod run;
 
 use clap::{Args, Subcommand};
 
 pub(crate) use bench::{BackToBack, Bench, Format, LatencyArgs, Loss, Ndr, Preset, Recovery};
+pub(crate) use results::{Calibrate, Form, ReportArgs};
 pub(crate) use run::{LabList, LabPoint, LabRun};
 
 /// Measure what this machine and devices can do
@@ -34,4 +36,6 @@ pub(crate) enum LabCommand {
     BackToBack(BackToBack),
     Recovery(Recovery),
     Latency(LatencyArgs),
+    Calibrate(Calibrate),
+    Report(ReportArgs),
 }

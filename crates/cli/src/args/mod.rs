@@ -3,6 +3,7 @@
 
 mod graph;
 mod lab;
+mod plan;
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -23,9 +24,10 @@ pub(crate) use graph::{
     Running as GraphRunning,
 };
 pub(crate) use lab::{
-    BackToBack, Bench, Format, Lab, LabCommand, LabList, LabPoint, LabRun, LatencyArgs, Loss, Ndr,
-    Preset, Recovery,
+    BackToBack, Bench, Calibrate, Form, Format, Lab, LabCommand, LabList, LabPoint, LabRun,
+    LatencyArgs, Loss, Ndr, Preset, Recovery, ReportArgs,
 };
+pub(crate) use plan::Plan;
 
 /// Move packets at the speed of the link and see what each of them costs
 #[derive(Debug, Parser)]
@@ -47,6 +49,7 @@ pub(crate) enum Command {
     Ports(Ports),
     Doctor(Doctor),
     Lab(Lab),
+    Plan(Plan),
     Capture(Capture),
     Replay(Replay),
     Completions(Completions),

@@ -9,6 +9,7 @@ mod elements;
 mod forward;
 mod generate;
 mod lab;
+mod plan;
 mod ports;
 mod replay;
 mod run;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Ports(args) => ports::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Completions(args) => documents::completions(&args),

@@ -11,6 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::drivers::LEVEL;
 use crate::point::{Kind, Record, value};
 
+/// What the engine takes for each call of an element, among the elements.
+pub const ENGINE: &str = "engine";
+/// The class in whose point the engine calls nothing but a source, the element
+/// and a sink behind it.
+const PLAIN: &str = "Null";
+/// Those the engine hands a frame to.
+const PLAIN_CALLS: f64 = 2.0;
+
 /// `a + b / B`, in cycles per packet against packets at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CostModel;
@@ -56,6 +64,7 @@ pub struct ElementFit {
 /// Fits all classes, and cases of classes, there are points of.
 pub(super) fn elements(records: &[Record]) -> BTreeMap<String, Result<ElementFit, FitError>> {
     let mut points: BTreeMap<&str, Vec<Observation<f64>>> = BTreeMap::new();
+    let mut engine = Vec::new();
     for record in records.iter().filter(|record| record.is_measured()) {
         let Kind::Element(element) = &record.spec.kind else { continue };
         let Some(cycles) = record.value(value::CYCLES) else { continue };
@@ -64,6 +73,12 @@ pub(super) fn elements(records: &[Record]) -> BTreeMap<String, Result<ElementFit
         let weight = vector.sqrt();
         let point = Observation { input: vector, value: cycles, weight };
         points.entry(&element.class).or_default().push(point);
+        if let Some(cycles) = record.value(value::ENGINE).filter(|_| element.class == PLAIN) {
+            engine.push(Observation { input: vector, value: cycles / PLAIN_CALLS, weight });
+        }
+    }
+    if !engine.is_empty() {
+        points.insert(ENGINE, engine);
     }
     points.into_iter().map(|(class, points)| (class.to_owned(), element(&points))).collect()
 }

@@ -33,7 +33,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 pub use drivers::{ClockFit, DriverFit, Gate, LEVEL, Parameter, Residual, load_line};
-pub use elements::{CostModel, ElementFit, element};
+pub use elements::{CostModel, ENGINE, ElementFit, element};
 pub use latency::LatencyFit;
 pub use points::{Place, Throughput, split, throughputs};
 

@@ -36,3 +36,5 @@ pub const LOST: &str = "lost_share";
 pub const BUSY: &str = "busy_share";
 /// The rate of the cycle counter: of every point.
 pub const COUNTER: &str = "tsc_hz";
+/// Cycles of the engine itself per packet: of `graph` and `element`.
+pub const ENGINE: &str = "engine_cycles_per_packet";

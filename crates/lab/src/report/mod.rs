@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-pub use build::{PEERS, ReportError, calibrated, report};
+pub use build::{PEERS, ReportError, calibrated, model_tables, report};
 pub use figure::{Axis, Figure, Kind, Mark, Scale, Series, Unit};
 pub use html::html;
 pub use plot::{PlotError, svg};
@@ -89,6 +89,15 @@ impl Report {
         }
         let _ = write!(text, "\n## Making this again\n\n```\n{}\n```\n", self.commands);
         text
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.machine.clone(), self.verdicts()];
+        for part in [&self.model, &self.published, &self.peers] {
+            tables.extend(part.iter().cloned());
+        }
+        tables
     }
 
     /// The criteria as a table.

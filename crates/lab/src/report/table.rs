@@ -45,6 +45,22 @@ impl Table {
         std::iter::once(&self.columns).chain(&self.rows).map(|cells| line(cells)).collect()
     }
 
+    /// As text with columns of equal width, for a terminal.
+    pub fn text(&self) -> String {
+        let lines = || std::iter::once(&self.columns).chain(&self.rows);
+        let width = |column: usize| lines().map(|cells| cells[column].chars().count()).max();
+        let widths: Vec<usize> =
+            (0..self.columns.len()).map(|column| width(column).unwrap_or(0)).collect();
+        let line = |cells: &Vec<String>| {
+            let cells = cells.iter().zip(&widths).map(|(cell, &width)| match is_number(cell) {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:width$}"),
+            });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+        };
+        lines().map(line).collect()
+    }
+
     /// As a table in Markdown.
     pub fn markdown(&self) -> String {
         let line = |cells: &[String]| {
@@ -73,6 +89,7 @@ mod tests {
         let mut table = Table::new("t", "T", "", &["name", "value, unit"]);
         table.push(["a|b".into(), "1".into()]);
         assert_eq!(table.csv(), "name,\"value, unit\"\na|b,1\n");
+        assert_eq!(table.text(), "name  value, unit\na|b             1\n");
         assert_eq!(table.markdown(), "| name | value, unit |\n|---|---|\n| a\\|b | 1 |\n");
     }
 }

@@ -2,12 +2,14 @@
 
 mod back_to_back;
 mod bench;
+mod calibrate;
 mod latency;
 mod list;
 mod loss;
 mod ndr;
 mod point;
 mod recovery;
+mod report;
 mod run;
 mod show;
 
@@ -28,6 +30,8 @@ pub(crate) fn run(args: &Lab) -> Result<()> {
         LabCommand::Run(args) => run::run(args),
         LabCommand::Point(args) => point::run(args),
         LabCommand::List(args) => list::run(args),
+        LabCommand::Calibrate(args) => calibrate::run(args),
+        LabCommand::Report(args) => report::run(args),
     }
 }
 

@@ -8,6 +8,7 @@ mod tables;
 use std::path::Path;
 
 use serde_json::Value;
+pub use tables::model as model_tables;
 
 use super::{Report, Table};
 use crate::{

@@ -58,7 +58,8 @@ fn number(value: f64) -> String {
     }
 }
 
-pub(super) fn model(calibrated: &Calibrated) -> Vec<Table> {
+/// Parameters, errors on points held out, residuals, and what is missing.
+pub fn model(calibrated: &Calibrated) -> Vec<Table> {
     let mut tables = vec![parameters(calibrated), gates(&calibrated.gates)];
     if !calibrated.elements.is_empty() {
         tables.push(elements(calibrated));

@@ -1,0 +1,300 @@
+//! `linerate plan`: what a configuration will reach, and what a rate needs.
+
+use std::{fs, io::Write as _, path::Path};
+
+use anyhow::{Context as _, Result, anyhow};
+use linerate_lab::{
+    FrameMaker,
+    calibration::{self, Calibrated, ElementFit, element},
+    instruments,
+    measure::{Bench, element_classes},
+    plan::{Line, Question, Trial, Visit, estimate, unmeasured, visits},
+    point::{Destinations, Element, Kind, Outcome, Spec, value},
+    report::Table,
+};
+use linerate_model::{
+    Answer, Calibration, Estimate, Limits, Prediction, Scenario, Unreachable,
+    fit::Observation,
+    units::{Bytes, CyclesPerPacket, Hertz, Packets, PacketsPerSecond},
+};
+use linerate_port::pcap;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    args::{Format, Plan},
+    configuration::{Parsed, click_path},
+    exit::{ConfigurationError, UsageError, cannot_read, cannot_write},
+};
+
+/// Sizes of frames at which a class is measured now.
+const VECTORS: [u32; 4] = [1, 8, 64, 256];
+/// How often, and how long.
+const REPETITIONS: u32 = 2;
+const DURATION_MS: u64 = 60;
+/// Destinations of the traffic that elements are measured with.
+const ADDRESSES: u32 = 4096;
+/// Most packets of a capture file that are looked at.
+const SAMPLE_LIMIT: usize = 1 << 16;
+/// The driver that is charged where there is no configuration.
+const USUAL: &str = "ring";
+
+pub(crate) fn run(args: &Plan) -> Result<()> {
+    let path = match args.calibration.is_dir() {
+        true => args.calibration.join(calibration::FILE),
+        false => args.calibration.clone(),
+    };
+    let text = fs::read_to_string(&path)
+        .map_err(|error| cannot_read(&path.display().to_string(), error))?;
+    let mut calibrated: Calibrated = serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a calibration", path.display()))?;
+    let scenario = Scenario {
+        clock: args.clock.unwrap_or(calibrated.cycles()),
+        burst: Packets::new(args.burst.into()),
+        work: CyclesPerPacket::new(args.work.into()),
+        frame: Bytes::new(args.frame.into()),
+        workers: args.cores,
+        limits: Limits { link: args.link, ..Limits::default() },
+        ..Scenario::default()
+    };
+    let answer = match args.has_configuration() {
+        true => configuration(args, scenario, &mut calibrated, &path)?,
+        false => parameters(args, scenario, &calibrated)?,
+    };
+    answer.show(args)
+}
+
+/// Ports and a task, without a configuration.
+fn parameters(args: &Plan, scenario: Scenario, calibrated: &Calibrated) -> Result<Found> {
+    let driver = args.port.as_deref().unwrap_or(USUAL);
+    let Some(fitted) = calibrated.drivers.get(driver) else {
+        let known: Vec<&str> = calibrated.drivers.keys().map(String::as_str).collect();
+        let text = format!("{driver} ports were not measured: there are {}", known.join(", "));
+        return Err(UsageError(text).into());
+    };
+    Ok(Found::new(args, fitted.calibration.clone(), scenario, Vec::new()))
+}
+
+fn configuration(
+    args: &Plan,
+    scenario: Scenario,
+    calibrated: &mut Calibrated,
+    path: &Path,
+) -> Result<Found> {
+    let visits = try_out(args)?;
+    let missing = unmeasured(calibrated, &visits);
+    if args.measure && !missing.is_empty() {
+        measure(calibrated, &missing)?;
+        let text = serde_json::to_string(calibrated)? + "\n";
+        fs::write(path, text).map_err(|error| cannot_write(path, error))?;
+    }
+    let question = Question { driver: args.port.clone(), scenario };
+    let found = estimate(calibrated, &question, &visits).map_err(|error| {
+        let can = |class: &String| element_classes().any(|known| known == class);
+        let advice = match missing.iter().filter(|class| can(class)).count() {
+            0 => "",
+            count if count == missing.len() => "; --measure measures them now",
+            _ => "; --measure measures some of them now",
+        };
+        anyhow!("{error}{advice}")
+    })?;
+    Ok(Found::new(args, found.calibration, found.scenario, found.lines))
+}
+
+/// Runs the configuration on samples.
+fn try_out(args: &Plan) -> Result<Vec<Visit>> {
+    let (source, globals) = args.configuration.source()?;
+    let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
+    let library = linerate_elements::library();
+    let parsed = Parsed::new(source.name(), &text, &globals, &library, &click_path());
+    if parsed.found.has_errors() {
+        return Err(ConfigurationError::new(&parsed.found, &parsed.sources).into());
+    }
+    let trial = Trial { vector: args.burst.into(), writes: args.write.clone(), ..Trial::default() };
+    let mut sample = match &args.packets {
+        Some(file) => captured(file)?,
+        None => {
+            let frames = instruments::frames(Destinations::Uniform, ADDRESSES, args.frame, 1);
+            FrameMaker::of_frames(frames.map_err(UsageError)?)?
+        }
+    };
+    visits(parsed.flat, &library, &mut sample, &trial).map_err(|error| match error {
+        linerate_lab::plan::TrialError::Configuration(found) => {
+            ConfigurationError::new(&found, &parsed.sources).into()
+        }
+        other => other.into(),
+    })
+}
+
+/// The packets of a capture file.
+fn captured(file: &Path) -> Result<FrameMaker> {
+    let mut reader = pcap::Reader::open(file)?;
+    let mut frames = Vec::new();
+    while frames.len() < SAMPLE_LIMIT
+        && let Some(record) = reader.next()?
+    {
+        frames.push(record.data.to_vec());
+    }
+    FrameMaker::of_frames(frames).with_context(|| file.display().to_string())
+}
+
+/// Measures what classes cost, in the small configurations there are for them.
+fn measure(calibrated: &mut Calibrated, missing: &[String]) -> Result<()> {
+    let bench = Bench::new();
+    for class in missing {
+        // Whichever case there is first.
+        let case = element_classes().find(|known| known.split(':').next() == Some(class));
+        let Some(case) = case else { continue };
+        eprintln!("measuring {case}");
+        calibrated.elements.insert(case.into(), one(&bench, case)?);
+    }
+    Ok(())
+}
+
+fn one(bench: &Bench, class: &str) -> Result<ElementFit> {
+    let mut points = Vec::new();
+    for vector in VECTORS {
+        for repetition in 0..REPETITIONS {
+            let kind = Kind::Element(Element { class: class.into(), vector });
+            let spec = Spec { repetition, duration_ms: DURATION_MS, ..Spec::new(kind) };
+            let (outcome, reason, values) = bench.measure(&spec);
+            if outcome != Outcome::Measured {
+                return Err(anyhow!("{class}: {}", reason.unwrap_or_default()));
+            }
+            let at = values.get(value::VECTOR).copied().unwrap_or(vector.into());
+            if let Some(cycles) = values.get(value::CYCLES) {
+                points.push(Observation { input: at, value: *cycles, weight: at.sqrt() });
+            }
+        }
+    }
+    element(&points).with_context(|| class.to_owned())
+}
+
+/// What was found.
+struct Found {
+    scenario: Scenario,
+    prediction: Prediction,
+    interval: Estimate<PacketsPerSecond>,
+    cycles: CyclesPerPacket,
+    lines: Vec<Line>,
+    wanted: Option<Wanted>,
+}
+
+/// What a rate needs.
+#[derive(Serialize)]
+struct Wanted {
+    rate: PacketsPerSecond,
+    #[serde(serialize_with = "answered")]
+    clock: Result<Answer<Hertz>, Unreachable>,
+    #[serde(serialize_with = "answered")]
+    cores: Result<Answer<f64>, Unreachable>,
+    #[serde(serialize_with = "answered")]
+    task_cycles: Result<Answer<CyclesPerPacket>, Unreachable>,
+}
+
+fn answered<T: Serialize, S: serde::Serializer>(
+    answer: &Result<Answer<T>, Unreachable>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match answer {
+        Ok(answer) => answer.serialize(serializer),
+        Err(Unreachable { limit, at_most }) => {
+            json!({ "unreachable": { "limit": limit, "at_most": at_most } }).serialize(serializer)
+        }
+    }
+}
+
+impl Found {
+    fn new(args: &Plan, calibration: Calibration, scenario: Scenario, lines: Vec<Line>) -> Found {
+        let level = f64::from(args.confidence) / 100.0;
+        let (prediction, interval) = calibration.predict(&scenario, level);
+        let wanted = args.rate.map(|rate| Wanted {
+            rate,
+            clock: calibration.clock_for(&scenario, rate, level),
+            cores: calibration.workers_for(&scenario, rate, level),
+            task_cycles: calibration.budget_for(&scenario, rate, level),
+        });
+        let cycles = calibration.costs.overhead(&scenario) + scenario.work;
+        Found { scenario, prediction, interval, cycles, lines, wanted }
+    }
+
+    fn show(&self, args: &Plan) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        match args.format {
+            Format::Json => writeln!(out, "{}", self.json())?,
+            Format::Text => out.write_all(self.text(args.confidence).as_bytes())?,
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "throughput_pps": self.interval,
+            "limit": self.prediction.limit,
+            "cycles_per_packet": self.cycles,
+            "clock_hz": self.scenario.clock,
+            "cores": self.scenario.workers,
+            "elements": self.lines,
+            "wanted": self.wanted,
+        })
+    }
+
+    fn text(&self, confidence: u8) -> String {
+        let mut text = String::new();
+        if !self.lines.is_empty() {
+            let columns = [
+                "element",
+                "class",
+                "visits",
+                "vector",
+                "cycles/visit",
+                "cycles/packet",
+                "dropped",
+            ];
+            let mut table = Table::new("elements", "", "", &columns);
+            for Line { visit, cycles_per_visit, cycles_per_packet, .. } in &self.lines {
+                table.push([
+                    visit.name.clone(),
+                    visit.class.into(),
+                    format!("{:.3}", visit.times),
+                    format!("{:.1}", visit.mean_vector),
+                    format!("{cycles_per_visit:.1}"),
+                    format!("{cycles_per_packet:.1}"),
+                    format!("{:.1} %", visit.dropped * 100.0),
+                ]);
+            }
+            text += &table.text();
+            text.push('\n');
+        }
+        let Scenario { clock, workers, .. } = self.scenario;
+        let plural = if workers == 1 { "" } else { "s" };
+        let Estimate { low, high, .. } = self.interval;
+        text += &format!(
+            "{} ({low} to {high} with {confidence} % confidence) at {clock} on {workers} core{plural}: \
+             {:.1} cycles per packet\nlimited by {}\n",
+            self.prediction.throughput,
+            self.cycles.get(),
+            self.prediction.limit
+        );
+        if let Some(wanted) = &self.wanted {
+            text += &format!("\nfor {}:\n", wanted.rate);
+            text += &needs("clock", &wanted.clock, |clock| clock.to_string());
+            text += &needs("cores", &wanted.cores, |cores| format!("{cores:.0}"));
+            text += &needs("task", &wanted.task_cycles, |cycles| cycles.to_string());
+        }
+        text
+    }
+}
+
+fn needs<T>(
+    name: &str,
+    answer: &Result<Answer<T>, Unreachable>,
+    write: impl Fn(&T) -> String,
+) -> String {
+    match answer {
+        Ok(Answer { needed: Estimate { value, low, high }, .. }) => {
+            format!("  {name}: {} ({} to {})\n", write(value), write(low), write(high))
+        }
+        Err(error) => format!("  {name}: {error}\n"),
+    }
+}

@@ -1,0 +1,351 @@
+//! The costs of a configuration's elements, summed.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{
+    Calibration, Cost, Costs, Prediction, Scenario,
+    units::{CyclesPerPacket, Packets},
+};
+use serde::Serialize;
+
+use super::{Part, Visit};
+use crate::calibration::{Calibrated, ENGINE, ElementFit};
+
+/// What of a calibration is used.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The driver of the ports. Without one packets come from nowhere at no
+    /// cost, and go there.
+    pub driver: Option<String>,
+    /// Clock, burst, frame, load, workers and limits.
+    pub scenario: Scenario,
+}
+
+/// An element with what it costs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// Where packets come through it.
+    #[serde(flatten)]
+    pub visit: Visit,
+    /// What of the calibration is charged.
+    pub charged: String,
+    /// Cycles for each packet that comes through.
+    pub cycles_per_visit: f64,
+    /// Cycles for each packet brought, on average.
+    pub cycles_per_packet: f64,
+}
+
+/// A configuration as the model takes it.
+#[derive(Debug, Clone)]
+pub struct Estimated {
+    /// Costs, and costs as likely as those.
+    pub calibration: Calibration,
+    /// What is asked of them.
+    pub scenario: Scenario,
+    /// The elements with their costs, in the order of the configuration.
+    pub lines: Vec<Line>,
+}
+
+/// Elements have no measured cost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no measured cost of {}", .classes.join(", "))]
+pub struct Unmeasured {
+    /// Their classes.
+    pub classes: Vec<String>,
+}
+
+/// The calibration has no such driver.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{driver} ports were not measured: there are {}", .measured.join(", "))]
+pub struct NoDriver {
+    /// The driver.
+    pub driver: String,
+    /// Those that were.
+    pub measured: Vec<String>,
+}
+
+/// Why there is no estimate.
+#[derive(Debug, thiserror::Error)]
+pub enum EstimateError {
+    /// Elements have no measured cost.
+    #[error(transparent)]
+    Unmeasured(#[from] Unmeasured),
+    /// The driver has none.
+    #[error(transparent)]
+    NoDriver(#[from] NoDriver),
+}
+
+/// Classes that pass packets on and do nothing besides, or nothing that packets
+/// pay for.
+const FREE: &[&str] = &["AddressInfo", "AlignmentInfo", "PortInfo", "ScheduleInfo", "Idle"];
+
+/// Finds the cost of a class: by its name, or the first case of it.
+fn find<'a>(calibrated: &'a Calibrated, class: &str) -> Option<(&'a str, &'a ElementFit)> {
+    let own = calibrated.elements.get_key_value(class).or_else(|| {
+        let case = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == class);
+        calibrated.elements.iter().find(|(name, _)| case(name))
+    });
+    own.map(|(name, fitted)| (name.as_str(), fitted))
+}
+
+/// The classes among visits that a calibration has no cost of.
+pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit]) -> Vec<String> {
+    let mut classes: Vec<String> = visits
+        .iter()
+        .filter(|visit| visit.part == Part::Element)
+        .filter(|visit| !FREE.contains(&visit.class) && find(calibrated, visit.class).is_none())
+        .map(|visit| visit.class.to_owned())
+        .collect();
+    classes.sort_unstable();
+    classes.dedup();
+    classes
+}
+
+/// Sums what elements cost, each at the size of its own frames.
+///
+/// # Errors
+///
+/// When an element or the driver has no measured cost.
+pub fn estimate(
+    calibrated: &Calibrated,
+    question: &Question,
+    visits: &[Visit],
+) -> Result<Estimated, EstimateError> {
+    let classes = unmeasured(calibrated, visits);
+    if !classes.is_empty() {
+        return Err(Unmeasured { classes }.into());
+    }
+    let io = question.driver.as_deref().map(|driver| ports(calibrated, driver)).transpose()?;
+    let engine = calibrated.elements.get(ENGINE);
+    let mut charges = Vec::new();
+    let mut lines = Vec::new();
+    for (index, visit) in visits.iter().enumerate() {
+        let samples: Vec<Vec<Cost>> = match visit.part {
+            Part::Element => {
+                find(calibrated, visit.class).into_iter().map(|(_, one)| costs(one)).collect()
+            }
+            Part::Receive => io.iter().map(|io| io.receive.clone()).collect(),
+            Part::Transmit => io.iter().map(|io| io.transmit.clone()).collect(),
+        };
+        let charged = match (visit.part, find(calibrated, visit.class)) {
+            (Part::Element, Some((name, _))) => name.to_owned(),
+            (Part::Element, None) => "nothing".into(),
+            (part, _) => match (&question.driver, part) {
+                (None, _) => "nothing".into(),
+                (Some(driver), Part::Receive) => format!("receiving, {driver} ports"),
+                (Some(driver), _) => format!("sending, {driver} ports"),
+            },
+        };
+        // The source's own call is in what receiving was measured with.
+        let called = engine.filter(|_| visit.part != Part::Receive).map(costs);
+        let parts: Vec<Vec<Cost>> = samples.into_iter().chain(called).collect();
+        let at = |sample: usize| -> Cost {
+            let of = |costs: &Vec<Cost>| costs[sample % costs.len()];
+            parts.iter().map(of).fold(Cost::default(), |sum, one| Cost {
+                per_packet: sum.per_packet + one.per_packet,
+                per_burst: sum.per_burst + one.per_burst,
+            })
+        };
+        let vector = Packets::new(visit.mean_vector.max(1.0));
+        let cycles = at(0).at(vector);
+        lines.push(Line {
+            visit: visit.clone(),
+            charged,
+            cycles_per_visit: cycles.get(),
+            cycles_per_packet: cycles.get() * visit.times,
+        });
+        let most = parts.iter().map(Vec::len).max().unwrap_or(1);
+        charges.push((format!("{index}"), visit, (0..most).map(at).collect::<Vec<Cost>>()));
+    }
+    Ok(Estimated {
+        calibration: sum(calibrated, &charges, question.scenario.burst),
+        scenario: Scenario {
+            receive: false,
+            transmit: false,
+            elements: charges
+                .iter()
+                .map(|(name, visit, _)| linerate_model::Visit {
+                    element: name.clone(),
+                    times: visit.times,
+                })
+                .collect(),
+            ..question.scenario.clone()
+        },
+        lines,
+    })
+}
+
+impl Estimated {
+    /// What the best fit says.
+    pub fn prediction(&self) -> Prediction {
+        self.calibration.costs.predict(&self.scenario)
+    }
+
+    /// Cycles of a packet in all elements.
+    pub fn cycles(&self) -> CyclesPerPacket {
+        self.calibration.costs.overhead(&self.scenario)
+    }
+}
+
+/// The best fit first, then its samples.
+fn costs(fitted: &ElementFit) -> Vec<Cost> {
+    std::iter::once(fitted.cost).chain(fitted.samples.iter().copied()).collect()
+}
+
+/// What ports cost, as elements of a graph.
+struct Io {
+    receive: Vec<Cost>,
+    transmit: Vec<Cost>,
+}
+
+/// The cost of a driver's ports: what the elements in front of them take, and
+/// what the driver takes more than ports that do nothing.
+fn ports(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
+    let Some(own) = calibrated.drivers.get(driver) else {
+        let measured = calibrated.drivers.keys().cloned().collect();
+        return Err(NoDriver { driver: driver.into(), measured });
+    };
+    let nothing = Costs::default();
+    let null = calibrated.costs("null").unwrap_or(&nothing);
+    let all = |costs: fn(&Costs) -> Cost, class: &str| -> Vec<Cost> {
+        let element = calibrated.elements.get(class).map(|one| one.cost).unwrap_or_default();
+        // Without the element's own point the null port is not in it either.
+        let base = calibrated.elements.get(class).map_or(Cost::default(), |_| costs(null));
+        let more = |one: f64, other: f64| (one - other).max(0.0);
+        let fits = std::iter::once(&own.calibration.costs).chain(&own.calibration.samples);
+        fits.map(|fitted| {
+            let cost = costs(fitted);
+            Cost::new(
+                element.per_packet.get() + more(cost.per_packet.get(), base.per_packet.get()),
+                element.per_burst.get() + more(cost.per_burst.get(), base.per_burst.get()),
+            )
+        })
+        .collect()
+    };
+    Ok(Io {
+        receive: all(|costs| costs.receive, "FromPort"),
+        transmit: all(|costs| costs.transmit, "ToPort"),
+    })
+}
+
+/// A calibration with an element for each visit, whose cost per burst is that
+/// of its own frames: the model knows one size of bursts for all.
+fn sum(
+    calibrated: &Calibrated,
+    charges: &[(String, &Visit, Vec<Cost>)],
+    burst: Packets,
+) -> Calibration {
+    let base = |scaling: f64| Costs {
+        memory: calibrated.memory.clone(),
+        scaling: linerate_model::Scaling { contention: scaling, coherence: 0.0 },
+        ..Costs::default()
+    };
+    let contention = calibrated.scaling.as_ref().map_or(0.0, |one| one.estimate.value);
+    let at = |sample: usize| {
+        let elements: BTreeMap<String, Cost> = charges
+            .iter()
+            .map(|(name, visit, costs)| {
+                let cost = costs[sample % costs.len()];
+                let frames = burst.get() / visit.mean_vector.max(1.0);
+                let own = Cost::new(cost.per_packet.get(), cost.per_burst.get() * frames);
+                (name.clone(), own)
+            })
+            .collect();
+        Costs { elements, ..base(contention) }
+    };
+    let samples = charges.iter().map(|(_, _, costs)| costs.len()).max().unwrap_or(1);
+    // The first of each is the best fit.
+    Calibration { costs: at(0), samples: (1..samples).map(at).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::units::Hertz;
+
+    use super::*;
+    use crate::{
+        calibration::calibrate,
+        point::{Element, Forward, Kind, Outcome, Record, Spec, Values, value},
+    };
+
+    /// Elements of 10 + 40/B, 0 + 20/B and, of the engine, 1 + 6/B cycles; input
+    /// and output of rings at 30 + 100/B, of null ports at 10 + 40/B.
+    fn calibrated() -> Calibrated {
+        let mut records = Vec::new();
+        let mut add = |kind: Kind, name: &str, value: f64| {
+            let values = [(name.to_owned(), value), (value::COUNTER.to_owned(), 1e9)];
+            let outcome = (Outcome::Measured, None, Values::from(values));
+            records.push(Record::new(Spec::new(kind), "x", "m", outcome));
+        };
+        let parts = [("Counter", 10.0, 40.0), ("Paint", 0.0, 20.0), ("engine", 1.0, 6.0)];
+        for vector in [1, 4, 16, 64, 256] {
+            let over = |a: f64, b: f64| a + b / f64::from(vector);
+            for (class, a, b) in parts {
+                let element = Element { class: class.into(), vector };
+                add(Kind::Element(element), value::CYCLES, over(a, b));
+            }
+            for (driver, a, b) in [
+                (crate::point::Driver::Ring, 30.0, 100.0),
+                (crate::point::Driver::Null, 10.0, 40.0),
+            ] {
+                let forward = Forward { driver, burst: vector, ..Forward::default() };
+                add(Kind::Forward(forward), value::RATE, 1e9 / over(a, b));
+            }
+        }
+        calibrate(&records, &BTreeMap::new()).unwrap()
+    }
+
+    fn visit(class: &'static str, part: Part, times: f64, mean_vector: f64) -> Visit {
+        let name = class.to_lowercase();
+        Visit { name, class, config: String::new(), part, times, mean_vector, dropped: 0.0 }
+    }
+
+    fn question(driver: Option<&str>) -> Question {
+        let scenario =
+            Scenario { clock: Hertz::new(1e9), burst: Packets::new(32.0), ..Scenario::default() };
+        Question { driver: driver.map(str::to_owned), scenario }
+    }
+
+    #[test]
+    fn each_element_is_charged_at_its_own_vector() {
+        let visits = [
+            visit("FromPort", Part::Receive, 1.0, 32.0),
+            visit("Counter", Part::Element, 1.0, 32.0),
+            visit("Paint", Part::Element, 0.25, 8.0),
+        ];
+        let found = estimate(&calibrated(), &question(None), &visits).unwrap();
+        let counter = 10.0 + 40.0 / 32.0 + 1.0 + 6.0 / 32.0;
+        let paint = 20.0 / 8.0 + 1.0 + 6.0 / 8.0;
+        let all = counter + 0.25 * paint;
+        assert!((found.lines[1].cycles_per_packet - counter).abs() < 0.05, "{:?}", found.lines);
+        assert!((found.lines[2].cycles_per_visit - paint).abs() < 0.05, "{:?}", found.lines);
+        assert!((found.cycles().get() - all).abs() < 0.1, "{}", found.cycles());
+        let rate = found.prediction().throughput.get();
+        assert!((rate * all / 1e9 - 1.0).abs() < 0.01, "{rate}");
+        let (_, interval) = found.calibration.predict(&found.scenario, 0.9);
+        assert!(interval.low.get() <= rate * 1.001 && rate * 0.999 <= interval.high.get());
+    }
+
+    #[test]
+    fn ports_cost_what_their_driver_does() {
+        let visits = [visit("FromPort", Part::Receive, 1.0, 32.0)];
+        let cycles =
+            |driver| estimate(&calibrated(), &question(driver), &visits).unwrap().cycles().get();
+        // Input and output were not measured apart: all of it is input.
+        assert!((cycles(Some("ring")) - (30.0 + 100.0 / 32.0)).abs() < 0.1);
+        assert_eq!(cycles(None), 0.0);
+        let error = estimate(&calibrated(), &question(Some("xdp")), &visits).unwrap_err();
+        assert_eq!(error.to_string(), "xdp ports were not measured: there are null, ring");
+    }
+
+    #[test]
+    fn what_has_no_cost_is_named() {
+        let visits = [
+            visit("Frobnicate", Part::Element, 1.0, 1.0),
+            visit("Counter", Part::Element, 1.0, 1.0),
+            visit("AddressInfo", Part::Element, 1.0, 1.0),
+        ];
+        let error = estimate(&calibrated(), &question(None), &visits).unwrap_err();
+        assert_eq!(error.to_string(), "no measured cost of Frobnicate");
+    }
+}
