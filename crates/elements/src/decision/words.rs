@@ -206,12 +206,15 @@ impl Words {
         let Some(places) = self.places[first..].first_chunk::<WORDS>() else { return false };
         let places = *places;
         let Words { rows, whole, headers, .. } = self;
-        let (rows, mut whole) = (rows.as_mut_slice(), whole.iter_mut());
-        let (mut at, mut all) = (0, true);
+        let (rows, whole) = (rows.as_mut_slice(), whole.as_mut_slice());
+        if first == 0 {
+            whole.fill(true);
+        }
+        let (mut at, mut block, mut all) = (0, first, true);
         let mut take = |bytes: &[u8], starts: [usize; 4]| {
-            let row = at / LANES * stride + first;
             let mut there = true;
-            if let Some(rows) = rows.get_mut(row..).and_then(|rows| rows.first_chunk_mut::<WORDS>())
+            if let Some(rows) =
+                rows.get_mut(block..).and_then(|rows| rows.first_chunk_mut::<WORDS>())
             {
                 for (row, (start, rest)) in rows.iter_mut().zip(places) {
                     let from = starts[start as usize].wrapping_add(rest);
@@ -220,10 +223,15 @@ impl Words {
                     row[at % LANES] = word.map_or(0, |word| u32::from_ne_bytes(*word));
                 }
             }
+            if !there {
+                all = false;
+                if let Some(whole) = whole.get_mut(at) {
+                    *whole = false;
+                }
+            }
             at += 1;
-            all &= there;
-            if let Some(whole) = whole.next() {
-                *whole = there && (first == 0 || *whole);
+            if at % LANES == 0 {
+                block += stride;
             }
         };
         match headers {

@@ -62,6 +62,11 @@ impl Pace {
         Self { rate, speed, done: 0, first_ts: None, pass_start: 0, latest: 0 }
     }
 
+    /// Whether packets are due at once whatever the time.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.rate == Rate::Max
+    }
+
     /// When the next packet, recorded at `ts_ns`, is due: nanoseconds after the start of the replay.
     /// `None` if at once whatever the time.
     pub(super) fn due(&mut self, ts_ns: u64) -> Option<u64> {

@@ -1,6 +1,9 @@
 //! Where a replay takes its records from: the file as it is read, or a copy of it in memory.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+};
 
 use super::error::Error;
 use super::reader::{Interface, Reader, Record};
@@ -37,6 +40,8 @@ pub(super) enum Source {
         /// Each record's time and where its bytes end; they begin where those of the one before end.
         records: Vec<(u64, usize)>,
         bytes: Vec<u8>,
+        /// Lengths of the shortest and the longest.
+        lengths: (usize, usize),
         next: usize,
         /// The file ends inside a record.
         cut: bool,
@@ -57,15 +62,17 @@ impl Source {
 
     pub(super) fn preload(mut reader: Reader) -> Result<Self, Error> {
         let (mut records, mut bytes) = (Vec::new(), Vec::new());
+        let mut lengths = (usize::MAX, 0);
         while reader.next()?.is_some() {
             if let Some(record) = reader.current() {
                 let Recorded { ts_ns, frame } = Recorded::new(record, reader.interfaces());
                 bytes.extend_from_slice(frame);
+                lengths = (lengths.0.min(frame.len()), lengths.1.max(frame.len()));
                 records.push((ts_ns, bytes.len()));
             }
         }
         let cut = reader.tail().is_some();
-        Ok(Self::Memory { records, bytes, next: 0, cut })
+        Ok(Self::Memory { records, bytes, lengths, next: 0, cut })
     }
 
     /// The next record; `None` at the end of the file.
@@ -91,6 +98,34 @@ impl Source {
                 Ok(())
             }
         }
+    }
+
+    /// How many records are to come in memory, and the length of the longest of
+    /// all, if the lengths of all are in that range.
+    pub(super) fn ahead(&self, allowed: RangeInclusive<usize>) -> Option<(usize, usize)> {
+        let Self::Memory { records, lengths: (shortest, longest), next, .. } = self else {
+            return None;
+        };
+        let fit = allowed.contains(shortest) && allowed.contains(longest);
+        fit.then_some((records.len() - next, *longest))
+    }
+
+    /// Takes that many records in memory, or those there are.
+    pub(super) fn take_run(&mut self, count: usize) -> impl Iterator<Item = Recorded<'_>> {
+        let (records, bytes, from) = match self {
+            Self::Stream { .. } => (&[][..], &[][..], 0),
+            Self::Memory { records, bytes, next, .. } => {
+                let from = *next;
+                *next = records.len().min(from + count);
+                (&records[..*next], &bytes[..], from)
+            }
+        };
+        let mut start = from.checked_sub(1).map_or(0, |before| records[before].1);
+        records[from..].iter().map(move |&(ts_ns, end)| {
+            let frame = &bytes[start..end];
+            start = end;
+            Recorded { ts_ns, frame }
+        })
     }
 
     /// Whether the file ends inside a record.
