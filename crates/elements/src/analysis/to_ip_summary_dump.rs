@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    sync::{Arc, Mutex, MutexGuard},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -82,7 +83,9 @@ struct ToIpSummaryDump {
     bad_packets: bool,
     binary: bool,
     header: Vec<u8>,
-    file: File,
+    /// Shared by all replicas, each of which writes lines of its own at once.
+    file: Arc<Mutex<File>>,
+    replicas: usize,
     buffer: Vec<u8>,
     bad: String,
     burst: usize,
@@ -92,8 +95,16 @@ struct ToIpSummaryDump {
 }
 
 /// The file being written.
-enum File {
+#[derive(Default)]
+struct File {
+    path: String,
+    state: State,
+}
+
+#[derive(Default)]
+enum State {
     /// Not opened, or a write has failed.
+    #[default]
     Closed,
     Opened(Output),
     Writing(Box<dyn Write + Send>),
@@ -138,7 +149,11 @@ impl ToIpSummaryDump {
             bad_packets: make.or("BAD_PACKETS", false),
             binary,
             header,
-            file: File::Closed,
+            file: match make.replica().count {
+                1 => Arc::default(),
+                _ => make.shared(Mutex::default),
+            },
+            replicas: make.replica().count,
             buffer: Vec::new(),
             bad: String::new(),
             burst: make.burst("BURST"),
@@ -174,9 +189,9 @@ impl ToIpSummaryDump {
             // There may be four billion of them.
             if self.buffer.len() >= BLOCK {
                 self.flush(cx);
-            }
-            if matches!(self.file, File::Closed) {
-                return;
+                if self.is_closed() {
+                    return;
+                }
             }
         }
     }
@@ -219,7 +234,7 @@ impl ToIpSummaryDump {
     }
 
     fn record(&mut self, cx: &mut Context, frame: &Frame) {
-        if matches!(self.file, File::Closed) {
+        if self.is_closed() {
             return;
         }
         let arena = cx.pool.arena();
@@ -231,26 +246,38 @@ impl ToIpSummaryDump {
         }
     }
 
+    fn file(&self) -> MutexGuard<'_, File> {
+        self.file.lock().expect("no panic while held")
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.file().state, State::Closed)
+    }
+
     /// Writes what has been collected.
     fn flush(&mut self, cx: &Context) {
-        if let Err(error) = self.try_flush() {
-            self.file = File::Closed;
+        let written = self.file().state.write(&self.header, &self.buffer);
+        if let Err(error) = written {
+            self.file().state = State::Closed;
             let text = format!("{}: {}: {}\n", cx.name(), self.path, reason(&error));
             cx.console().report(&text);
         }
         self.buffer.clear();
     }
+}
 
-    fn try_flush(&mut self) -> std::io::Result<()> {
-        if matches!(self.file, File::Opened(_))
-            && let File::Opened(output) = std::mem::replace(&mut self.file, File::Closed)
+impl State {
+    /// Writes lines, behind a header if they are the first.
+    fn write(&mut self, header: &[u8], lines: &[u8]) -> std::io::Result<()> {
+        if matches!(self, State::Opened(_))
+            && let State::Opened(output) = std::mem::take(self)
         {
             let mut sink = output.claim()?;
-            sink.write_all(&self.header)?;
-            self.file = File::Writing(sink);
+            sink.write_all(header)?;
+            *self = State::Writing(sink);
         }
-        match &mut self.file {
-            File::Writing(sink) => sink.write_all(&self.buffer).and_then(|()| sink.flush()),
+        match self {
+            State::Writing(sink) => sink.write_all(lines).and_then(|()| sink.flush()),
             _ => Ok(()),
         }
     }
@@ -321,12 +348,17 @@ impl Element for ToIpSummaryDump {
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let said = |error| format!("{}: {}", self.path, reason(&error));
-        let output = Output::open(&self.path).map_err(said)?;
-        let ours = matches!(output, Output::Ready(_));
-        self.file = File::Opened(output);
-        if ours {
-            self.try_flush().map_err(|error| format!("{}: {}", self.path, reason(&error)))?;
+        let mut file = self.file();
+        // Another replica may have opened it.
+        if file.path != self.path || matches!(file.state, State::Closed) {
+            let output = Output::open(&self.path).map_err(said)?;
+            let ours = matches!(output, Output::Ready(_));
+            *file = File { path: self.path.clone(), state: State::Opened(output) };
+            if ours {
+                file.state.write(&self.header, &[]).map_err(said)?;
+            }
         }
+        drop(file);
         if self.pulls {
             cx.schedule();
         }
@@ -334,20 +366,29 @@ impl Element for ToIpSummaryDump {
     }
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<ToIpSummaryDump>()
-            && old.path == self.path
-            && old.header == self.header
-        {
-            old.flush(cx);
-            self.file = std::mem::replace(&mut old.file, File::Closed);
+        let Some(old) = old.downcast_mut::<ToIpSummaryDump>() else { return };
+        if old.path != self.path || old.header != self.header {
+            return;
+        }
+        old.flush(cx);
+        if Arc::ptr_eq(&self.file, &old.file) {
+            // Only the configuration has been written to: nothing is to be closed.
+            old.file = Arc::default();
+        } else if self.replicas == old.replicas {
+            // The others' workers may change over later, and write until then.
+            self.file = std::mem::take(&mut old.file);
+        } else {
+            let state = std::mem::take(&mut old.file().state);
+            self.file().state = state;
         }
     }
 
     fn close(&mut self, cx: &mut Context) {
-        if matches!(self.file, File::Writing(_)) || !self.buffer.is_empty() {
+        if !self.is_closed() {
             self.flush(cx);
         }
-        self.file = File::Closed;
+        // Other replicas have lines to write yet: who goes last closes it.
+        self.file = Arc::default();
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
@@ -421,6 +462,29 @@ mod tests {
     fn packed_dumps_are_those_of_click() {
         let (found, expected) = like("zoo-binary.dat", "zoo.pcap", ", BINARY true", 256);
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn lines_of_two_workers_are_in_one_file() {
+        let scratch = Scratch::new("summary-workers");
+        let out = scratch.path("out");
+        let mut run = Run::new(&format!(
+            "StaticThreadSched(a 0, b 1);
+             a :: InfiniteSource(LENGTH 60, LIMIT 5000)
+             -> t :: ToIPSummaryDump({out}, FIELDS wire_len)
+             -> c :: Counter(COUNT_CALL 4900 stop) -> Discard;
+             b :: InfiniteSource(LENGTH 90, LIMIT 5000) -> t; DriverManager(wait 20s, stop)"
+        ))
+        .workers(2);
+        run.run();
+        let count: usize = run.read("c.count").parse().unwrap();
+        drop(run);
+        let text = fs::read_to_string(out).unwrap();
+        let (header, lines) = text.split_once("!data wire_len\n").unwrap();
+        assert_eq!(header, "!IPSummaryDump 1.3\n");
+        assert!(lines.lines().all(|line| matches!(line, "60" | "90")), "{text}");
+        assert_eq!(lines.lines().count(), count);
+        assert!(count >= 4900, "{count}");
     }
 
     #[test]
