@@ -22,9 +22,8 @@
 //   ip netns exec a ping 198.19.0.2            and this forwards, as for
 //   ip route add 203.0.113.0/24 via 198.19.0.2
 //
-// Packets without a route are answered; a default route of the kernel's takes
-// the place of that here, and when it goes, they are dropped. That they are
-// answered again the kernel has to say: ip route add unreachable default metric 9999
+// Packets without a route are answered, as long as the kernel has no default
+// route.
 
 define($LEFT left, $RIGHT right, $LEFT_TAP tap-left, $RIGHT_TAP tap-right, $METHOD XDP,
        $LEFT_IP 198.18.0.1/24, $RIGHT_IP 198.19.0.1/24, $LEFT_MTU 1500, $RIGHT_MTU 1500);
@@ -77,7 +76,7 @@ right :: Interface($RIGHT, $RIGHT_TAP, right, $RIGHT_IP);
 // 0: for nowhere; 1, 2: by an interface; 3: for what is no address. The kernel's
 // table fills it.
 routes :: RadixIPLookup(0/0 0, 0.0.0.0/8 3, 127.0.0.0/8 3, 224.0.0.0/4 3);
-FollowKernel(routes, $LEFT_TAP 1 left/arp, $RIGHT_TAP 2 right/arp, REFUSED 0);
+FollowKernel(routes, $LEFT_TAP 1 left/arp, $RIGHT_TAP 2 right/arp, REFUSED 0, DEFAULT 0);
 
 left -> Paint(1) -> routes;
 right -> Paint(2) -> routes;

@@ -36,7 +36,8 @@ pub(super) const CLASS: Class = Class {
         that leads to the host. `REFUSED` is the output for routes that are `unreachable`, \
         `blackhole` or `prohibit`; without it, `OTHERS`. Of a route with several hops those \
         through named interfaces are taken, with their weights. Routes that the configuration or somebody else has \
-        put into the tables stay, but for those to a prefix that the kernel has a route to.\n\n\
+        put into the tables stay, but for those to a prefix that the kernel has a route to. One of \
+        these, the default route, is put back when the kernel's goes: `DEFAULT` says where it led.\n\n\
         It follows the network namespace it is started in. When the configuration is replaced, \
         routes that have gone meanwhile are removed.",
     args: &[
@@ -45,6 +46,12 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("ROUTES6", "element", "nowhere", "where IPv6 routes go"),
         Arg::keyword("TABLE", "number", "254: main", "the kernel's table"),
         Arg::keyword("OTHERS", "output", "none", "the output for routes through other interfaces"),
+        Arg::keyword(
+            "DEFAULT",
+            "output",
+            "none",
+            "the output for what the kernel has no route for",
+        ),
         Arg::keyword("REFUSED", "output", "OTHERS", "the output for routes that refuse packets"),
     ],
     handlers: &[
@@ -85,6 +92,8 @@ struct FollowKernel {
     table: u32,
     others: Option<u32>,
     refused: Option<u32>,
+    /// Where the default route leads that is put back.
+    default: Option<u32>,
     follower: Option<Follower>,
     /// What has been told and not been acted upon.
     told: Vec<Told>,
@@ -129,6 +138,7 @@ impl FollowKernel {
             table: make.or("TABLE", MAIN_TABLE),
             others,
             refused: make.get("REFUSED").or(others),
+            default: make.get("DEFAULT"),
             follower: None,
             told: Vec::new(),
             routes: BTreeMap::new(),
@@ -184,9 +194,16 @@ impl FollowKernel {
     }
 
     fn remove_route(&mut self, cx: &mut Context, (address, length): Prefix) {
-        if let Some(table) = &self.tables[usize::from(address.is_ipv6())] {
-            let remove = table.remove.clone();
-            self.write(cx, &remove, &format!("{address}/{length}"));
+        let Some(table) = &self.tables[usize::from(address.is_ipv6())] else { return };
+        match self.default.filter(|_| length == 0) {
+            Some(output) => {
+                let set = table.set.clone();
+                self.write(cx, &set, &format!("{address}/0 {output}"));
+            }
+            None => {
+                let remove = table.remove.clone();
+                self.write(cx, &remove, &format!("{address}/{length}"));
+            }
         }
     }
 
