@@ -4,7 +4,7 @@
 use linerate_testlab::{Lab, Namespace, wait_until};
 
 use crate::{
-    hosts::host,
+    hosts::{host, iperf_all, iperf_server, ping_text, traceroute},
     support::{PATIENCE, Program},
 };
 
@@ -44,6 +44,13 @@ fn a_switch_joins_three_hosts() {
     hosts[0].expect(["ping", "-c", "50", "-i", "0.002", "-W", "10", "198.18.0.2"]);
     let heard = hosts[2].counters("e0").rx_packets - before;
     assert!(heard < 20, "{heard} packets for others have reached a host");
+    // Whatever is long, and much of it.
+    let shown = ping_text(&hosts[0], &["-s", "4000"], "198.18.0.2");
+    assert!(shown.contains("4008 bytes from 198.18.0.2"), "{shown}");
+    let (hops, text) = traceroute(&hosts[0], "--udp", "198.18.0.2");
+    assert_eq!(hops, ["198.18.0.2"], "{text}");
+    let _server = iperf_server(&hosts[1], 5201);
+    iperf_all(&hosts[0], "198.18.0.2", &[]);
     let summary = program.stop();
     assert_eq!(summary["buffers_held"], 0, "{summary}");
 }

@@ -4,7 +4,7 @@ use linerate_testlab::{Lab, Namespace, Running};
 use serde_json::Value;
 
 use crate::{
-    hosts::wait_for_listener,
+    hosts::{iperf_all, iperf_server, traceroute, wait_for_listener},
     support::{LINERATE, Program},
 };
 
@@ -95,6 +95,13 @@ fn passes(driver: &str) {
     assert!(!output.status.success(), "{output:?}");
     // In fragments as well: the first is known by its header, the later ones follow.
     inside.expect(["ping", "-c", "2", "-i", "0.05", "-W", "20", "-s", "4000", OUTSIDE]);
+    for method in ["--udp", "--icmp", "--tcp"] {
+        let (hops, text) = traceroute(inside, method, OUTSIDE);
+        assert_eq!(hops, [OUTSIDE], "{text}");
+    }
+    // Much at once, by a port whose answers are let in.
+    let _server = iperf_server(outside, 53);
+    iperf_all(inside, OUTSIDE, &["-p", "53"]);
     // The server's port is open to all, its others are not.
     assert!(answers(outside, INSIDE, "80", false));
     assert!(!answers(outside, INSIDE, "22", true));

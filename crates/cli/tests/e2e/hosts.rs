@@ -125,6 +125,75 @@ pub(crate) fn python(host: &Namespace, script: &str, arguments: &[&str]) -> Stri
     host.expect([&["python3", "-c", script], arguments].concat())
 }
 
+/// A datagram to a port where nobody listens is refused.
+#[track_caller]
+pub(crate) fn assert_refused(from: &Namespace, to: &str) {
+    const KNOCK: &str = "\
+import socket, sys
+address = socket.getaddrinfo(sys.argv[1], 9, type=socket.SOCK_DGRAM)[0]
+wire = socket.socket(*address[:3])
+wire.settimeout(30)
+wire.connect(address[4])
+wire.send(b'hello')
+try:
+    wire.recv(100)
+except ConnectionRefusedError:
+    print('refused')
+";
+    assert_eq!(python(from, KNOCK, &[to]).trim(), "refused", "{to}");
+}
+
+/// Gives a host's interface another Ethernet address and has it say so, as virtual machines do that
+/// have moved.
+#[track_caller]
+pub(crate) fn change_address(host: &Namespace, interface: &str, ip: &str) {
+    const ANNOUNCE: &str = "\
+from scapy.all import ARP, Ether, get_if_hwaddr, sendp
+import sys
+interface, ip = sys.argv[1:]
+mac = get_if_hwaddr(interface)
+reply = ARP(op=2, hwsrc=mac, psrc=ip, hwdst=mac, pdst=ip)
+sendp(Ether(src=mac, dst='ff:ff:ff:ff:ff:ff') / reply, iface=interface, verbose=False)
+";
+    host.ip(["link", "set", interface, "address", "02:00:00:00:00:bb"]);
+    python(host, ANNOUNCE, &[interface, ip]);
+}
+
+/// An example with two hosts at its interfaces `left` and `right`, which reach each other by it.
+pub(crate) struct Between {
+    pub(crate) left: Namespace,
+    pub(crate) right: Namespace,
+    pub(crate) middle: Namespace,
+    pub(crate) program: Program,
+}
+
+impl Between {
+    /// The hosts have an address and a gateway each. The example runs once a ping comes back.
+    #[track_caller]
+    pub(crate) fn new(example: &str, arguments: &str, hosts: [[&str; 2]; 2]) -> Between {
+        let lab = Lab::new();
+        let middle = lab.namespace("middle");
+        let [left, right] = [("left", hosts[0]), ("right", hosts[1])]
+            .map(|(port, [address, gateway])| routed_host(&lab, &middle, port, address, gateway));
+        let program = run(&middle, example, arguments);
+        let far = hosts[1][0].split('/').next().expect("an address");
+        wait_for_ping(&left, far);
+        Between { left, right, middle, program }
+    }
+
+    /// TCP and UDP through it, and nothing that it holds back.
+    #[track_caller]
+    pub(crate) fn carries(self, to: &str, elements: [&str; 2]) {
+        let _server = iperf_server(&self.right, 5201);
+        iperf_all(&self.left, to, &[]);
+        let summary = stop(self.program);
+        for name in elements {
+            let packets = number(element(&summary, name), "packets");
+            assert!(packets > 1000, "{name}: {packets}");
+        }
+    }
+}
+
 /// What a program printed.
 pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

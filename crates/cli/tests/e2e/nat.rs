@@ -7,8 +7,8 @@ use linerate_testlab::{Lab, Namespace, Running};
 
 use crate::{
     hosts::{
-        bridge, iperf_all, iperf_server, no_ping, ping_text, python, run, server, stop, text,
-        traceroute, wait_for_ping,
+        assert_refused, bridge, change_address, iperf_all, iperf_server, no_ping, ping_text,
+        python, run, server, stop, text, traceroute, wait_for_ping,
     },
     support::{PATIENCE, Program},
 };
@@ -47,19 +47,6 @@ import socket, sys
 to = (sys.argv[1], int(sys.argv[2]))
 wire = socket.create_connection(to, float(sys.argv[4]), source_address=('', int(sys.argv[3])))
 print(wire.recv(100).decode())
-";
-
-/// What comes of a datagram to a port where nobody listens.
-const KNOCK: &str = "\
-import socket, sys
-wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-wire.settimeout(30)
-wire.connect((sys.argv[1], 9))
-wire.send(b'hello')
-try:
-    wire.recv(100)
-except ConnectionRefusedError:
-    print('refused')
 ";
 
 struct Net {
@@ -170,7 +157,7 @@ fn errors_find_who_they_are_for() {
         let (hops, text) = traceroute(one, method, WORLD);
         assert_eq!(hops, ["198.18.0.1", "203.0.113.2", WORLD], "{text}");
     }
-    assert_eq!(python(two, KNOCK, &[WORLD]).trim(), "refused");
+    assert_refused(two, WORLD);
     for (size, expected) in [
         // Its own link's MTU is smaller than the packet: the error is about what it has rewritten.
         ("1390", "From 198.18.0.1 icmp_seq=1 Frag needed and DF set (mtu = 1400)"),
@@ -188,6 +175,16 @@ fn what_comes_in_fragments_is_translated_as_well() {
     let net = net("--buffer-size 16K");
     let shown = ping_text(&net.inside[1], &["-s", "4000"], WORLD);
     assert!(shown.contains(&format!("4008 bytes from {WORLD}")), "{shown}");
+    net.stop();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_gateway_is_found_at_its_new_address() {
+    let net = net("");
+    change_address(&net.gateway, "n0", "203.0.113.2");
+    wait_for_ping(&net.inside[0], WORLD);
+    assert_refused(&net.inside[0], WORLD);
     net.stop();
 }
 

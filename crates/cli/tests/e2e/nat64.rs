@@ -6,27 +6,14 @@ use linerate_testlab::Lab;
 
 use crate::{
     hosts::{
-        bridge, host, iperf_all, iperf_server, no_ping, ping_text, python, routed_host, run, stop,
-        text, traceroute, wait_for_ping,
+        assert_refused, bridge, host, iperf_all, iperf_server, no_ping, ping_text, routed_host,
+        run, stop, text, traceroute, wait_for_ping,
     },
     support::PATIENCE,
 };
 
 /// The IPv4 host as those with IPv6 see it.
 const FOUR: &str = "64:ff9b::c613:2";
-
-/// What comes of a datagram to a port where nobody listens.
-const KNOCK: &str = "\
-import socket, sys
-wire = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-wire.settimeout(30)
-wire.connect((sys.argv[1], 9))
-wire.send(b'hello')
-try:
-    wire.recv(100)
-except ConnectionRefusedError:
-    print('refused')
-";
 
 #[test]
 #[ignore = "needs root"]
@@ -62,7 +49,7 @@ fn hosts_with_ipv6_reach_one_with_ipv4() {
         let (hops, text) = traceroute(&six[1], method, FOUR);
         assert_eq!(hops, ["2001:db8::1", FOUR], "{text}");
     }
-    assert_eq!(python(&six[0], KNOCK, &[FOUR]).trim(), "refused");
+    assert_refused(&six[0], FOUR);
     let _server = iperf_server(&four, 5201);
     for host in &six {
         iperf_all(host, FOUR, &[]);

@@ -1,52 +1,20 @@
 //! The example `router6.click` between two hosts of the kernel's.
 
-use linerate_testlab::{Lab, Namespace};
-
-use crate::{
-    hosts::{
-        element, iperf_all, iperf_server, ping_text, python, routed_host, run, stop, traceroute,
-        wait_for_ping,
-    },
-    support::{Program, number},
-};
+use crate::hosts::{Between, assert_refused, ping_text, stop, traceroute};
 
 const FAR: &str = "2001:db8:0:2::2";
 
-struct Net {
-    a: Namespace,
-    b: Namespace,
-    router: Namespace,
-    program: Program,
-}
-
 #[track_caller]
-fn net(arguments: &str) -> Net {
-    let lab = Lab::new();
-    let router = lab.namespace("router");
-    let a = routed_host(&lab, &router, "left", "2001:db8:0:1::2/64", "2001:db8:0:1::1");
-    let b = routed_host(&lab, &router, "right", "2001:db8:0:2::2/64", "2001:db8:0:2::1");
-    let program = run(&router, "router6.click", arguments);
-    wait_for_ping(&a, FAR);
-    Net { a, b, router, program }
+fn net(arguments: &str) -> Between {
+    let hosts =
+        [["2001:db8:0:1::2/64", "2001:db8:0:1::1"], ["2001:db8:0:2::2/64", "2001:db8:0:2::1"]];
+    Between::new("router6.click", arguments, hosts)
 }
-
-/// What comes of a datagram to a port where nobody listens.
-const KNOCK: &str = "\
-import socket, sys
-wire = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-wire.settimeout(30)
-wire.connect((sys.argv[1], 9))
-wire.send(b'hello')
-try:
-    wire.recv(100)
-except ConnectionRefusedError:
-    print('refused')
-";
 
 #[test]
 #[ignore = "needs root"]
 fn hosts_reach_each_other_and_are_told_what_is_wrong() {
-    let Net { a, b, router, program } = net("RIGHT_MTU=1280");
+    let Between { left: a, right: b, middle: router, program } = net("RIGHT_MTU=1280");
     let reply = ping_text(&b, &[], "2001:db8:0:1::2");
     assert!(reply.contains("ttl=63"), "{reply}");
     let near = "From 2001:db8:0:1::1 icmp_seq=1";
@@ -61,7 +29,7 @@ fn hosts_reach_each_other_and_are_told_what_is_wrong() {
         assert!(output.contains(&expected), "{to} {arguments:?}: {output}");
     }
     for to in [FAR, "2001:db8:0:1::1", "2001:db8:0:2::1"] {
-        assert_eq!(python(&a, KNOCK, &[to]).trim(), "refused", "{to}");
+        assert_refused(&a, to);
     }
     // The kernel of the router's namespace has no part in it.
     assert_eq!(router.expect(["cat", "/proc/sys/net/ipv6/conf/all/forwarding"]).trim(), "0");
@@ -71,7 +39,7 @@ fn hosts_reach_each_other_and_are_told_what_is_wrong() {
 #[test]
 #[ignore = "needs root"]
 fn traceroute_shows_the_way() {
-    let Net { a, b: _b, router: _router, program } = net("");
+    let Between { left: a, right: _b, middle: _router, program } = net("");
     for method in ["--udp", "--icmp", "--tcp"] {
         let (hops, text) = traceroute(&a, method, FAR);
         assert_eq!(hops, ["2001:db8:0:1::1", FAR], "{text}");
@@ -84,14 +52,7 @@ fn traceroute_shows_the_way() {
 /// A smaller MTU behind the router: TCP finds out by its errors.
 #[track_caller]
 fn carries(arguments: &str) {
-    let Net { a, b, router: _router, program } = net(arguments);
-    let _server = iperf_server(&b, 5201);
-    iperf_all(&a, FAR, &[]);
-    let summary = stop(program);
-    for side in ["left", "right"] {
-        let packets = number(element(&summary, &format!("{side}/send")), "packets");
-        assert!(packets > 1000, "{side}: {packets}");
-    }
+    net(arguments).carries(FAR, ["left/send", "right/send"]);
 }
 
 #[test]
