@@ -31,6 +31,18 @@ pub enum CircleError {
     /// Too small or too large.
     #[error("a list of {0} bytes: choose {LINE} to {LIMIT}")]
     Size(u64),
+    /// The machine is short of memory.
+    #[error(
+        "a list of {} MiB: at most half of the {} MiB of memory available is taken",
+        bytes >> 20,
+        available >> 20
+    )]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+        /// What is available.
+        available: u64,
+    },
     /// No memory, or none of that kind.
     #[error("no list of {bytes} bytes in {pages:?} pages: {source}")]
     Memory {
@@ -62,6 +74,10 @@ impl Circle {
     pub fn new(bytes: u64, pages: Pages, walkers: u32, seed: u64) -> Result<Circle, CircleError> {
         if !(LINE..LIMIT).contains(&bytes) {
             return Err(CircleError::Size(bytes));
+        }
+        // On demand it would come, and then not be there.
+        if let Some(available) = available().filter(|available| bytes > available / 2) {
+            return Err(CircleError::TooLarge { bytes, available });
         }
         let backing = match pages {
             Pages::Small => Backing::OnDemand,
@@ -147,6 +163,13 @@ fn spread(lines: &[Line], walkers: u32) -> Vec<u32> {
     places
 }
 
+/// Bytes of memory that can be had; `None` where the kernel does not say.
+fn available() -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
 /// Of the mapping an address is in: bytes in huge pages of any kind.
 fn large_pages(smaps: &str, address: usize) -> Option<u64> {
     let mut inside = false;
@@ -206,6 +229,14 @@ mod tests {
     fn sizes_out_of_range_are_refused() {
         for bytes in [0, 63, LIMIT] {
             assert!(matches!(Circle::new(bytes, Pages::Small, 1, 1), Err(CircleError::Size(_))));
+        }
+    }
+
+    #[test]
+    fn what_there_is_no_memory_for_is_refused_beforehand() {
+        if available().is_some_and(|available| available < LIMIT / 2) {
+            let error = Circle::new(LIMIT - LINE, Pages::Small, 1, 1).unwrap_err();
+            assert!(matches!(error, CircleError::TooLarge { .. }), "{error}");
         }
     }
 

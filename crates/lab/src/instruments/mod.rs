@@ -9,6 +9,7 @@
 mod blocks;
 mod circle;
 mod destinations;
+mod energy;
 mod frequency;
 mod line;
 mod poll;
@@ -17,6 +18,7 @@ mod stopwatch;
 pub use blocks::{Blocks, Summary};
 pub use circle::{Circle, CircleError};
 pub use destinations::frames;
+pub use energy::Energy;
 pub use frequency::{Frequency, FrequencyError};
 pub use line::{Line, line};
 pub use poll::PollLimit;

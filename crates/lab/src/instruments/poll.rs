@@ -7,6 +7,7 @@ use linerate_memory::clock::{cycles, cycles_per_second};
 pub struct PollLimit {
     gap: u64,
     next: u64,
+    waited: u64,
 }
 
 impl PollLimit {
@@ -16,7 +17,7 @@ impl PollLimit {
             0 => 0,
             rate => (cycles_per_second() / f64::from(rate)) as u64,
         };
-        PollLimit { gap, next: cycles() }
+        PollLimit { gap, next: cycles(), waited: 0 }
     }
 
     /// Waits until the next poll is due. One that came late does not bring the
@@ -26,12 +27,19 @@ impl PollLimit {
         if self.gap == 0 {
             return;
         }
-        let mut now = cycles();
+        let began = cycles();
+        let mut now = began;
         while now < self.next {
             std::hint::spin_loop();
             now = cycles();
         }
+        self.waited += now - began;
         self.next = now.max(self.next) + self.gap;
+    }
+
+    /// Cycles spent waiting so far.
+    pub fn waited(&self) -> u64 {
+        self.waited
     }
 }
 
@@ -47,6 +55,7 @@ mod tests {
         (0..20).for_each(|_| limit.wait());
         let seconds = (cycles() - before) as f64 / cycles_per_second();
         assert!(seconds > 19.0 / 10_000.0, "{seconds}");
+        assert!(limit.waited() > 0);
     }
 
     #[test]

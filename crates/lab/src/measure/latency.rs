@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     inlet::Latency,
+    instruments::Energy,
     point::{self, Spec, Touch, Values, value},
 };
 
@@ -183,9 +184,11 @@ impl Tester {
         let capacity = self.flood(done)?;
         let rate = capacity * f64::from(point.load_percent) / 100.0;
         let before = done.now();
+        let energy = Energy::now();
         let start = Instant::now();
         let found = self.offer(rate, Duration::from_millis(spec.duration_ms), spec.seed)?;
         let seconds = start.elapsed().as_secs_f64();
+        let joules = energy.and_then(|before| before.since());
         let [packets, bursts, processor] = {
             let after = done.now();
             [0, 1, 2].map(|index| after[index] - before[index])
@@ -194,7 +197,7 @@ impl Tester {
             return Err(Failure::void("no packet came back"));
         }
         let nanoseconds = |percent: f64| found.latency.percentile(percent) as f64;
-        Ok(Values::from([
+        let mut values = Values::from([
             (value::HIGHEST.into(), capacity),
             (value::OFFERED.into(), rate),
             (value::RATE.into(), found.latency.count() as f64 / seconds),
@@ -212,7 +215,10 @@ impl Tester {
             (value::VECTOR.into(), packets / bursts.max(1.0)),
             (value::BUSY.into(), processor / 1e9 / seconds),
             ("cpu_ns_per_packet".into(), processor / packets.max(1.0)),
-        ]))
+        ]);
+        // Of the whole processor, this thread and all others included.
+        values.extend(joules.map(|joules| ("joules_per_packet".into(), joules / packets.max(1.0))));
+        Ok(values)
     }
 
     /// What the worker does when there is always more: packets per second.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use linerate_memory::Frame;
+use linerate_memory::{Frame, clock::cycles};
 use linerate_port::Context;
 
 use super::{
@@ -30,7 +30,7 @@ pub(super) fn measure(point: &PollRate, spec: &Spec) -> Result<Values, Failure> 
     let mut limit = PollLimit::new(point.polls_per_s);
     let time = Duration::from_millis(spec.duration_ms);
     let (mut packets, mut polls) = (0, 0u64);
-    let start = Instant::now();
+    let (start, began) = (Instant::now(), cycles());
     while start.elapsed() < time {
         // Reading the time costs as much as some packets.
         for _ in 0..if point.polls_per_s == 0 { 1024 } else { 16 } {
@@ -40,10 +40,13 @@ pub(super) fn measure(point: &PollRate, spec: &Spec) -> Result<Values, Failure> 
             polls += 1;
         }
     }
-    let seconds = start.elapsed().as_secs_f64();
+    let (seconds, took) = (start.elapsed().as_secs_f64(), cycles() - began);
+    let busy = took.saturating_sub(limit.waited()) as f64;
     lane.close(&mut pool);
     Ok(Values::from([
         (value::RATE.into(), packets as f64 / seconds),
+        (value::CYCLES.into(), busy / (packets as f64).max(1.0)),
+        (value::BUSY.into(), busy / took as f64),
         ("polls_per_s".into(), polls as f64 / seconds),
         (value::VECTOR.into(), packets as f64 / polls as f64),
         ("packets".into(), packets as f64),
