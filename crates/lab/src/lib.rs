@@ -16,6 +16,7 @@
 
 pub mod calibration;
 mod clock;
+pub mod compare;
 pub mod criteria;
 pub mod experiment;
 mod generate;

@@ -33,6 +33,14 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "traceroute", package: "traceroute", purpose: "the routers on the way" },
     Program { name: "chromium", package: "chromium", purpose: "a browser that shows reports" },
     Program { name: "nft", package: "nftables", purpose: "the kernel's firewall and NAT" },
+    Program { name: "dpdk-testpmd", package: "dpdk", purpose: "a forwarder beside ours" },
+    Program {
+        name: "ovs-vswitchd",
+        package: "openvswitch-switch",
+        purpose: "a switch beside ours",
+    },
+    Program { name: "gcc", package: "gcc", purpose: "forwarders compiled for this machine" },
+    Program { name: "pcap-config", package: "libpcap-dev", purpose: "a forwarder on libpcap" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
 ];
 

@@ -1,12 +1,14 @@
 //! Arguments of `linerate lab`.
 
 mod bench;
+mod compare;
 mod results;
 mod run;
 
 use clap::{Args, Subcommand};
 
 pub(crate) use bench::{BackToBack, Bench, Format, LatencyArgs, Loss, Ndr, Preset, Recovery};
+pub(crate) use compare::Compare;
 pub(crate) use results::{Calibrate, Form, ReportArgs};
 pub(crate) use run::{LabList, LabPoint, LabRun};
 
@@ -20,7 +22,9 @@ Examples:
   linerate lab ndr -e 'FromPort($IN) -> EtherMirror -> ToPort($OUT)'
       what a configuration forwards without loss
   linerate lab loss --tx xdp:eth1 --rx xdp:eth2
-      loss against load of a device between two interfaces")]
+      loss against load of a device between two interfaces
+  sudo linerate lab compare
+      ours beside the forwarders of others that this machine has")]
 pub(crate) struct Lab {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
@@ -38,4 +42,5 @@ pub(crate) enum LabCommand {
     Latency(LatencyArgs),
     Calibrate(Calibrate),
     Report(ReportArgs),
+    Compare(Compare),
 }

@@ -24,8 +24,8 @@ pub(crate) use graph::{
     Running as GraphRunning,
 };
 pub(crate) use lab::{
-    BackToBack, Bench, Calibrate, Form, Format, Lab, LabCommand, LabList, LabPoint, LabRun,
-    LatencyArgs, Loss, Ndr, Preset, Recovery, ReportArgs,
+    BackToBack, Bench, Calibrate, Compare, Form, Format, Lab, LabCommand, LabList, LabPoint,
+    LabRun, LatencyArgs, Loss, Ndr, Preset, Recovery, ReportArgs,
 };
 pub(crate) use plan::Plan;
 

@@ -8,6 +8,7 @@
 
 mod beside_linux;
 mod capture;
+mod compare;
 mod cost;
 mod ethernet;
 mod faults;

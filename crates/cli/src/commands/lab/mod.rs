@@ -3,6 +3,7 @@
 mod back_to_back;
 mod bench;
 mod calibrate;
+mod compare;
 mod latency;
 mod list;
 mod loss;
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &Lab) -> Result<()> {
         LabCommand::List(args) => list::run(args),
         LabCommand::Calibrate(args) => calibrate::run(args),
         LabCommand::Report(args) => report::run(args),
+        LabCommand::Compare(args) => compare::run(args),
     }
 }
 

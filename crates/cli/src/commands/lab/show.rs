@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::Result;
 use linerate_lab::{
     Progress,
+    compare::Turn,
     procedures::{Platform, Report, Taken},
 };
 use serde::Serialize;
@@ -100,6 +101,20 @@ impl Show {
             grouped(frames.received),
             report.loss_ratio * 100.0,
         ));
+        Ok(())
+    }
+
+    /// A forwarder's turn that has ended.
+    pub(super) fn turn(self, turn: &Turn) -> Result<()> {
+        if self.quiet {
+            return Ok(());
+        }
+        if self.json {
+            return self.event("turn", &[], turn);
+        }
+        let (forwarded, sent) = (short(turn.forwarded_pps), short(turn.sent_pps));
+        let line = format!("{}. {}: {forwarded}pps of {sent}pps\n", turn.round + 1, turn.name);
+        self.line(&line);
         Ok(())
     }
 

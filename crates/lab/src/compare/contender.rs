@@ -1,0 +1,253 @@
+//! Who is compared: how each is found, and how it is started between two
+//! interfaces.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tempfile::TempDir;
+
+use super::{
+    TurnError,
+    network::{DEVICE, Network},
+    peers::{self, Programs, find},
+    process::Process,
+};
+
+/// What a forwarder looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// Nothing, or Ethernet addresses: frames go to some other host.
+    Two,
+    /// IP addresses: frames go to the router.
+    Three,
+}
+
+/// A kind of forwarder.
+#[derive(Clone, Debug)]
+enum Kind {
+    /// `linerate forward` on this driver.
+    Ours(&'static str),
+    /// A routing configuration on this driver.
+    OurRouter(&'static str),
+    /// testpmd on this driver of DPDK.
+    Testpmd(&'static str),
+    /// A router on DPDK's longest-prefix table.
+    RteL3fwd,
+    OpenVswitch,
+    Pcap,
+    LinuxBridge,
+    LinuxForwarding,
+}
+
+/// All kinds, ours first.
+const KINDS: [(&str, Kind); 10] = [
+    ("linerate forward xdp:", Kind::Ours("xdp")),
+    ("linerate forward packet:", Kind::Ours("packet")),
+    ("linerate run (router) xdp:", Kind::OurRouter("xdp")),
+    ("testpmd net_af_xdp", Kind::Testpmd("net_af_xdp")),
+    ("testpmd net_af_packet", Kind::Testpmd("net_af_packet")),
+    ("DPDK l3fwd-style net_af_xdp", Kind::RteL3fwd),
+    ("Open vSwitch userspace", Kind::OpenVswitch),
+    ("libpcap bridge", Kind::Pcap),
+    ("Linux bridge", Kind::LinuxBridge),
+    ("Linux forwarding", Kind::LinuxForwarding),
+];
+
+/// A forwarder this machine has.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    name: &'static str,
+    kind: Kind,
+    /// The program `linerate`.
+    own: PathBuf,
+    /// The core forwarders of user space run on, and their main threads'.
+    cores: [u32; 2],
+    programs: Arc<Programs>,
+}
+
+/// The forwarders this machine has, and the names of those it has not, with the
+/// reason. `own` is the program `linerate`, `core` the core that forwarders run
+/// on, `main` the one for what else their processes do.
+pub fn contenders(
+    own: &Path,
+    core: u32,
+    main: u32,
+) -> (Vec<Contender>, Vec<(&'static str, String)>) {
+    let programs = Arc::new(Programs::default());
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for (name, kind) in KINDS {
+        let needed: &[(&str, &str)] = match &kind {
+            Kind::Testpmd(_) => &[("dpdk-testpmd", "dpdk")],
+            Kind::RteL3fwd => &[("gcc", "gcc"), ("pkg-config", "pkg-config")],
+            Kind::OpenVswitch => {
+                &[("ovs-vswitchd", "openvswitch-switch"), ("ovsdb-server", "openvswitch-switch")]
+            }
+            Kind::Pcap => &[("gcc", "gcc")],
+            _ => &[],
+        };
+        let lacks = needed.iter().find(|(program, _)| find(program).is_none());
+        let compiled = || match &kind {
+            Kind::RteL3fwd => programs.compile("rte_l3fwd").map(drop),
+            Kind::Pcap => programs.compile("pcap_forward").map(drop),
+            _ => Ok(()),
+        };
+        let reason = match lacks {
+            Some((program, package)) => {
+                Some(format!("there is no {program} (Debian's package {package})"))
+            }
+            None => compiled().err(),
+        };
+        match reason {
+            Some(reason) => missing.push((name, reason)),
+            None => found.push(Contender {
+                name,
+                kind,
+                own: own.to_owned(),
+                cores: [core, main],
+                programs: Arc::clone(&programs),
+            }),
+        }
+    }
+    (found, missing)
+}
+
+/// A running forwarder. Dropping it ends it.
+#[derive(Debug)]
+pub struct Running {
+    // Ended in this order.
+    processes: Vec<Process>,
+    _files: Vec<peers::Files>,
+    _folder: TempDir,
+}
+
+impl Running {
+    /// What a process of it has said, if one has ended.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        self.processes.iter_mut().find_map(Process::ended)
+    }
+
+    /// What its last process has said.
+    pub(super) fn output(&self) -> String {
+        self.processes.last().map_or(String::new(), Process::output)
+    }
+}
+
+impl Contender {
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether frames must be for the router.
+    pub fn layer(&self) -> Layer {
+        match self.kind {
+            Kind::OurRouter(_) | Kind::RteL3fwd | Kind::LinuxForwarding => Layer::Three,
+            _ => Layer::Two,
+        }
+    }
+
+    /// Starts it between the device's interfaces. It may take a while until it
+    /// forwards.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn start(&self, network: &Network) -> Result<Running, TurnError> {
+        let started = (|| -> Result<Running, TurnError> {
+            let folder = tempfile::tempdir()?;
+            let mut running =
+                Running { processes: Vec::new(), _files: Vec::new(), _folder: folder };
+            self.start_in(network, &mut running)?;
+            Ok(running)
+        })();
+        started
+            .map_err(|error| TurnError::Start { name: self.name.into(), reason: error.to_string() })
+    }
+
+    fn start_in(&self, network: &Network, running: &mut Running) -> Result<(), TurnError> {
+        let [core, main] = self.cores;
+        let own = self.own.to_string_lossy();
+        let sink = network.sink().to_string();
+        let path = running._folder.path().to_owned();
+        let mut start = |words: &[&str], variables: &[(&str, &str)]| -> io::Result<()> {
+            let process = Process::start(network, &path, words, variables)?;
+            running.processes.push(process);
+            Ok(())
+        };
+        let core_text = core.to_string();
+        match &self.kind {
+            Kind::Ours(driver) => {
+                let ports = DEVICE.map(|device| format!("{driver}:{device}"));
+                let words = [&own, "forward", "--quiet", "--idle", "poll", "--cores", &core_text];
+                start(&[&words[..], &[&ports[0], &ports[1]]].concat(), &[])?;
+            }
+            Kind::OurRouter(driver) => {
+                let text = format!(
+                    "FromPort({driver}:{}) -> Strip(14) -> CheckIPHeader \
+                     -> RadixIPLookup(198.19.0.0/16 0) -> DecIPTTL \
+                     -> EtherEncap(0x0800, {}, {sink}) -> ToPort({driver}:{})",
+                    DEVICE[0],
+                    network.router(),
+                    DEVICE[1]
+                );
+                let words = [&own, "run", "--quiet", "--idle", "poll", "--cores", &core_text];
+                start(&[&words[..], &["-e", &text]].concat(), &[])?;
+            }
+            Kind::Testpmd(driver) => {
+                let (prefix, eal) = peers::eal(driver, core, main);
+                running._files.push(peers::Files::of(&prefix));
+                let eal: Vec<&str> = eal.iter().map(String::as_str).collect();
+                let own = [
+                    "--",
+                    "--nb-cores=1",
+                    "--total-num-mbufs=16384",
+                    "--burst=32",
+                    "--forward-mode=io",
+                    "--auto-start",
+                ];
+                start(&[&["dpdk-testpmd"], &eal[..], &own].concat(), &[])?;
+            }
+            Kind::RteL3fwd => {
+                let program = self.programs.compile("rte_l3fwd").map_err(io::Error::other)?;
+                let (prefix, eal) = peers::eal("net_af_xdp", core, core);
+                running._files.push(peers::Files::of(&prefix));
+                let eal: Vec<&str> = eal.iter().map(String::as_str).collect();
+                let own = ["--", "--next", &sink];
+                let program = program.to_string_lossy();
+                start(&[&[&*program], &eal[..], &own].concat(), &[])?;
+            }
+            Kind::Pcap => {
+                let program = self.programs.compile("pcap_forward").map_err(io::Error::other)?;
+                // It polls; without an XDP program at the interface that takes
+                // the kernel's merging of packets.
+                network.inside(&["ethtool", "-K", DEVICE[0], "gro", "on"])?;
+                let words = ["--a", DEVICE[0], "--b", DEVICE[1], "--ms", "3600000", "--core"];
+                let program = program.to_string_lossy();
+                let words = [&[&*program], &words[..], &[&core_text]].concat();
+                start(&words, &[])?;
+            }
+            Kind::OpenVswitch => peers::open_vswitch(network, &path, &mut start)?,
+            Kind::LinuxBridge => {
+                network.ip(&["link", "add", "bridge0", "type", "bridge", "mcast_snooping", "0"])?;
+                for device in DEVICE {
+                    network.ip(&["link", "set", device, "master", "bridge0"])?;
+                }
+                network.ip(&["link", "set", "bridge0", "up"])?;
+            }
+            Kind::LinuxForwarding => {
+                network.inside(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])?;
+                for (device, address) in
+                    DEVICE.into_iter().zip(["198.18.255.254/16", "198.19.255.254/16"])
+                {
+                    network.ip(&["address", "add", address, "dev", device])?;
+                }
+                let neighbour = ["neigh", "add", "198.19.0.1", "lladdr", &sink, "dev", DEVICE[1]];
+                network.ip(&neighbour)?;
+            }
+        }
+        Ok(())
+    }
+}
