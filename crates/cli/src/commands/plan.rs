@@ -36,6 +36,8 @@ const DURATION_MS: u64 = 60;
 const ADDRESSES: u32 = 4096;
 /// Most packets of a capture file that are looked at.
 const SAMPLE_LIMIT: usize = 1 << 16;
+/// A share of packets dropped at one element that is worth a word.
+const DROPPED: f64 = 0.1;
 /// The driver that is charged where there is no configuration.
 const USUAL: &str = "ring";
 
@@ -82,6 +84,14 @@ fn configuration(
     path: &Path,
 ) -> Result<Found> {
     let visits = try_out(args)?;
+    for visit in visits.iter().filter(|visit| visit.dropped >= DROPPED) {
+        eprintln!(
+            "note: {:.0} % of the sample packets are dropped at {}: others may fare better \
+             (--packets, --write)",
+            visit.dropped * 100.0,
+            visit.name
+        );
+    }
     let missing = unmeasured(calibrated, &visits);
     if args.measure && !missing.is_empty() {
         measure(calibrated, &missing)?;

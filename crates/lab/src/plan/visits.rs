@@ -127,6 +127,7 @@ pub fn visits(
     let file = folder.path().join("sample.pcap");
     write_sample(&file, sample, trial.packets)?;
     let parts = replace_ports(&mut flat, library, &file)?;
+    name_devices(&mut flat, &parts);
     add_end(&mut flat);
     let plan = Plan::new(flat, String::new(), library).map_err(TrialError::Configuration)?;
     let unlimited: Vec<String> = sources(&plan).collect();
@@ -257,6 +258,34 @@ fn replace_ports(
     Ok(parts)
 }
 
+/// Gives the devices that were replaced an Ethernet address where this machine
+/// has no such interface: configurations name it, as in `eth0:eth`.
+fn name_devices(flat: &mut Flat, parts: &[Option<Replaced>]) {
+    let first =
+        |replaced: &Replaced| replaced.config.split(',').next().map(str::trim).map(str::to_owned);
+    let is_name = |name: &String| {
+        !name.is_empty()
+            && name.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one))
+    };
+    let mut names: Vec<String> = parts
+        .iter()
+        .flatten()
+        .filter(|one| matches!(one.class, "FromDevice" | "ToDevice"))
+        .filter_map(first)
+        .filter(is_name)
+        .filter(|name| !Path::new("/sys/class/net").join(name).exists())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let Some(landmark) = flat.elements.first().map(|first| first.landmark.clone()) else { return };
+    let addresses = names.iter().enumerate().map(|(at, name)| format!("{name} 2:0:0:0:1:{at:x}"));
+    let config = addresses.collect::<Vec<_>>().join(", ");
+    if !config.is_empty() {
+        let (name, class) = ("lab@@devices".into(), "AddressInfo".into());
+        flat.elements.push(FlatElement { name, class, config, landmark });
+    }
+}
+
 /// A path as an argument.
 fn quoted(file: &Path) -> String {
     format!("\"{}\"", file.display())
@@ -340,6 +369,18 @@ mod tests {
         let visits =
             count("r :: RatedSource(RATE 1000000) -> IPFilter(deny all) -> d :: Discard;", &[]);
         assert_eq!(times(&visits.unwrap(), "d"), 0.0);
+    }
+
+    /// Names of interfaces that are not there stand for addresses all the same.
+    #[test]
+    fn devices_that_are_not_here_have_an_address() {
+        let visits = count(
+            "AddressInfo(left 198.18.0.1/24);
+             FromDevice(left) -> EtherEncap(0x0800, left:eth, 2:0:0:0:0:9)
+             -> a :: ARPResponder(left left:eth) -> Discard;",
+            &[],
+        );
+        assert_eq!(times(&visits.unwrap(), "a"), 1.0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use linerate_lab::{
     calibration,
     criteria::Criterion,
-    report::{self, Report},
+    report::{self, Report, ReportError},
 };
 
 use crate::{
@@ -48,6 +48,25 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         }
     }
     show(&made, &files)
+}
+
+/// The report and the calibration of a run that has ended; nothing where no
+/// point has figures.
+pub(super) fn after_run(dir: &Path) -> Result<()> {
+    let (made, calibrated) = match report::report(dir) {
+        Ok(made) => made,
+        Err(ReportError::Calibration(error)) => {
+            eprintln!("no report: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut files = Files::default();
+    files.write(&dir.join("report.html"), &report::html(&made)?)?;
+    files.write(&dir.join(calibration::FILE), &serde_json::to_string(&calibrated)?)?;
+    made.summary.iter().chain(&[String::new()]).for_each(|line| eprintln!("{line}"));
+    files.0.iter().for_each(|file| eprintln!("Written to {}", file.display()));
+    Ok(())
 }
 
 /// The criteria, and what was written.

@@ -48,7 +48,11 @@ pub(crate) fn run(args: &LabRun) -> Result<()> {
         },
     );
     let ran = outcome?;
-    shown.end(args, &ran)
+    shown.end(args, &ran)?;
+    match ran.left {
+        0 => super::report::after_run(&args.dir),
+        _ => Ok(()),
+    }
 }
 
 /// What is shown of a run.

@@ -1,0 +1,155 @@
+//! `linerate lab calibrate`, `lab report` and `plan` as programs: on results that
+//! are made up, so that what must come out is known.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use linerate_lab::{
+    point::{Driver, Element, Forward, Kind, Outcome, Record, Spec, Values, value},
+    store::{MACHINE, Store},
+};
+use serde_json::{Value, json};
+
+const CLOCK: f64 = 2e9;
+
+/// A directory with results: a `Counter` costs 20 cycles and 64 per frame, a
+/// source 10, the engine and a `Discard` nothing.
+fn results() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    store.write_json(MACHINE, &json!({ "id": "made-up", "model": "none" })).unwrap();
+    let mut add = |kind: Kind, name: &str, figure: f64| {
+        let values = [(name.to_owned(), figure), (value::COUNTER.to_owned(), CLOCK)];
+        let outcome = (Outcome::Measured, None, Values::from(values));
+        store.append(&Record::new(Spec::new(kind), "x", "made-up", outcome)).unwrap();
+    };
+    for vector in [1, 4, 16, 64, 256] {
+        for (class, per_packet, per_frame) in
+            [("Counter", 20.0, 64.0), ("InfiniteSource", 10.0, 0.0), ("Discard", 0.0, 0.0)]
+        {
+            let element = Element { class: class.into(), vector };
+            let cycles = per_packet + per_frame / f64::from(vector);
+            add(Kind::Element(element), value::CYCLES, cycles);
+        }
+        let forward = Forward { driver: Driver::Ring, burst: vector, ..Forward::default() };
+        let cycles = 30.0 + 100.0 / f64::from(vector);
+        add(Kind::Forward(forward), value::RATE, CLOCK / cycles);
+    }
+    for work in [100, 200, 400] {
+        let forward = Forward { work, ..Forward::default() };
+        let cycles = 30.0 + 100.0 / 32.0 + f64::from(work);
+        add(Kind::Forward(forward), value::RATE, CLOCK / cycles);
+    }
+    dir
+}
+
+fn linerate(dir: &Path, arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .current_dir(dir)
+        .args(arguments)
+        .output()
+        .expect("linerate runs");
+    eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+#[track_caller]
+fn printed(dir: &Path, arguments: &[&str]) -> String {
+    let output = linerate(dir, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn refused(dir: &Path, arguments: &[&str]) -> String {
+    let output = linerate(dir, arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn results_become_a_calibration_and_a_report() {
+    let dir = results();
+    let text = printed(dir.path(), &["lab", "calibrate", "."]);
+    assert!(text.contains("ring ports  receive per packet"), "{text}");
+    assert!(dir.path().join("calibration.json").exists());
+    let text = printed(dir.path(), &["lab", "report", ".", "--also", "markdown,csv,json,svg"]);
+    assert!(text.contains(" 3  cannot be shown here"), "{text}");
+    for file in ["report.html", "report.md", "report.json", "figures/burst.svg", "tables/gates.csv"]
+    {
+        assert!(dir.path().join(file).exists(), "{file}");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let error = refused(empty.path(), &["lab", "report", "."]);
+    assert!(error.contains("cannot report .") && error.contains("points.jsonl"), "{error}");
+}
+
+fn plan(dir: &Path, arguments: &[&str]) -> Value {
+    let all: Vec<&str> =
+        ["plan", ".", "--format", "json"].iter().chain(arguments).copied().collect();
+    serde_json::from_str(&printed(dir, &all)).unwrap()
+}
+
+#[track_caller]
+fn near(found: &Value, wanted: f64) {
+    let found = found.as_f64().unwrap_or(f64::NAN);
+    assert!((found / wanted - 1.0).abs() < 0.01, "{found}, not {wanted}");
+}
+
+#[test]
+fn a_plan_sums_what_elements_cost() {
+    let dir = results();
+    printed(dir.path(), &["lab", "calibrate", "."]);
+    let one = "InfiniteSource -> Counter -> Discard";
+    // 10 + 20 + 64 / 64.
+    let found = plan(dir.path(), &["-e", one, "--burst", "64"]);
+    near(&found["cycles_per_packet"], 31.0);
+    near(&found["throughput_pps"]["value"], CLOCK / 31.0);
+    assert_eq!(found["limit"], "cycles");
+    assert_eq!(found["elements"][1]["class"], "Counter");
+
+    let two =
+        "InfiniteSource -> s :: RoundRobinSwitch; s[0] -> Counter -> Discard; s[1] -> Discard";
+    let lossy = "InfiniteSource(DATA x) -> CheckIPHeader -> Counter -> Discard";
+    let error = refused(dir.path(), &["plan", ".", "-e", lossy]);
+    assert!(error.contains("100 % of the sample packets are dropped at CheckIPHeader"), "{error}");
+    let error = refused(dir.path(), &["plan", ".", "-e", two]);
+    assert!(error.contains("no measured cost of RoundRobinSwitch; --measure"), "{error}");
+
+    // A link and a faster clock: the link is the limit.
+    let found = plan(dir.path(), &["-e", one, "--clock", "20GHz", "--link", "10Gbit/s"]);
+    near(&found["throughput_pps"]["value"], 14.88e6);
+    assert_eq!(found["limit"], "link");
+
+    let found = plan(dir.path(), &["-e", one, "--burst", "64", "--rate", "100Mpps"]);
+    near(&found["wanted"]["clock"]["needed"]["value"], 31.0 * 100e6);
+    near(&found["wanted"]["cores"]["needed"]["value"], 2.0);
+    assert_eq!(found["wanted"]["task_cycles"]["unreachable"]["limit"], "cycles");
+}
+
+#[test]
+fn a_plan_without_a_configuration_is_of_ports() {
+    let dir = results();
+    printed(dir.path(), &["lab", "calibrate", "."]);
+    let found = plan(dir.path(), &["--work", "100", "--burst", "50"]);
+    near(&found["throughput_pps"]["value"], CLOCK / 132.0);
+    let text = printed(dir.path(), &["plan", ".", "--work", "100", "--rate", "14.88Mpps"]);
+    assert!(text.contains("limited by processor cycles"), "{text}");
+    assert!(text.contains("for 14.88 Mpps:"), "{text}");
+    let error = refused(dir.path(), &["plan", ".", "--port", "xdp"]);
+    assert!(error.contains("xdp ports were not measured: there are ring"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_planned_is_said() {
+    let dir = results();
+    let error = refused(dir.path(), &["plan", ".", "-e", "Idle -> Discard"]);
+    assert!(error.contains("cannot read ./calibration.json"), "{error}");
+    printed(dir.path(), &["lab", "calibrate", "."]);
+    let error = refused(dir.path(), &["plan", ".", "-e", "Idle -> Discard"]);
+    assert!(error.contains("no element brought a packet"), "{error}");
+    let error = refused(dir.path(), &["plan", ".", "-e", "Nonsense -> Discard"]);
+    assert!(error.contains("undeclared element 'Nonsense'"), "{error}");
+}
