@@ -156,7 +156,8 @@ fn side_by_side(
             let mut pool = pool(&context.arena, burst);
             let mut frame = Frame::new(burst);
             begin.wait();
-            'run: loop {
+            // Asked here too: a ring whose worker has ended takes everything.
+            'run: while !stop_receiver.is_raised() {
                 for push in &mut pushes {
                     source.receive(&mut pool, &mut frame)?;
                     // The hand-over is the limit, not what is dropped at it.

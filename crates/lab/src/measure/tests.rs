@@ -78,6 +78,19 @@ fn latency_needs_two_cores_and_is_never_negative() {
 }
 
 #[test]
+fn a_pipeline_of_two_cores_ends() {
+    let _one = ONE.lock();
+    for repetition in 0..20 {
+        let text = format!(
+            r#"{{"kind": "pipeline", "burst": 4, "duration_ms": 2, "repetition": {repetition}}}"#
+        );
+        let (outcome, reason, _) = Bench::new().measure(&Spec::parse(&text).unwrap());
+        // Void where the other thread has not run in so short a time.
+        assert!(outcome != Outcome::Unsupported || reason.unwrap().contains("cores"));
+    }
+}
+
+#[test]
 fn what_a_machine_cannot_do_has_a_reason_and_no_figures() {
     for (text, part) in [
         (r#"{"kind": "forward", "workers": 5000}"#, "5000 threads"),
