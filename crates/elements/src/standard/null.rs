@@ -38,3 +38,21 @@ struct Null;
 impl Element for Null {
     fn push(&mut self, _: &mut Context, _: usize, _: &mut Frame) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    #[test]
+    fn packets_in_a_circle_do_not_hold_the_worker_for_ever() {
+        for limit in [1, 256] {
+            let mut run = Run::new(
+                "InfiniteSource(LIMIT 3, BURST 3, STOP true) -> c :: Counter -> n :: Null -> c",
+            )
+            .frame_limit(limit);
+            run.run();
+            assert!(run.read("c.count").parse::<u64>().unwrap() > 1_000);
+            assert!(run.output().contains(": packets go round in circles, dropped\n"));
+        }
+    }
+}

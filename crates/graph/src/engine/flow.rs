@@ -13,6 +13,10 @@ use super::{
 };
 use crate::element::{Element, Next};
 
+/// Steps of packets on the way before they are taken to go round in circles: more
+/// than any graph has for the packets of a frame, a few milliseconds.
+const CIRCLE: u32 = 1 << 20;
+
 impl Context {
     pub(crate) fn stats(&self) -> &Arc<WorkerStats> {
         self.account.stats()
@@ -119,7 +123,7 @@ impl Context {
     /// Packets that the element at work has left in `frame` go on to `next`,
     /// and all packets on the way go as far as they get.
     fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
-        loop {
+        for _ in 0..CIRCLE {
             if frame.is_empty() || next == NOWHERE || !self.pending.is_next(next) {
                 if frame.is_empty() && self.pending.is_empty() {
                     return;
@@ -131,6 +135,24 @@ impl Context {
             }
             next = self.step(next, frame);
         }
+        self.break_circle(frame);
+    }
+
+    /// Packets would be on the way for ever: those that are, are dropped where they
+    /// are.
+    #[cold]
+    #[inline(never)]
+    fn break_circle(&mut self, frame: &mut Frame) {
+        let mut dropped = frame.len();
+        self.pool.give(frame);
+        while let Some((_, mut waiting)) = self.pending.take(&mut self.order, self.pool.arena()) {
+            dropped += waiting.len();
+            self.pool.give(&mut waiting);
+            self.out.recycle(waiting);
+        }
+        self.stations[self.node].stats.nowhere(dropped);
+        let text = format!("{}: packets go round in circles, dropped\n", self.name());
+        self.console().report(&text);
     }
 
     /// The packets in `frame` cannot go on to `next` now: they wait, or there
