@@ -357,10 +357,15 @@ fn a_directory_becomes_a_report() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     Machine::new().everything().iter().for_each(|record| store.append(record).unwrap());
-    let machine = serde_json::json!({ "id": "made-up", "cpu": { "model": "none <at all>" } });
+    let machine = serde_json::json!({ "id": "made-up", "cpu": { "model": "none <at all>" },
+        "caches": [49152, 1048576] });
     store.write_json(MACHINE, &machine).unwrap();
-    let peers = serde_json::json!([{ "program": "testpmd", "pps": 2.5e6 }]);
-    store.write_json("compare.json", &peers).unwrap();
+    let quartiles = |median: f64| serde_json::json!({ "low": 0.9 * median, "median": median, "high": 1.1 * median });
+    let row = serde_json::json!({ "name": "testpmd", "rounds": 5, "ratio": quartiles(1.25),
+        "forwarded_pps": quartiles(2.5e6), "generator_limited": false });
+    let result =
+        serde_json::json!({ "rows": [row], "missing": [{ "name": "ovs", "reason": "no" }] });
+    store.write("compare.json", format!("{{\"command\": 1}}\n{result}\n").as_bytes()).unwrap();
     let (made, _) = report(dir.path()).unwrap();
     let ids: Vec<&str> = made.figures.iter().map(|figure| &*figure.id).collect();
     for wanted in
@@ -372,9 +377,16 @@ fn a_directory_becomes_a_report() {
         assert!(criterion.figure.is_some(), "{}: no figure among {ids:?}", criterion.number);
     }
     let page = html(&made).unwrap();
-    for text in
-        ["cpu: model", "none &lt;at all&gt;", "testpmd", "2.5 M", "linerate lab run forward"]
-    {
+    for text in [
+        "cpu: model",
+        "none &lt;at all&gt;",
+        "testpmd",
+        "2.5 M",
+        "1.25",
+        "Not measured: ovs (no)",
+        "48 KiB",
+        "linerate lab run forward",
+    ] {
         assert!(page.contains(text), "{text}");
     }
     let text = made.markdown();

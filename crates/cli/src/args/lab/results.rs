@@ -32,6 +32,8 @@ Examples:
       writes results/report.html, one file that needs no network
   linerate lab report results --also markdown,csv,json,svg
       the same as report.md, and figures and tables as files of their own
+  linerate lab compare --format json > results/compare.json
+      forwarders of others, which the report then has a table of
   linerate lab report results --output /tmp/machine.html")]
 pub(crate) struct ReportArgs {
     /// The directory of `linerate lab run`

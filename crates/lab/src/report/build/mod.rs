@@ -5,7 +5,7 @@ mod published;
 mod sweep;
 mod tables;
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use serde_json::Value;
 pub use tables::model as model_tables;
@@ -19,7 +19,8 @@ use crate::{
     store::{self, EXPERIMENTS, MACHINE, StoreError},
 };
 
-/// Name of the file that `lab compare` leaves in a results directory.
+/// Name of the file of a results directory that has what
+/// `lab compare --format json` printed.
 pub const PEERS: &str = "compare.json";
 
 /// Why a directory cannot be reported.
@@ -45,10 +46,9 @@ pub enum ReportError {
 pub fn report(dir: &Path) -> Result<(Report, Calibrated), ReportError> {
     let records = store::read(dir)?;
     let machine = store::read_json(dir, MACHINE)?;
-    let peers = match dir.join(PEERS).exists() {
-        true => tables::peers(&store::read_json(dir, PEERS)?),
-        false => Vec::new(),
-    };
+    // What is not there was not compared.
+    let peers = fs::read_to_string(dir.join(PEERS))
+        .map_or_else(|_| Vec::new(), |text| tables::peers(&text));
     let calibrated = of_directory(dir, &records)?;
     Ok((of(&records, &calibrated, &machine, peers), calibrated))
 }

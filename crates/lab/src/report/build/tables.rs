@@ -36,9 +36,18 @@ fn facts(table: &mut Table, name: &str, value: &Value) {
         Value::Array(values) => {
             let texts: Vec<String> = values
                 .iter()
-                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                .map(|value| match value {
+                    Value::String(text) => text.clone(),
+                    Value::Number(bytes) if name == "caches" => {
+                        Unit::Bytes.write(bytes.as_f64().unwrap_or(f64::NAN))
+                    }
+                    other => other.to_string(),
+                })
                 .collect();
             table.push([name.into(), texts.join(", ")]);
+        }
+        Value::Number(number) if name.ends_with("bytes") => {
+            table.push([name.into(), Unit::Bytes.write(number.as_f64().unwrap_or(f64::NAN))]);
         }
         other => table.push([name.into(), other.to_string()]),
     }
@@ -304,40 +313,51 @@ pub(super) fn without_figures(records: &[Record]) -> Vec<String> {
     reasons.into_iter().map(line).collect()
 }
 
-/// A list of objects as a table, a column for each field of any.
-pub(super) fn peers(results: &Value) -> Vec<Table> {
-    let rows = match results {
-        Value::Array(rows) => rows.as_slice(),
-        Value::Object(fields) => {
-            fields.values().find_map(Value::as_array).map_or(&[][..], Vec::as_slice)
-        }
-        _ => &[],
-    };
-    let mut columns: Vec<String> = Vec::new();
-    for row in rows.iter().filter_map(Value::as_object) {
-        for (field, value) in row {
-            if !columns.contains(field) && !value.is_object() && !value.is_array() {
-                columns.push(field.clone());
-            }
-        }
-    }
-    if columns.is_empty() {
+/// What `lab compare --format json` printed: its last line has a row for each
+/// forwarder. No table where there is no such line.
+pub(super) fn peers(printed: &str) -> Vec<Table> {
+    let lines = printed.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let Some(result) = lines.into_iter().find(|line| line["rows"].is_array()) else {
         return Vec::new();
-    }
-    let cell = |row: &Value, field: &String| match row.get(field) {
-        None | Some(Value::Null) => "–".into(),
-        Some(Value::String(text)) => text.clone(),
-        Some(value) => match value.as_f64() {
-            Some(number) => Unit::Decimal.write(number),
-            None => value.to_string(),
-        },
     };
-    let rows = rows.iter().map(|row| columns.iter().map(|field| cell(row, field)).collect());
-    vec![Table {
-        id: "compare".into(),
-        title: "Same topology, same generator, interleaved".into(),
-        caption: "From `linerate lab compare`.".into(),
-        rows: rows.collect(),
-        columns: columns.iter().map(|column| column.replace('_', " ")).collect(),
-    }]
+    let rows = result["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    let columns = [
+        "forwarder",
+        "forwarded (packets/s)",
+        "quartiles",
+        "ours as a multiple",
+        "quartiles",
+        "rounds",
+        "",
+    ];
+    let missing = result["missing"].as_array().into_iter().flatten().filter_map(|one| {
+        Some(format!(" Not measured: {} ({}).", one["name"].as_str()?, one["reason"].as_str()?))
+    });
+    let caption = format!(
+        "From `linerate lab compare`: same topology, same generator, taking turns.{}",
+        missing.collect::<String>()
+    );
+    let mut table = Table::new("compare", "Forwarders side by side", &caption, &columns);
+    let quartiles = |value: &Value, write: &dyn Fn(f64) -> String| {
+        let of = |name: &str| value[name].as_f64().map(write);
+        match (of("median"), of("low"), of("high")) {
+            (Some(median), Some(low), Some(high)) => [median, format!("{low} to {high}")],
+            _ => ["–".to_owned(), String::new()],
+        }
+    };
+    for row in rows {
+        let [rate, rates] = quartiles(&row["forwarded_pps"], &|rate| Unit::Decimal.write(rate));
+        let [ratio, ratios] = quartiles(&row["ratio"], &|ratio| format!("{ratio:.2}"));
+        let limited = row["generator_limited"].as_bool().unwrap_or(false);
+        table.push([
+            row["name"].as_str().unwrap_or("").to_owned(),
+            rate,
+            rates,
+            ratio,
+            ratios,
+            row["rounds"].to_string(),
+            if limited { "the tester was the limit" } else { "" }.into(),
+        ]);
+    }
+    vec![table]
 }
