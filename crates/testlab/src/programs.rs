@@ -41,6 +41,7 @@ pub const PROGRAMS: &[Program] = &[
     },
     Program { name: "gcc", package: "gcc", purpose: "forwarders compiled for this machine" },
     Program { name: "pcap-config", package: "libpcap-dev", purpose: "a forwarder on libpcap" },
+    Program { name: "dask-worker", package: "python3-distributed", purpose: "sweeps on a cluster" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
 ];
 

@@ -6,6 +6,7 @@
 //! `cargo test -p linerate --test e2e -- --ignored --test-threads=1 forward`.
 #![forbid(unsafe_code)]
 
+mod adapters;
 mod beside_linux;
 mod capture;
 mod compare;

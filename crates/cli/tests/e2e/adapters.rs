@@ -1,0 +1,172 @@
+//! A sweep on a cluster and in a job array gives the points of a plain loop.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use linerate_testlab::{require, wait_until};
+use serde_json::Value;
+
+use crate::support::{LINERATE, PATIENCE, Scratch};
+
+/// The interpreter that Debian's python3-distributed is for.
+const PYTHON: &str = "/usr/bin/python3";
+const SWEEP: usize = 16;
+
+fn adapter(name: &str) -> String {
+    format!("{}/../../adapters/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Points that take a while, so that there is a half way.
+fn specs() -> Vec<String> {
+    (0..SWEEP)
+        .map(|point| {
+            format!(r#"{{"kind": "forward", "burst": {}, "duration_ms": 200}}"#, 1 + point)
+        })
+        .collect()
+}
+
+/// The keys in a file of points, each of which must be there once.
+#[track_caller]
+fn keys(path: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let mut keys = BTreeSet::new();
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(record["outcome"], "measured", "{record}");
+        assert!(keys.insert(record["key"].as_str().unwrap().to_owned()), "twice: {record}");
+    }
+    keys
+}
+
+/// What a plain loop over the specs gives.
+fn plain_loop(scratch: &Scratch) -> BTreeSet<String> {
+    let folder = scratch.file("loop");
+    for spec in specs() {
+        let line = ["lab", "point", &spec, "--dir", &folder];
+        let output = Command::new(LINERATE).args(line).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let found = keys(&Path::new(&folder).join("points.jsonl"));
+    assert_eq!(found.len(), SWEEP);
+    found
+}
+
+/// A program that is killed when dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn distributed(scratch: &Scratch, module: &str, words: &[&str]) -> Killed {
+    let log = fs::File::create(scratch.file(&format!("{module}.log"))).unwrap();
+    let mut command = Command::new(PYTHON);
+    command.args(["-m", &format!("distributed.cli.{module}")]).args(words);
+    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    Killed(command.spawn().unwrap())
+}
+
+/// One of two workers is killed when half of the points are there.
+#[test]
+#[ignore = "needs root"]
+fn dask_with_a_worker_killed_gives_the_points_of_a_loop() {
+    require("dask-worker");
+    let scratch = Scratch::new();
+    let cluster = scratch.file("cluster.json");
+    let words =
+        ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", &cluster];
+    let _scheduler = distributed(&scratch, "dask_scheduler", &words);
+    let up = wait_until(
+        || fs::read_to_string(&cluster).is_ok_and(|text| text.contains("address")),
+        PATIENCE,
+    );
+    assert!(up, "{:?}", fs::read_to_string(scratch.file("dask_scheduler.log")));
+    let folder = scratch.file("work");
+    let words = [
+        "--scheduler-file",
+        &cluster,
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+        "--local-directory",
+        &folder,
+    ];
+    let mut workers: Vec<Killed> =
+        (0..2).map(|_| distributed(&scratch, "dask_worker", &words)).collect();
+    let address: Value = serde_json::from_str(&fs::read_to_string(&cluster).unwrap()).unwrap();
+
+    let file = scratch.file("specs.jsonl");
+    let expected = plain_loop(&scratch);
+    // As `linerate lab list` prints them: every field is there.
+    let looped = fs::read_to_string(Path::new(&scratch.file("loop")).join("points.jsonl")).unwrap();
+    let spec = |line| serde_json::from_str::<Value>(line).unwrap()["spec"].to_string() + "\n";
+    fs::write(&file, looped.lines().map(spec).collect::<String>()).unwrap();
+    let results = scratch.file("dask");
+    let points = Path::new(&results).join("points.jsonl");
+    let sweep = || {
+        let mut command = Command::new(PYTHON);
+        command.arg(adapter("dask_sweep.py")).args([&file, &results]);
+        command.args(["--scheduler", address["address"].as_str().unwrap(), "--command", LINERATE]);
+        Killed(command.spawn().unwrap())
+    };
+    let mut running = sweep();
+    let lines = || fs::read_to_string(&points).map_or(0, |text| text.lines().count());
+    assert!(wait_until(|| lines() >= SWEEP / 2, PATIENCE), "{} points", lines());
+    assert!(lines() < SWEEP, "it was over before a worker could be killed");
+    drop(workers.pop());
+    let mut status = None;
+    let ended = wait_until(
+        || {
+            status = running.0.try_wait().unwrap();
+            status.is_some()
+        },
+        PATIENCE,
+    );
+    assert!(ended && status.unwrap().success(), "{status:?}");
+    assert_eq!(keys(&points), expected);
+
+    // Broken off in the middle of a line, it is taken up where it was.
+    let text = fs::read_to_string(&points).unwrap();
+    fs::write(&points, &text[..text.len() - 20]).unwrap();
+    assert!(sweep().0.wait().unwrap().success());
+    assert_eq!(keys(&points), expected);
+}
+
+/// The tasks of an array, one of which dies at first.
+#[test]
+#[ignore = "needs the machine for itself"]
+fn a_job_array_gives_the_points_of_a_loop() {
+    let scratch = Scratch::new();
+    let file = scratch.file("specs.jsonl");
+    fs::write(&file, specs().join("\n") + "\n").unwrap();
+    let results = scratch.file("slurm");
+    let task = |number: usize| {
+        let mut command = Command::new(adapter("slurm_array.sh"));
+        command.args([&file, &results]).env("LINERATE", LINERATE);
+        command.env("SLURM_ARRAY_TASK_ID", number.to_string());
+        command
+    };
+    let mut dying = task(3).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    dying.kill().unwrap();
+    dying.wait().unwrap();
+    // The array is submitted, and once more: what is there stays.
+    for _ in 0..2 {
+        for number in 1..=SWEEP {
+            let output = task(number).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        }
+    }
+    let collect = Command::new(adapter("slurm_array.sh")).args(["--collect", &results]).status();
+    assert!(collect.unwrap().success());
+    assert_eq!(keys(&Path::new(&results).join("points.jsonl")), plain_loop(&scratch));
+}
