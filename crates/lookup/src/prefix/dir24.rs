@@ -141,7 +141,7 @@ impl Dir24 {
                 all |= hop.0;
             }
             if all & F::IS_GROUP != 0 {
-                let places = in_groups.get_or_insert_with(|| InGroups::EMPTY);
+                let places = in_groups.get_or_insert(InGroups::EMPTY);
                 let before = places.count;
                 places.note::<F>(start, addresses, hops);
                 for place in places.place.iter().take(places.count).skip(before) {
