@@ -1,12 +1,12 @@
 //! The benchmarks of RFC 2544 and its successors, from the first trial to the
 //! result, on whatever carries out trials.
 //!
-//! - [`platform`]: what generator and sink do by themselves, first of all.
-//! - [`throughput`]: MLRsearch (RFC 9971) for one goal or several.
-//! - [`loss`]: the frame loss rate (RFC 2544, 26.3).
-//! - [`back_to_back`]: bursts (RFC 2544, 26.4, with RFC 9004).
-//! - [`recovery`]: after overload (RFC 2544, 26.5).
-//! - [`latency`]: against load (RFC 8219, 7.2 and 7.3.1).
+//! - [`platform()`]: what generator and sink do by themselves, first of all.
+//! - [`throughput()`]: MLRsearch (RFC 9971) for one goal or several.
+//! - [`loss()`]: the frame loss rate (RFC 2544, 26.3).
+//! - [`back_to_back()`]: bursts (RFC 2544, 26.4, with RFC 9004).
+//! - [`recovery()`]: after overload (RFC 2544, 26.5).
+//! - [`latency()`]: against load (RFC 8219, 7.2 and 7.3.1).
 //!
 //! A trial that the generator could not send as meant is void: it is repeated,
 //! and then said to be the generator's limit. It is never taken for a result of

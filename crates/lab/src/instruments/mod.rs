@@ -1,7 +1,7 @@
 //! What measurements are made with, each usable by itself.
 //!
 //! [`Stopwatch`] takes the time of a piece of code; [`Blocks`] that of a loop;
-//! [`line`] fits burnt cycles to those asked for; [`Circle`] is a list in memory to
+//! [`line()`] fits burnt cycles to those asked for; [`Circle`] is a list in memory to
 //! walk along; [`PollLimit`] makes a worker look only so often; [`frames`] makes
 //! packets whose destinations come in an order. Cycles are burnt by
 //! [`linerate_elements::Burner`].

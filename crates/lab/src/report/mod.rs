@@ -1,6 +1,6 @@
 //! Reports: what a results directory says, for people and for programs.
 //!
-//! A [`Report`] is data. [`html`] makes one file of it that needs no network,
+//! A [`Report`] is data. [`html()`] makes one file of it that needs no network,
 //! with every figure drawn, its values in a table, and the command that measures
 //! them; [`Report::markdown`] a text; serialised it is the same for programs.
 
