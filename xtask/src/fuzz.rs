@@ -138,8 +138,9 @@ fn fuzz(target: &str, program: &Path, seconds: u64) -> Result<()> {
     } else {
         command.arg(format!("-max_total_time={seconds}"));
     }
-    // One execution that takes longer than this, or needs more memory than this, is a finding.
-    command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
+    // One execution that takes longer than this, or needs more memory than this, is a finding. A
+    // configuration may ask for half a gigabyte in an argument, more than once.
+    command.args(["-timeout=10", "-rss_limit_mb=4096", "-print_final_stats=1"]);
     let words = directory().join("dictionaries").join(format!("{target}.dict"));
     if words.is_file() {
         command.arg(format!("-dict={}", words.display()));

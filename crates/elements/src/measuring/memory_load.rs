@@ -22,7 +22,7 @@ pub(super) const CLASS: Class = Class {
         unchanged and are not touched.",
     ports: "1/1",
     args: &[
-        Arg::required("SIZE", "bytes", "size of the working set; may end in k, M or G"),
+        Arg::required("SIZE", "bytes", "size of the working set, at most 512M; may end in k or M"),
         Arg::optional("ACCESSES", "accesses", "1", "accesses per packet"),
     ],
     handlers: &[
@@ -36,8 +36,9 @@ pub(super) const CLASS: Class = Class {
 };
 
 const LINE: usize = 64;
-/// Largest working set.
-const SIZE_LIMIT: u64 = 16 << 30;
+/// Largest working set: beyond all caches, and of a few elements not beyond what
+/// machines have.
+const SIZE_LIMIT: u64 = 512 << 20;
 /// Most accesses per packet.
 const ACCESSES_LIMIT: u32 = 1 << 20;
 
@@ -169,9 +170,10 @@ mod tests {
             ("64", Some(64)),
             ("32k", Some(32 << 10)),
             ("8M", Some(8 << 20)),
-            ("1 G", Some(1 << 30)),
+            ("512 M", Some(512 << 20)),
             ("63", None),
-            ("17G", None),
+            ("513M", None),
+            ("1G", None),
             ("-1k", None),
             ("k", None),
             ("", None),
@@ -200,7 +202,7 @@ mod tests {
     fn a_size_that_is_none_is_refused() {
         for (config, error) in [
             ("", "SIZE: required argument missing"),
-            ("big", "SIZE: must be 64 to 17179869184 bytes"),
+            ("big", "SIZE: must be 64 to 536870912 bytes"),
             ("64k, 2000000", "ACCESSES: out of range, bound 1048576"),
         ] {
             let errors = Run::errors(&format!("Idle -> MemoryLoad({config}) -> Discard"));
