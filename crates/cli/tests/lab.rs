@@ -130,6 +130,67 @@ fn an_interrupted_run_ends_with_the_same_points() {
     assert!(lines(&broken).iter().all(|line| line["machine"] == machine["id"]));
 }
 
+/// An experiment whose second point takes hours.
+fn hanging(dir: &Path) -> String {
+    let file = dir.join("hanging.toml");
+    let text = "name = 'hanging'\ntitle = ''\nabout = ''\nexpect = ''\nrepetitions = 1\n\
+        duration_ms = 5\n\
+        [[grid]]\npoint = { kind = 'forward', burst = 2048 }\n\
+        vary = { work = [0, 4294967295] }\n";
+    fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn a_run_ends_during_a_point_that_does_not_and_leaves_no_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = hanging(folder.path());
+    for (name, signal) in [("stopped", Signal::INT), ("killed", Signal::KILL)] {
+        let dir = folder.path().join(name);
+        let mut run = Running::start(&file, &dir);
+        run.signal_after(1, &dir, Signal::CONT);
+        let id = run.0.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        let measuring: Vec<&str> = children.split_whitespace().collect();
+        assert_eq!(measuring.len(), 1, "{children}");
+        run.signal_after(1, &dir, signal);
+        let status = run.0.wait().unwrap();
+        assert_eq!(status.success(), signal == Signal::INT, "{status}");
+        // One that was killed is gone as soon as somebody has asked for its status.
+        let path = format!("/proc/{}/cmdline", measuring[0]);
+        let deadline = Instant::now() + PATIENCE;
+        while fs::read(&path).is_ok_and(|line| !line.is_empty()) {
+            assert!(Instant::now() < deadline, "it goes on measuring");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let lines = lines(&dir);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0]["outcome"], "measured");
+    }
+}
+
+#[test]
+fn a_void_point_is_measured_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let spec = r#"{"kind": "load", "cycles": 100, "duration_ms": 2}"#;
+    succeed(&["point", spec, "--dir", dir]);
+    let path = folder.path().join("points.jsonl");
+    let mut record = lines(folder.path()).remove(0);
+    record["outcome"] = "void".into();
+    record["reason"] = "held up".into();
+    record["values"] = Value::Object(Default::default());
+    fs::write(&path, format!("{record}\n")).unwrap();
+    let again = succeed(&["point", spec, "--dir", dir]);
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(again["outcome"], "measured");
+    // The last line counts, and is not added to.
+    assert_eq!(lines(folder.path()).len(), 2);
+    succeed(&["point", spec, "--dir", dir]);
+    assert_eq!(lines(folder.path()).last(), Some(&again));
+    assert_eq!(lines(folder.path()).len(), 2);
+}
+
 #[test]
 fn what_a_machine_cannot_do_is_kept_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();

@@ -78,7 +78,8 @@ impl Description {
             id: Key::of(&identity.to_string()).as_str()[..12].to_owned(),
             model,
             cores: cpu.allowed.len() as u32,
-            tsc_hz: cycles_per_second(),
+            // Fractions of a hertz are no property of a machine.
+            tsc_hz: cycles_per_second().round(),
             caches,
             memory_bytes: memory.total,
             nodes: cpu.nodes.len().max(1) as u32,

@@ -2,20 +2,37 @@
 //!
 //! Points are in the order of their repetitions, so that what drifts while a run
 //! goes on is in all of an experiment's points alike, and an interrupted run has
-//! something of everything. What is in the directory already is not measured
-//! again.
+//! something of everything. What has figures in the directory already is not
+//! measured again. What has none is: a machine may be quieter now, or its user
+//! another one.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
+    io,
     time::{Duration, Instant},
 };
 
 use crate::{
     experiment::{Experiment, ExperimentError, Planned},
-    measure::Bench,
-    point::Record,
+    measure::Measured,
+    point::{Outcome, Record},
     store::{Store, StoreError},
 };
+
+/// Times a point that stays void is measured in a run, the second time after all
+/// others.
+const TRIES: u32 = 2;
+
+/// Why a run cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// A point cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Points cannot be measured at all.
+    #[error("cannot start what measures: {0}")]
+    Measure(#[from] io::Error),
+}
 
 /// The points of experiments in the order they are measured in, each once.
 ///
@@ -39,7 +56,7 @@ pub fn plan(experiments: &[Experiment], quick: bool) -> Result<Vec<Planned>, Exp
 pub struct Step<'a> {
     /// The point just measured.
     pub record: &'a Record,
-    /// Points of the plan that are in the directory.
+    /// Points of the plan that are done with.
     pub done: usize,
     /// Points of the plan.
     pub total: usize,
@@ -50,58 +67,92 @@ pub struct Step<'a> {
 /// What came of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ran {
-    /// Points measured now.
+    /// Points of which something new is known.
     pub measured: usize,
-    /// Points that were there before.
+    /// Points of which everything was known.
     pub skipped: usize,
     /// Points left, because it was stopped.
     pub left: usize,
 }
 
-/// Measures what of `plan` is not in `store` yet. `step` is told of every point;
-/// when `stop` says so the run ends before the next one.
+/// Measures what of `plan` has no figures in `store` yet; what is void twice, the
+/// second time at the end, is left so. `measure` says what came of a point, or
+/// nothing when the user wants no more. `step` is told of every point.
 ///
 /// # Errors
 ///
-/// When a point cannot be kept.
+/// When points cannot be measured or kept.
 pub fn run(
     plan: &[Planned],
     store: &mut Store,
     machine: &str,
-    stop: impl Fn() -> bool,
+    mut measure: impl FnMut(&Planned) -> io::Result<Option<Measured>>,
     mut step: impl FnMut(&Step<'_>),
-) -> Result<Ran, StoreError> {
-    let to_do: Vec<&Planned> = plan.iter().filter(|one| !store.has(&one.spec.key())).collect();
-    let skipped = plan.len() - to_do.len();
-    let bench = Bench::new();
-    let start = Instant::now();
+) -> Result<Ran, RunnerError> {
+    let has_figures = |one: &&Planned| store.outcome(&one.spec.key()) == Some(Outcome::Measured);
+    let mut to_do: VecDeque<(&Planned, u32)> =
+        plan.iter().filter(|one| !has_figures(one)).map(|one| (one, 1)).collect();
+    let mut new = BTreeSet::new();
+    let ran = |new: &BTreeSet<_>, left| Ran {
+        measured: new.len(),
+        skipped: plan.len() - new.len() - left,
+        left,
+    };
     // By their durations, which the points are measured for at least.
-    let asked = |points: &[&Planned]| points.iter().map(|one| one.spec.duration_ms).sum::<u64>();
-    for (measured, planned) in to_do.iter().enumerate() {
-        if stop() {
-            return Ok(Ran { measured, skipped, left: to_do.len() - measured });
+    let (start, mut asked) = (Instant::now(), 0);
+    let mut ahead: u64 = to_do.iter().map(|(one, _)| one.spec.duration_ms).sum();
+    while let Some((planned, tries)) = to_do.pop_front() {
+        let Some(measured) = measure(planned)? else {
+            to_do.push_front((planned, tries));
+            // Some of these were void once.
+            for (one, _) in &to_do {
+                new.remove(&one.spec.key());
+            }
+            return Ok(ran(&new, to_do.len()));
+        };
+        let record = Record::new(planned.spec.clone(), &planned.experiment, machine, measured);
+        if store.append(&record)? {
+            new.insert(record.key.clone());
         }
-        let outcome = bench.measure(&planned.spec);
-        let record = Record::new(planned.spec.clone(), &planned.experiment, machine, outcome);
-        store.append(&record)?;
-        let (before, after) = to_do.split_at(measured + 1);
-        let pace = start.elapsed().as_secs_f64() / asked(before).max(1) as f64;
+        let duration = planned.spec.duration_ms;
+        asked += duration;
+        if record.outcome == Outcome::Void && tries < TRIES {
+            to_do.push_back((planned, tries + 1));
+            continue;
+        }
+        ahead -= duration;
+        let pace = start.elapsed().as_secs_f64() / asked.max(1) as f64;
         step(&Step {
             record: &record,
-            done: skipped + measured + 1,
+            done: plan.len() - to_do.len(),
             total: plan.len(),
-            left: Duration::from_secs_f64(pace * asked(after) as f64),
+            left: Duration::from_secs_f64(pace * ahead as f64),
         });
     }
-    Ok(Ran { measured: to_do.len(), skipped, left: 0 })
+    Ok(ran(&new, 0))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
-    use crate::{point::Key, store::read};
+    use crate::{
+        point::{Key, Kind, Values},
+        store::read,
+    };
+
+    /// What comes of the points of an experiment by the cycles they burn.
+    fn measured(planned: &Planned) -> Measured {
+        match &planned.spec.kind {
+            Kind::Load(load) if load.cycles == 9 => {
+                (Outcome::Unsupported, Some("no".into()), Values::new())
+            }
+            _ => (Outcome::Measured, None, Values::from([("x".into(), 1.0)])),
+        }
+    }
+
+    fn void() -> Measured {
+        (Outcome::Void, Some("busy".into()), Values::new())
+    }
 
     fn experiment(name: &str, bursts: &str) -> Experiment {
         let text = format!(
@@ -129,22 +180,100 @@ mod tests {
         let whole = tempfile::tempdir().unwrap();
         let mut store = Store::open(whole.path()).unwrap();
         let mut steps = Vec::new();
-        let ran = run(&plan, &mut store, "m", || false, |step| steps.push((step.done, step.total)));
+        let measure = |planned: &Planned| Ok(Some(measured(planned)));
+        let ran = run(&plan, &mut store, "m", measure, |step| steps.push((step.done, step.total)));
         assert_eq!(ran.unwrap(), Ran { measured: 6, skipped: 0, left: 0 });
         assert_eq!((steps.len(), steps[0], steps[5]), (6, (1, 6), (6, 6)));
 
         let broken = tempfile::tempdir().unwrap();
-        let calls = Cell::new(0);
-        let stop = || calls.replace(calls.get() + 1) == 4;
+        let mut calls = 0;
+        let stopped = |planned: &Planned| {
+            calls += 1;
+            Ok((calls <= 4).then(|| measured(planned)))
+        };
         let mut store = Store::open(broken.path()).unwrap();
-        let ran = run(&plan, &mut store, "m", stop, |_| ()).unwrap();
+        let ran = run(&plan, &mut store, "m", stopped, |_| ()).unwrap();
         assert_eq!(ran, Ran { measured: 4, skipped: 0, left: 2 });
         drop(store);
         assert_eq!(keys(broken.path()).len(), 4);
         let mut store = Store::open(broken.path()).unwrap();
-        let ran = run(&plan, &mut store, "m", || false, |_| ()).unwrap();
+        let ran = run(&plan, &mut store, "m", measure, |_| ()).unwrap();
         assert_eq!(ran, Ran { measured: 2, skipped: 4, left: 0 });
         assert_eq!(keys(broken.path()), keys(whole.path()));
         assert_eq!(read(broken.path()).unwrap().len(), 6);
+    }
+
+    #[test]
+    fn a_void_point_is_measured_once_more_at_the_end_and_by_the_next_run() {
+        let plan = plan(&[experiment("a", "[1, 2]")], false).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        let mut order = Vec::new();
+        let mut steps = Vec::new();
+        // The first point of the plan is never measured, the second at the second
+        // try.
+        let measure = |planned: &Planned| {
+            let at = plan.iter().position(|one| one == planned).unwrap();
+            order.push(at);
+            let busy = at == 0 || at == 1 && order.len() < 4;
+            Ok(Some(if busy { void() } else { measured(planned) }))
+        };
+        let ran = run(&plan, &mut store, "m", measure, |step| {
+            steps.push((step.record.outcome, step.done));
+        });
+        assert_eq!(ran.unwrap(), Ran { measured: 4, skipped: 0, left: 0 });
+        assert_eq!(order, [0, 1, 2, 3, 0, 1]);
+        let figures = |done| (Outcome::Measured, done);
+        assert_eq!(steps, [figures(1), figures(2), (Outcome::Void, 3), figures(4)]);
+        assert_eq!(store.outcome(&plan[0].spec.key()), Some(Outcome::Void));
+
+        let again = |planned: &Planned| Ok(Some(measured(planned)));
+        let ran = run(&plan, &mut store, "m", again, |_| ()).unwrap();
+        assert_eq!(ran, Ran { measured: 1, skipped: 3, left: 0 });
+        assert!(read(dir.path()).unwrap().iter().all(Record::is_measured));
+    }
+
+    #[test]
+    fn what_is_void_when_a_run_is_stopped_is_left() {
+        let plan = plan(&[experiment("a", "[1, 2]")], false).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        let mut calls = 0;
+        let measure = |_: &Planned| {
+            calls += 1;
+            Ok((calls < 4).then(void))
+        };
+        let ran = run(&plan, &mut store, "m", measure, |_| ()).unwrap();
+        assert_eq!(ran, Ran { measured: 0, skipped: 0, left: 4 });
+    }
+
+    #[test]
+    fn what_a_machine_cannot_do_is_asked_again_and_noted_once() {
+        let plan = plan(&[experiment("a", "[9, 1]")], false).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        for expected in [(4, 0), (0, 4)] {
+            let mut told = 0;
+            let measure = |planned: &Planned| Ok(Some(measured(planned)));
+            let ran = run(&plan, &mut store, "m", measure, |step| {
+                told += usize::from(step.record.outcome == Outcome::Unsupported);
+            });
+            assert_eq!(
+                (ran.unwrap(), told),
+                (Ran { measured: expected.0, skipped: expected.1, left: 0 }, 2)
+            );
+        }
+        let text = std::fs::read_to_string(dir.path().join(crate::store::POINTS)).unwrap();
+        assert_eq!(text.lines().count(), 4);
+    }
+
+    #[test]
+    fn what_cannot_measure_ends_the_run() {
+        let plan = plan(&[experiment("a", "[1]")], false).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        let gone = |_: &Planned| Err(io::ErrorKind::NotFound.into());
+        let error = run(&plan, &mut store, "m", gone, |_| ()).unwrap_err();
+        assert!(error.to_string().starts_with("cannot start what measures"), "{error}");
     }
 }

@@ -7,11 +7,14 @@
 //! DIR/experiments/*.toml  the experiments as they were run
 //! ```
 //!
+//! A point without figures is measured again when the chance comes, and then has
+//! several lines: the last one counts.
+//!
 //! A process that dies while it writes leaves a last line without its end, which
 //! readers pass over and the next writer cuts off.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -20,7 +23,7 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::point::{Key, Record};
+use crate::point::{Key, Outcome, Record};
 
 /// Name of the file of points.
 pub const POINTS: &str = "points.jsonl";
@@ -54,7 +57,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Another process adds points.
-    #[error("{0} is in use: another `linerate lab run` adds points to it")]
+    #[error("{0} is in use: another `linerate lab run` or `lab point` adds points to it")]
     InUse(PathBuf),
     /// Its points were measured on another machine.
     #[error(
@@ -82,7 +85,14 @@ impl StoreError {
 pub struct Store {
     dir: PathBuf,
     points: File,
-    keys: BTreeSet<Key>,
+    known: BTreeMap<Key, Known>,
+}
+
+/// What came of a point, and why it has no figures.
+type Known = (Outcome, Option<String>);
+
+fn known(record: &Record) -> (Key, Known) {
+    (record.key.clone(), (record.outcome, record.reason.clone()))
 }
 
 impl Store {
@@ -108,8 +118,8 @@ impl Store {
         })?;
         let (records, whole) = read_points(&path)?;
         points.set_len(whole).map_err(StoreError::file("repair", &path))?;
-        let keys = records.into_iter().map(|record| record.key).collect();
-        Ok(Store { dir: dir.into(), points, keys })
+        let known = records.iter().map(known).collect();
+        Ok(Store { dir: dir.into(), points, known })
     }
 
     /// The directory.
@@ -117,32 +127,30 @@ impl Store {
         &self.dir
     }
 
-    /// Whether there is a point of this key, whatever came of it.
-    pub fn has(&self, key: &Key) -> bool {
-        self.keys.contains(key)
+    /// What came of the point of this key, if it is there.
+    pub fn outcome(&self, key: &Key) -> Option<Outcome> {
+        self.known.get(key).map(|(outcome, _)| *outcome)
     }
 
-    /// The keys there are.
-    pub fn keys(&self) -> &BTreeSet<Key> {
-        &self.keys
-    }
-
-    /// Adds a point; one that is there already is not added again.
+    /// Adds what came of a point, and says whether it did: figures that are there
+    /// stay, and the same want of them is not noted twice.
     ///
     /// # Errors
     ///
     /// When the file cannot be written.
-    pub fn append(&mut self, record: &Record) -> Result<(), StoreError> {
-        if self.has(&record.key) {
-            return Ok(());
+    pub fn append(&mut self, record: &Record) -> Result<bool, StoreError> {
+        let (key, new) = known(record);
+        let old = self.known.get(&key);
+        if old.is_some_and(|old| old.0 == Outcome::Measured || *old == new) {
+            return Ok(false);
         }
         let mut line = serde_json::to_vec(record).expect("records have names for keys");
         line.push(b'\n');
         // In one piece, and no buffer behind it: what is measured is kept.
         let path = self.dir.join(POINTS);
         self.points.write_all(&line).map_err(StoreError::file("write", &path))?;
-        self.keys.insert(record.key.clone());
-        Ok(())
+        self.known.insert(key, new);
+        Ok(true)
     }
 
     /// Writes a file of the directory beside its points, replacing it in one
@@ -173,14 +181,19 @@ impl Store {
     }
 }
 
-/// The points of a directory, oldest first. A last line without its end is
-/// passed over.
+/// The points of a directory, each by its last line, oldest first. A last line
+/// without its end is passed over.
 ///
 /// # Errors
 ///
 /// When the file cannot be read or holds a line that is not a point.
 pub fn read(dir: &Path) -> Result<Vec<Record>, StoreError> {
-    read_points(&dir.join(POINTS)).map(|(records, _)| records)
+    let (mut records, _) = read_points(&dir.join(POINTS))?;
+    let mut seen = BTreeSet::new();
+    records.reverse();
+    records.retain(|record| seen.insert(record.key.clone()));
+    records.reverse();
+    Ok(records)
 }
 
 /// A JSON file of a directory.
@@ -198,7 +211,7 @@ pub fn read_json<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<T, Store
     })
 }
 
-/// The points of a file, and the bytes of its whole lines.
+/// The records of a file, and the bytes of its whole lines.
 fn read_points(path: &Path) -> Result<(Vec<Record>, u64), StoreError> {
     let bytes = fs::read(path).map_err(StoreError::file("read", path))?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
@@ -241,15 +254,41 @@ mod tests {
         for bytes in [1, 2, 1] {
             store.append(&record(bytes)).unwrap();
         }
-        assert!(store.has(&record(2).key) && !store.has(&record(3).key));
+        assert_eq!(store.outcome(&record(2).key), Some(Outcome::Measured));
+        assert_eq!(store.outcome(&record(3).key), None);
         drop(store);
         let read = read(dir.path()).unwrap();
         assert_eq!(read.len(), 2);
         assert_eq!(read[1].value("latency_ns"), Some(2.1));
         let mut store = Store::open(dir.path()).unwrap();
+        assert!(!store.append(&record(2)).unwrap());
+        assert!(store.append(&record(3)).unwrap());
+    }
+
+    #[test]
+    fn a_point_without_figures_gives_way_to_one_with() {
+        let without = |outcome, reason: &str| Record {
+            outcome,
+            reason: Some(reason.into()),
+            values: Values::new(),
+            ..record(1)
+        };
+        let dir = directory();
+        let mut store = Store::open(dir.path()).unwrap();
         store.append(&record(2)).unwrap();
-        store.append(&record(3)).unwrap();
-        assert_eq!(store.keys().len(), 3);
+        assert!(store.append(&without(Outcome::Void, "held up")).unwrap());
+        assert!(!store.append(&without(Outcome::Void, "held up")).unwrap());
+        assert!(store.append(&without(Outcome::Unsupported, "no root")).unwrap());
+        drop(store);
+        let found = |dir: &Path| -> Vec<Outcome> {
+            read(dir).unwrap().iter().map(|record| record.outcome).collect()
+        };
+        assert_eq!(found(dir.path()), [Outcome::Measured, Outcome::Unsupported]);
+        let mut store = Store::open(dir.path()).unwrap();
+        assert_eq!(store.outcome(&record(1).key), Some(Outcome::Unsupported));
+        assert!(store.append(&record(1)).unwrap());
+        assert!(!store.append(&without(Outcome::Void, "held up")).unwrap());
+        assert_eq!(found(dir.path()), [Outcome::Measured; 2]);
     }
 
     #[test]
@@ -265,7 +304,7 @@ mod tests {
             OpenOptions::new().write(true).open(&path).unwrap().set_len(length - cut).unwrap();
             assert_eq!(read(dir.path()).unwrap().len(), 1, "{cut}");
             let mut store = Store::open(dir.path()).unwrap();
-            assert!(!store.has(&record(2).key));
+            assert_eq!(store.outcome(&record(2).key), None);
             store.append(&record(2)).unwrap();
             drop(store);
             assert_eq!(read(dir.path()).unwrap().len(), 2);

@@ -356,7 +356,9 @@ fn what_was_not_measured_cannot_be_shown() {
 fn a_directory_becomes_a_report() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
-    Machine::new().everything().iter().for_each(|record| store.append(record).unwrap());
+    for record in Machine::new().everything() {
+        store.append(&record).unwrap();
+    }
     let machine = serde_json::json!({ "id": "made-up", "cpu": { "model": "none <at all>" },
         "caches": [49152, 1048576] });
     store.write_json(MACHINE, &machine).unwrap();

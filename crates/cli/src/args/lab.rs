@@ -12,6 +12,10 @@ pub(crate) use compare::Compare;
 pub(crate) use results::{Calibrate, Form, ReportArgs};
 pub(crate) use run::{LabList, LabPoint, LabRun};
 
+/// Name of the command that [`LabCommand::Measure`] is, which this program gives
+/// itself.
+pub(crate) const MEASURE: &str = "measure";
+
 /// Measure what this machine and devices can do
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -34,6 +38,9 @@ pub(crate) struct Lab {
 pub(crate) enum LabCommand {
     Run(LabRun),
     Point(LabPoint),
+    /// Measure specs from standard input, for a process that guards this one
+    #[command(name = MEASURE, hide = true)]
+    Measure,
     List(LabList),
     Ndr(Ndr),
     Loss(Loss),

@@ -25,7 +25,7 @@ pub(crate) use graph::{
 };
 pub(crate) use lab::{
     BackToBack, Bench, Calibrate, Compare, Form, Format, Lab, LabCommand, LabList, LabPoint,
-    LabRun, LatencyArgs, Loss, Ndr, Preset, Recovery, ReportArgs,
+    LabRun, LatencyArgs, Loss, MEASURE, Ndr, Preset, Recovery, ReportArgs,
 };
 pub(crate) use plan::Plan;
 

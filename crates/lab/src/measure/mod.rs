@@ -1,7 +1,8 @@
 //! How each kind of point is measured, in this process.
 //!
 //! Every point gets a thread of its own, bound to a core and, where it needs
-//! interfaces, inside a network namespace made for the purpose. What this machine
+//! interfaces, inside a network namespace made for the purpose. [`Guarded`] has that
+//! happen in another process, which can be ended. What this machine
 //! cannot do is [`Outcome::Unsupported`] with the reason; what was tried and says
 //! nothing is [`Outcome::Void`].
 
@@ -9,6 +10,7 @@ mod application;
 mod element;
 mod forward;
 mod graph;
+mod guarded;
 mod inline;
 mod instrument;
 mod lane;
@@ -26,8 +28,11 @@ use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
 use linerate_port::machine::{Cpu, pin_current_thread, worker_cores};
 
 use self::network::Network;
-pub use self::probes::classes as element_classes;
-use crate::point::{Driver, Kind, Outcome, Spec, Values};
+pub use self::{
+    guarded::{ALLOWANCE, Guarded, serve},
+    probes::classes as element_classes,
+};
+use crate::point::{Driver, Kind, Outcome, Spec, Values, value};
 
 /// Why a point has no figures.
 #[derive(Debug, thiserror::Error)]
@@ -81,9 +86,10 @@ impl Bench {
             let thread = scope.spawn(|| self.here(spec));
             thread.join().unwrap_or_else(|cause| Err(Failure::void(panic_text(&*cause))))
         });
-        match measured {
+        match measured.and_then(finite) {
             Ok(mut values) => {
-                values.insert("tsc_hz".into(), cycles_per_second());
+                // What is behind the point was not measured.
+                values.insert(value::COUNTER.into(), cycles_per_second().round());
                 (Outcome::Measured, None, values)
             }
             Err(Failure::Unsupported(reason)) => {
@@ -150,6 +156,14 @@ fn panic_text(cause: &(dyn std::any::Any + Send)) -> String {
     let text = cause.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
     format!("the measurement panicked: {}", text.unwrap_or("for no stated reason"))
+}
+
+/// Figures, each of which is one: JSON has no others, and no reader expects them.
+fn finite(values: Values) -> Result<Values, Failure> {
+    match values.iter().find(|(_, figure)| !figure.is_finite()) {
+        Some((name, figure)) => Err(Failure::Void(format!("{name} came out as {figure}"))),
+        None => Ok(values),
+    }
 }
 
 /// Packet memory for `count` frames of `frame` bytes with FCS.

@@ -19,10 +19,11 @@ Examples:
   linerate lab run io-cost burst --dir results
   linerate lab run my-experiment.toml --format json
 
-Every point is kept as a line of DIR/points.jsonl as soon as it is measured. Points that are
-there already are not measured again, so a run that was interrupted goes on when the same
-command is given. Ports of the kernel's are measured over interfaces in a network namespace
-of their own, which needs root; without, those points are kept as `unsupported`."
+Every point is kept as a line of DIR/points.jsonl as soon as it is measured. Points that have
+figures there are not measured again, so a run that was interrupted goes on when the same
+command is given. Points that come to nothing are kept as `void`, and those this machine
+cannot do as `unsupported`; the next run tries both again. Ports of the kernel's are measured
+over interfaces in a network namespace of their own, which needs root."
 )]
 pub(crate) struct LabRun {
     /// Experiments: names (see `linerate lab list`), files ending in .toml, or all
@@ -50,7 +51,7 @@ pub(crate) struct LabRun {
 Examples:
   linerate lab point '{\"kind\": \"walk\", \"bytes\": 1048576}'
   linerate lab point spec.json --dir results
-      measures it unless it is there, and keeps it
+      measures it unless its figures are there, and keeps it
 
 The same spec always has the same key, whichever machine or process measures it: a job
 engine can give each process one spec and put the lines together."

@@ -30,6 +30,7 @@ pub(crate) fn run(args: &Lab) -> Result<()> {
         LabCommand::Latency(args) => latency::run(args),
         LabCommand::Run(args) => run::run(args),
         LabCommand::Point(args) => point::run(args),
+        LabCommand::Measure => point::answer(),
         LabCommand::List(args) => list::run(args),
         LabCommand::Calibrate(args) => calibrate::run(args),
         LabCommand::Report(args) => report::run(args),

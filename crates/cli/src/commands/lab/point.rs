@@ -1,41 +1,61 @@
 //! `linerate lab point`: one point, one line.
 
 use std::{
-    fs,
+    env, fs,
     io::{self, Read},
+    process::Command,
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use linerate_lab::{
     machine::Description,
-    measure::Bench,
+    measure::{ALLOWANCE, Guarded, serve},
     point::{Record, Spec},
     store::{Store, read},
 };
 
 use super::run::print;
-use crate::{args::LabPoint, exit::cannot_read};
+use crate::{
+    args::{LabPoint, MEASURE},
+    exit::cannot_read,
+};
 
 pub(crate) fn run(args: &LabPoint) -> Result<()> {
     let spec = Spec::parse(&text(&args.spec)?)?;
     let machine = Description::here();
     let Some(dir) = &args.dir else {
-        return Ok(print(&measure(spec, &machine))?);
+        return Ok(print(&measure(spec, &machine)?)?);
     };
     let mut store = Store::open(dir)?;
     machine.keep(&store)?;
     let key = spec.key();
-    if let Some(known) = read(dir)?.into_iter().find(|record| record.key == key) {
+    let known = read(dir)?.into_iter().find(|record| record.key == key);
+    if let Some(known) = known.filter(Record::is_measured) {
         return Ok(print(&known)?);
     }
-    let record = measure(spec, &machine);
+    let record = measure(spec, &machine)?;
     store.append(&record)?;
     Ok(print(&record)?)
 }
 
-fn measure(spec: Spec, machine: &Description) -> Record {
-    let outcome = Bench::new().measure(&spec);
-    Record::new(spec, "", &machine.id, outcome)
+fn measure(spec: Spec, machine: &Description) -> Result<Record> {
+    // A signal ends this process and, with it, the one that measures.
+    let measured = guarded()?.measure(&spec, || false).context("cannot start what measures")?;
+    let measured = measured.context("the point was given up")?;
+    Ok(Record::new(spec, "", &machine.id, measured))
+}
+
+/// What measures points: this program in another process.
+pub(super) fn guarded() -> Result<Guarded> {
+    let program = env::current_exe().context("this program has no path")?;
+    let mut command = Command::new(program);
+    command.args(["lab", MEASURE]);
+    Ok(Guarded::new(command, ALLOWANCE))
+}
+
+/// The other process.
+pub(super) fn answer() -> Result<()> {
+    Ok(serve()?)
 }
 
 /// The JSON text: the argument itself, a file's, or standard input's.

@@ -38,16 +38,9 @@ pub(crate) fn run(args: &LabRun) -> Result<()> {
         experiment.keep(text, &store)?;
     }
     let mut shown = Shown::new(args, &plan, &machine);
-    let outcome = run_points(
-        &plan,
-        &mut store,
-        &machine.id,
-        || stop.is_raised(),
-        |step| {
-            shown.step(step);
-        },
-    );
-    let ran = outcome?;
+    let mut guarded = super::point::guarded()?;
+    let measure = |planned: &Planned| guarded.measure(&planned.spec, || stop.is_raised());
+    let ran = run_points(&plan, &mut store, &machine.id, measure, |step| shown.step(step))?;
     shown.end(args, &ran)?;
     match ran.left {
         0 => super::report::after_run(&args.dir),

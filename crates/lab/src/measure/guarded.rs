@@ -1,0 +1,243 @@
+//! Measuring in another process, which is ended when it takes too long.
+//!
+//! A thread that waits for a port that never answers cannot be ended; a process
+//! can. One process measures point after point, so what several of them need is
+//! made once; another takes its place when it was ended or has died.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Write as _},
+    os::unix::process::CommandExt as _,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use super::{Bench, Measured};
+use crate::point::{Outcome, Spec, Values};
+
+/// What a point may take besides its duration: tables and gigabytes of memory
+/// are made in some seconds, on a machine that others use too.
+pub const ALLOWANCE: Duration = Duration::from_secs(30);
+/// How often the user's wish to stop is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a process may take from closing its output to its end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Answers specs on standard input, one a line, with what came of them: the
+/// other end of [`Guarded`]. Ends with its standard input, and with the process
+/// that started it.
+///
+/// # Errors
+///
+/// When a line is no spec, or standard input or output fail.
+pub fn serve() -> io::Result<()> {
+    // In the middle of a point, too.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let bench = Bench::new();
+    for line in io::stdin().lock().lines() {
+        let spec = Spec::parse(&line?).map_err(io::Error::other)?;
+        let mut answer = serde_json::to_vec(&bench.measure(&spec))?;
+        answer.push(b'\n');
+        io::stdout().lock().write_all(&answer)?;
+    }
+    Ok(())
+}
+
+/// Measures points in another process.
+#[derive(Debug)]
+pub struct Guarded {
+    command: Command,
+    allowance: Duration,
+    server: Option<Server>,
+}
+
+impl Guarded {
+    /// `command` starts a program that calls [`serve`]; a point may take
+    /// `allowance` besides its duration.
+    pub fn new(mut command: Command, allowance: Duration) -> Guarded {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C at a terminal is for this process, which ends the other.
+            .process_group(0);
+        Guarded { command, allowance, server: None }
+    }
+
+    /// Measures a point; `None` when `stop` said so before there was a result.
+    /// What takes too long, and what ends its process, is void.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be started.
+    pub fn measure(
+        &mut self,
+        spec: &Spec,
+        stop: impl Fn() -> bool,
+    ) -> io::Result<Option<Measured>> {
+        let mut server = match self.server.take() {
+            Some(server) => server,
+            None => Server::start(&mut self.command)?,
+        };
+        let time = Duration::from_millis(spec.duration_ms) + self.allowance;
+        let failure = match server.ask(spec, Instant::now() + time, stop) {
+            Answer::Measured(measured) => {
+                self.server = Some(server);
+                return Ok(Some(measured));
+            }
+            Answer::Stopped => return Ok(None),
+            Answer::Late => {
+                format!("it did not end within {} s", time.as_secs_f64().ceil())
+            }
+            Answer::Nonsense(line) => format!("the process that measured it said {line:?}"),
+            Answer::Ended => format!("the process that measured it ended: {}", server.ending()?),
+        };
+        Ok(Some((Outcome::Void, Some(failure), Values::new())))
+    }
+}
+
+/// A running process. Dropping it ends it.
+#[derive(Debug)]
+struct Server {
+    child: Child,
+    specs: ChildStdin,
+    answers: Receiver<String>,
+}
+
+/// What came of asking.
+enum Answer {
+    Measured(Measured),
+    /// The user wants no more.
+    Stopped,
+    /// It took too long.
+    Late,
+    /// It is no answer.
+    Nonsense(String),
+    /// The process has closed its input or output.
+    Ended,
+}
+
+impl Server {
+    fn start(command: &mut Command) -> io::Result<Server> {
+        let mut child = command.spawn()?;
+        let (Some(specs), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("a process without standard input and output"));
+        };
+        let (sender, answers) = channel();
+        // Ends with the process, or with who listens.
+        thread::spawn(move || {
+            let lines = BufReader::new(output).lines();
+            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Ok(Server { child, specs, answers })
+    }
+
+    fn ask(&mut self, spec: &Spec, end: Instant, stop: impl Fn() -> bool) -> Answer {
+        if writeln!(self.specs, "{}", spec.canonical()).is_err() {
+            return Answer::Ended;
+        }
+        loop {
+            match self.answers.recv_timeout(LOOK) {
+                Ok(line) => match serde_json::from_str(&line) {
+                    Ok(measured) => return Answer::Measured(measured),
+                    Err(_) => return Answer::Nonsense(line),
+                },
+                Err(RecvTimeoutError::Disconnected) => return Answer::Ended,
+                Err(RecvTimeoutError::Timeout) if stop() => return Answer::Stopped,
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return Answer::Late,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// How it has ended.
+    fn ending(&mut self) -> io::Result<String> {
+        let end = Instant::now() + FAREWELL;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status.to_string());
+            }
+            thread::sleep(LOOK);
+        }
+        Ok("it closed its output and went on".into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only when it has ended, which is what they are for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::point::{Kind, Load};
+
+    /// A process that answers one spec and does something with the next.
+    fn guarded(then: &str, allowance: Duration) -> Guarded {
+        let mut command = Command::new("sh");
+        let script = format!(r#"read a; echo '["measured",null,{{"x":1}}]'; read b; {then}"#);
+        command.args(["-c", &script]);
+        Guarded::new(command, allowance)
+    }
+
+    fn spec(cycles: u32) -> Spec {
+        Spec { duration_ms: 0, ..Spec::new(Kind::Load(Load { cycles })) }
+    }
+
+    const LONG: Duration = Duration::from_secs(100);
+
+    #[test]
+    fn what_never_answers_is_void_and_the_next_point_is_measured() {
+        let mut guarded = guarded("exec sleep 1000", Duration::from_millis(200));
+        for round in 0..2 {
+            // The first of a process waits for it to start, too.
+            let (outcome, ..) = loop {
+                let measured = guarded.measure(&spec(1), || false).unwrap().unwrap();
+                if measured.0 == Outcome::Measured {
+                    break measured;
+                }
+            };
+            assert_eq!(outcome, Outcome::Measured, "{round}");
+            let (outcome, reason, values) = guarded.measure(&spec(2), || false).unwrap().unwrap();
+            assert_eq!((outcome, values.len()), (Outcome::Void, 0));
+            assert_eq!(reason.unwrap(), "it did not end within 1 s");
+        }
+    }
+
+    #[test]
+    fn a_process_that_dies_is_void_and_replaced() {
+        for (then, part) in [
+            ("kill -9 $$", "signal: 9"),
+            ("exit 3", "exit status: 3"),
+            ("echo nonsense", "said \"nonsense\""),
+        ] {
+            let mut guarded = guarded(then, LONG);
+            for _ in 0..2 {
+                let first = guarded.measure(&spec(1), || false).unwrap().unwrap();
+                assert_eq!((first.0, first.2["x"]), (Outcome::Measured, 1.0));
+                let (outcome, reason, _) = guarded.measure(&spec(2), || false).unwrap().unwrap();
+                assert_eq!(outcome, Outcome::Void);
+                assert!(reason.as_ref().unwrap().contains(part), "{reason:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hanging_point_can_be_stopped() {
+        let mut guarded = guarded("exec sleep 1000", LONG);
+        assert!(guarded.measure(&spec(1), || false).unwrap().is_some());
+        assert!(guarded.measure(&spec(2), || true).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        let mut guarded = Guarded::new(Command::new("/no/such/program"), LONG);
+        assert!(guarded.measure(&spec(1), || false).is_err());
+    }
+}
