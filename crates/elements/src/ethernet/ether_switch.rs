@@ -45,7 +45,8 @@ pub(super) const CLASS: Class = Class {
         the switch learns at which port its source is; a packet goes by the port its destination \
         is at, and by all but its own when that is not known, or is a group. What would go back \
         where it came from is dropped. A host that is silent for `TIMEOUT` is forgotten; with 0 \
-        nothing is learnt, and every packet goes everywhere.\n\n\
+        nothing is learnt, and every packet goes everywhere. A `timeout` that is written holds for \
+        hosts already known, too.\n\n\
         A flood of invented addresses fills the table up to its limits and no further: packets to \
         hosts there was no room for go everywhere, others are not affected. Addresses of groups are \
         never learnt. With several workers each has a table, and hears from the others what they \
@@ -150,7 +151,7 @@ impl Element for EtherSwitch {
             let line = |(mac, _, port)| format!("{} {port}\n", mac_text(mac));
             return Ok(hosts.into_iter().map(line).collect());
         }
-        read(&self.hosts, handler)
+        read(cx, &mut self.hosts, handler)
     }
 
     fn write(
@@ -164,10 +165,14 @@ impl Element for EtherSwitch {
 }
 
 /// Handlers of all switches but `table`.
-pub(super) fn read(hosts: &MacTable, handler: &str) -> Result<String, HandlerError> {
+pub(super) fn read(
+    cx: &Context,
+    hosts: &mut MacTable,
+    handler: &str,
+) -> Result<String, HandlerError> {
     match handler {
         "timeout" => Ok(hosts.timeout().to_string()),
-        "count" => Ok(hosts.len().to_string()),
+        "count" => Ok(hosts.count(cx.steady()).to_string()),
         "moves" => Ok(hosts.moves.to_string()),
         "refused" => Ok(hosts.refused.to_string()),
         _ => Err(HandlerError::missing(handler)),
@@ -280,6 +285,30 @@ mod tests {
             run.run();
             assert_eq!(run.read("s.table").lines().count(), known, "{timeout}");
         }
+    }
+
+    /// One that is shorter holds for hosts known before, whose places others get then.
+    #[test]
+    fn a_timeout_that_is_written_holds_at_once() {
+        let text = format!(
+            "s :: EtherSwitch(PORT_CAPACITY 1); Idle -> [2] s;
+             InfiniteSource(DATA \\<{a}>, LIMIT 1) -> [0] s;
+             b :: InfiniteSource(DATA \\<{b}>, LIMIT 1, ACTIVE false) -> [0] s;
+             TimedSource(0.4, \\<{c}>) -> [1] s;
+             s [0] -> c0 :: Collect; s [1] -> c1 :: Collect; s [2] -> c2 :: Collect;
+             Script(wait 3s, print s.count, write s.timeout 4, print s.count,
+                    write s.timeout 2, print s.count, print s.table, write s.timeout 100,
+                    write b.active true, wait 5s, print s.table, print s.refused, stop);",
+            a = packets("f1"),
+            b = packets("f2"),
+            c = packets("f3"),
+        );
+        let mut run = Run::new(&text);
+        run.run();
+        let output = run.output();
+        let lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
+        let (second, third) = ("02-00-00-00-00-02 0", "02-00-00-00-00-03 1");
+        assert_eq!(lines, ["2", "2", "1", third, second, third, "0"]);
     }
 
     #[test]

@@ -181,8 +181,10 @@ impl MacTable {
         })
     }
 
-    /// Hosts that are known.
-    pub(super) fn len(&self) -> usize {
+    /// How many hosts are known at a steady time.
+    pub(super) fn count(&mut self, steady: u64) -> usize {
+        self.begin(steady);
+        self.expire(usize::MAX);
         self.table.len()
     }
 
@@ -197,10 +199,18 @@ impl MacTable {
         self.timeout / 1000
     }
 
+    /// Hosts are remembered for so many seconds from now on, those already known
+    /// too. When that is less than it was, all are looked at once.
     pub(super) fn set_timeout(&mut self, seconds: u32) {
-        self.timeout = u64::from(seconds) * 1000;
+        let before = std::mem::replace(&mut self.timeout, u64::from(seconds) * 1000);
         if seconds == 0 {
             self.clear();
+        } else if self.timeout < before {
+            // The wheel would come to them when the old time is over.
+            let MacTable { table, wheel, timeout, .. } = self;
+            for (entry, _, host) in table.iter() {
+                wheel.schedule(entry.number() as u32, host.seen() + *timeout);
+            }
         }
     }
 
@@ -379,8 +389,7 @@ impl MacTable {
 
     /// The hosts known at a steady time: address, VLAN and port, by address.
     pub(super) fn hosts(&mut self, steady: u64) -> Vec<(MacAddr, u16, u16)> {
-        self.begin(steady);
-        self.expire(usize::MAX);
+        self.count(steady);
         let mut hosts: Vec<_> = (self.table.iter())
             .map(|(_, key, host)| {
                 let bytes = (key & ADDRESS).to_le_bytes();

@@ -320,7 +320,7 @@ impl Element for VlanSwitch {
             let line = |(mac, vlan, port)| format!("{} {vlan} {port}\n", mac_text(mac));
             return Ok(hosts.into_iter().map(line).collect());
         }
-        ether_switch::read(&self.hosts, handler)
+        ether_switch::read(cx, &mut self.hosts, handler)
     }
 
     fn write(
