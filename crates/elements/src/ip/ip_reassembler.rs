@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Seconds};
 use linerate_memory::{Frame, Slot};
 
 use super::{
@@ -27,9 +27,9 @@ const TIMED_OUT: usize = 4;
 const TOO_MANY: usize = 5;
 const TOO_LONG: usize = 6;
 
-/// How long the rest of a packet is waited for, in seconds.
-const PATIENCE: u64 = 30;
-/// How often it is looked for those that are waited for too long.
+/// How long the rest of a packet is waited for unless told otherwise, in seconds.
+const PATIENCE: u32 = 30;
+/// How often at least it is looked for those that are waited for too long.
 const REAP: u64 = 10;
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -48,7 +48,8 @@ pub(super) const CLASS: Class = Class {
     description: "Fragments are held until their packet is complete, which then leaves by output \
         0 with what was in front of its first fragment; other packets pass. The IP header must \
         be known and sound (`CheckIPHeader`).\n\n\
-        When no fragment of a packet has arrived for 30 seconds it is given up. When those held \
+        When no fragment of a packet has arrived for `TIMEOUT` it is given up, 10 seconds later \
+        at most, or another `TIMEOUT` when that is less. When those held \
         need more than `HIMEM` bytes, the oldest are given up until they need three quarters of \
         that. What there is of a packet that is given up leaves by output 1, for an \
         `ICMPError(.., timeexceeded, reassembly)`, where it is used, with zeros for what is \
@@ -59,6 +60,7 @@ pub(super) const CLASS: Class = Class {
     processing: "a/ah",
     args: &[
         Arg::keyword("HIMEM", "bytes", "262144", "most bytes that fragments held may need"),
+        Arg::keyword("TIMEOUT", "seconds", "30", "how long the rest of a packet is waited for"),
         Arg::keyword("MAX_MTU_ANNO", "annotation", "", "gets the length of the longest fragment"),
     ],
     handlers: &[
@@ -86,6 +88,9 @@ pub(super) const CLASS: Class = Class {
 
 struct IpReassembler {
     most: usize,
+    /// Seconds, at least one; and how often it is looked whether they are over.
+    patience: u64,
+    interval: u64,
     annotation: Option<Short>,
     has_other: bool,
     table: HashMap<Key, Datagram>,
@@ -104,7 +109,11 @@ struct IpReassembler {
 
 impl IpReassembler {
     fn new(make: &mut Make<'_>) -> IpReassembler {
+        let Seconds::<0>(patience) = make.or("TIMEOUT", Seconds(PATIENCE));
+        let patience = u64::from(patience.max(1));
         IpReassembler {
+            patience,
+            interval: patience.min(REAP),
             most: make.or::<u32>("HIMEM", 256 * 1024) as usize,
             annotation: Short::from_args(make, "MAX_MTU_ANNO"),
             has_other: make.outputs() > 1,
@@ -129,8 +138,9 @@ impl IpReassembler {
         let time = if meta.timestamp == 0 { now } else { meta.timestamp };
         let seconds = time / 1_000_000_000;
         if seconds >= self.reap_at {
-            self.reap(cx, |datagram| datagram.time.saturating_add(PATIENCE) < seconds);
-            self.reap_at = seconds + REAP;
+            let patience = self.patience;
+            self.reap(cx, |datagram| datagram.time.saturating_add(patience) < seconds);
+            self.reap_at = seconds + self.interval;
         }
         if self.memory > self.most || self.table.len() >= DATAGRAMS {
             self.make_room(cx, seconds);
@@ -202,7 +212,7 @@ impl IpReassembler {
             }
         }
         if !self.table.is_empty() && cx.timer(TIMER).is_none() {
-            cx.set_timer(TIMER, cx.steady() + REAP * SECOND);
+            cx.set_timer(TIMER, cx.steady() + self.interval * SECOND);
         }
     }
 
@@ -335,9 +345,10 @@ impl Element for IpReassembler {
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
         let now = cx.steady();
-        self.reap(cx, |datagram| datagram.heard.saturating_add(PATIENCE * SECOND) < now);
+        let patience = self.patience * SECOND;
+        self.reap(cx, |datagram| datagram.heard.saturating_add(patience) < now);
         if !self.table.is_empty() {
-            cx.set_timer(TIMER, now + REAP * SECOND);
+            cx.set_timer(TIMER, now + self.interval * SECOND);
         }
     }
 
@@ -350,7 +361,7 @@ impl Element for IpReassembler {
             (self.seen, self.good) = (old.seen, old.good);
             (self.failed, self.bad) = (old.failed, old.bad);
             if !self.table.is_empty() {
-                cx.set_timer(TIMER, cx.steady() + REAP * SECOND);
+                cx.set_timer(TIMER, cx.steady() + self.interval * SECOND);
             }
         }
     }
