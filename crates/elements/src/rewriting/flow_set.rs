@@ -21,6 +21,8 @@ use super::{
 
 /// Flows looked at to find one that may be given up.
 const TRIES: usize = 64;
+/// Flows looked at for such as have ended when nothing is left of a range.
+const LEFTOVERS: usize = 4096;
 
 /// One rewriter's part.
 #[derive(Debug)]
@@ -143,7 +145,8 @@ impl FlowSet {
         self.table.limit() / 2
     }
 
-    /// A rewriter is as it says from now on. Flows of inputs whose specification has changed go.
+    /// A rewriter is as it says from now on. Flows of inputs whose specification has changed go; the
+    /// others have its times.
     pub(super) fn install(&mut self, rewriter: u16, mut new: Rewriting) {
         let at = usize::from(rewriter);
         let old = std::mem::replace(&mut self.rewriters[at], Rewriting::NONE);
@@ -157,11 +160,33 @@ impl FlowSet {
                 changed[input] = false;
             }
         }
+        let other_times = old.times != new.times;
         self.rewriters[at] = new;
         if self.flows > 0 && changed.contains(&true) {
             self.remove_where(|key, mapping| {
                 key.vlan == rewriter && changed.get(usize::from(mapping.input)) != Some(&false)
             });
+        }
+        if self.flows > 0 && other_times {
+            self.reschedule(rewriter);
+        }
+    }
+
+    /// The wheels learn when the flows of a rewriter end by its times, which may be sooner than they
+    /// knew.
+    fn reschedule(&mut self, rewriter: u16) {
+        let FlowSet { table, rewriters, guaranteed, rest, .. } = self;
+        for (entry, key, mapping) in table.iter() {
+            let is_anchor = !mapping.is_reply() || mapping.peer == entry;
+            if key.vlan != rewriter || !is_anchor {
+                continue;
+            }
+            let number = entry.number() as u32;
+            let life = life(table, rewriters, number);
+            match mapping.flags & flags::IN_REST {
+                0 => guaranteed.schedule(number, life.guaranteed),
+                _ => rest.schedule(number, life.end),
+            }
         }
     }
 
@@ -223,17 +248,23 @@ impl FlowSet {
         flow: Ends,
         now: u64,
     ) -> Result<Entry, Unmapped> {
-        let FlowSet { table, rewriters, crowds, random, .. } = self;
-        let at = &mut rewriters[usize::from(rewriter)];
+        let mut decision = self.decide(rewriter, input, map, flow);
+        if matches!(decision, Decision::Exhausted) {
+            // What flows have that have ended is free.
+            let before = self.flows;
+            self.reap(now, LEFTOVERS);
+            if self.flows < before {
+                decision = self.decide(rewriter, input, map, flow);
+            }
+        }
+        let at = &mut self.rewriters[usize::from(rewriter)];
         let kind = at.kind;
-        let Some(spec) = at.specs.get_mut(input) else { return Err(Unmapped::Drop) };
-        let mut chooser = Chooser { table, crowds, random, rewriter, map, kind };
-        let decision = spec.action.decide(flow, &mut chooser);
         let (to, forward, reply) = match decision {
             Decision::Map { to, forward, reply } => (kind.completed(to), forward, reply),
             Decision::Pass(output) => return Err(Unmapped::Pass(output)),
             Decision::Drop => return Err(Unmapped::Drop),
             Decision::Exhausted => {
+                let spec = &mut at.specs[input];
                 spec.failures = spec.failures.wrapping_add(1);
                 return Err(Unmapped::Failed);
             }
@@ -271,6 +302,17 @@ impl FlowSet {
         }
         self.flows += 1;
         Ok(entry)
+    }
+
+    /// What an input's specification makes of a new flow.
+    fn decide(&mut self, rewriter: u16, input: usize, map: IpProtocol, flow: Ends) -> Decision {
+        let FlowSet { table, rewriters, crowds, random, .. } = self;
+        let at = &mut rewriters[usize::from(rewriter)];
+        let mut chooser = Chooser { table, crowds, random, rewriter, map, kind: at.kind };
+        match at.specs.get_mut(input) {
+            Some(spec) => spec.action.decide(flow, &mut chooser),
+            None => Decision::Drop,
+        }
     }
 
     /// Adds both directions; the one that packets of the flow take comes back, which is the reply
@@ -427,6 +469,12 @@ impl FlowSet {
             let end = life(&self.table, &self.rewriters, number).end;
             self.rest.schedule(number, end);
         }
+    }
+
+    /// Whether the flow of an entry has ended and is only not removed yet.
+    #[cold]
+    pub(super) fn has_ended(&self, entry: Entry, now: u64) -> bool {
+        self.end(entry) < now
     }
 
     /// When the flow of an entry ends.

@@ -112,7 +112,7 @@ impl IcmpRewriter {
     }
 
     /// Rewrites an error; returns its output, and nothing when it is none about a known flow.
-    fn one(&self, packet: &mut [u8], meta: &mut Meta) -> Option<usize> {
+    fn one(&self, packet: &mut [u8], meta: &mut Meta, now: u64) -> Option<usize> {
         let bytes = packet.get_mut(usize::from(meta.network)..)?;
         let header = usize::from(bytes.first()? & 15) * 4;
         if bytes.len() < header || header < 20 || bytes[0] >> 4 != 4 || bytes[9] != 1 {
@@ -122,7 +122,8 @@ impl IcmpRewriter {
         let about = About::read(icmp)?;
         for (place, offset) in &self.maps {
             let set = locked(&place.set);
-            let Some(entry) = about.find(&set, place.rewriter) else { continue };
+            let found = about.find(&set, place.rewriter);
+            let Some(entry) = found.filter(|it| !set.has_ended(*it, now)) else { continue };
             let mapping = set.table.get(entry)?;
             let kind = set.rewriters.get(usize::from(place.rewriter))?.kind;
             let to = kind.whole(about.ends, mapping.to, mapping.is_reply());
@@ -278,12 +279,14 @@ impl Words {
 impl Element for IcmpRewriter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
+        let now = cx.steady() / 1_000_000;
         let Context { pool, out, .. } = cx;
         let mut unmapped = 0;
         frame.drain_front(frame.len(), |mut slot| {
             let arena = pool.arena();
             let mut meta = *arena.meta(&slot);
-            let output = arena.packet_mut(&mut slot).and_then(|packet| self.one(packet, &mut meta));
+            let packet = arena.packet_mut(&mut slot);
+            let output = packet.and_then(|packet| self.one(packet, &mut meta, now));
             let Some(output) = output else {
                 unmapped += 1;
                 return pool.give_one(slot);

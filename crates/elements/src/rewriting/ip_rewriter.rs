@@ -38,12 +38,16 @@ pub(super) const CLASS: Class = Class {
         A mapping ends some time after its last packet: TCP after `TCP_TIMEOUT` when both sides \
         have sent payload, after `TCP_DONE_TIMEOUT` when both have closed, else after \
         `TCP_NODATA_TIMEOUT`; UDP after `UDP_TIMEOUT`, or `UDP_STREAMING_TIMEOUT` when there were \
-        three packets and both directions. Ended mappings are removed every `REAP_INTERVAL`. At \
-        `MAPPING_CAPACITY` the mapping that would end next makes room for a new one, unless it has \
+        three packets and both directions; never within its guarantee. From then on it counts for \
+        nothing: its packets are those of a new flow, and its port is free. Click has packets \
+        revive it until it is removed. Ended mappings are removed every `REAP_INTERVAL`, or when \
+        their place is needed; until then, `table_size`, `size` and the tables have them, as in \
+        Click. At `MAPPING_CAPACITY` the mapping that would end next makes room for a new one, unless it has \
         had a packet within its guarantee; when all have, the new flow gets none and its packets \
         are dropped and counted.\n\n\
         Mappings stay when the configuration is replaced by one with a rewriter of the same name, \
-        except those of inputs whose specification has changed. `MAPPING_CAPACITY` is at most \
+        except those of inputs whose specification has changed; new times hold for them, too. \
+        `MAPPING_CAPACITY` is at most \
         16,777,216; written while it runs, at most what it was made for or 1,048,576.",
     args: &[
         SPECS,

@@ -192,7 +192,10 @@ impl Kind {
         now: u64,
     ) -> Option<Entry> {
         if let Some(found) = self.find(set, rewriter, protocol, ends, false) {
-            return Some(found);
+            if !set.has_ended(found, now) {
+                return Some(found);
+            }
+            set.remove(found);
         }
         let bare = Ends { src_port: 0, dst_port: 0, ..ends };
         let (map, flow) = match self {

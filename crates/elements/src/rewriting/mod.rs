@@ -16,6 +16,8 @@ use linerate_graph::Class;
 mod arguments;
 mod choosing;
 mod crowd;
+#[cfg(test)]
+mod expiry_tests;
 mod flow_set;
 mod ftp_port_mapper;
 mod handlers;

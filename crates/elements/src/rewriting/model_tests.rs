@@ -73,8 +73,11 @@ fn udp_sum(bytes: &[u8]) -> u16 {
 fn send(set: &mut FlowSet, ends: Ends, now: u64, input: usize) -> Result<(Ends, u32), Unmapped> {
     let found = set.find(0, UDP, ends);
     let entry = match found {
-        Some(entry) => entry,
-        None => set.establish(0, input, UDP, UDP, ends, now)?,
+        Some(entry) if !set.has_ended(entry, now) => entry,
+        ended => {
+            ended.into_iter().for_each(|entry| set.remove(entry));
+            set.establish(0, input, UDP, UDP, ends, now)?
+        }
     };
     let mapping = set.table.get_mut(entry).expect("just found");
     mapping.last = now;
@@ -115,6 +118,10 @@ impl Model {
         let back = (flow.reversed(), 1, flow);
         assert!(self.map.insert(key(to.reversed()), back).is_none(), "nobody has the port");
         self.last.push((flow, now));
+    }
+
+    fn has_ended(&self, flow: Ends, now: u64) -> bool {
+        self.last.iter().any(|(other, last)| *other == flow && last + IDLE < now)
     }
 
     /// Flows least recently used come first.
@@ -177,22 +184,36 @@ proptest! {
                     let count = model.last.len();
                     let Some((flow, _)) = model.last.get(which % count.max(1)).copied() else { continue };
                     let (to, ..) = model.map[&key(flow)];
-                    prop_assert_eq!(send(&mut set, to.reversed(), now, 1), Ok((flow.reversed(), 1)));
+                    let answer = send(&mut set, to.reversed(), now, 1);
+                    if model.has_ended(flow, now) {
+                        prop_assert_eq!(answer, Err(Unmapped::Drop));
+                        model.remove(flow);
+                        continue;
+                    }
+                    prop_assert_eq!(answer, Ok((flow.reversed(), 1)));
                     model.touch(flow, now);
                 }
                 Step::Forward(host, port, server) => {
                     let flow = client(host, port, server);
                     let answer = send(&mut set, flow, now, 0);
+                    if model.has_ended(flow, now) {
+                        model.remove(flow);
+                    }
                     if let Some((to, output, _)) = model.map.get(&key(flow)) {
                         prop_assert_eq!(answer, Ok((*to, *output)));
                         model.touch(flow, now);
                         continue;
                     }
-                    let taken = |port: u16| {
+                    let is_taken = |model: &Model, port: u16| {
                         let to = Ends { src: Ipv4Addr::new(1, 0, 0, 1), src_port: port, ..flow };
                         model.map.contains_key(&key(to.reversed()))
                     };
                     let range = 1000..1000 + ports;
+                    if range.clone().all(|port| is_taken(&model, port)) {
+                        // Those that have ended go, so that their ports are free.
+                        model.expire(now);
+                    }
+                    let taken = |port: u16| is_taken(&model, port);
                     let free = range.clone().filter(|port| !taken(*port)).count();
                     let oldest = model.last.first().copied();
                     let full = model.last.len() == capacity;
@@ -261,5 +282,26 @@ fn a_long_range_is_used_up_to_the_last_port() {
         set.clear();
         assert_eq!((set.len(), set.table.len()), (0, 0));
         assert!(send(&mut set, client(1, 1, 1), 5, 0).is_ok());
+    }
+}
+
+/// Times that have become shorter hold for flows there are, which are then removed in time.
+#[test]
+fn flows_end_by_the_times_of_a_new_configuration() {
+    // When it takes over, and when the flows end then: of the first, none has come to where its
+    // guarantee is over; of the second, all have.
+    for (at, idle) in [(1010, 20), (1000 + GUARANTEE + 20, 100)] {
+        let [mut set, mut shorter] = [0, 1].map(|_| set(10, "", 100));
+        let times = Times::plain(idle, 0);
+        shorter.rewriters[0].times = AllTimes { tcp: times, other: times };
+        for port in 0..4 {
+            send(&mut set, client(1, 1000 + port, 1), 1000, 0).expect("a port is free");
+        }
+        set.reap(at, 100);
+        assert!(shorter.take(&mut set, 0, 0));
+        shorter.reap(1000 + idle - 1, 100);
+        assert_eq!(shorter.len(), 4, "{at}");
+        shorter.reap(1000 + idle, 100);
+        assert_eq!(shorter.len(), 0, "{at}");
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Rewriter<F> {
     /// What is installed when all have been made.
     new: Option<Rewriting>,
     capacity: Option<usize>,
+    /// Silent for longer than this in one direction, a flow may have ended: milliseconds.
+    shortest: u64,
     /// Milliseconds, 0 for never.
     reap: u64,
     reaps: bool,
@@ -105,6 +107,7 @@ impl<F: Flavour> Rewriter<F> {
             home: None,
             new: Some(Rewriting { kind: F::KIND, times, specs, outputs }),
             capacity,
+            shortest: times.shortest(),
             reap,
             reaps: make.replica().index == 0,
             seed: make.world.simulated.then_some(make.element() as u64),
@@ -127,7 +130,8 @@ impl<F: Flavour> Rewriter<F> {
 }
 
 impl<F: Flavour> Rewriter<F> {
-    /// Rewrites one packet; returns its output.
+    /// Rewrites one packet; returns its output. A flow that has ended by now counts for nothing, as
+    /// if it had been removed already.
     #[inline(always)]
     fn one(
         &mut self,
@@ -135,10 +139,15 @@ impl<F: Flavour> Rewriter<F> {
         arena: &Arena,
         slot: &mut Slot,
         entry: Entry,
-        at: usize,
+        (input, at): (usize, usize),
         now: u64,
     ) -> u32 {
         let place = self.scratch.places[at];
+        let silent = set.table.get(entry).map_or(0, |mapping| now.saturating_sub(mapping.last));
+        if silent > self.shortest && set.has_ended(entry, now) {
+            set.remove(entry);
+            return self.new_flow(set, arena, slot, (input, at), now);
+        }
         let Some(mapping) = set.table.get_mut(entry) else { return self.scratch.drop(FAILED) };
         mapping.last = now;
         let Some(packet) = arena.packet_mut(slot) else { return self.scratch.drop(NO_BUFFER) };
@@ -192,7 +201,7 @@ impl<F: Flavour> Rewriter<F> {
             found = set.table.lookup(&other);
         }
         if let Some(entry) = found {
-            return self.one(set, arena, slot, entry, at, now);
+            return self.one(set, arena, slot, entry, (input, at), now);
         }
         if !may_begin {
             return self.unmapped(set, rewriter, input);
@@ -210,7 +219,7 @@ impl<F: Flavour> Rewriter<F> {
                         }
                     }
                 }
-                self.one(set, arena, slot, entry, at, now)
+                self.one(set, arena, slot, entry, (input, at), now)
             }
             Err(Unmapped::Pass(output)) => output,
             Err(Unmapped::Drop) => self.scratch.drop(SPECIFIED),
@@ -282,7 +291,7 @@ impl<F: Flavour> Element for Rewriter<F> {
                 found = None;
             }
             let output = match found {
-                Some(entry) => self.one(&mut set, arena, slot, entry, at, now),
+                Some(entry) => self.one(&mut set, arena, slot, entry, (port, at), now),
                 None => self.new_flow(&mut set, arena, slot, (port, at), now),
             };
             self.scratch.outputs.push(output);

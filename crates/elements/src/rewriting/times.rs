@@ -46,6 +46,14 @@ impl Times {
     }
 }
 
+impl AllTimes {
+    /// Before a flow was silent for longer than this in one direction, it has not ended.
+    pub(super) fn shortest(&self) -> u64 {
+        let shortest = |it: &Times| it.guarantee.max(it.idle.min(it.busy).min(it.done));
+        shortest(&self.tcp).min(shortest(&self.other))
+    }
+}
+
 /// An argument that is a time.
 pub(super) fn milliseconds(make: &mut Make<'_>, name: &str) -> Option<u64> {
     make.get::<Seconds<0>>(name).map(|Seconds(seconds)| u64::from(seconds) * 1000)

@@ -1,0 +1,91 @@
+//! What becomes of packets whose flow has ended but was not removed yet.
+
+use crate::testing::Run;
+
+const INSIDE: &str = "10.0.0.2, 5000, 2.0.0.2, 53";
+const OUTSIDE: &str = "2.0.0.2, 53, 1.0.0.1, 1024";
+
+/// A rewriter with a host inside and one outside, which send a packet when they are made active.
+fn run(config: &str, script: &str) -> Vec<String> {
+    let text = format!(
+        "rw :: IPRewriter(pattern 1.0.0.1 1024-1024 - - 0 1, drop, {config});
+         inside :: InfiniteSource(LIMIT 1, ACTIVE false) -> UDPIPEncap({INSIDE})
+             -> CheckIPHeader -> [0] rw;
+         outside :: InfiniteSource(LIMIT 1, ACTIVE false) -> UDPIPEncap({OUTSIDE})
+             -> CheckIPHeader -> [1] rw;
+         rw [0] -> out :: Counter -> Discard; rw [1] -> in :: Counter -> Discard;
+         Script({script}, stop);"
+    );
+    let mut run = Run::new(&text);
+    run.run();
+    run.output().lines().map(str::to_owned).collect()
+}
+
+/// A packet from inside, and so many seconds later one from outside.
+fn after(seconds: &str) -> String {
+    format!(
+        "write inside.active true, wait {seconds}, print rw.table_size, write outside.active true, \
+         wait 1ms, print rw.table_size, print in.count, print out.count"
+    )
+}
+
+#[test]
+fn nothing_comes_in_when_a_flow_has_ended() {
+    let config = "UDP_TIMEOUT 10, UDP_STREAMING_TIMEOUT 10";
+    for (seconds, comes) in [("9.9s", "1"), ("10.1s", "0"), ("200s", "0")] {
+        let shown = run(config, &after(seconds));
+        assert_eq!(shown, ["1", comes, comes, "1"], "{seconds}");
+    }
+    // Nor before the guarantee is over.
+    let config = "UDP_TIMEOUT 1, UDP_GUARANTEE 10";
+    for (seconds, comes) in [("9.9s", "1"), ("10.1s", "0")] {
+        let shown = run(config, &after(seconds));
+        assert_eq!(shown, ["1", comes, comes, "1"], "{seconds}");
+    }
+}
+
+/// What has gone one way lets answers in for as long, however long ago the last was.
+#[test]
+fn either_direction_keeps_a_flow_alive() {
+    let script = "write inside.active true, wait 9s, write inside.reset, write inside.active true, \
+        wait 9s, write outside.active true, wait 1ms, print in.count, print out.count";
+    let shown = run("UDP_TIMEOUT 10", script);
+    assert_eq!(shown, ["1", "2"]);
+}
+
+/// The ports there are go to the next flows.
+#[test]
+fn ports_of_flows_that_have_ended_are_free() {
+    for (seconds, shown) in [("9s", ["1", "2", "2"]), ("11s", ["0", "1", "3"])] {
+        let mut run = Run::new(&format!(
+            "rw :: IPRewriter(pattern 1.0.0.1 1024-1025 - - 0 1, UDP_TIMEOUT 10);
+             InfiniteSource(LIMIT 1) -> UDPIPEncap(10.0.0.2, 5000, 2.0.0.2, 53) -> ip :: CheckIPHeader
+                 -> rw;
+             InfiniteSource(LIMIT 1) -> UDPIPEncap(10.0.0.3, 5000, 2.0.0.2, 53) -> ip;
+             third :: InfiniteSource(LIMIT 1, ACTIVE false)
+                 -> UDPIPEncap(10.0.0.4, 5000, 2.0.0.2, 53) -> ip;
+             rw [0] -> out :: Counter -> Discard; rw [1] -> Discard;
+             Script(wait {seconds}, write third.active true, wait 1ms, print rw.mapping_failures,
+                    print rw.table_size, print out.count, stop);"
+        ));
+        run.run();
+        assert_eq!(run.output().lines().collect::<Vec<_>>(), shown, "{seconds}");
+    }
+}
+
+/// Errors about packets of a flow that has ended find nobody they are for.
+#[test]
+fn errors_about_flows_that_have_ended_are_dropped() {
+    for (seconds, comes) in [("9s", "1"), ("11s", "0")] {
+        let mut run = Run::new(&format!(
+            "rw :: IPRewriter(pattern 1.0.0.1 1024-1024 - - 0 1, drop, UDP_TIMEOUT 10);
+             InfiniteSource(LIMIT 1) -> UDPIPEncap({INSIDE}) -> CheckIPHeader -> [0] rw;
+             rw [0] -> Queue -> late :: Unqueue(ACTIVE false) -> ICMPError(2.0.0.1, unreachable, host)
+                 -> CheckIPHeader -> icmp :: ICMPRewriter(rw) -> in :: Counter -> Discard;
+             Idle -> [1] rw; rw [1] -> Discard;
+             Script(wait {seconds}, write late.active true, wait 1ms, print in.count, stop);"
+        ));
+        run.run();
+        assert_eq!(run.output().trim(), comes, "{seconds}");
+    }
+}
