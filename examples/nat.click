@@ -22,14 +22,17 @@
 //   ip netns exec in python3 -m http.server 80 &
 //   ip netns exec out curl http://203.0.113.1:8080/
 //
-// Flows: linerate call PORT flows.tcp_table, started with --control PORT.
+// Flows: linerate call PORT flows.tcp_table, started with --control PORT. They
+// end when they were silent for UDP_TIMEOUT seconds, closed connections after
+// TCP_DONE_TIMEOUT; when there are too many, no sooner than after GUARANTEE.
 // Packets in fragments are put together first, so long ones need larger
 // buffers: --buffer-size 16K.
 
 define($INSIDE inside, $OUTSIDE outside, $METHOD PCAP,
        $INSIDE_IP 198.18.0.1/24, $OUTSIDE_IP 203.0.113.1/24, $GATEWAY 203.0.113.2,
        $INSIDE_MTU 1500, $OUTSIDE_MTU 1500,
-       $SERVER 198.18.0.2, $SERVER_PORT 80, $PUBLIC_PORT 8080);
+       $SERVER 198.18.0.2, $SERVER_PORT 80, $PUBLIC_PORT 8080,
+       $UDP_TIMEOUT 300, $TCP_DONE_TIMEOUT 240, $GUARANTEE 5, $REAP_INTERVAL 900);
 
 AddressInfo(inside $INSIDE_IP, outside $OUTSIDE_IP);
 
@@ -64,7 +67,10 @@ outside :: Interface($OUTSIDE, outside);
 // nobody inside has asked for ends here.
 flows :: IPRewriter(pattern outside:ip 1024-65535 - - 0 1,
                     pattern - - $SERVER $SERVER_PORT 1 0,
-                    drop);
+                    drop,
+                    UDP_TIMEOUT $UDP_TIMEOUT, UDP_GUARANTEE $GUARANTEE,
+                    TCP_DONE_TIMEOUT $TCP_DONE_TIMEOUT, TCP_GUARANTEE $GUARANTEE,
+                    REAP_INTERVAL $REAP_INTERVAL);
 pings :: ICMPPingRewriter(pattern outside:ip 0-65535 - - 0 1, drop);
 
 // To the outside: by the gateway, unless it is a neighbour.

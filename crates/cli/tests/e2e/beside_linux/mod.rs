@@ -2,6 +2,7 @@
 //! and what comes out is compared packet by packet.
 
 mod exchange;
+mod expiry;
 mod firewall;
 mod four;
 mod nat;

@@ -3,15 +3,15 @@
 use linerate_testlab::Namespace;
 
 use super::{
-    exchange::{Difference, Step, compare, net, steps},
+    exchange::{Difference, Net, Step, compare, net, steps},
     routers::word,
 };
 use crate::{
     hosts::{run, stop},
-    support::{LINERATE, Scratch},
+    support::{LINERATE, Program, Scratch},
 };
 
-const SCRIPT: &str = include_str!("nat.py");
+const SCRIPT: &str = concat!(include_str!("nat_hosts.py"), "\n", include_str!("nat.py"));
 /// The hosts inside, all at one interface, and the next router outside.
 const INSIDE: [&str; 3] = ["198.18.0.2", "198.18.0.3", "198.18.0.9"];
 const INSIDE_MAC: &str = "02:00:00:00:0a:00";
@@ -46,7 +46,8 @@ table ip filter {
 }
 ";
 
-fn linux(nat: &Namespace) {
+/// Has the kernel do what the example does.
+pub(super) fn linux(nat: &Namespace) {
     for (interface, own) in [("p0", "198.18.0.1/24"), ("p1", "203.0.113.1/24")] {
         nat.add_address(interface, own);
     }
@@ -62,6 +63,22 @@ fn linux(nat: &Namespace) {
     nat.expect(["nft", RULES]);
 }
 
+/// Runs the example in the middle; `control` is a socket to be made, and every host is known.
+#[track_caller]
+pub(super) fn ours(net: &Net, control: &str, arguments: &str) -> Program {
+    let arguments =
+        format!("INSIDE=p0 OUTSIDE=p1 OUTSIDE_MTU=1280 --control {control} {arguments}");
+    let program = run(&net.middle, "nat.click", &arguments);
+    let tell = |handler: &str, host: &str, mac: &str| {
+        net.middle.expect([LINERATE, "call", control, handler, &format!("{host} {mac}")]);
+    };
+    for host in INSIDE {
+        tell("inside/arp.insert", host, INSIDE_MAC);
+    }
+    tell("outside/arp.insert", GATEWAY, GATEWAY_MAC);
+    program
+}
+
 /// Ports and identifiers are compared by who got the first, the second and so on, since each side may
 /// choose them as it likes; the program that makes the packets answers to the ports that it sees.
 #[test]
@@ -75,15 +92,7 @@ fn flows_are_translated_as_they_are_by_nftables() {
     let net = net(2);
     let scratch = Scratch::new();
     let control = scratch.file("control");
-    let arguments = format!("INSIDE=p0 OUTSIDE=p1 OUTSIDE_MTU=1280 --control {control}");
-    let program = run(&net.middle, "nat.click", &arguments);
-    let tell = |handler: &str, host: &str, mac: &str| {
-        net.middle.expect([LINERATE, "call", &control, handler, &format!("{host} {mac}")]);
-    };
-    for host in INSIDE {
-        tell("inside/arp.insert", host, INSIDE_MAC);
-    }
-    tell("outside/arp.insert", GATEWAY, GATEWAY_MAC);
+    let program = ours(&net, &control, "");
     let ours = steps(&net, SCRIPT, &[]);
     stop(program);
     compare(&linux, &ours, DIFFERENCES, 55);
