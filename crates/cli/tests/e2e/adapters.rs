@@ -3,12 +3,14 @@
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use linerate_testlab::{require, wait_until};
+use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
 use crate::support::{LINERATE, PATIENCE, Scratch};
@@ -155,10 +157,22 @@ fn a_job_array_gives_the_points_of_a_loop() {
         command.env("SLURM_ARRAY_TASK_ID", number.to_string());
         command
     };
+    let parts = Path::new(&results).join("parts");
+    let left = || {
+        let entries = fs::read_dir(&parts).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+    };
     let mut dying = task(3).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    assert!(wait_until(|| parts.exists(), PATIENCE));
+    std::thread::sleep(Duration::from_millis(50));
     dying.kill().unwrap();
     dying.wait().unwrap();
+    assert!(left().is_empty(), "{:?}", left());
+    // One that came to nothing is no result.
+    let void = r#"{"outcome":"void","reason":"held up"}"#;
+    fs::write(parts.join("5"), void.to_owned() + "\n").unwrap();
+    // Nor is what one left that was killed while it wrote.
+    fs::write(parts.join("6.new.1a2B3c"), "{").unwrap();
     // The array is submitted, and once more: what is there stays.
     for _ in 0..2 {
         for number in 1..=SWEEP {
@@ -169,4 +183,88 @@ fn a_job_array_gives_the_points_of_a_loop() {
     let collect = Command::new(adapter("slurm_array.sh")).args(["--collect", &results]).status();
     assert!(collect.unwrap().success());
     assert_eq!(keys(&Path::new(&results).join("points.jsonl")), plain_loop(&scratch));
+    assert_eq!(left().len(), SWEEP, "{:?}", left());
+}
+
+/// Runs Python with the functions of the sweep.
+fn python(text: &str) -> Command {
+    let mut command = Command::new(PYTHON);
+    let folder = format!("{}/../../adapters", env!("CARGO_MANIFEST_DIR"));
+    let text =
+        format!("import sys; sys.path.insert(0, {folder:?}); from dask_sweep import *\n{text}");
+    command.args(["-B", "-c", &text]).stdin(Stdio::null());
+    command
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_is_no_point_or_spec_is_named_by_its_line() {
+    require("dask-worker");
+    let scratch = Scratch::new();
+    let (specs, results) = (scratch.file("specs.jsonl"), scratch.file("results"));
+    fs::create_dir_all(&results).unwrap();
+    let points = Path::new(&results).join("points.jsonl");
+    let good = r#"{"spec": {"kind": "load", "cycles": 1}, "outcome": "measured", "reason": null}"#;
+    for (kept, wanted, part) in [
+        (format!("{good}\n{{\"key\": \n{good}\n"), "{}\n", "points.jsonl, line 2, is no point"),
+        (format!("{good}\n{{}}\n{good}\n"), "{}\n", "points.jsonl, line 2, is no point"),
+        (String::new(), "{}\n\nnot JSON\n", "specs.jsonl, line 3, is no spec"),
+    ] {
+        fs::write(&points, &kept).unwrap();
+        fs::write(&specs, wanted).unwrap();
+        let mut sweep = Command::new(PYTHON);
+        sweep.arg(adapter("dask_sweep.py")).args([
+            &specs,
+            &results,
+            "--scheduler",
+            "tcp://[::1]:1",
+        ]);
+        let output = sweep.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(part) && !said.contains("Traceback"), "{said}");
+        assert_eq!(fs::read_to_string(&points).unwrap(), kept, "nothing is lost");
+    }
+}
+
+/// What measures keeps the lock when the worker that started it is killed.
+#[test]
+#[ignore = "needs root"]
+fn a_device_stays_locked_while_it_is_measured() {
+    let scratch = Scratch::new();
+    let lock = scratch.file("device.lock");
+    let program =
+        r#"["sh", "-c", "touch \"$0.begun\"; while [ ! -e \"$0.end\" ]; do sleep 0.01; done""#;
+    let mut worker = Killed(
+        python(&format!("measure({program}, {lock:?}], '{{}}', {lock:?})")).spawn().unwrap(),
+    );
+    assert!(wait_until(|| Path::new(&format!("{lock}.begun")).exists(), PATIENCE));
+    worker.0.kill().unwrap();
+    worker.0.wait().unwrap();
+    let free = || {
+        let file = fs::File::open(&lock).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    };
+    assert!(!free(), "another worker could measure beside it");
+    fs::write(format!("{lock}.end"), "").unwrap();
+    assert!(wait_until(free, PATIENCE));
+}
+
+/// A lock of another user's, in a folder where the kernel guards files.
+#[test]
+#[ignore = "needs root"]
+fn users_share_a_lock() {
+    let scratch = Scratch::new();
+    let folder = scratch.file("shared");
+    fs::create_dir_all(&folder).unwrap();
+    let lock = format!("{folder}/device.lock");
+    let make = format!("os.chmod({folder:?}, 0o1777); open_lock({lock:?})");
+    assert!(python(&make).status().unwrap().success());
+    let parent = Path::new(&folder).parent().unwrap();
+    fs::set_permissions(parent, fs::Permissions::from_mode(0o755)).unwrap();
+    let take = format!(
+        "os.setgid(65534); os.setuid(65534); fcntl.flock(open_lock({lock:?}), fcntl.LOCK_EX)"
+    );
+    let output = python(&take).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
