@@ -163,33 +163,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        Generator, Latency, Order, Pattern, Protocol, Rate, Schedule, SequenceCounts, Traffic,
-        Values, Variation,
+        Generator, Latency, Pattern, Protocol, Rate, Schedule, SequenceCounts, Traffic, Values,
     };
 
     fn traffic(protocol: Protocol, vlan: bool, ipv6: bool) -> Traffic {
-        let one = Values::one;
-        Traffic {
-            sizes: "128,256".parse().unwrap(),
-            protocol,
-            ipv6,
-            traffic_class: 0,
-            ttl: 64,
-            outer_vlan: None,
-            priority: 0,
-            variation: Variation {
-                source_ports: one(1),
-                destination_ports: one(9),
-                sources: one(1),
-                destinations: one(2),
-                vlans: vlan.then(|| one(5)),
-                source_macs: one(2),
-                destination_macs: one(4),
-            },
-            order: Order::Sequential,
-            signed: true,
-            seed: 1,
-        }
+        let mut traffic = Traffic::new("128,256".parse().unwrap(), ipv6);
+        traffic.protocol = protocol;
+        traffic.variation.vlans = vlan.then(|| Values::one(5));
+        traffic
     }
 
     /// Sends `count` frames through a ring and returns what the sink says.

@@ -228,7 +228,14 @@ fn the_buffer_is_found_by_bursts() {
         repetitions: 1,
     };
     let found = back_to_back(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
-    assert!(found.generator_limited > 0);
+    assert_eq!((found.generator_limited, found.bursts.len(), found.result), (1, 0, None));
+    // One that can for half of the bursts gives the result of those.
+    let mut device = Simulated { queue: 100.0, hiccups: 0.5, ..Simulated::new(4e6) };
+    let options = BurstsOptions { repetitions: 20, ..options };
+    let found = back_to_back(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
+    assert!(found.generator_limited > 0 && !found.bursts.is_empty(), "{found:?}");
+    assert_eq!(found.generator_limited as usize + found.bursts.len(), 20);
+    assert!(found.result.unwrap().deviation.get() < 1.0, "{found:?}");
 }
 
 #[test]
@@ -246,12 +253,16 @@ fn recovery_counts_from_the_step() {
     for one in found {
         assert!(one.overloaded && !one.generator_limited);
         assert!((one.overload.get() - 4.4e6).abs() < 1.0);
-        assert!((0.0..1e-5).contains(&one.time.get()), "{one:?}");
+        assert!((0.0..1e-5).contains(&one.time.unwrap().get()), "{one:?}");
     }
     // No overload, no recovery.
     let mut device = Simulated::new(8e6);
     let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
-    assert!(found.iter().all(|one| !one.overloaded && one.time == Seconds::ZERO));
+    assert!(found.iter().all(|one| !one.overloaded && one.time == Some(Seconds::ZERO)));
+    // What was not sent is no result.
+    let mut device = Simulated { generator: 3e6, ..Simulated::new(4e6) };
+    let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
+    assert!(found.iter().all(|one| one.generator_limited && one.time.is_none()));
 }
 
 #[test]

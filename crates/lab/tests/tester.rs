@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use linerate_graph::{Idle, Options, Router, lang::Globals, load};
 use linerate_lab::{
-    Order as Sequence, Protocol, Traffic, Values, Variation,
+    Traffic,
     trials::{Device, LatencyFigures, Order, Phase, RunError, Runner, Tester, TesterOptions, Wire},
 };
 use linerate_memory::ArenaOptions;
@@ -16,28 +16,7 @@ use linerate_worker::Stop;
 const RESIDUAL: Duration = Duration::from_secs(10);
 
 fn traffic() -> Traffic {
-    let one = Values::one;
-    Traffic {
-        sizes: "64".parse().unwrap(),
-        protocol: Protocol::Udp,
-        ipv6: false,
-        traffic_class: 0,
-        ttl: 64,
-        outer_vlan: None,
-        priority: 0,
-        variation: Variation {
-            source_ports: one(1024),
-            destination_ports: one(9),
-            sources: one(0xc612_0001),
-            destinations: one(0xc613_0001),
-            vlans: None,
-            source_macs: one(0x0200_0000_0001),
-            destination_macs: one(0x0200_0000_0002),
-        },
-        order: Sequence::Sequential,
-        signed: true,
-        seed: 1,
-    }
+    Traffic::new("64".parse().unwrap(), false)
 }
 
 /// A tester whose device is a configuration between `ring:in` and `ring:out`,

@@ -2,13 +2,11 @@
 
 use crate::{
     point::Destinations,
-    sizes::Sizes,
-    traffic::{Order, Protocol, Traffic, Variation},
+    traffic::{Order, Traffic},
     values::Values,
 };
 
-/// 198.18.0.1 and 198.19.0.0 (RFC 2544, C.2.2).
-const SOURCE: u128 = 0xc612_0001;
+/// 198.19.0.0 (RFC 2544, C.2.2).
 const FIRST: u128 = 0xc613_0000;
 /// Packets of the largest frames.
 const LARGEST_VECTOR: usize = linerate_memory::FRAME_LIMIT;
@@ -21,7 +19,7 @@ const RANDOM: usize = 16_384;
 ///
 /// # Errors
 ///
-/// When the size is none of a UDP frame, or there are no addresses.
+/// When the size is none of a UDP frame.
 pub fn frames(
     order: Destinations,
     addresses: u32,
@@ -38,28 +36,10 @@ pub fn frames(
         Destinations::Uniform => (Order::Random, addresses, RANDOM),
     };
     let last = FIRST + u128::from(addresses.max(1)) - 1;
-    let traffic = Traffic {
-        sizes: size.to_string().parse::<Sizes>()?,
-        protocol: Protocol::Udp,
-        ipv6: false,
-        traffic_class: 0,
-        ttl: 64,
-        outer_vlan: None,
-        priority: 0,
-        variation: Variation {
-            source_ports: Values::one(1024),
-            destination_ports: Values::one(9),
-            sources: Values::one(SOURCE),
-            // As many as 32 bits count.
-            destinations: Values::between(FIRST, last).unwrap_or(Values::one(FIRST)),
-            vlans: None,
-            source_macs: Values::one(0x0200_0000_0001),
-            destination_macs: Values::one(0x0200_0000_0002),
-        },
-        order,
-        signed: false,
-        seed,
-    };
+    let mut traffic = Traffic::new(size.to_string().parse()?, false);
+    // As many as 32 bits count.
+    traffic.variation.destinations = Values::between(FIRST, last).unwrap_or(Values::one(FIRST));
+    let traffic = Traffic { order, signed: false, seed, ..traffic };
     let mut maker = traffic.maker(0).map_err(|error| error.to_string())?;
     Ok((0..count)
         .map(|_| {

@@ -66,15 +66,68 @@ fn a_graph_accounts_for_its_elements() {
 }
 
 #[test]
-fn latency_needs_two_cores_and_is_never_negative() {
+fn what_needs_two_cores_is_unsupported_on_one() {
     let _one = ONE.lock();
-    let text = r#"{"kind": "latency", "load_percent": 30, "duration_ms": 10}"#;
-    let spec = Spec::parse(text).unwrap();
-    let (outcome, reason, values) = Bench::new().measure(&spec);
-    match outcome {
-        Outcome::Measured => assert!(values["latency_p50_ns"] <= values["latency_p99_ns"]),
-        Outcome::Void => assert!(reason.as_ref().unwrap().contains("held up"), "{reason:?}"),
-        Outcome::Unsupported => assert!(reason.as_ref().unwrap().contains("cores"), "{reason:?}"),
+    let mut bench = Bench::new();
+    bench.cpu.allowed.truncate(1);
+    for text in [r#"{"kind": "latency"}"#, r#"{"kind": "pipeline"}"#] {
+        let (outcome, reason, _) = bench.measure(&Spec::parse(text).unwrap());
+        assert_eq!(outcome, Outcome::Unsupported, "{text}: {reason:?}");
+        assert_eq!(reason.unwrap(), "2 threads need as many cores, and there are 1");
+    }
+}
+
+/// On a machine that others use a try may be void, and says why; none has figures
+/// that make no sense.
+#[test]
+fn latencies_are_in_order() {
+    let _one = ONE.lock();
+    const BUSY: [&str; 4] = [
+        "the sending thread was held up",
+        "the worker did not run",
+        "packets did not come back",
+        "no packet came back",
+    ];
+    let bench = Bench::new();
+    for repetition in 0..10 {
+        let text = format!(
+            r#"{{"kind": "latency", "load_percent": 30, "duration_ms": 5, "repetition": {repetition}}}"#
+        );
+        let (outcome, reason, values) = bench.measure(&Spec::parse(&text).unwrap());
+        if outcome == Outcome::Void {
+            let reason = reason.unwrap();
+            assert!(BUSY.iter().any(|busy| reason.contains(busy)), "{reason}");
+            continue;
+        }
+        let possible = bench.cpu.allowed.len() > 1;
+        assert_eq!(outcome == Outcome::Measured, possible, "{reason:?}");
+        if !possible {
+            break;
+        }
+        let order = [
+            "latency_min_ns",
+            "latency_p50_ns",
+            "latency_p90_ns",
+            "latency_p99_ns",
+            "latency_max_ns",
+        ];
+        let latencies = order.map(|name| values[name]);
+        assert!(latencies[0] > 0.0 && latencies.is_sorted(), "{latencies:?}");
+        let mean = values[value::LATENCY_MEAN];
+        assert!((latencies[0]..=latencies[4]).contains(&mean), "{mean} {latencies:?}");
+        assert!(values[value::RATE] > 0.0 && values["packets"] > 0.0, "{values:?}");
+        let lost = values[value::LOST];
+        assert!((0.0..=1.0).contains(&lost), "{lost}");
+    }
+}
+
+#[test]
+fn figures_that_are_none_make_a_point_void() {
+    let good = Values::from([("a".into(), 1.0)]);
+    assert_eq!(finite(good.clone()).unwrap(), good);
+    for wrong in [f64::NAN, f64::INFINITY] {
+        let failure = finite(Values::from([("a".into(), 1.0), ("b".into(), wrong)])).unwrap_err();
+        assert!(matches!(&failure, Failure::Void(reason) if reason.starts_with("b came out as")));
     }
 }
 

@@ -27,15 +27,16 @@ pub struct BurstsOptions {
 /// What came of a back-to-back test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bursts {
-    /// Longest burst without loss of each repetition, in frames.
+    /// Longest burst without loss of each repetition that was sent as meant, in
+    /// frames.
     pub bursts: Vec<u64>,
     /// Repetitions in which even the longest burst lost nothing: their values
     /// are lower bounds.
     pub unbounded: u32,
-    /// Bursts that the generator did not send at line rate. They were taken
-    /// for what they were.
+    /// Repetitions given up because the generator did not send a burst in full.
     pub generator_limited: u32,
-    /// RFC 9004's figures; none where throughput is the line rate.
+    /// RFC 9004's figures; none where throughput is the line rate, or where all
+    /// repetitions were given up.
     pub result: Option<BackToBack>,
 }
 
@@ -55,14 +56,17 @@ pub fn back_to_back(
     // A frame that was not sent would pass for one that was lost.
     let manner = Manner { unsent: Unsent::Void(0.0), ..*manner };
     let (mut bursts, mut unbounded, mut generator_limited) = (Vec::new(), 0, 0);
-    for _ in 0..options.repetitions {
+    'repetitions: for _ in 0..options.repetitions {
         let mut search = BurstSearch::new(longest, options.resolution);
         while let Some(frames) = search.next_burst() {
             let phases = vec![Phase { load: Some(rate), frames }];
             let order = Order { phases, residual: manner.residual };
             let (outcome, taken) =
                 repeated(runner, &order, Some(rate), None, &manner, &mut *observe)?;
-            generator_limited += u32::from(taken == Taken::GeneratorLimit);
+            if taken == Taken::GeneratorLimit {
+                generator_limited += 1;
+                continue 'repetitions;
+            }
             let sent = outcome.frames.accepted;
             search.record(sent.saturating_sub(outcome.frames.received));
         }

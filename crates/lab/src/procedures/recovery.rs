@@ -31,12 +31,12 @@ pub struct Recovered {
     #[serde(rename = "overload_pps")]
     pub overload: PacketsPerSecond,
     /// From when the load was halved until the last frame was sent that was
-    /// lost.
+    /// lost; none if the generator could not send what it should.
     #[serde(rename = "recovery_s")]
-    pub time: Seconds,
+    pub time: Option<Seconds>,
     /// Whether frames were lost at all; without loss there was no overload.
     pub overloaded: bool,
-    /// The generator could not send what it should: the time says nothing.
+    /// The generator could not send what it should.
     pub generator_limited: bool,
 }
 
@@ -61,11 +61,12 @@ pub fn recovery(
         let (outcome, taken) =
             repeated(runner, &order, Some(overload), Some(time), manner, &mut *observe)?;
         let reduced = outcome.begun.get(1).copied().unwrap_or(options.overload);
+        let generator_limited = taken == Taken::GeneratorLimit;
         recovered.push(Recovered {
             overload,
-            time: recovery_time(reduced, outcome.last_loss),
+            time: (!generator_limited).then(|| recovery_time(reduced, outcome.last_loss)),
             overloaded: outcome.frames.received < outcome.frames.accepted,
-            generator_limited: taken == Taken::GeneratorLimit,
+            generator_limited,
         });
     }
     Ok(recovered)
