@@ -251,9 +251,26 @@ fn what_is_no_point_is_refused() {
     assert_eq!(output.status.code(), Some(8));
     assert!(text(&output.stderr).contains("grid 1: unknown field `brust`"));
     assert!(!folder.path().join("lab-results").exists(), "nothing is begun");
+    // Another experiment of the name of one that is there.
+    let other = fs::read_to_string(&file).unwrap().replace("brust", "burst");
+    fs::write(&file, other.replace("'short'", "'burst'")).unwrap();
+    let output = lab(&["run", "all", &file]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("two experiments are called burst"));
     let output = lab(&["run", "brust"]).current_dir(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no experiment is called brust"));
+}
+
+#[test]
+fn a_device_without_a_core_of_its_own_is_refused() {
+    let configuration = "FromPort($IN) -> ToPort($OUT)";
+    for cores in [&["--cores", "0"][..], &["--cores", "0,1", "-j", "2"]] {
+        let output = lab(&[&["ndr", "-e", configuration], cores].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{cores:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("for generator and sink and for each worker"), "{said}");
+    }
 }
 
 #[test]
@@ -268,5 +285,14 @@ fn experiments_are_listed_with_points_that_are_points() {
         let point: Value = serde_json::from_str(line).unwrap();
         assert!(["forward", "receive", "transmit"].contains(&point["kind"].as_str().unwrap()));
     }
+    // Experiments share points: each is listed once.
+    let count = |names: &[&str]| {
+        let words = [&["list", "--quick", "--format", "json"], names].concat();
+        let points = text(&succeed(&words).stdout);
+        let different: BTreeSet<&str> = points.lines().collect();
+        assert_eq!(different.len(), points.lines().count(), "{names:?}");
+        different.len()
+    };
+    assert!(count(&["burst", "io-cost"]) < count(&["burst"]) + count(&["io-cost"]));
     assert!(text(&succeed(&["list", "walk"]).stdout).contains("Expected: Latency rises"));
 }

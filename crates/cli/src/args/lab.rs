@@ -7,7 +7,9 @@ mod run;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use bench::{BackToBack, Bench, Format, LatencyArgs, Loss, Ndr, Preset, Recovery};
+pub(crate) use bench::{
+    BackToBack, Bench, Format, Known, LatencyArgs, Loss, Ndr, Output, Preset, Recovery,
+};
 pub(crate) use compare::Compare;
 pub(crate) use results::{Calibrate, Form, ReportArgs};
 pub(crate) use run::{LabList, LabPoint, LabRun};

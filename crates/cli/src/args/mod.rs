@@ -4,18 +4,19 @@
 mod graph;
 mod lab;
 mod plan;
+mod traffic;
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
-use linerate_lab::{Order, Pattern, Protocol, Rate, Sizes, Values};
+use linerate_lab::{Order, Pattern, Protocol, Rate, Values};
 use linerate_packet::MacAddr;
 use linerate_port::PortUri;
 use linerate_worker::Idle;
 
 use crate::{
     exit,
-    ranges::{Addresses, parse_macs, parse_numbers},
+    ranges::parse_numbers,
     units::{parse_count, parse_duration, parse_size},
 };
 
@@ -24,10 +25,11 @@ pub(crate) use graph::{
     Running as GraphRunning,
 };
 pub(crate) use lab::{
-    BackToBack, Bench, Calibrate, Compare, Form, Format, Lab, LabCommand, LabList, LabPoint,
-    LabRun, LatencyArgs, Loss, MEASURE, Ndr, Preset, Recovery, ReportArgs,
+    BackToBack, Bench, Calibrate, Compare, Form, Format, Known, Lab, LabCommand, LabList, LabPoint,
+    LabRun, LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs,
 };
 pub(crate) use plan::Plan;
+pub(crate) use traffic::Flows;
 
 /// Move packets at the speed of the link and see what each of them costs
 #[derive(Debug, Parser)]
@@ -198,9 +200,8 @@ pub(crate) struct Generate {
     #[arg(value_name = "PORT")]
     pub(crate) port: PortUri,
 
-    /// Frame sizes: 64, a list 64,128,1518, a sweep 64-1518/64, or imix
-    #[arg(long, short = 's', value_name = "SIZES", default_value = "64")]
-    pub(crate) size: Sizes,
+    #[command(flatten)]
+    pub(crate) flows: Flows,
 
     /// How fast: max, 1.5Mpps, 100Mbit/s (on the wire), or 25% of the link
     #[arg(long, short = 'r', value_name = "RATE", default_value = "max")]
@@ -214,26 +215,6 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "PROTOCOL", default_value = "udp")]
     pub(crate) protocol: ProtocolArg,
 
-    /// IPv6 with the default test addresses
-    #[arg(long, short = '6')]
-    pub(crate) ipv6: bool,
-
-    /// Source addresses: one, A-B, or a prefix [default: 198.18.0.1]
-    #[arg(long, value_name = "ADDRESSES")]
-    pub(crate) src: Option<Addresses>,
-
-    /// Destination addresses: one, A-B, or a prefix [default: 198.19.0.1]
-    #[arg(long, value_name = "ADDRESSES")]
-    pub(crate) dst: Option<Addresses>,
-
-    /// Source ports: one or A-B
-    #[arg(long, value_name = "PORTS", default_value = "1024", value_parser = parse_numbers)]
-    pub(crate) sport: Values,
-
-    /// Destination ports: one or A-B
-    #[arg(long, value_name = "PORTS", default_value = "9", value_parser = parse_numbers)]
-    pub(crate) dport: Values,
-
     /// VLANs of an 802.1Q tag: one or A-B
     #[arg(long, value_name = "VLANS", value_parser = parse_numbers)]
     pub(crate) vlan: Option<Values>,
@@ -245,14 +226,6 @@ pub(crate) struct Generate {
     /// Priority of the tags, 0 to 7
     #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
     pub(crate) priority: u8,
-
-    /// Source Ethernet addresses: one or A-B [default: the port's]
-    #[arg(long, value_name = "MACS", value_parser = parse_macs)]
-    pub(crate) src_mac: Option<Values>,
-
-    /// Destination Ethernet addresses: one or A-B [default: 02:00:00:00:00:02]
-    #[arg(long, value_name = "MACS", value_parser = parse_macs)]
-    pub(crate) dst_mac: Option<Values>,
 
     /// Time to live or hop limit
     #[arg(long, value_name = "HOPS", default_value_t = 64)]

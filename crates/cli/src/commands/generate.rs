@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use linerate_lab::{
     FCS, FrameMaker, Generator, LINE_OVERHEAD, Progress, ProgressReader, Protocol, Schedule,
-    Traffic, Values, Variation,
+    Traffic,
 };
 use linerate_packet::MacAddr;
 use linerate_port::{Context, Counters, Counts, Direction, Port, open, pcap::Reader};
@@ -20,7 +20,6 @@ use crate::{
     args::Generate,
     exit::UsageError,
     live::{self, Cell, Live},
-    ranges::Addresses,
     session::{self, CACHE, Job, drive},
     units::{grouped, short},
 };
@@ -136,38 +135,18 @@ fn frames_of(path: &Path) -> Result<Vec<Vec<u8>>> {
 
 /// The traffic asked for.
 fn describe(args: &Generate, mac: Option<MacAddr>) -> Result<Traffic, UsageError> {
-    let ipv6 = args.ipv6
-        || args.src.is_some_and(|addresses| addresses.ipv6)
-        || args.dst.is_some_and(|addresses| addresses.ipv6);
-    let addresses = |given: Option<Addresses>, v4: u32, v6: u128| match given {
-        None => Ok(Values::one(if ipv6 { v6 } else { v4.into() })),
-        Some(addresses) if addresses.ipv6 == ipv6 => Ok(addresses.values),
-        Some(_) => {
-            Err(UsageError("--src and --dst must be both IPv4 or both IPv6 addresses".into()))
-        }
-    };
-    let own = mac.map_or(0x0200_0000_0001, MacAddr::to_u64);
+    let mut traffic = args.flows.traffic(mac)?;
+    traffic.variation.vlans = args.vlan;
     Ok(Traffic {
-        sizes: args.size.clone(),
         protocol: args.protocol.0,
-        ipv6,
         traffic_class: args.tos,
         ttl: args.ttl,
         outer_vlan: args.outer_vlan,
         priority: args.priority,
-        variation: Variation {
-            source_ports: args.sport,
-            destination_ports: args.dport,
-            // Addresses set aside for tests: RFC 2544 (C.2.2), RFC 5180 (8).
-            sources: addresses(args.src, 0xc612_0001, 0x2001_0002 << 96 | 1)?,
-            destinations: addresses(args.dst, 0xc613_0001, 0x2001_0002 << 96 | 2)?,
-            vlans: args.vlan,
-            source_macs: args.src_mac.unwrap_or(Values::one(own.into())),
-            destination_macs: args.dst_mac.unwrap_or(Values::one(0x0200_0000_0002)),
-        },
         order: args.order.0,
         signed: !args.unsigned,
         seed: args.seed,
+        ..traffic
     })
 }
 
@@ -211,10 +190,10 @@ fn announce(
     let what = match (&args.pcap, args.protocol.0) {
         (Some(path), _) => format!("frames of {}", path.display()),
         (None, Protocol::Raw(ether_type)) => {
-            format!("{} bytes, ethertype {ether_type:#06x}", args.size)
+            format!("{} bytes, ethertype {ether_type:#06x}", args.flows.size)
         }
         (None, protocol) => {
-            format!("{} bytes, {}", args.size, format!("{protocol:?}").to_lowercase())
+            format!("{} bytes, {}", args.flows.size, format!("{protocol:?}").to_lowercase())
         }
     };
     let how_fast = rate.map_or("as fast as possible".into(), |rate| {
@@ -229,7 +208,7 @@ fn announce(
     let object = json!({
         "command": "generate",
         "port": args.port.to_string(),
-        "sizes": args.size.to_string(),
+        "sizes": args.flows.size.to_string(),
         "mean_size": mean,
         "intended_pps": rate,
         "pattern": args.pattern.to_string(),

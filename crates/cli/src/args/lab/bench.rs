@@ -3,15 +3,12 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use linerate_lab::{Rate, Sizes, Values, search::Goal};
+use linerate_lab::{Rate, search::Goal};
 use linerate_port::PortUri;
 use linerate_worker::Idle;
 
-use super::super::{Configuration, Memory};
-use crate::{
-    ranges::{Addresses, parse_macs, parse_numbers},
-    units::{parse_count, parse_duration},
-};
+use super::super::{Configuration, Flows, Memory};
+use crate::units::{parse_count, parse_duration};
 
 /// How something is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,37 +35,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "PORT", requires = "tx")]
     pub(crate) rx: Option<PortUri>,
 
-    /// Frame sizes: 64, a list 64,128,1518, a sweep 64-1518/64, or imix
-    #[arg(long, short = 's', value_name = "SIZES", default_value = "64")]
-    pub(crate) size: Sizes,
-
-    /// IPv6 with the default test addresses
-    #[arg(long, short = '6')]
-    pub(crate) ipv6: bool,
-
-    /// Source addresses: one, A-B, or a prefix [default: 198.18.0.1]
-    #[arg(long, value_name = "ADDRESSES")]
-    pub(crate) src: Option<Addresses>,
-
-    /// Destination addresses: one, A-B, or a prefix [default: 198.19.0.1]
-    #[arg(long, value_name = "ADDRESSES")]
-    pub(crate) dst: Option<Addresses>,
-
-    /// UDP source ports: one or A-B
-    #[arg(long, value_name = "PORTS", default_value = "1024", value_parser = parse_numbers)]
-    pub(crate) sport: Values,
-
-    /// UDP destination ports: one or A-B
-    #[arg(long, value_name = "PORTS", default_value = "9", value_parser = parse_numbers)]
-    pub(crate) dport: Values,
-
-    /// Source Ethernet addresses: one or A-B [default: the port's]
-    #[arg(long, value_name = "MACS", value_parser = parse_macs)]
-    pub(crate) src_mac: Option<Values>,
-
-    /// Destination Ethernet addresses: one or A-B [default: 02:00:00:00:00:02]
-    #[arg(long, value_name = "MACS", value_parser = parse_macs)]
-    pub(crate) dst_mac: Option<Values>,
+    #[command(flatten)]
+    pub(crate) flows: Flows,
 
     /// Allow high rates to addresses not set aside for tests: the network is isolated (RFC 6815)
     #[arg(long)]
@@ -84,7 +52,7 @@ pub(crate) struct Bench {
           value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Running")]
     pub(crate) workers: u16,
 
-    /// Cores: the first for generator and sink, the others for the configuration's workers
+    /// Cores: the first for generator and sink, then one for each of the configuration's workers
     /// [default: the system chooses]
     #[arg(long, short = 'c', value_name = "CORES", help_heading = "Running")]
     pub(crate) cores: Option<String>,
@@ -132,6 +100,16 @@ pub(crate) struct Bench {
     #[arg(long, help_heading = "Trials")]
     pub(crate) force: bool,
 
+    #[command(flatten)]
+    pub(crate) output: Output,
+
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+}
+
+/// How a benchmark prints.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Output {
     /// How to print
     #[arg(
         long,
@@ -142,12 +120,17 @@ pub(crate) struct Bench {
     )]
     pub(crate) format: Format,
 
-    /// Show no trials, only results
+    /// Show only results, not what leads to them
     #[arg(long, short = 'q', help_heading = "Showing")]
     pub(crate) quiet: bool,
+}
 
-    #[command(flatten)]
-    pub(crate) memory: Memory,
+/// What is known of a device before it is measured.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Known {
+    /// The device's throughput [default: it is searched for first]
+    #[arg(long, value_name = "RATE", help_heading = "Search")]
+    pub(crate) throughput: Option<Rate>,
 }
 
 /// A goal with a name.
@@ -249,8 +232,8 @@ pub(crate) struct Loss {
     #[command(flatten)]
     pub(crate) bench: Bench,
 
-    /// Step between loads as a share of the highest; at most 0.1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_share,
+    /// Step between loads as a share of the highest, 0.001 to 0.1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_step,
           help_heading = "Search")]
     pub(crate) step: f64,
 
@@ -271,9 +254,8 @@ pub(crate) struct BackToBack {
     #[command(flatten)]
     pub(crate) bench: Bench,
 
-    /// The device's throughput [default: it is searched for first]
-    #[arg(long, value_name = "RATE", help_heading = "Search")]
-    pub(crate) throughput: Option<Rate>,
+    #[command(flatten)]
+    pub(crate) known: Known,
 
     /// The longest burst, as time at the highest rate
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration,
@@ -302,9 +284,8 @@ pub(crate) struct Recovery {
     #[command(flatten)]
     pub(crate) bench: Bench,
 
-    /// The device's throughput [default: it is searched for first]
-    #[arg(long, value_name = "RATE", help_heading = "Search")]
-    pub(crate) throughput: Option<Rate>,
+    #[command(flatten)]
+    pub(crate) known: Known,
 
     /// How long the device is overloaded (RFC 2544: 60s)
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration,
@@ -336,9 +317,8 @@ pub(crate) struct LatencyArgs {
     #[command(flatten)]
     pub(crate) bench: Bench,
 
-    /// The device's throughput [default: it is searched for first]
-    #[arg(long, value_name = "RATE", help_heading = "Search")]
-    pub(crate) throughput: Option<Rate>,
+    #[command(flatten)]
+    pub(crate) known: Known,
 
     /// Shares of it to measure at
     #[arg(long, value_name = "SHARES", value_delimiter = ',',
@@ -364,6 +344,13 @@ fn parse_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is not a share: write 0.05 or 5%"))
 }
 
+/// Parses a step of a loss curve, for which RFC 2544 allows a tenth at most.
+fn parse_step(text: &str) -> Result<f64, String> {
+    let step = parse_share(text)?;
+    let fits = (0.001..=0.1).contains(&step);
+    fits.then_some(step).ok_or_else(|| format!("{text:?} is no step: write 0.001 to 0.1"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,6 +361,10 @@ mod tests {
         assert_eq!(parse_share("5 %"), Ok(0.05));
         for wrong in ["", "-0.1", "1.5", "150%", "half", "NaN"] {
             assert!(parse_share(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_step("10%"), Ok(0.1));
+        for wrong in ["0", "0.2", "0.01%", "x"] {
+            assert!(parse_step(wrong).is_err(), "{wrong}");
         }
     }
 }

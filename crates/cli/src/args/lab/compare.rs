@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use linerate_lab::{Rate, Sizes};
 
-use super::Format;
+use super::bench::Output;
 use crate::units::parse_duration;
 
 /// Compare forwarders in one run: ours, DPDK's, Open vSwitch, libpcap, Linux
@@ -55,11 +55,6 @@ pub(crate) struct Compare {
     #[arg(long, short = 'c', value_name = "CORES")]
     pub(crate) cores: Option<String>,
 
-    /// How to print
-    #[arg(long, short = 'f', value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: Format,
-
-    /// Show no turns, only results
-    #[arg(long, short = 'q')]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }

@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) fn run(args: &BackToBack) -> Result<()> {
     let mut bed = Bed::open(&args.bench, "lab back-to-back", &[])?;
-    let Some(throughput) = bed.throughput(args.throughput)? else { return Ok(()) };
+    let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let options = BurstsOptions {
         line_rate: bed.highest,
         throughput,
@@ -44,6 +44,9 @@ pub(super) fn run(args: &BackToBack) -> Result<()> {
                 frames(result.corrected * options.line_rate),
             ));
         }
+        None if found.bursts.is_empty() => {
+            lines.push("no result: the generator did not send the bursts in full".into());
+        }
         None => {
             lines.push("the device forwards the highest rate: no burst fills its buffer".into());
         }
@@ -53,8 +56,8 @@ pub(super) fn run(args: &BackToBack) -> Result<()> {
         lines.push(format!("{count} times even the longest burst lost nothing: a lower bound"));
     }
     if found.generator_limited > 0 {
-        let count = found.generator_limited;
-        lines.push(format!("{count} bursts were sent more slowly than meant: no result"));
+        let (count, all) = (found.generator_limited, args.repetitions);
+        lines.push(format!("{count} of {all} searches void: the generator did not send all"));
     }
     bed.show().result(
         &lines,

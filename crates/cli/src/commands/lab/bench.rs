@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use anyhow::{Context as _, Result, bail};
 use linerate_graph::{Library, Options, Plan, Router, lang::SourceMap};
 use linerate_lab::{
-    FCS, LINE_OVERHEAD, Order, Protocol, Rate, Traffic, Values, Variation,
+    FCS, LINE_OVERHEAD, Rate, Traffic,
     procedures::{self, Manner, Platform, Report},
     search::{self, Goal, Settings, Unsent},
     trials::{self, Device, Outcome, RunError, Runner, Tester, TesterOptions, Wire},
@@ -24,10 +24,9 @@ use serde_json::json;
 
 use super::show::Show;
 use crate::{
-    args::Bench,
+    args::{Bench, Known},
     configuration::{Parsed, click_path},
     exit::{ConfigurationError, UsageError, cannot_read},
-    ranges::Addresses,
     session,
     units::short,
 };
@@ -72,20 +71,29 @@ impl Bed {
     /// these can be told from its own losses.
     pub(super) fn open(args: &Bench, command: &str, goals: &[Goal]) -> Result<Bed> {
         let stop = session::stop_on_signals()?;
-        let show = Show::new(args.format, args.quiet);
+        let show = Show::new(args.output);
         let cores = match &args.cores {
             None => Vec::new(),
             Some(text) => {
                 parse_cores(text).map_err(|error| UsageError(format!("--cores {text}: {error}")))?
             }
         };
+        // Threads without a core of their own would share the tester's.
+        let wanted = if args.tx.is_some() { 1 } else { 1 + usize::from(args.workers) };
+        if !cores.is_empty() && cores.len() < wanted {
+            return Err(UsageError(format!(
+                "--cores {}: name {wanted}, for generator and sink and for each worker",
+                args.cores.as_deref().unwrap_or_default()
+            ))
+            .into());
+        }
         let (own, device_cores) =
             cores.split_first().map_or((None, &[][..]), |(own, rest)| (Some(*own), rest));
         if let Some(core) = own {
             pin_current_thread(core)?;
         }
         let setup = Setup { args, show, stop, cores: device_cores.to_vec() };
-        let traffic = setup.traffic(None)?;
+        let traffic = args.flows.traffic(None)?;
         guard(&traffic, args.isolated)?;
         let manner = Manner {
             residual: args.residual,
@@ -98,11 +106,11 @@ impl Bed {
         };
         let mean_size = runner.tester.mean_len() + FCS as f64;
         show.start(
-            &[what.clone(), format!("{} bytes, {} at a time", args.size, args.burst)],
+            &[what.clone(), format!("{} bytes, {} at a time", args.flows.size, args.burst)],
             &json!({
                 "command": command,
                 "device": what,
-                "sizes": args.size.to_string(),
+                "sizes": args.flows.size.to_string(),
                 "mean_size": mean_size,
                 "burst": args.burst,
                 "vector": args.vector,
@@ -195,10 +203,17 @@ impl Bed {
         }
     }
 
+    /// The loads that a search for these goals is between.
+    pub(super) fn settings(&self, goals: &[Goal]) -> Settings {
+        let least =
+            goals.iter().map(lowest).fold(self.highest * 0.5, |least, load| least.min(load));
+        Settings::between(least, self.highest)
+    }
+
     /// The device's throughput: as said, or found in short trials. `None` if
     /// the user broke it off.
-    pub(super) fn throughput(&mut self, said: Option<Rate>) -> Result<Option<PacketsPerSecond>> {
-        if let Some(rate) = said {
+    pub(super) fn throughput(&mut self, known: &Known) -> Result<Option<PacketsPerSecond>> {
+        if let Some(rate) = known.throughput {
             return self.rate("--throughput", rate).map(Some);
         }
         let goal = Goal {
@@ -208,7 +223,7 @@ impl Bed {
             width: 0.02,
             ..Goal::ndr()
         };
-        let settings = Settings::between(lowest(&goal), self.highest);
+        let settings = self.settings(&[goal]);
         let found = self.run(|runner, manner, observe| {
             procedures::throughput(runner, vec![goal], settings, manner, observe)
         })?;
@@ -225,7 +240,7 @@ impl Bed {
 
 /// The lowest load at which a goal's shortest trial has frames enough to tell
 /// its share of loss.
-pub(super) fn lowest(goal: &Goal) -> PacketsPerSecond {
+fn lowest(goal: &Goal) -> PacketsPerSecond {
     let frames = if goal.loss_ratio > 0.0 { 2.0 / goal.loss_ratio } else { 10.0 };
     PacketsPerSecond::new(frames / goal.initial_trial.get())
 }
@@ -301,7 +316,7 @@ impl Setup<'_> {
         mac: Option<MacAddr>,
     ) -> Result<Tester> {
         let options = TesterOptions {
-            traffic: self.traffic(mac)?,
+            traffic: self.args.flows.traffic(mac)?,
             burst: self.args.burst.into(),
             late: self.args.late,
             stop: self.stop.clone(),
@@ -324,42 +339,6 @@ impl Setup<'_> {
         let parsed = Parsed::new(&name, &text, &globals, library, &click_path());
         let (plan, sources) = parsed.into_plan(library)?;
         Ok((plan, sources, name))
-    }
-
-    fn traffic(&self, mac: Option<MacAddr>) -> Result<Traffic> {
-        let args = self.args;
-        let of = |given: Option<Addresses>| given.is_some_and(|addresses| addresses.ipv6);
-        let ipv6 = args.ipv6 || of(args.src) || of(args.dst);
-        let addresses = |given: Option<Addresses>, v4: u32, v6: u128| match given {
-            None => Ok(Values::one(if ipv6 { v6 } else { v4.into() })),
-            Some(addresses) if addresses.ipv6 == ipv6 => Ok(addresses.values),
-            Some(_) => {
-                Err(UsageError("--src and --dst must be both IPv4 or both IPv6 addresses".into()))
-            }
-        };
-        let own = mac.map_or(0x0200_0000_0001, MacAddr::to_u64);
-        Ok(Traffic {
-            sizes: args.size.clone(),
-            protocol: Protocol::Udp,
-            ipv6,
-            traffic_class: 0,
-            ttl: 64,
-            outer_vlan: None,
-            priority: 0,
-            variation: Variation {
-                source_ports: args.sport,
-                destination_ports: args.dport,
-                // Addresses set aside for tests: RFC 2544 (C.2.2), RFC 5180 (8).
-                sources: addresses(args.src, 0xc612_0001, 0x2001_0002 << 96 | 1)?,
-                destinations: addresses(args.dst, 0xc613_0001, 0x2001_0002 << 96 | 2)?,
-                vlans: None,
-                source_macs: args.src_mac.unwrap_or(Values::one(own.into())),
-                destination_macs: args.dst_mac.unwrap_or(Values::one(0x0200_0000_0002)),
-            },
-            order: Order::Sequential,
-            signed: true,
-            seed: 1,
-        })
     }
 }
 

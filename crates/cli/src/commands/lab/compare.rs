@@ -1,16 +1,14 @@
 //! `linerate lab compare`: forwarders in turns, and ratios between them.
 
-use std::thread;
-
 use anyhow::{Context as _, Result};
 use linerate_lab::{
-    Order, Protocol, Rate, Traffic, Values, Variation,
+    Rate, Traffic,
     compare::{CompareOptions, Contender, Quartiles, Row, Turn, TurnError, contenders, rows, turn},
     trials::RunError,
 };
 use linerate_memory::ArenaOptions;
 use linerate_model::units::{PacketsPerSecond, Seconds};
-use linerate_port::machine::{parse_cores, pin_current_thread};
+use linerate_port::machine::{Cpu, parse_cores, pin_current_thread};
 use serde_json::json;
 
 use super::show::{Show, table};
@@ -23,7 +21,7 @@ pub(super) fn run(args: &Compare) -> Result<()> {
         return Err(anyhow::Error::from(denied).context(advice));
     }
     let stop = session::stop_on_signals()?;
-    let show = Show::new(args.format, args.quiet);
+    let show = Show::new(args.output);
     let [own, core] = cores(args)?;
     let program = std::env::current_exe().context("this program has no path")?;
     let (found, mut missing) = contenders(&program, core, own);
@@ -33,7 +31,7 @@ pub(super) fn run(args: &Compare) -> Result<()> {
     let arena = ArenaOptions::default().create()?;
     let options = CompareOptions {
         driver: args.driver.clone(),
-        traffic: traffic(args),
+        traffic: Traffic::new(args.size.clone(), false),
         burst: args.burst.into(),
         window: Seconds::new(args.window.as_secs_f64()),
         calm: calm(args)?,
@@ -106,8 +104,11 @@ fn named(name: &str, only: &[String]) -> bool {
 /// The tester's core and the forwarders'.
 fn cores(args: &Compare) -> Result<[u32; 2]> {
     let Some(text) = &args.cores else {
-        let count = thread::available_parallelism().map_or(1, usize::from);
-        return Ok([0, count.saturating_sub(1) as u32]);
+        // Not all of a machine's cores need be this process's.
+        let allowed = Cpu::inspect().allowed;
+        let [first, last] =
+            [allowed.first(), allowed.last()].map(|core| core.copied().unwrap_or(0));
+        return Ok([first, last]);
     };
     let wrong = |why: String| UsageError(format!("--cores {text}: {why}"));
     let cores = parse_cores(text).map_err(|error| wrong(error.to_string()))?;
@@ -125,32 +126,6 @@ fn calm(args: &Compare) -> Result<PacketsPerSecond> {
     };
     let rate = rate.map_err(|reason| UsageError(format!("--calm {}: {reason}", args.calm)))?;
     Ok(PacketsPerSecond::new(rate.unwrap_or(0.0)))
-}
-
-fn traffic(args: &Compare) -> Traffic {
-    let one = Values::one;
-    Traffic {
-        sizes: args.size.clone(),
-        protocol: Protocol::Udp,
-        ipv6: false,
-        traffic_class: 0,
-        ttl: 64,
-        outer_vlan: None,
-        priority: 0,
-        variation: Variation {
-            source_ports: one(1024),
-            destination_ports: one(9),
-            // RFC 2544, C.2.2; what forwarders of layer 3 have routes to.
-            sources: one(0xc612_0001),
-            destinations: one(0xc613_0001),
-            vlans: None,
-            source_macs: one(0x0200_0000_0001),
-            destination_macs: one(0x0200_0000_0002),
-        },
-        order: Order::Sequential,
-        signed: true,
-        seed: 1,
-    }
 }
 
 fn lines(rows: &[Row]) -> Vec<String> {

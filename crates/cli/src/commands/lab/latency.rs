@@ -10,7 +10,7 @@ use crate::{args::LatencyArgs, units::short};
 
 pub(super) fn run(args: &LatencyArgs) -> Result<()> {
     let mut bed = Bed::open(&args.bench, "lab latency", &[])?;
-    let Some(throughput) = bed.throughput(args.throughput)? else { return Ok(()) };
+    let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let time = Seconds::new(args.trial.as_secs_f64());
     let points = bed.run(|runner, manner, observe| {
         procedures::latency(runner, throughput, &args.shares, time, manner, observe)

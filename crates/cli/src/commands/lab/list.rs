@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use linerate_lab::experiment::Experiment;
+use linerate_lab::{experiment::Experiment, runner::plan};
 use serde_json::json;
 
 use crate::args::{Format, LabList};
@@ -23,24 +23,29 @@ pub(crate) fn run(args: &LabList) -> Result<()> {
         }
         return Ok(());
     }
-    for (experiment, _) in &experiments {
-        match args.format {
-            Format::Text => describe(&mut out, experiment, args.quick)?,
-            Format::Json if everything => {
-                let points = experiment.points(args.quick)?.len();
-                let Experiment { name, title, about, expect, criteria, .. } = experiment;
-                let object = json!({
-                    "name": name, "title": title, "about": about, "expect": expect,
-                    "criteria": criteria, "points": points,
-                });
-                writeln!(out, "{object}")?;
-            }
-            Format::Json => {
-                for planned in experiment.points(args.quick)? {
-                    writeln!(out, "{}", planned.spec.canonical())?;
-                }
-            }
+    if args.format == Format::Json && !everything {
+        let experiments: Vec<Experiment> = experiments.into_iter().map(|(one, _)| one).collect();
+        // As a run has them: in its order, and each once.
+        for planned in plan(&experiments, args.quick)? {
+            writeln!(out, "{}", planned.spec.canonical())?;
         }
+        return Ok(());
+    }
+    for (index, (experiment, _)) in experiments.iter().enumerate() {
+        if args.format == Format::Text {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            describe(&mut out, experiment, args.quick)?;
+            continue;
+        }
+        let points = experiment.points(args.quick)?.len();
+        let Experiment { name, title, about, expect, criteria, .. } = experiment;
+        let object = json!({
+            "name": name, "title": title, "about": about, "expect": expect,
+            "criteria": criteria, "points": points,
+        });
+        writeln!(out, "{object}")?;
     }
     Ok(())
 }

@@ -19,7 +19,10 @@ use std::path::Path;
 use anyhow::Result;
 use linerate_lab::experiment::{Experiment, builtin, find};
 
-use crate::args::{Lab, LabCommand};
+use crate::{
+    args::{Lab, LabCommand},
+    exit::UsageError,
+};
 
 pub(crate) fn run(args: &Lab) -> Result<()> {
     match &args.command {
@@ -49,9 +52,17 @@ fn experiments(names: &[String]) -> Result<Vec<(Experiment, String)>> {
             name => find(name).map(|(one, text)| vec![(one, text.to_owned())])?,
         };
         for (experiment, text) in some {
-            // Once, also when it is named beside `all`.
-            if !found.iter().any(|(known, _)| *known == experiment) {
-                found.push((experiment, text));
+            match found.iter().find(|(known, _)| known.name == experiment.name) {
+                None => found.push((experiment, text)),
+                // Once, also when it is named beside `all`.
+                Some((known, _)) if *known == experiment => {}
+                Some(_) => {
+                    let reason = "results are kept by name: give one of them another";
+                    let name = experiment.name;
+                    return Err(
+                        UsageError(format!("two experiments are called {name}; {reason}")).into()
+                    );
+                }
             }
         }
     }

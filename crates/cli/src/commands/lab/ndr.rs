@@ -10,7 +10,7 @@ use linerate_lab::{
 use linerate_model::units::Seconds;
 use serde_json::{Value, json};
 
-use super::bench::{Bed, lowest};
+use super::bench::Bed;
 use crate::{
     args::{Ndr, Preset},
     exit::UsageError,
@@ -24,9 +24,7 @@ pub(super) fn run(args: &Ndr) -> Result<()> {
             .map_err(|error| UsageError(format!("the goal cannot be looked for: {error}")))?;
     }
     let mut bed = Bed::open(&args.bench, "lab ndr", &goals)?;
-    let least = goals.iter().map(lowest).fold(bed.highest * 0.5, |least, load| least.min(load));
-    let settings =
-        Settings { longest: args.longest.map(seconds), ..Settings::between(least, bed.highest) };
+    let settings = Settings { longest: args.longest.map(seconds), ..bed.settings(&goals) };
     let searched = goals.clone();
     let found = bed.run(|runner, manner, observe| {
         procedures::throughput(runner, searched, settings, manner, observe)

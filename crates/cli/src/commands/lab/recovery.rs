@@ -10,7 +10,7 @@ use crate::{args::Recovery, units::short};
 
 pub(super) fn run(args: &Recovery) -> Result<()> {
     let mut bed = Bed::open(&args.bench, "lab recovery", &[])?;
-    let Some(throughput) = bed.throughput(args.throughput)? else { return Ok(()) };
+    let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let options = RecoveryOptions {
         throughput,
         line_rate: bed.highest,
@@ -29,7 +29,8 @@ pub(super) fn run(args: &Recovery) -> Result<()> {
                 (false, false) => "nothing was lost: no overload",
                 (false, true) => "",
             };
-            vec![format!("{}pps", short(one.overload.get())), one.time.to_string(), remark.into()]
+            let time = one.time.map_or("-".into(), |time| time.to_string());
+            vec![format!("{}pps", short(one.overload.get())), time, remark.into()]
         })
         .collect();
     let lines = table(&["overload", "recovery", "remark"], &rows);

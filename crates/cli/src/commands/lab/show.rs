@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    args::Format,
+    args::{Format, Output},
     units::{grouped, short},
 };
 
@@ -26,9 +26,9 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) fn new(format: Format, quiet: bool) -> Show {
+    pub(super) fn new(output: Output) -> Show {
         let terminal = io::stderr().is_terminal();
-        Show { json: format == Format::Json, quiet, terminal }
+        Show { json: output.format == Format::Json, quiet: output.quiet, terminal }
     }
 
     /// Something that happened: lines for people, an object for machines.
