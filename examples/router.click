@@ -18,18 +18,21 @@
 // it runs: linerate call, or a control socket, `routes.add`, `routes.remove`.
 
 define($LEFT left, $RIGHT right, $LEFT_IP 198.18.0.1/24, $RIGHT_IP 198.19.0.1/24,
-       $LEFT_MTU 1500, $RIGHT_MTU 1500, $METHOD PCAP);
+       $LEFT_MTU 1500, $RIGHT_MTU 1500, $METHOD PCAP,
+       $ARP_TIMEOUT 300, $ARP_POLL 60, $PARTS_TIMEOUT 30);
 
 AddressInfo(left $LEFT_IP, right $RIGHT_IP);
 
 // An interface: what comes in as IP leaves by the output, and what is pushed
-// in goes out with the address ARP says.
+// in goes out with the address ARP says. Who has answered is asked again after
+// ARP_POLL seconds and not known any more after ARP_TIMEOUT. Output 1: what was
+// for a neighbour that does not answer.
 elementclass Interface { $device, $ip |
   FromDevice($device, METHOD $METHOD)
     -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
   send :: Queue(1024) -> ToDevice($device);
   kind [0] -> ARPResponder($ip $device:eth) -> send;
-  kind [1] -> [1] arp :: ARPQuerier($ip, $device:eth);
+  kind [1] -> [1] arp :: ARPQuerier($ip, $device:eth, TIMEOUT $ARP_TIMEOUT, POLL_TIMEOUT $ARP_POLL);
   kind [2] -> HostEtherFilter($device:eth) -> Strip(14) -> CheckIPHeader -> honest
     :: IPFilter(deny src net 0.0.0.0/8 or 127.0.0.0/8 or 224.0.0.0/4, // no host has these,
                 deny src host 255.255.255.255,
@@ -37,6 +40,8 @@ elementclass Interface { $device, $ip |
                 allow all) -> output;
   kind [3] -> Discard;
   input -> [0] arp -> send;
+  arp [1] -> send;
+  arp [2] -> [1] output;
 }
 
 // What a router does to a packet it forwards, and what it says when it cannot.
@@ -68,9 +73,13 @@ routes :: RadixIPLookup(left:ip 0, left:bcast 4, right:ip 0, right:bcast 4,
 
 left -> Paint(1) -> routes;
 right -> Paint(2) -> routes;
+left [1] -> ICMPError(left, unreachable, host) -> routes;
+right [1] -> ICMPError(right, unreachable, host) -> routes;
 
 // What is for the router itself: it answers pings, and has no ports.
-routes [0] -> IPReassembler -> for_us :: IPClassifier(icmp, tcp or udp, -);
+routes [0] -> parts :: IPReassembler(TIMEOUT $PARTS_TIMEOUT)
+  -> for_us :: IPClassifier(icmp, tcp or udp, -);
+parts [1] -> ICMPError(left, timeexceeded, reassembly) -> routes;
 for_us [0] -> CheckICMPHeader -> ping :: ICMPPingResponder -> routes;
 ping [1] -> Discard;
 for_us [1] -> ICMPError(left, unreachable, port) -> routes;

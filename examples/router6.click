@@ -20,20 +20,23 @@
 
 define($LEFT left, $RIGHT right, $METHOD PCAP,
        $LEFT_IP 2001:db8:0:1::1/64, $RIGHT_IP 2001:db8:0:2::1/64,
-       $LEFT_MTU 1500, $RIGHT_MTU 1500);
+       $LEFT_MTU 1500, $RIGHT_MTU 1500, $ND_TIMEOUT 120, $ND_POLL 60);
 
 AddressInfo(left $LEFT_IP, right $RIGHT_IP);
 
 // An interface: what comes in as IPv6 leaves by the output, and what is pushed
 // in goes out with the address neighbour discovery finds. Its messages to
-// groups are only heard promiscuously.
+// groups are only heard promiscuously. Who has answered is asked again after
+// ND_POLL seconds and not known any more after ND_TIMEOUT. Output 1: what was
+// for a neighbour that does not answer.
 elementclass Interface { $device, $ip |
   FromDevice($device, PROMISC true, METHOD $METHOD)
     -> HostEtherFilter($device:eth, DROP_OWN true)
     -> kind :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd, -);
   send :: Queue(1024) -> ToDevice($device);
   kind [0] -> IP6NDAdvertiser($ip:ip6/128 $device:eth) -> send;
-  kind [1] -> [1] neighbours :: IP6NDSolicitor($ip, $device:eth);
+  kind [1] -> [1] neighbours
+    :: IP6NDSolicitor($ip, $device:eth, TIMEOUT $ND_TIMEOUT, POLL_TIMEOUT $ND_POLL);
   // Nothing is forwarded from groups, one link, or addresses nobody has.
   kind [2] -> DropBroadcasts -> Strip(14) -> CheckIP6Header -> honest
     :: Classifier(8/ff, 8/fe80%ffc0, 8/000000000000000000000000000000, -);
@@ -43,6 +46,8 @@ elementclass Interface { $device, $ip |
   honest [3] -> GetIP6Address(24) -> output;
   kind [3] -> Discard;
   input -> [0] neighbours -> send;
+  neighbours [1] -> send;
+  neighbours [2] -> [1] output;
 }
 
 // What a router does to a packet it forwards, and what it says when it cannot:
@@ -66,6 +71,8 @@ routes :: LookupIP6Route(left:ip6/128 0, right:ip6/128 0,
 
 left -> routes;
 right -> routes;
+left [1] -> ICMP6Error(right, 1, 3) -> routes;
+right [1] -> ICMP6Error(left, 1, 3) -> routes;
 
 // What is for the router itself: it has no ports.
 routes [0] -> for_us :: Classifier(6/11, 6/06, -);

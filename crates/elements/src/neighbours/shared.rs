@@ -9,6 +9,7 @@ use std::{
 };
 
 use linerate_graph::{Arg, Context, Handler, HandlerError, Make, Seconds, lang::config::words};
+use linerate_memory::Slot;
 use linerate_packet::MacAddr;
 
 use super::{
@@ -19,6 +20,8 @@ use crate::ethernet::value_of;
 
 /// The timer by which expired entries go.
 const EXPIRE: u32 = 0;
+/// The output of packets that nobody has answered for.
+const UNANSWERED: usize = 2;
 
 pub(crate) const ARGS: [Arg; 5] = [
     Arg::keyword("CAPACITY", "packets", "2048", "most packets that wait; 0: 65536"),
@@ -141,6 +144,17 @@ impl<A: Address> Shared<A> {
         let count = dropped.len();
         dropped.into_iter().for_each(|slot| cx.pool.give_one(slot));
         count
+    }
+
+    /// Sends what nobody has answered for by output 2, if that `is_there`, and drops
+    /// it else. Returns how many packets were dropped.
+    pub(crate) fn give_up(&self, cx: &mut Context, packets: Vec<Slot>, is_there: bool) -> usize {
+        if is_there {
+            packets.into_iter().for_each(|slot| cx.out.emit(UNANSWERED, slot));
+        } else if !packets.is_empty() {
+            self.lock().drop_waiting(packets);
+        }
+        self.give_back(cx)
     }
 
     /// Takes over what another table holds.

@@ -14,8 +14,10 @@ use super::Address;
 use crate::ethernet::mac_text;
 
 mod discovery;
+mod retry;
 
 pub(crate) use discovery::Advertised;
+pub(crate) use retry::Round;
 
 /// Entries there can be, and are where no limit is given.
 pub(crate) const ENTRIES_LIMIT: u32 = 1 << 18;
@@ -193,15 +195,15 @@ impl<A: Address> Neighbours<A> {
             return false;
         };
         let timeout = self.limits.timeout;
-        // What is not known any more is asked for anew, and its age may not be
-        // that of those that go first.
+        // What is not known any more is asked for anew, at once, and as new as if it
+        // had never been known: what waits for it may not go with what is old.
         if let Some(neighbour) = self.table.get_mut(entry)
             && neighbour.expired(now, timeout)
         {
             if std::mem::replace(&mut neighbour.known, false) {
-                neighbour.polls = 0;
+                (neighbour.polls, neighbour.polled) = (0, None);
             }
-            self.move_to(entry, now.saturating_sub(timeout));
+            self.move_to(entry, now);
         }
         let most = self.limits.entry_packets as usize;
         let waiting = self.table.get(entry).map_or(0, |neighbour| neighbour.packets.len());
@@ -338,6 +340,11 @@ impl<A: Address> Neighbours<A> {
         self.packets -= neighbour.packets.len();
         self.drops += neighbour.packets.len() as u64;
         self.dropped.extend(neighbour.packets);
+    }
+
+    /// Packets that waited in vain are dropped.
+    pub(crate) fn drop_waiting(&mut self, packets: Vec<Slot>) {
+        packets.into_iter().for_each(|slot| self.drop_slot(slot));
     }
 
     fn drop_slot(&mut self, slot: Slot) {

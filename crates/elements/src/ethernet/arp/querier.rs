@@ -20,7 +20,7 @@ use crate::{
     neighbours::{
         put_header,
         shared::{self, Shared, milliseconds},
-        table::Learnt,
+        table::{Learnt, Round},
     },
 };
 
@@ -31,6 +31,10 @@ const UNANSWERED: usize = 2;
 const NO_BUFFER: usize = 3;
 const TOO_LONG: usize = 4;
 
+/// The timer of queries sent again, beside that of expired entries.
+const RETRY: u32 = 1;
+const SECOND: u64 = 1_000_000_000;
+
 /// Headers remembered: two to this power.
 const REMEMBERED: u32 = 10;
 
@@ -40,17 +44,21 @@ pub(in crate::ethernet) const CLASS: Class = Class {
     summary: "sends IP packets to neighbours found by ARP",
     description: "IP packets at input 0 get an Ethernet header from `ETH` to the neighbour their \
         destination annotation says, and leave by output 0. While its address is not known they \
-        wait, and a query goes by the last output: at most ten a second for an address, and one in \
-        two seconds after ten without answer. Replies are for input 1; packets that waited leave \
+        wait, and a query goes by output 1, or the only one: at most ten a second for an address, \
+        and one in two seconds after ten without answer. Replies are for input 1; packets that waited leave \
         with the one for them. Broadcast and multicast destinations need no query; packets without \
         destination are dropped. With one argument it is a name for both addresses.\n\n\
+        As in Click, queries are only sent when packets come, and packets wait until their address \
+        is forgotten. With a third output, which Click's has not, they are also sent every second, \
+        and when three have no answer, what waits leaves by output 2, as it came, for an \
+        `ICMPError(.., unreachable, host)` (RFC 1812 section 5.2.7.1).\n\n\
         Everything is bounded. Where there is no more room, for a packet the ones that have waited \
         for the oldest addresses are dropped, for an address one that nothing is known of, so that \
         a scan of unused addresses does not displace neighbours. Replies nobody has asked for are \
         learnt as Click does, but never in place of others, and are counted as `spoofed`, as are \
         those that change an address that is known, and those for addresses no neighbour has; \
         `UNSOLICITED false` ignores them unless the address was just asked for.",
-    ports: "2/1-2",
+    ports: "2/1-3",
     processing: "h/h",
     flow: "xy/x",
     args: &[
@@ -121,6 +129,8 @@ struct ArpQuerier {
     /// Whether this replica has expired entries taken away.
     first: bool,
     query_output: usize,
+    /// Whether there is an output for what nobody has answered for.
+    returns: bool,
     remembered: Vec<Remembered>,
     /// Packets of a frame that are to wait.
     waiting: Vec<Slot>,
@@ -162,7 +172,8 @@ impl ArpQuerier {
             broadcast_poll: make.or("BROADCAST_POLL", false),
             unsolicited: make.or("UNSOLICITED", true),
             first: make.replica().index == 0,
-            query_output: make.outputs().saturating_sub(1),
+            query_output: make.outputs().saturating_sub(1).min(1),
+            returns: make.outputs() > 2,
             remembered: vec![none; 1 << REMEMBERED],
             waiting: Vec::new(),
             queries: 0,
@@ -384,14 +395,25 @@ impl Element for ArpQuerier {
             if self.own && self.first {
                 shared.schedule_expiry(cx);
             }
+            if self.returns && self.first {
+                cx.set_timer(RETRY, cx.steady() + SECOND);
+            }
         }
         Ok(())
     }
 
-    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        if let Some(shared) = &self.shared {
-            shared.expire(cx);
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        let Some(shared) = self.shared.clone() else { return };
+        if timer != RETRY {
+            return shared.expire(cx);
         }
+        let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
+        for ip in again {
+            self.send_query(cx, ip, MacAddr::BROADCAST, &Meta::EMPTY);
+        }
+        let dropped = shared.give_up(cx, unanswered, self.returns);
+        cx.count_drops(UNANSWERED, dropped);
+        cx.set_timer(RETRY, cx.steady() + SECOND);
     }
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {

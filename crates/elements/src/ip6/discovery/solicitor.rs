@@ -22,7 +22,7 @@ use crate::{
     neighbours::{
         put_header,
         shared::{self, Shared, milliseconds},
-        table::{Advertised, Learnt},
+        table::{Advertised, Learnt, Round},
     },
     random::Random,
 };
@@ -54,8 +54,9 @@ pub(super) const CLASS: Class = Class {
     summary: "sends IPv6 packets to neighbours found by neighbour discovery",
     description: "IPv6 packets at input 0 get an Ethernet header from `ETH` to the neighbour their \
         destination annotation says, and leave by output 0. While its address is not known they \
-        wait, and a neighbour solicitation goes by the last output: three, a second apart; when \
-        nobody answers, what waits is dropped. Neighbour advertisements are for input 1, as \
+        wait, and a neighbour solicitation goes by output 1, or the only one: three, a second \
+        apart. When nobody answers, what waits leaves by output 2, as it came, for an \
+        `ICMP6Error(.., 1, 3)`; without such an output it is dropped. Neighbour advertisements are for input 1, as \
         Ethernet packets; packets that waited leave with the one for them. Packets to groups need \
         no solicitation; packets without destination are dropped.\n\n\
         As RFC 4861 section 7.2.5 says, an advertisement for an address nobody sends to is not \
@@ -69,7 +70,7 @@ pub(super) const CLASS: Class = Class {
         not known wait. When somebody has the address, no solicitations are sent and those packets \
         are dropped. Solicitations of others may also be sent to input 1, so that two hosts that \
         probe at the same time notice each other, and neighbours that ask for `IP` are learnt.",
-    ports: "2/1-2",
+    ports: "2/1-3",
     processing: "h/h",
     flow: "xy/x",
     args: &[
@@ -143,6 +144,8 @@ struct Solicitor {
     /// Whether this replica has the timers.
     first: bool,
     query_output: usize,
+    /// Whether there is an output for what nobody has answered for.
+    returns: bool,
     remembered: Vec<Remembered>,
     /// Packets of a frame for addresses that are not remembered.
     missed: Vec<Slot>,
@@ -172,7 +175,8 @@ impl Solicitor {
             claim: make.shared(|| Claim::new(probes > 0)),
             probes,
             first: make.replica().index == 0,
-            query_output: make.outputs().saturating_sub(1),
+            query_output: make.outputs().saturating_sub(1).min(1),
+            returns: make.outputs() > 2,
             remembered: vec![none; 1 << REMEMBERED],
             missed: Vec::new(),
             random: Random::new(make),
@@ -328,11 +332,11 @@ impl Solicitor {
     fn ask_again(&mut self, cx: &mut Context) {
         let Some(shared) = self.shared.clone() else { return };
         if self.claim.state() == State::Valid {
-            let again = shared.lock().ask_again(milliseconds(cx));
+            let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
             for target in again {
                 self.send_query(cx, &Query { target, to: None, like: Meta::EMPTY });
             }
-            let dropped = shared.give_back(cx);
+            let dropped = shared.give_up(cx, unanswered, self.returns);
             cx.count_drops(UNANSWERED, dropped);
         }
     }

@@ -279,6 +279,50 @@ fn nobody_answers() {
     assert_eq!((run.read("s.count"), run.read("s.length")), ("0".into(), "0".into()));
 }
 
+/// What waits for a neighbour that is not known any more does not go with what was known of it: it is
+/// asked for at once, and is there in time.
+#[test]
+fn packets_for_who_has_run_out_wait() {
+    let said = advertisement(SOLICITED | OVERRIDE, THEIRS);
+    let frame = hex(&bytes(&said, OURS));
+    // In tenths of a second after a whole one, at which it is looked for what has expired.
+    for later in 1..10 {
+        let mut run = Run::new(&format!(
+            "s :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1, TIMEOUT 3, POLL_TIMEOUT 2.{later});
+             p :: InfiniteSource(DATA \\<6000>, LIMIT 1, ACTIVE false) -> SetIP6Address(2001:db8::2) -> s;
+             m :: InfiniteSource(DATA \\<{frame}>, LIMIT 1, ACTIVE false) -> [1] s;
+             s [0] -> out :: Collect; s [1] -> asked :: Collect;
+             Script(write p.active true, write m.active true, wait 2.{later}s, wait 0.05s,
+                    write p.reset, write p.active true, wait 0.9s,
+                    write p.reset, write p.active true, wait 1.5s,
+                    write m.reset, write m.active true, wait 0.1s, stop);"
+        ));
+        run.run();
+        assert_eq!(run.read("out.packets").lines().count(), 3, "{later}");
+        assert_eq!(run.read("s.stats").lines().next(), Some("0 packets killed"), "{later}");
+    }
+}
+
+/// What waited comes back by a third output, as it was.
+#[test]
+fn nobody_answers_and_who_sends_is_told() {
+    let mut run = Run::new(
+        "s :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1); Idle -> [1] s;
+         InfiniteSource(DATA \\<6000>, LIMIT 1) -> to :: SetIP6Address(2001:db8::2) -> s;
+         InfiniteSource(DATA \\<6001>, LIMIT 1) -> to;
+         s [0] -> out :: Collect; s [1] -> asked :: Collect; s [2] -> back :: Collect;
+         Script(wait 10s, stop);",
+    );
+    run.run();
+    assert_eq!(run.read("asked.packets"), vec![question("2001:db8::2", None); 3].join("\n"));
+    assert_eq!(
+        (run.read("back.packets"), run.read("out.packets")),
+        ("6000\n6001".into(), "".into())
+    );
+    assert_eq!(run.read("s.stats"), "0 packets killed\n3 ND Solicitation Message sent\n");
+    assert_eq!((run.read("s.count"), run.read("s.length")), ("0".into(), "0".into()));
+}
+
 #[test]
 fn what_waits_is_bounded() {
     let to = ["2001:db8::2", "2001:db8::3", "2001:db8::4", "2001:db8::5", "2001:db8::2"];

@@ -1,5 +1,5 @@
 //! What neighbour discovery does besides: advertisements that may or may not
-//! override, and queries sent again (RFC 4861 sections 7.2.2 to 7.2.5).
+//! override (RFC 4861 sections 7.2.3 to 7.2.5).
 
 use std::{collections::VecDeque, net::Ipv6Addr};
 
@@ -7,11 +7,6 @@ use linerate_memory::Slot;
 use linerate_packet::MacAddr;
 
 use super::{Learnt, Neighbours};
-use crate::neighbours::Address;
-
-/// Entries looked at, and queries sent, at a time.
-const LOOKS: usize = 1024;
-const QUERIES: usize = 64;
 
 /// What an advertisement says of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,28 +65,5 @@ impl Neighbours<Ipv6Addr> {
             (Learnt::Unsolicited, packets) => (Learnt::Expected, packets),
             other => other,
         }
-    }
-
-    /// The addresses packets wait for that are to be asked for again. Where enough
-    /// queries had no answer, those who wait are given up.
-    pub(crate) fn ask_again(&mut self, now: u64) -> Vec<Ipv6Addr> {
-        let (mut again, mut failed) = (Vec::new(), Vec::new());
-        for ip in self.unknown.values().take(LOOKS) {
-            let entry = self.table.lookup(&ip.key());
-            let Some(neighbour) = entry.and_then(|entry| self.table.get_mut(entry)) else {
-                continue;
-            };
-            if neighbour.packets.is_empty() || again.len() == QUERIES {
-                continue;
-            }
-            if neighbour.polls >= Ipv6Addr::QUICK {
-                let since = neighbour.polled.map_or(0, |polled| now.saturating_sub(polled));
-                failed.extend((since >= Ipv6Addr::QUICK_INTERVAL).then_some(*ip));
-            } else if neighbour.poll::<Ipv6Addr>(now) {
-                again.push(*ip);
-            }
-        }
-        failed.into_iter().for_each(|ip| self.remove(ip));
-        again
     }
 }

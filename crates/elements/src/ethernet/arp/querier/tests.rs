@@ -143,3 +143,36 @@ fn workers_share_what_is_known() {
         .map(|name| run.read(name).parse::<u64>().unwrap());
     assert!(sent > 10 && asked >= 1 && responses >= 1, "{sent} {asked} {responses}");
 }
+
+/// With a third output it is asked three times, a second apart, and what has waited comes back as it
+/// was; who is asked for then is new. Without one there is one query, and packets wait.
+#[test]
+fn who_does_not_answer_is_given_up_by_the_third_output() {
+    let config = |outputs: &str| {
+        format!(
+            "q :: ARPQuerier(1.0.0.1/24, 2:0:0:0:0:1); Idle -> [1] q;
+             InfiniteSource(DATA \\<4500>, LIMIT 1) -> to :: Destination(1.0.0.2) -> q;
+             InfiniteSource(DATA \\<4501>, LIMIT 1) -> to;
+             later :: InfiniteSource(DATA \\<4502>, LIMIT 1, ACTIVE false) -> to;
+             q [0] -> out :: Collect; q [1] -> asked :: Collect; {outputs}
+             Script(wait 10s, write later.active true, wait 0.1s, stop);"
+        )
+    };
+    let mut run = Run::new(&config("q [2] -> back :: Collect;"));
+    run.run();
+    assert_eq!(run.read("asked.packets"), vec![query("01000002"); 4].join("\n"));
+    let times = run.read("asked.times");
+    let times: Vec<u64> = times.lines().map(|time| time.parse().unwrap()).collect();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 1_000_000_000), "{times:?}");
+    assert_eq!(
+        (run.read("back.packets"), run.read("out.packets")),
+        ("4500\n4501".into(), "".into())
+    );
+    assert_eq!((run.read("q.count"), run.read("q.length")), ("1".into(), "1".into()));
+    assert_eq!(run.read("q.stats"), "0 packets killed\n4 ARP queries sent\n");
+
+    let mut run = Run::new(&config(""));
+    run.run();
+    assert_eq!(run.read("asked.packets"), vec![query("01000002"); 2].join("\n"));
+    assert_eq!(run.read("q.length"), "3");
+}
