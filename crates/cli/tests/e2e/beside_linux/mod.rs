@@ -3,6 +3,7 @@
 
 mod exchange;
 mod expiry;
+mod expiry_router;
 mod firewall;
 mod four;
 mod nat;
