@@ -120,17 +120,16 @@ impl Bed {
             }),
         )?;
         let mut observe = |report: &Report| drop(show.trial(report));
+        let most = args.max_rate.and_then(|rate| rate.packets_per_second(mean_size, speed).ok());
+        let most = most.flatten().map(PacketsPerSecond::new);
         let measured = if args.tx.is_some() {
             // The device cannot be left out: a load that it surely forwards.
-            let most =
-                args.max_rate.and_then(|rate| rate.packets_per_second(mean_size, speed).ok());
-            let most = most.flatten().map(PacketsPerSecond::new);
             procedures::platform(&mut runner, 0.01, most, &manner, &mut observe)?
         } else {
             // Only one of the two runs at a time: they would share the cores.
             drop(runner);
             let (mut bare, ..) = setup.inside(Some(BARE))?;
-            let measured = procedures::platform(&mut bare, 0.1, None, &manner, &mut observe)?;
+            let measured = procedures::platform(&mut bare, 0.1, most, &manner, &mut observe)?;
             drop(bare);
             runner = setup.inside(None)?.0;
             measured

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use linerate_model::{
     cpu_per_gbit,
-    units::{Bytes, PacketsPerSecond},
+    units::{Bytes, Hertz, PacketsPerSecond},
 };
 use serde_json::Value;
 
-use super::published::{FITS, IO, RHO};
+use super::{
+    names::{natural, pages_name, words},
+    published::{FITS, IO, RHO},
+};
 use crate::{
     calibration::{Calibrated, Gate, Residual},
     point::{Kind, Outcome, Record, value},
@@ -46,10 +49,16 @@ fn facts(table: &mut Table, name: &str, value: &Value) {
                 .collect();
             table.push([name.into(), texts.join(", ")]);
         }
-        Value::Number(number) if name.ends_with("bytes") => {
-            table.push([name.into(), Unit::Bytes.write(number.as_f64().unwrap_or(f64::NAN))]);
+        Value::Number(number) => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            let (name, text) = match (name.strip_suffix(" bytes"), name.strip_suffix(" hz")) {
+                (Some(name), _) => (name, Unit::Bytes.write(number)),
+                (_, Some(name)) => (name, Hertz::new(number).to_string()),
+                _ => (name, number.to_string()),
+            };
+            table.push([name.into(), text]);
         }
-        other => table.push([name.into(), other.to_string()]),
+        Value::Bool(is) => table.push([name.into(), if *is { "yes" } else { "no" }.into()]),
     }
 }
 
@@ -112,10 +121,10 @@ fn parameters(calibrated: &Calibrated) -> Table {
         }
     }
     for (pages, one) in &calibrated.memory_scale {
-        row(&format!("memory, {pages:?} pages"), one, String::new());
+        row(&format!("memory, {}", pages_name(*pages)), one, String::new());
     }
     for (touch, one) in &calibrated.per_byte {
-        row(&format!("bytes, {touch:?}"), one, String::new());
+        row(&format!("bytes, {}", words(touch)), one, String::new());
     }
     if let Some(one) = &calibrated.scaling {
         row("several workers", one, String::new());
@@ -125,7 +134,7 @@ fn parameters(calibrated: &Calibrated) -> Table {
             [("per packet", cost.per_packet.get()), ("per burst", cost.per_burst.get())]
         {
             table.push([
-                format!("hand-over, {placement:?}"),
+                format!("hand-over, {}", words(placement)),
                 name.into(),
                 number(value),
                 String::new(),
@@ -186,7 +195,13 @@ fn elements(calibrated: &Calibrated) -> Table {
     let caption = "Each in a small configuration, at several sizes of frames.";
     let mut table = Table::new("elements", "Elements", caption, &columns);
     for (class, fitted) in &calibrated.elements {
-        let of = |one: &linerate_model::Estimate<f64>| interval(one.value, one.low, one.high);
+        // A line through two points leaves nothing to say how far it may be off.
+        let exact = fitted.points <= 2;
+        let of = |one: &linerate_model::Estimate<f64>| match interval(one.value, one.low, one.high)
+        {
+            [value, _] if exact => [value, "–".into()],
+            known => known,
+        };
         let [packet, packets] = of(&fitted.per_packet);
         let [frame, frames] = of(&fitted.per_frame);
         let points = fitted.points.to_string();
@@ -204,6 +219,8 @@ fn residuals(driver: &str, residuals: &[Residual]) -> Table {
     let title = format!("Residuals of {driver} ports");
     let columns = ["at", "measured (median)", "model", "difference"];
     let mut table = Table::new(&format!("residuals-{driver}"), &title, "", &columns);
+    let mut places: Vec<_> = places.into_iter().collect();
+    places.sort_by_key(|(at, _)| natural(at));
     for (at, (mut measured, predicted)) in places {
         measured.sort_by(f64::total_cmp);
         let Some(median) = linerate_model::quantile(&measured, 0.5) else { continue };
@@ -277,7 +294,7 @@ fn rho(records: &[Record]) -> Table {
             Kind::Pipeline(this) if this.work == 0 && this.burst == 32 => {
                 let Some(busy) = record.value(value::BUSY) else { continue };
                 (
-                    format!("pipeline, {:?}, {} behind", this.placement, this.workers),
+                    format!("pipeline, {}, {} behind", words(&this.placement), this.workers),
                     busy,
                     this.frame,
                 )
