@@ -257,6 +257,13 @@ fn what_is_no_point_is_refused() {
     let output = lab(&["run", "all", &file]).current_dir(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("two experiments are called burst"));
+    let missing = folder.path().join("missing");
+    for line in [["report", missing.to_str().unwrap()], ["run", "missing.toml"]] {
+        let output = lab(&line).current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(5));
+        let said = text(&output.stderr);
+        assert_eq!(said.matches("No such file").count(), 1, "{said}");
+    }
     let output = lab(&["run", "brust"]).current_dir(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no experiment is called brust"));

@@ -30,7 +30,7 @@ pub enum RunnerError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Points cannot be measured at all.
-    #[error("cannot start what measures: {0}")]
+    #[error("cannot start what measures")]
     Measure(#[from] io::Error),
 }
 

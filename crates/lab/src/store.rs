@@ -37,7 +37,7 @@ pub const EXPERIMENTS: &str = "experiments";
 #[non_exhaustive]
 pub enum StoreError {
     /// A file cannot be read or written.
-    #[error("cannot {action} {path}: {source}")]
+    #[error("cannot {action} {path}")]
     File {
         /// What was tried.
         action: &'static str,

@@ -126,7 +126,7 @@ const fn yes() -> bool {
 #[non_exhaustive]
 pub enum ExperimentError {
     /// The file cannot be read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}")]
     File {
         /// The file.
         path: PathBuf,

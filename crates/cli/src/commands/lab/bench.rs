@@ -140,7 +140,7 @@ impl Bed {
                  it is listened at, and do frames have the addresses it wants (--dst-mac, --dst)?"
             );
         };
-        show.platform(&platform)?;
+        show.platform(&platform, args.tx.is_none())?;
         let told = |goal: &&Goal| !platform.resolves(goal);
         if let Some(goal) = goals.iter().find(told)
             && !args.force

@@ -57,12 +57,17 @@ impl Show {
         self.event("start", lines, object)
     }
 
-    /// What generator and sink do by themselves.
-    pub(super) fn platform(self, platform: &Platform) -> Result<()> {
+    /// What generator and sink do by themselves, or by way of a device that
+    /// cannot be left out.
+    pub(super) fn platform(self, platform: &Platform, by_themselves: bool) -> Result<()> {
+        let who = match by_themselves {
+            true => "generator and sink by themselves",
+            false => "generator and sink by way of the device",
+        };
         let unloaded = platform.limits.unloaded;
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let mut lines = vec![format!(
-            "generator and sink by themselves: {}pps, spread {}, drift {}; {} lost at {}pps",
+            "{who}: {}pps, spread {}, drift {}; {} lost at {}pps",
             short(unloaded.median),
             percent(unloaded.spread),
             percent(unloaded.drift),

@@ -128,11 +128,13 @@ fn summary(criteria: &[Criterion], calibrated: &Calibrated) -> Vec<String> {
             named(with(Verdict::Fail), "do not"),
             named(with(Verdict::CannotShow), "cannot be shown here"),
         ),
-        format!(
-            "The model predicts points it was not fitted to within what is allowed in {passed} of \
-             {} cases.",
-            calibrated.gates.len()
-        ),
+        match calibrated.gates.len() {
+            0 => "No points were held out that the model could be judged by.".into(),
+            cases => format!(
+                "The model predicts points it was not fitted to within what is allowed in {passed} \
+                 of {cases} cases."
+            ),
+        },
     ];
     if let Some(costs) = calibrated.costs("ring") {
         let cycles = costs.overhead(&Default::default());
