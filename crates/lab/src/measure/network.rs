@@ -49,9 +49,13 @@ pub(super) enum NetworkError {
 
 #[derive(Debug)]
 pub(super) struct Network {
-    keeper: Child,
+    _keeper: Keeper,
     handle: File,
 }
+
+/// The child process whose namespace it is. Dropping this ends it.
+#[derive(Debug)]
+struct Keeper(Child);
 
 impl Network {
     /// Makes the namespace and two pairs of interfaces in it: some 100 ms.
@@ -69,7 +73,8 @@ impl Network {
                 reason: error.to_string(),
             })?;
         // From now on it ends with us.
-        let path = format!("/proc/{}/ns/net", keeper.id());
+        let keeper = Keeper(keeper);
+        let path = format!("/proc/{}/ns/net", keeper.0.id());
         let ours = fs::read_link("/proc/self/ns/net").map_err(NetworkError::Namespace)?;
         let deadline = Instant::now() + PATIENCE;
         while fs::read_link(&path).map_err(NetworkError::Namespace)? == ours {
@@ -79,7 +84,7 @@ impl Network {
             thread::sleep(Duration::from_millis(1));
         }
         let handle = File::open(&path).map_err(NetworkError::Namespace)?;
-        let network = Network { keeper, handle };
+        let network = Network { _keeper: keeper, handle };
         thread::scope(|scope| {
             let made = scope.spawn(|| {
                 network.go().map_err(NetworkError::Namespace)?;
@@ -101,10 +106,10 @@ impl Network {
     }
 }
 
-impl Drop for Network {
+impl Drop for Keeper {
     fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 

@@ -173,6 +173,7 @@ Examples:
   linerate lab ndr -e 'FromPort($IN) -> EtherMirror -> ToPort($OUT)'
       a configuration, run in this process: it receives from $IN and sends to $OUT
   linerate lab ndr router.click --dst 198.19.0.0/24 --cores 0,1
+      a file with $IN and $OUT in it; generator and sink on core 0, its worker on core 1
   linerate lab ndr --goal rfc2544 --tx xdp:eth1 --rx xdp:eth2
       any device between two interfaces; trials of 60 s
   linerate lab ndr -e 'FromPort($IN) -> ToPort($OUT)' --trial 200ms --sum 2s --width 0.05
