@@ -35,10 +35,9 @@ fn compare(
     let ours = facts(&net, arguments);
     stop(program);
     assert_eq!(linux, ours, "Linux, and ours");
-    let known = |(name, what): &Fact| (name.clone(), what.clone());
     let expected: Vec<Fact> =
         expected.iter().map(|(name, what)| ((*name).into(), (*what).into())).collect();
-    assert_eq!(ours.iter().map(known).collect::<Vec<_>>(), expected);
+    assert_eq!(ours, expected);
 }
 
 /// Neighbours are good for two seconds, about; are asked for again a second later if they are in
