@@ -120,6 +120,22 @@ fn routes_and_neighbours_are_told() {
             ),
             ("route del 10.9.0.0/16", "10.9.0.0/16", None),
             ("route add unreachable 10.8.0.0/16", "10.8.0.0/16", Some(Target::Refused)),
+            // Of several of one metric the first is replaced, by what is there.
+            (
+                "-6 route append fd07::/16 dev one",
+                "fd07::/16",
+                Some(Target::Through(vec![through("one", None, 1)])),
+            ),
+            (
+                "-6 route append fd07::/16 dev two",
+                "fd07::/16",
+                Some(Target::Through(vec![through("one", None, 1)])),
+            ),
+            (
+                "-6 route replace fd07::/16 dev two",
+                "fd07::/16",
+                Some(Target::Through(vec![through("two", None, 1)])),
+            ),
             // Another table.
             ("route add 10.7.0.0/16 dev one table 77", "10.7.0.0/16", None),
             (
@@ -178,11 +194,12 @@ fn what_is_told_is_what_there_is() {
     let actions = prop::collection::vec(action, 1..25);
     let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     host.enter(|| {
-        let monitor = RefCell::new(RoutingMonitor::open(MAIN_TABLE).unwrap());
-        let known = RefCell::new(Known::default());
-        let follow = || known.borrow_mut().follow(&mut monitor.borrow_mut());
         TestRunner::new(config)
             .run(&actions, |actions| {
+                set_back();
+                let monitor = RefCell::new(RoutingMonitor::open(MAIN_TABLE).unwrap());
+                let known = RefCell::new(Known::default());
+                let follow = || known.borrow_mut().follow(&mut monitor.borrow_mut());
                 for action in &actions {
                     // Some cannot be done.
                     ip(action);
@@ -199,4 +216,23 @@ fn what_is_told_is_what_there_is() {
             })
             .unwrap();
     });
+}
+
+/// Undoes what the actions of another case have done: a case that fails is made
+/// smaller by trying others.
+fn set_back() {
+    for command in [
+        "route flush root 10.8.0.0/14",
+        "-6 route flush root fd08::/15",
+        "neigh flush dev one nud permanent",
+        "address del 10.0.3.1/24 dev one",
+        "address del 10.0.3.1/24 dev two",
+        "link set one up",
+        "link set two up",
+        "-6 address replace fd00:1::1/64 dev one nodad",
+        "-6 address replace fd00:2::1/64 dev two nodad",
+    ] {
+        // What is not there cannot be taken away.
+        ip(command);
+    }
 }

@@ -6,9 +6,10 @@
 //! metric, and only that one is told of.
 //!
 //! The kernel says nothing when it forgets IPv4 routes because an interface was
-//! set down or lost an address; after such an event, and after notices were
-//! lost, the table is read again and the differences are told. Source:
-//! `linux/rtnetlink.h`, rtnetlink(7).
+//! set down or lost an address, and not which of several routes of one metric it
+//! has replaced; after such an event, and after notices were lost, the table is
+//! read again and the differences are told. Source: `linux/rtnetlink.h`,
+//! rtnetlink(7).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -183,8 +184,8 @@ impl RoutingMonitor {
         if stale { self.synchronize() } else { Ok(()) }
     }
 
-    /// Takes in what a notice says; `true` when it may mean that routes are gone
-    /// of which nothing is said.
+    /// Takes in what a notice says; `true` when it does not say what routes there
+    /// are now.
     fn notice(&mut self, message: &Message) -> bool {
         match message.kind {
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
@@ -192,6 +193,10 @@ impl RoutingMonitor {
                     let before = self.best(&prefix);
                     let routes = self.routes.entry(prefix).or_default();
                     let same = routes.entry(metric).or_default();
+                    let replaces = message.flags & NLM_F_REPLACE != 0;
+                    if replaces && same.len() > 1 {
+                        return true;
+                    }
                     match message.kind {
                         libc::RTM_NEWROUTE => add(same, target, prefix.0, message.flags),
                         _ => remove(same, &target),
@@ -285,8 +290,8 @@ fn add(same: &mut Vec<Target>, target: Target, prefix: IpAddr, flags: u16) {
     let grown = same.iter().position(|known| prefix.is_ipv6() && share_a_hop(known, &target));
     if let Some(at) = grown {
         same[at] = target;
-    } else if flags & NLM_F_REPLACE != 0 && !same.is_empty() {
-        same[0] = target;
+    } else if flags & NLM_F_REPLACE != 0 {
+        *same = vec![target];
     } else if flags & NLM_F_APPEND != 0 || prefix.is_ipv6() {
         same.push(target);
     } else {
