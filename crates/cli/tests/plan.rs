@@ -29,7 +29,7 @@ fn results() -> tempfile::TempDir {
         for (class, per_packet, per_frame) in
             [("Counter", 20.0, 64.0), ("InfiniteSource", 10.0, 0.0), ("Discard", 0.0, 0.0)]
         {
-            let element = Element { class: class.into(), vector };
+            let element = Element { class: class.into(), vector, arguments: None };
             let cycles = per_packet + per_frame / f64::from(vector);
             add(Kind::Element(element), value::CYCLES, cycles);
         }

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calibration;
+mod calm;
 mod clock;
 pub mod compare;
 pub mod criteria;

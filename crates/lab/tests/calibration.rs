@@ -152,7 +152,7 @@ impl Machine {
         }
         for (class, cost) in [("Null", (0.1, 8.0)), ("IPFilter", (25.0, 60.0))] {
             for vector in [1, 4, 32, 256] {
-                let element = Element { class: class.into(), vector };
+                let element = Element { class: class.into(), vector, arguments: None };
                 let cycles = cost.0 + cost.1 / f64::from(vector);
                 self.add(Kind::Element(element), &[(value::CYCLES, cycles)]);
             }

@@ -63,6 +63,20 @@ pub fn cycles_after() -> u64 {
     cycles()
 }
 
+/// Lets everything in front of it be done before anything behind it begins, on
+/// this core: processors do parts of what comes next while they wait for a
+/// result. Costs what they would have done in that time.
+#[inline]
+pub fn settle() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has LFENCE.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
 /// Ticks of [`cycles`] per second, measured once per process against the
 /// monotonic clock. The first call takes about 10 ms.
 pub fn cycles_per_second() -> f64 {

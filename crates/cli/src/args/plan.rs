@@ -18,13 +18,16 @@ Examples:
       on a faster one with four workers and a link
   linerate plan results firewall.click --packets trace.pcap --rate 14.88Mpps
       clock and cores that forward as much; rules see the packets of the file
+  linerate plan results router.click --measure --check
+      rules and routes measured as they are; then run, to see how far off the answer is
   linerate plan results --work 300 --rate 10Mpps
       without a configuration: ports and a task of 300 cycles
 
 The configuration runs on sample packets in simulated time to learn how often each of its
 elements is visited; no interface is touched. Each element is then charged what it cost when
 `linerate lab run elements` measured its class: an element that costs more with other arguments
-(rules, routes) is charged what that small configuration took.")]
+(rules, routes) is charged what that small configuration took, unless --measure measures it with
+its own.")]
 pub(crate) struct Plan {
     /// The calibration, or the directory that has it
     #[arg(value_name = "CALIBRATION")]
@@ -77,9 +80,15 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "HANDLER=VALUE", value_parser = written)]
     pub(crate) write: Vec<(String, String)>,
 
-    /// Measure classes that have no cost yet now, and keep what they cost in the calibration
+    /// Measure now what has no cost yet, classes and those with other rules, routes or cycles
+    /// than were measured, and keep what they cost in the calibration
     #[arg(long)]
     pub(crate) measure: bool,
+
+    /// Then run the configuration on the samples, which come from memory as fast as it takes
+    /// them, and say how far off the answer is
+    #[arg(long, conflicts_with_all = ["clock", "cores", "link", "work"])]
+    pub(crate) check: bool,
 
     /// Confidence of intervals, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 90,

@@ -1,15 +1,18 @@
 //! `linerate plan`: what a configuration will reach, and what a rate needs.
 
-use std::{fs, io::Write as _, path::Path};
+use std::{fs, io::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use linerate_lab::{
     FrameMaker,
-    calibration::{self, Calibrated, ElementFit, element},
+    calibration::{self, Calibrated, ElementFit},
     instruments,
     measure::{Bench, element_classes},
-    plan::{Line, Question, Trial, Visit, estimate, unmeasured, visits},
-    point::{Destinations, Element, Kind, Outcome, Spec, value},
+    plan::{
+        Line, Ports, Question, Trial, TrialError, Visit, estimate, reached, unlike, unmeasured,
+        visits, with_arguments,
+    },
+    point::{Arguments, Destinations, Element, Kind, Outcome, Spec, value},
     report::Table,
 };
 use linerate_model::{
@@ -30,12 +33,14 @@ use crate::{
 /// Sizes of frames at which a class is measured now.
 const VECTORS: [u32; 4] = [1, 8, 64, 256];
 /// How often, and how long.
-const REPETITIONS: u32 = 2;
-const DURATION_MS: u64 = 60;
+const REPETITIONS: u32 = 3;
+const DURATION_MS: u64 = 120;
 /// Destinations of the traffic that elements are measured with.
 const ADDRESSES: u32 = 4096;
 /// Most packets of a capture file that are looked at.
 const SAMPLE_LIMIT: usize = 1 << 16;
+/// How long a configuration runs to be checked.
+const CHECKED: Duration = Duration::from_millis(600);
 /// A share of packets dropped at one element that is worth a word.
 const DROPPED: f64 = 0.1;
 /// The driver that is charged where there is no configuration.
@@ -50,14 +55,20 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
         .map_err(|error| cannot_read(&path.display().to_string(), error))?;
     let mut calibrated: Calibrated = serde_json::from_str(&text)
         .with_context(|| format!("{} is not a calibration", path.display()))?;
+    // Elements were measured in cycles of the counter; ports and loads in those
+    // that packets see.
+    let clock = match args.has_configuration() {
+        true => calibrated.counter,
+        false => calibrated.cycles(),
+    };
     let scenario = Scenario {
-        clock: args.clock.unwrap_or(calibrated.cycles()),
+        clock: args.clock.unwrap_or(clock),
         burst: Packets::new(args.burst.into()),
         work: CyclesPerPacket::new(args.work.into()),
         frame: Bytes::new(args.frame.into()),
         workers: args.cores,
         limits: Limits { link: args.link, ..Limits::default() },
-        ..Scenario::default()
+        ..calibration::forwarder()
     };
     let answer = match args.has_configuration() {
         true => configuration(args, scenario, &mut calibrated, &path)?,
@@ -71,8 +82,11 @@ fn parameters(args: &Plan, scenario: Scenario, calibrated: &Calibrated) -> Resul
     let driver = args.port.as_deref().unwrap_or(USUAL);
     let Some(fitted) = calibrated.drivers.get(driver) else {
         let known: Vec<&str> = calibrated.drivers.keys().map(String::as_str).collect();
-        let text = format!("{driver} ports were not measured: there are {}", known.join(", "));
-        return Err(UsageError(text).into());
+        let advice = match known.is_empty() {
+            true => "`linerate lab run burst` measures some".into(),
+            false => format!("there are {}", known.join(", ")),
+        };
+        return Err(UsageError(format!("{driver} ports were not measured: {advice}")).into());
     };
     Ok(Found::new(args, fitted.calibration.clone(), scenario, Vec::new()))
 }
@@ -83,7 +97,9 @@ fn configuration(
     calibrated: &mut Calibrated,
     path: &Path,
 ) -> Result<Found> {
-    let visits = try_out(args)?;
+    let visits = try_out(args, |parsed, sample, trial| {
+        visits(parsed.flat.clone(), &linerate_elements::library(), sample, trial)
+    })?;
     for visit in visits.iter().filter(|visit| visit.dropped >= DROPPED) {
         eprintln!(
             "note: {:.0} % of the sample packets are dropped at {}: others may fare better \
@@ -92,14 +108,25 @@ fn configuration(
             visit.name
         );
     }
-    let missing = unmeasured(calibrated, &visits);
-    if args.measure && !missing.is_empty() {
-        measure(calibrated, &missing)?;
+    if args.measure && measure(calibrated, &visits)? {
         let text = serde_json::to_string(calibrated)? + "\n";
         fs::write(path, text).map_err(|error| cannot_write(path, error))?;
     }
-    let question = Question { driver: args.port.clone(), scenario };
+    for (class, Arguments { config, .. }) in unlike(calibrated, &visits) {
+        eprintln!(
+            "note: {class}({}) is charged what {class} cost with other arguments; --measure \
+             measures it with these",
+            shortened(&config)
+        );
+    }
+    let ports = match &args.port {
+        _ if args.check => Ports::Samples,
+        Some(driver) => Ports::Driver(driver.clone()),
+        None => Ports::Nothing,
+    };
+    let question = Question { ports, scenario };
     let found = estimate(calibrated, &question, &visits).map_err(|error| {
+        let missing = unmeasured(calibrated, &visits);
         let can = |class: &String| element_classes().any(|known| known == class);
         let advice = match missing.iter().filter(|class| can(class)).count() {
             0 => "",
@@ -108,11 +135,32 @@ fn configuration(
         };
         anyhow!("{error}{advice}")
     })?;
-    Ok(Found::new(args, found.calibration, found.scenario, found.lines))
+    let mut found = Found::new(args, found.calibration, found.scenario, found.lines);
+    if args.check {
+        let bench = Bench::new();
+        let reached = try_out(args, |parsed, sample, trial| {
+            let library = linerate_elements::library();
+            reached(parsed.flat.clone(), &library, sample, trial, (&bench, CHECKED))
+        })?;
+        found.checked = Some(PacketsPerSecond::new(reached.rate));
+    }
+    Ok(found)
 }
 
-/// Runs the configuration on samples.
-fn try_out(args: &Plan) -> Result<Vec<Visit>> {
+/// The first words of a long text.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 40;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// Does something with the configuration and its sample packets.
+fn try_out<T>(
+    args: &Plan,
+    run: impl FnOnce(&Parsed, &mut FrameMaker, &Trial) -> Result<T, TrialError>,
+) -> Result<T> {
     let (source, globals) = args.configuration.source()?;
     let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
     let library = linerate_elements::library();
@@ -128,10 +176,8 @@ fn try_out(args: &Plan) -> Result<Vec<Visit>> {
             FrameMaker::of_frames(frames.map_err(UsageError)?)?
         }
     };
-    visits(parsed.flat, &library, &mut sample, &trial).map_err(|error| match error {
-        linerate_lab::plan::TrialError::Configuration(found) => {
-            ConfigurationError::new(&found, &parsed.sources).into()
-        }
+    run(&parsed, &mut sample, &trial).map_err(|error| match error {
+        TrialError::Configuration(found) => ConfigurationError::new(&found, &parsed.sources).into(),
         other => other.into(),
     })
 }
@@ -148,28 +194,40 @@ fn captured(file: &Path) -> Result<FrameMaker> {
     FrameMaker::of_frames(frames).with_context(|| file.display().to_string())
 }
 
-/// Measures what classes cost, in the small configurations there are for them.
-fn measure(calibrated: &mut Calibrated, missing: &[String]) -> Result<()> {
+/// Measures what visited elements cost that have no cost yet, in small
+/// configurations; says whether there were any.
+fn measure(calibrated: &mut Calibrated, visits: &[Visit]) -> Result<bool> {
     let bench = Bench::new();
-    for class in missing {
-        // Whichever case there is first.
-        let case = element_classes().find(|known| known.split(':').next() == Some(class));
-        let Some(case) = case else { continue };
-        eprintln!("measuring {case}");
-        calibrated.elements.insert(case.into(), one(&bench, case)?);
+    let mut wanted: Vec<(String, Element)> = unlike(calibrated, visits)
+        .into_iter()
+        .map(|(class, arguments)| {
+            let name = with_arguments(class, &arguments.config);
+            (name, Element { class: class.into(), vector: 1, arguments: Some(arguments) })
+        })
+        .collect();
+    for class in unmeasured(calibrated, visits) {
+        // Whichever case there is first; what depends on arguments is there.
+        let case = element_classes().find(|known| known.split(':').next() == Some(&class));
+        if let Some(case) = case.filter(|_| !wanted.iter().any(|(_, one)| one.class == class)) {
+            wanted.push((case.into(), Element { class: case.into(), vector: 1, arguments: None }));
+        }
     }
-    Ok(())
+    for (name, element) in &wanted {
+        eprintln!("measuring {}", shortened(name));
+        calibrated.elements.insert(name.clone(), one(&bench, element)?);
+    }
+    Ok(!wanted.is_empty())
 }
 
-fn one(bench: &Bench, class: &str) -> Result<ElementFit> {
+fn one(bench: &Bench, element: &Element) -> Result<ElementFit> {
     let mut points = Vec::new();
-    for vector in VECTORS {
-        for repetition in 0..REPETITIONS {
-            let kind = Kind::Element(Element { class: class.into(), vector });
+    for repetition in 0..REPETITIONS {
+        for vector in VECTORS {
+            let kind = Kind::Element(Element { vector, ..element.clone() });
             let spec = Spec { repetition, duration_ms: DURATION_MS, ..Spec::new(kind) };
             let (outcome, reason, values) = bench.measure(&spec);
             if outcome != Outcome::Measured {
-                return Err(anyhow!("{class}: {}", reason.unwrap_or_default()));
+                return Err(anyhow!("{}: {}", element.class, reason.unwrap_or_default()));
             }
             let at = values.get(value::VECTOR).copied().unwrap_or(vector.into());
             if let Some(cycles) = values.get(value::CYCLES) {
@@ -177,7 +235,7 @@ fn one(bench: &Bench, class: &str) -> Result<ElementFit> {
             }
         }
     }
-    element(&points).with_context(|| class.to_owned())
+    calibration::element(&points).with_context(|| element.class.clone())
 }
 
 /// What was found.
@@ -188,6 +246,8 @@ struct Found {
     cycles: CyclesPerPacket,
     lines: Vec<Line>,
     wanted: Option<Wanted>,
+    /// What the configuration reached.
+    checked: Option<PacketsPerSecond>,
 }
 
 /// What a rate needs.
@@ -225,7 +285,7 @@ impl Found {
             task_cycles: calibration.budget_for(&scenario, rate, level),
         });
         let cycles = calibration.costs.overhead(&scenario) + scenario.work;
-        Found { scenario, prediction, interval, cycles, lines, wanted }
+        Found { scenario, prediction, interval, cycles, lines, wanted, checked: None }
     }
 
     fn show(&self, args: &Plan) -> Result<()> {
@@ -246,7 +306,14 @@ impl Found {
             "cores": self.scenario.workers,
             "elements": self.lines,
             "wanted": self.wanted,
+            "measured_pps": self.checked,
+            "error": self.error(),
         })
+    }
+
+    /// How much more was predicted than measured, as a share.
+    fn error(&self) -> Option<f64> {
+        self.checked.map(|measured| self.prediction.throughput.get() / measured.get() - 1.0)
     }
 
     fn text(&self, confidence: u8) -> String {
@@ -286,6 +353,9 @@ impl Found {
             self.cycles.get(),
             self.prediction.limit
         );
+        if let (Some(measured), Some(error)) = (self.checked, self.error()) {
+            text += &format!("measured {measured}: the answer is {:+.1} % off\n", error * 100.0);
+        }
         if let Some(wanted) = &self.wanted {
             text += &format!("\nfor {}:\n", wanted.rate);
             text += &needs("clock", &wanted.clock, |clock| clock.to_string());

@@ -4,16 +4,22 @@
 //! one before, whose length per tick of the cycle counter is measured once per
 //! process. A loop that watches the counter instead would take time during
 //! which the thread was not running for work done.
+//!
+//! A chain leaves most of the core idle, which would do what comes before and
+//! behind it meanwhile: a load of 60 cycles would hide input and output of 50.
+//! Work that has to be added to them begins when they are done.
 
 use std::{hint::black_box, sync::OnceLock};
 
-use linerate_memory::clock::cycles;
+use linerate_memory::clock::{cycles, settle};
 
 /// Burns cycles, without touching memory.
 #[derive(Debug, Clone)]
 pub struct Burner {
     /// Steps that take a cycle, times 2^16.
     steps_per_cycle: u64,
+    /// Cycles that waiting for what comes before takes, without a step.
+    overhead: u64,
     state: u64,
 }
 
@@ -21,14 +27,19 @@ impl Burner {
     /// Finds out how fast this machine is, which takes a millisecond the first
     /// time.
     pub fn new() -> Burner {
-        Burner { steps_per_cycle: steps_per_cycle(), state: 1 }
+        Burner { steps_per_cycle: steps_per_cycle(), overhead: overhead(), state: 1 }
     }
 
-    /// Takes so many ticks of the cycle counter, with a call on top.
+    /// Takes so many ticks of the cycle counter, but no fewer than some twenty:
+    /// what it takes to begin when everything before is done.
     #[inline]
     pub fn burn(&mut self, cycles: u64) {
-        let steps = (u128::from(cycles) * u128::from(self.steps_per_cycle)) >> 16;
-        self.state = black_box(chain(self.state, steps as u64));
+        if cycles == 0 {
+            return;
+        }
+        let own = cycles.saturating_sub(self.overhead);
+        let steps = (u128::from(own) * u128::from(self.steps_per_cycle)) >> 16;
+        self.state = alone(self.state, steps as u64);
     }
 }
 
@@ -36,6 +47,15 @@ impl Default for Burner {
     fn default() -> Burner {
         Burner::new()
     }
+}
+
+/// A number of steps, while nothing else is done.
+#[inline]
+fn alone(state: u64, steps: u64) -> u64 {
+    settle();
+    let state = black_box(chain(state, steps));
+    settle();
+    state
 }
 
 /// A number of steps, each of which needs the result of the one before. All in
@@ -67,6 +87,21 @@ fn steps_per_cycle() -> u64 {
         // The fastest of several: interruptions only make it slower.
         let best = (0..32).map(|_| once()).min().unwrap_or(1);
         ((STEPS << 16) / best).max(1)
+    })
+}
+
+fn overhead() -> u64 {
+    static OVERHEAD: OnceLock<u64> = OnceLock::new();
+    *OVERHEAD.get_or_init(|| {
+        const CALLS: u64 = 256;
+        let once = || {
+            let start = cycles();
+            for _ in 0..CALLS {
+                black_box(alone(black_box(1), 0));
+            }
+            cycles().saturating_sub(start) / CALLS
+        };
+        (0..32).map(|_| once()).min().unwrap_or(0)
     })
 }
 

@@ -10,7 +10,7 @@ use linerate_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::points::{Place, Throughput, scenarios, split};
+use super::points::{LOOP, Place, Throughput, scenarios, split};
 use crate::point::{Kind, Record, value};
 
 /// Confidence of all intervals.
@@ -159,9 +159,11 @@ pub(super) fn terms(points: &[Throughput]) -> Vec<Term> {
     let receive = [Term::ReceivePerPacket, Term::ReceivePerBurst];
     let transmit = [Term::TransmitPerPacket, Term::TransmitPerBurst];
     let apart = [has(true, false), has(false, true), has(true, true)];
+    let around = [Term::ElementPerPacket(LOOP.into()), Term::ElementPerBurst(LOOP.into())];
     match apart.into_iter().filter(|has| *has).count() {
+        3 => receive.into_iter().chain(transmit).chain(around).collect(),
         // Two of: one side, the other, both.
-        2.. => receive.into_iter().chain(transmit).collect(),
+        2 => receive.into_iter().chain(transmit).collect(),
         _ => receive.into(),
     }
 }

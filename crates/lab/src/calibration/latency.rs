@@ -10,7 +10,7 @@ use linerate_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::drivers::Gate;
+use super::{drivers::Gate, points::LOOP};
 use crate::{
     experiment::Role,
     point::{Idle, Key, Kind, Latency, Record, value},
@@ -30,7 +30,8 @@ pub struct LatencyFit {
 }
 
 /// Fits `L0` to polled latencies at half of the loads, and predicts the other
-/// half. `None` where there are not enough loads.
+/// half. `None` where there are not enough loads. Means are those of times in
+/// which nobody held the threads up, which is not in the model.
 pub(super) fn latency(
     records: &[Record],
     roles: &BTreeMap<Key, Role>,
@@ -46,7 +47,7 @@ pub(super) fn latency(
             && latency.slots == Latency::default().slots
             && *parameters.get_or_insert(same.clone()) == same;
         let (Some(offered), Some(mean)) =
-            (record.value(value::OFFERED), record.value(value::LATENCY_MEAN))
+            (record.value(value::OFFERED), record.value(value::LATENCY_TYPICAL))
         else {
             continue;
         };
@@ -64,10 +65,13 @@ pub(super) fn latency(
         return None;
     }
     let cycles = |cost: linerate_model::Cost| (cost.per_packet.get(), cost.per_burst.get());
-    let ((a_rx, b_rx), (a_tx, b_tx)) = (cycles(known.receive), cycles(known.transmit));
+    let around = known.elements.get(LOOP).copied().unwrap_or_default();
+    let sides = [known.receive, known.transmit, around].map(cycles);
+    let sum = |of: fn(&(f64, f64)) -> f64| sides.iter().map(of).sum::<f64>();
     let service = Loop {
-        per_packet: Seconds::new((a_rx + a_tx + f64::from(parameters.work)) / clock).per_packet(),
-        per_burst: Seconds::new((b_rx + b_tx + f64::from(parameters.burst_work)) / clock),
+        per_packet: Seconds::new((sum(|cost| cost.0) + f64::from(parameters.work)) / clock)
+            .per_packet(),
+        per_burst: Seconds::new((sum(|cost| cost.1) + f64::from(parameters.burst_work)) / clock),
         burst: Packets::new(parameters.burst.into()),
         fixed: Seconds::ZERO,
         queue: Packets::new(parameters.slots.into()),

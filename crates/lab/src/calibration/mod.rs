@@ -4,7 +4,8 @@
 //! | parameter | points it is found from |
 //! |---|---|
 //! | `f` | throughput against load on rings: the slope of time per packet |
-//! | `a`, `b` of receiving and sending | burst and load sweeps of a driver, reception and transmission alone |
+//! | `a`, `b` of receiving and sending | reception and transmission of a driver alone, by burst |
+//! | `a`, `b` of the forwarder's loop | burst and load sweeps of a driver, less those |
 //! | `l(WS)`, overlap | walks along a list, with one chain and with several |
 //! | what an access costs a packet | forwarding with accesses, on top of the above |
 //! | `g` | forwarding with touched bytes |
@@ -35,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use drivers::{ClockFit, DriverFit, Gate, LEVEL, Parameter, Residual, load_line};
 pub use elements::{CostModel, ENGINE, ElementFit, element};
 pub use latency::LatencyFit;
-pub use points::{Place, Throughput, split, throughputs};
+pub use points::{LOOP, Place, Throughput, forwarder, split, throughputs};
 
 use crate::{
     experiment::Role,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Access, Scenario,
+    Access, Scenario, Visit,
     fit::Observation,
     units::{Bytes, CyclesPerPacket, Hertz, Packets},
 };
@@ -12,6 +12,16 @@ use crate::{
     experiment::Role,
     point::{Forward, Key, Kind, Pages, Record, Side, Touch, value},
 };
+
+/// The forwarder's own loop, as an element: what it costs to go from one port to
+/// the other, which neither side measured alone has.
+pub const LOOP: &str = "loop";
+
+/// A worker that forwards from a port to a port.
+pub fn forwarder() -> Scenario {
+    let elements = vec![Visit { element: LOOP.into(), times: 1.0 }];
+    Scenario { elements, ..Scenario::default() }
+}
 
 /// Where a throughput was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +100,7 @@ fn forwarding(forward: &Forward, clock: Hertz) -> Option<Place> {
             },
             frame: Bytes::new(forward.frame.into()),
             workers: forward.workers,
-            ..Scenario::default()
+            ..forwarder()
         },
         pages: forward.pages,
         touch: forward.touch,

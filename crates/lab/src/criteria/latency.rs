@@ -8,7 +8,7 @@ pub(super) fn knee(evidence: &Evidence<'_>) -> Criterion {
     let text = "Latency is flat, has a knee above 0.8 of the saturation, then a plateau in \
                 proportion to the ring; polling beats blocking at a low rate";
     let usual = Latency::default();
-    let latencies = evidence.medians(value::LATENCY_MEAN, |kind| match kind {
+    let latencies = evidence.medians(value::LATENCY_TYPICAL, |kind| match kind {
         Kind::Latency(this) => Some((this.idle, this.slots, this.load_percent)),
         _ => None,
     });

@@ -3,7 +3,8 @@
 //! [`Stopwatch`] takes the time of a piece of code; [`Blocks`] that of a loop;
 //! [`line()`] fits burnt cycles to those asked for; [`Circle`] is a list in memory to
 //! walk along; [`PollLimit`] makes a worker look only so often; [`frames`] makes
-//! packets whose destinations come in an order. Cycles are burnt by
+//! packets whose destinations come in an order; [`Pace`] tells when others disturb
+//! the core. Cycles are burnt by
 //! [`linerate_elements::Burner`].
 
 mod blocks;
@@ -12,6 +13,7 @@ mod destinations;
 mod energy;
 mod frequency;
 mod line;
+pub(crate) mod pace;
 mod poll;
 mod stopwatch;
 
@@ -21,5 +23,6 @@ pub use destinations::frames;
 pub use energy::Energy;
 pub use frequency::{Frequency, FrequencyError};
 pub use line::{Line, line};
+pub use pace::{Pace, waited};
 pub use poll::PollLimit;
 pub use stopwatch::Stopwatch;

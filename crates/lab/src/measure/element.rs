@@ -20,9 +20,14 @@ const ADDRESSES: u32 = 4096;
 const MEASURED: &str = "x";
 
 pub(super) fn measure(point: &Element, spec: &Spec) -> Result<Values, Failure> {
-    let configuration = probes::configuration(&point.class).ok_or_else(|| {
+    let configuration = match &point.arguments {
+        None => probes::configuration(&point.class),
+        Some(arguments) => probes::with_arguments(&point.class, arguments),
+    };
+    let configuration = configuration.ok_or_else(|| {
+        let own = if point.arguments.is_some() { " with arguments of its own" } else { "" };
         Failure::Unsupported(format!(
-            "no small configuration for {}: there are some for {}",
+            "no small configuration for {}{own}: there are some for {}",
             point.class,
             probes::classes().collect::<Vec<_>>().join(", ")
         ))

@@ -103,20 +103,32 @@ pub(super) fn run(run: Run<'_>) -> Result<Windows, Failure> {
         BuildError::Configuration(found) => Failure::void(found.click()),
         error => Failure::void(error),
     })?;
+    let ends = drive(&mut router, run.time, move |usage| usage.elements[at].packets)?;
+    let plan = router.control().plan();
+    router.close();
+    Ok(Windows { plan, at, ends })
+}
+
+/// Runs a router on this thread, and reads its accounts at the ends of windows;
+/// goes on for a while if none of the packets of `came` did.
+pub(crate) fn drive(
+    router: &mut Router,
+    time: Duration,
+    came: impl Fn(&Usage) -> u64 + Send + 'static,
+) -> Result<Vec<(Instant, Usage)>, Failure> {
     let control = router.control();
-    let count = (run.time.as_millis() / WINDOW.as_millis()).clamp(1, 40) as u32;
-    let window = run.time / count;
+    let count = (time.as_millis() / WINDOW.as_millis()).clamp(1, 40) as u32;
+    let window = time / count;
     let timer = thread::spawn(move || {
         thread::sleep(WARM);
         let now = || (Instant::now(), control.usage().1.swap_remove(0));
         let mut ends = vec![now()];
         let start = Instant::now();
         // On a machine that others use the router may be late.
-        let came = |ends: &[(Instant, Usage)]| {
-            let packets = |usage: &Usage| usage.elements[at].packets;
-            ends.last().is_some_and(|last| packets(&last.1) > packets(&ends[0].1))
+        let some = |ends: &[(Instant, Usage)]| {
+            ends.last().is_some_and(|last| came(&last.1) > came(&ends[0].1))
         };
-        while ends.len() <= count as usize || !came(&ends) && start.elapsed() < PATIENCE {
+        while ends.len() <= count as usize || !some(&ends) && start.elapsed() < PATIENCE {
             thread::sleep(window);
             ends.push(now());
         }
@@ -124,10 +136,7 @@ pub(super) fn run(run: Run<'_>) -> Result<Windows, Failure> {
         ends
     });
     router.run();
-    let plan = router.control().plan();
-    let ends = timer.join().map_err(|_| Failure::void("the timer died"))?;
-    router.close();
-    Ok(Windows { plan, at, ends })
+    timer.join().map_err(|_| Failure::void("the timer died"))
 }
 
 /// A capture file to receive over and over.

@@ -215,7 +215,7 @@ impl Tester {
             (value::RATE.into(), found.latency.count() as f64 / seconds),
             (value::LOST.into(), found.lost as f64 / (found.sent + found.lost).max(1) as f64),
             (value::LATENCY_MEAN.into(), found.latency.mean()),
-            ("latency_typical_ns".into(), found.typical),
+            (value::LATENCY_TYPICAL.into(), found.typical),
             ("latency_min_ns".into(), found.latency.min() as f64),
             (value::LATENCY_P50.into(), nanoseconds(50.0)),
             ("latency_p90_ns".into(), nanoseconds(90.0)),

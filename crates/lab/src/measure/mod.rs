@@ -9,7 +9,7 @@
 mod application;
 mod element;
 mod forward;
-mod graph;
+pub(crate) mod graph;
 mod guarded;
 mod inline;
 mod instrument;
@@ -22,7 +22,11 @@ mod probes;
 mod side;
 mod work;
 
-use std::{sync::OnceLock, thread};
+use std::{
+    sync::{Mutex, OnceLock, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
 
 use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
 use linerate_port::machine::{Cpu, pin_current_thread, worker_cores};
@@ -30,13 +34,22 @@ use linerate_port::machine::{Cpu, pin_current_thread, worker_cores};
 use self::network::Network;
 pub use self::{
     guarded::{ALLOWANCE, Guarded, serve},
-    probes::classes as element_classes,
+    probes::{classes as element_classes, depends_on_arguments},
 };
-use crate::point::{Driver, Kind, Outcome, Spec, Values, value};
+use crate::{
+    instruments::{Pace, waited},
+    point::{Driver, Kind, Outcome, Spec, Values, value},
+};
+
+/// How long a point may wait for others to leave its core alone, and be measured
+/// again because they did not; what it does not use is left to those after it.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// Most of what is saved up.
+const MOST_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Why a point has no figures.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+pub(crate) enum Failure {
     /// This machine cannot do it.
     #[error("{0}")]
     Unsupported(String),
@@ -46,11 +59,11 @@ enum Failure {
 }
 
 impl Failure {
-    fn unsupported(reason: impl ToString) -> Failure {
+    pub(crate) fn unsupported(reason: impl ToString) -> Failure {
         Failure::Unsupported(reason.to_string())
     }
 
-    fn void(reason: impl ToString) -> Failure {
+    pub(crate) fn void(reason: impl ToString) -> Failure {
         Failure::Void(reason.to_string())
     }
 }
@@ -63,8 +76,18 @@ pub type Measured = (Outcome, Option<String>, Values);
 #[derive(Debug)]
 pub struct Bench {
     cpu: Cpu,
+    calm: Mutex<Calm>,
     /// The interfaces, made for the first point that needs them.
     network: OnceLock<Result<Network, String>>,
+}
+
+/// What is known of how disturbed the machine is.
+#[derive(Debug, Default)]
+struct Calm {
+    /// Once it was looked for.
+    pace: Option<Pace>,
+    /// What is left to wait.
+    patience: Duration,
 }
 
 impl Default for Bench {
@@ -77,15 +100,12 @@ impl Bench {
     /// Looks at the machine's cores.
     pub fn new() -> Bench {
         cycles_per_second();
-        Bench { cpu: Cpu::inspect(), network: OnceLock::new() }
+        Bench { cpu: Cpu::inspect(), calm: Mutex::default(), network: OnceLock::new() }
     }
 
     /// Measures a point: takes its duration and some tens of milliseconds.
     pub fn measure(&self, spec: &Spec) -> Measured {
-        let measured = thread::scope(|scope| {
-            let thread = scope.spawn(|| self.here(spec));
-            thread.join().unwrap_or_else(|cause| Err(Failure::void(panic_text(&*cause))))
-        });
+        let measured = self.apart(driver_of(&spec.kind), || self.once(spec));
         match measured.and_then(finite) {
             Ok(mut values) => {
                 // What is behind the point was not measured.
@@ -99,15 +119,60 @@ impl Bench {
         }
     }
 
-    fn here(&self, spec: &Spec) -> Result<Values, Failure> {
-        // Not being bound, in a container that forbids it, only adds noise.
-        if let Some(core) = self.cores(1)?.first() {
-            let _ = pin_current_thread(*core);
+    /// Repeats a measurement while others disturb it, as far as patience lasts,
+    /// on a thread of its own that is bound to a core; where the driver is one of
+    /// the kernel's, in a network namespace.
+    pub(crate) fn apart(
+        &self,
+        driver: Option<Driver>,
+        measure: impl Fn() -> Result<Values, Failure> + Send,
+    ) -> Result<Values, Failure> {
+        let core = self.cores(1)?.first().copied();
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                // Not being bound, in a container that forbids it, only adds noise.
+                let _ = core.map(pin_current_thread);
+                if driver.is_some_and(Driver::needs_interfaces) {
+                    self.network()?.enter()?;
+                }
+                self.undisturbed(measure)
+            });
+            thread.join().unwrap_or_else(|cause| Err(Failure::void(panic_text(&*cause))))
+        })
+    }
+
+    fn undisturbed(
+        &self,
+        measure: impl Fn() -> Result<Values, Failure>,
+    ) -> Result<Values, Failure> {
+        let mut calm = self.calm.lock().unwrap_or_else(PoisonError::into_inner);
+        let Calm { pace, patience } = &mut *calm;
+        let pace = pace.get_or_insert_with(Pace::new);
+        *patience = (*patience + PATIENCE).min(MOST_PATIENCE);
+        let mut best: Option<(f64, Values)> = None;
+        loop {
+            *patience = patience.saturating_sub(pace.wait(*patience));
+            let (start, before, waiting) = (Instant::now(), pace.look(), waited());
+            let mut values = measure()?;
+            let waiting = waited().saturating_sub(waiting).as_secs_f64();
+            let share = waiting / start.elapsed().as_secs_f64();
+            let slower = before.max(pace.look());
+            values.insert(value::PACE.into(), slower);
+            values.insert(value::WAITED.into(), share);
+            let disturbance = pace.disturbance(slower, share);
+            if best.as_ref().is_none_or(|(known, _)| disturbance < *known) {
+                best = Some((disturbance, values));
+            }
+            *patience = patience.saturating_sub(start.elapsed());
+            if let Some((_, values)) =
+                best.take_if(|(found, _)| *found <= 1.0 || patience.is_zero())
+            {
+                return Ok(values);
+            }
         }
-        let driver = driver_of(&spec.kind);
-        if driver.is_some_and(Driver::needs_interfaces) {
-            self.network()?.enter()?;
-        }
+    }
+
+    fn once(&self, spec: &Spec) -> Result<Values, Failure> {
         match &spec.kind {
             Kind::Forward(forward) => forward::measure(self, forward, spec),
             Kind::Receive(side) => side::receive(side, spec),

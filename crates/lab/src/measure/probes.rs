@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use crate::point::Arguments;
+
 /// A class, with a case behind a colon where there are several, and the part of
 /// the configuration that replaces `*` in [`AROUND`].
 type Probe = (&'static str, &'static str);
@@ -116,8 +118,43 @@ const WHOLE: &[Probe] = &[
     ("Discard", "source :: FromPort($FRAMES) -> x :: Discard;"),
     ("InfiniteSource", "x :: InfiniteSource -> Discard;"),
     ("FromPort", "x :: FromPort(null:) -> Discard;"),
+    ("FromPort:capture", "x :: FromPort($FRAMES) -> Discard;"),
     ("ToPort", "FromPort(null:) -> x :: ToPort(null:);"),
 ];
+
+/// Classes whose cost depends on what they are told: rules, routes, cycles. With
+/// what comes before them.
+const ARGUED: &[Probe] = &[
+    ("Classifier", ""),
+    ("CycleLoad", ""),
+    ("DirectIPLookup", "CheckIPHeader(14) ->"),
+    ("IPClassifier", "CheckIPHeader(14) ->"),
+    ("IPFilter", "CheckIPHeader(14) ->"),
+    ("LinearIPLookup", "CheckIPHeader(14) ->"),
+    ("LookupIPRoute", "CheckIPHeader(14) ->"),
+    ("RadixIPLookup", "CheckIPHeader(14) ->"),
+    ("RangeIPLookup", "CheckIPHeader(14) ->"),
+    ("SortedIPLookup", "CheckIPHeader(14) ->"),
+    ("StaticIPLookup", "CheckIPHeader(14) ->"),
+];
+
+/// Whether what a class costs depends on its arguments so much that it can be
+/// measured with other ones.
+pub fn depends_on_arguments(class: &str) -> bool {
+    ARGUED.iter().any(|(known, _)| *known == class)
+}
+
+/// The configuration for a class that is told something else.
+pub(super) fn with_arguments(class: &str, arguments: &Arguments) -> Option<String> {
+    let (_, before) = ARGUED.iter().find(|(known, _)| *known == class)?;
+    let Arguments { config, outputs } = arguments;
+    let mut text = format!("source :: FromPort($FRAMES) -> {before} x :: {class}({config});");
+    for output in 0..*outputs {
+        // Writing to a string cannot fail.
+        let _ = write!(text, " x [{output}] -> Discard;");
+    }
+    Some(text)
+}
 
 /// The classes there is a configuration for.
 pub fn classes() -> impl Iterator<Item = &'static str> {
@@ -183,6 +220,26 @@ mod tests {
             if let Some(end) = windows.plan.find("end") {
                 assert!(windows.mean_vector(end) >= 1.0, "{class}: no packets at the end");
             }
+        }
+    }
+
+    #[test]
+    fn rules_of_another_are_measured() {
+        let arguments = Arguments { config: "udp, tcp, -".into(), outputs: 3 };
+        let text = with_arguments("IPClassifier", &arguments).unwrap();
+        let frames = frames(Destinations::Static, 1, 64, 1).unwrap();
+        let windows = run(Run {
+            configuration: &text,
+            variables: vec![("FRAMES".into(), Capture::of(&frames).unwrap().uri)],
+            at: "x",
+            vector: 16,
+            time: Duration::from_millis(5),
+            context: Context::new(arena(8192, 64).unwrap()),
+        });
+        assert!(windows.unwrap().rate(1).is_some());
+        assert_eq!(with_arguments("Counter", &arguments), None);
+        for (class, _) in ARGUED {
+            assert!(linerate_elements::library().find(class).is_some(), "{class}");
         }
     }
 

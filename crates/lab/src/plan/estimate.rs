@@ -9,14 +9,31 @@ use linerate_model::{
 use serde::Serialize;
 
 use super::{Part, Visit};
-use crate::calibration::{Calibrated, ENGINE, ElementFit};
+use crate::{
+    calibration::{Calibrated, ENGINE, ElementFit},
+    measure::depends_on_arguments,
+    point::Arguments,
+};
+
+/// What packets come from and go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ports {
+    /// Nothing, at no cost.
+    Nothing,
+    /// Sample packets in memory, and nothing they are sent to.
+    Samples,
+    /// Ports of a driver.
+    Driver(String),
+}
+
+/// The element that brings sample packets, and the one that takes them.
+const SAMPLES: (&str, &str) = ("FromPort:capture", "Discard");
 
 /// What of a calibration is used.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The driver of the ports. Without one packets come from nowhere at no
-    /// cost, and go there.
-    pub driver: Option<String>,
+    /// What packets come from and go to.
+    pub ports: Ports,
     /// Clock, burst, frame, load, workers and limits.
     pub scenario: Scenario,
 }
@@ -79,9 +96,17 @@ pub enum EstimateError {
 /// pay for.
 const FREE: &[&str] = &["AddressInfo", "AlignmentInfo", "PortInfo", "ScheduleInfo", "Idle"];
 
-/// Finds the cost of a class: by its name, or the first case of it.
-fn find<'a>(calibrated: &'a Calibrated, class: &str) -> Option<(&'a str, &'a ElementFit)> {
-    let own = calibrated.elements.get_key_value(class).or_else(|| {
+/// The name in a calibration of a class with these arguments.
+pub fn with_arguments(class: &str, config: &str) -> String {
+    format!("{class}({config})")
+}
+
+/// Finds the cost of an element: with its arguments, by its class, or the first
+/// case of that.
+fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<(&'a str, &'a ElementFit)> {
+    let class = visit.class;
+    let exact = calibrated.elements.get_key_value(&with_arguments(class, &visit.config));
+    let own = exact.or_else(|| calibrated.elements.get_key_value(class)).or_else(|| {
         let case = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == class);
         calibrated.elements.iter().find(|(name, _)| case(name))
     });
@@ -93,12 +118,30 @@ pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit]) -> Vec<String> {
     let mut classes: Vec<String> = visits
         .iter()
         .filter(|visit| visit.part == Part::Element)
-        .filter(|visit| !FREE.contains(&visit.class) && find(calibrated, visit.class).is_none())
+        .filter(|visit| !FREE.contains(&visit.class) && find(calibrated, visit).is_none())
         .map(|visit| visit.class.to_owned())
         .collect();
     classes.sort_unstable();
     classes.dedup();
     classes
+}
+
+/// The elements among visits whose cost depends on their arguments, and that
+/// were not measured with these.
+pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, Arguments)> {
+    let mut found: Vec<_> = visits
+        .iter()
+        .filter(|visit| visit.part == Part::Element && depends_on_arguments(visit.class))
+        .filter(|visit| {
+            !calibrated.elements.contains_key(&with_arguments(visit.class, &visit.config))
+        })
+        .map(|visit| {
+            (visit.class, Arguments { config: visit.config.clone(), outputs: visit.outputs })
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// Sums what elements cost, each at the size of its own frames.
@@ -115,25 +158,31 @@ pub fn estimate(
     if !classes.is_empty() {
         return Err(Unmeasured { classes }.into());
     }
-    let io = question.driver.as_deref().map(|driver| ports(calibrated, driver)).transpose()?;
+    let io = match &question.ports {
+        Ports::Nothing => None,
+        Ports::Samples => Some(samples(calibrated)?),
+        Ports::Driver(driver) => Some(ports(calibrated, driver)?),
+    };
     let engine = calibrated.elements.get(ENGINE);
     let mut charges = Vec::new();
     let mut lines = Vec::new();
     for (index, visit) in visits.iter().enumerate() {
         let samples: Vec<Vec<Cost>> = match visit.part {
             Part::Element => {
-                find(calibrated, visit.class).into_iter().map(|(_, one)| costs(one)).collect()
+                find(calibrated, visit).into_iter().map(|(_, one)| costs(one)).collect()
             }
             Part::Receive => io.iter().map(|io| io.receive.clone()).collect(),
             Part::Transmit => io.iter().map(|io| io.transmit.clone()).collect(),
         };
-        let charged = match (visit.part, find(calibrated, visit.class)) {
+        let charged = match (visit.part, find(calibrated, visit)) {
             (Part::Element, Some((name, _))) => name.to_owned(),
             (Part::Element, None) => "nothing".into(),
-            (part, _) => match (&question.driver, part) {
-                (None, _) => "nothing".into(),
-                (Some(driver), Part::Receive) => format!("receiving, {driver} ports"),
-                (Some(driver), _) => format!("sending, {driver} ports"),
+            (part, _) => match (&question.ports, part) {
+                (Ports::Nothing, _) => "nothing".into(),
+                (Ports::Samples, Part::Receive) => SAMPLES.0.into(),
+                (Ports::Samples, _) => SAMPLES.1.into(),
+                (Ports::Driver(driver), Part::Receive) => format!("receiving, {driver} ports"),
+                (Ports::Driver(driver), _) => format!("sending, {driver} ports"),
             },
         };
         // The source's own call is in what receiving was measured with.
@@ -196,6 +245,15 @@ fn costs(fitted: &ElementFit) -> Vec<Cost> {
 struct Io {
     receive: Vec<Cost>,
     transmit: Vec<Cost>,
+}
+
+/// The cost of sample packets in memory.
+fn samples(calibrated: &Calibrated) -> Result<Io, Unmeasured> {
+    let of = |class: &str| {
+        let fitted = calibrated.elements.get(class).map(costs);
+        fitted.ok_or_else(|| Unmeasured { classes: vec![class.into()] })
+    };
+    Ok(Io { receive: of(SAMPLES.0)?, transmit: of(SAMPLES.1)? })
 }
 
 /// The cost of a driver's ports: what the elements in front of them take, and
@@ -281,7 +339,7 @@ mod tests {
         for vector in [1, 4, 16, 64, 256] {
             let over = |a: f64, b: f64| a + b / f64::from(vector);
             for (class, a, b) in parts {
-                let element = Element { class: class.into(), vector };
+                let element = Element { class: class.into(), vector, arguments: None };
                 add(Kind::Element(element), value::CYCLES, over(a, b));
             }
             for (driver, a, b) in [
@@ -297,13 +355,23 @@ mod tests {
 
     fn visit(class: &'static str, part: Part, times: f64, mean_vector: f64) -> Visit {
         let name = class.to_lowercase();
-        Visit { name, class, config: String::new(), part, times, mean_vector, dropped: 0.0 }
+        Visit {
+            name,
+            class,
+            config: String::new(),
+            outputs: 1,
+            part,
+            times,
+            mean_vector,
+            dropped: 0.0,
+        }
     }
 
     fn question(driver: Option<&str>) -> Question {
+        let ports = driver.map_or(Ports::Nothing, |driver| Ports::Driver(driver.into()));
         let scenario =
             Scenario { clock: Hertz::new(1e9), burst: Packets::new(32.0), ..Scenario::default() };
-        Question { driver: driver.map(str::to_owned), scenario }
+        Question { ports, scenario }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod estimate;
 mod visits;
 
 pub use estimate::{
-    EstimateError, Estimated, Line, NoDriver, Question, Unmeasured, estimate, unmeasured,
+    EstimateError, Estimated, Line, NoDriver, Ports, Question, Unmeasured, estimate, unlike,
+    unmeasured, with_arguments,
 };
-pub use visits::{Part, Trial, TrialError, Visit, visits};
+pub use visits::{Part, Reached, Trial, TrialError, Visit, reached, visits};

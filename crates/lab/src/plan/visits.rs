@@ -4,17 +4,26 @@
 //! file in the place of every port that receives and nothing behind those that
 //! send: no interface is touched, and the same samples give the same counts.
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use linerate_graph::{
-    BuildError, Class, ElementUsage, Library, Options, Plan, PlanElement, Processing, Role, Router,
+    BuildError, Class, ElementUsage, Idle, Library, Options, Plan, PlanElement, Processing, Role,
+    Router, Usage,
     lang::{Diagnostics, Flat, FlatElement},
 };
-use linerate_memory::{ArenaOptions, MemoryError};
+use linerate_memory::{ArenaOptions, MemoryError, clock::cycles_per_second};
 use linerate_port::pcap;
 use serde::Serialize;
+use tempfile::TempDir;
 
-use crate::FrameMaker;
+use crate::{
+    FrameMaker,
+    measure::{Bench, Failure, graph::drive},
+    point::{Values, value},
+};
 
 /// Name of the element that ends the run.
 const END: &str = "lab@@end";
@@ -61,6 +70,8 @@ pub struct Visit {
     pub class: &'static str,
     /// Its configuration.
     pub config: String,
+    /// How many outputs it has.
+    pub outputs: u32,
     /// What it is to the packets.
     pub part: Part,
     /// Times a packet comes through, on average of all that were brought.
@@ -102,6 +113,9 @@ pub enum TrialError {
     /// A router could not be made.
     #[error("{0}")]
     Build(BuildError),
+    /// It could not be measured.
+    #[error("{0}")]
+    Measure(String),
     /// A handler could not be written.
     #[error("{handler}: {reason}")]
     Write {
@@ -123,40 +137,15 @@ pub fn visits(
     sample: &mut FrameMaker,
     trial: &Trial,
 ) -> Result<Vec<Visit>, TrialError> {
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("sample.pcap");
-    write_sample(&file, sample, trial.packets)?;
-    let parts = replace_ports(&mut flat, library, &file)?;
+    let samples = Samples::of(sample, trial)?;
+    let parts = replace_ports(&mut flat, library, ("FromDump", &samples.file()))?;
     name_devices(&mut flat, &parts);
     add_end(&mut flat);
     let plan = Plan::new(flat, String::new(), library).map_err(TrialError::Configuration)?;
     let unlimited: Vec<String> = sources(&plan).collect();
-
-    let buffer = sample.longest() + 512;
-    let buffer_size = if buffer <= BUFFERS[0] { BUFFERS[0] } else { BUFFERS[1] };
-    let size = (plan.packets_held() + 16 * 1024) * buffer_size;
-    let arena = ArenaOptions { size, buffer_size, huge: false, ..ArenaOptions::default() };
-    let options = Options {
-        frame_limit: trial.vector,
-        simulated: true,
-        threads: 256,
-        cycles: false,
-        ..Options::default()
-    };
-    let ports = linerate_port::Context::new(arena.create()?);
-    let mut router = Router::new(plan, library, ports, &options).map_err(|error| match error {
-        BuildError::Configuration(found) => TrialError::Configuration(found),
-        other => TrialError::Build(other),
-    })?;
-    let limits = unlimited.into_iter().map(|name| {
-        let (handler, value) = (format!("{name}.limit"), trial.packets.to_string());
-        (handler, value)
-    });
-    for (handler, value) in limits.chain(trial.writes.iter().cloned()) {
-        router.write(&handler, &value).map_err(|error| TrialError::Write {
-            handler: handler.clone(),
-            reason: error.to_string(),
-        })?;
+    let mut router = samples.router(plan, library, trial, true)?;
+    for name in unlimited {
+        write(&mut router, &format!("{name}.limit"), &trial.packets.to_string())?;
     }
     router.run();
     let (plan, mut usage) = router.control().usage();
@@ -183,6 +172,7 @@ pub fn visits(
             name: element.name.clone(),
             class,
             config,
+            outputs: element.outputs.len() as u32,
             part,
             times: share(usage.packets),
             mean_vector: usage.mean_frame(),
@@ -191,6 +181,124 @@ pub fn visits(
     };
     let seen = counted().enumerate().filter(|(_, (_, usage))| usage.packets > 0);
     Ok(seen.map(visit).collect())
+}
+
+/// What a configuration does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reached {
+    /// Packets that all its sources brought, per second.
+    pub rate: f64,
+    /// Cycles that went by for each of them.
+    pub cycles: f64,
+}
+
+/// Runs a configuration on samples that come as fast as it takes them.
+///
+/// # Errors
+///
+/// When it is wrong, cannot be run without its ports, or brings no packets.
+pub fn reached(
+    mut flat: Flat,
+    library: &Library,
+    sample: &mut FrameMaker,
+    trial: &Trial,
+    (bench, time): (&Bench, Duration),
+) -> Result<Reached, TrialError> {
+    let samples = Samples::of(sample, trial)?;
+    let port = format!("\"pcap:{}?loop=0\"", samples.path.display());
+    let parts = replace_ports(&mut flat, library, ("FromPort", &port))?;
+    name_devices(&mut flat, &parts);
+    let measure = || -> Result<Values, Failure> {
+        let plan = Plan::new(flat.clone(), String::new(), library);
+        let plan = plan.map_err(|found| Failure::void(found.click()))?;
+        let bring: Vec<usize> =
+            (0..plan.elements.len()).filter(|at| plan.elements[*at].inputs.is_empty()).collect();
+        let mut router = samples.router(plan, library, trial, false).map_err(Failure::void)?;
+        let brought = move |usage: &Usage| -> u64 {
+            bring.iter().map(|source| usage.elements[*source].packets).sum()
+        };
+        let ends = drive(&mut router, time, brought.clone())?;
+        router.close();
+        let mut rates: Vec<f64> = ends
+            .windows(2)
+            .map(|pair| {
+                let packets = brought(&pair[1].1) - brought(&pair[0].1);
+                packets as f64 / (pair[1].0 - pair[0].0).as_secs_f64()
+            })
+            .collect();
+        rates.sort_by(f64::total_cmp);
+        let rate = linerate_model::quantile(&rates, 0.5).filter(|rate| *rate > 0.0);
+        let rate = rate.ok_or_else(|| Failure::void(TrialError::NoPackets))?;
+        Ok(Values::from([(value::RATE.into(), rate)]))
+    };
+    let values = bench.apart(None, measure);
+    let values = values.map_err(|failure| TrialError::Measure(failure.to_string()))?;
+    let rate = values[value::RATE];
+    Ok(Reached { rate, cycles: cycles_per_second() / rate })
+}
+
+/// Sample packets in a file.
+struct Samples {
+    path: PathBuf,
+    buffer: usize,
+    /// Goes with what is in it.
+    _folder: TempDir,
+}
+
+impl Samples {
+    fn of(sample: &mut FrameMaker, trial: &Trial) -> Result<Samples, TrialError> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("sample.pcap");
+        write_sample(&path, sample, trial.packets)?;
+        let longest = sample.longest() + 512;
+        let buffer = if longest <= BUFFERS[0] { BUFFERS[0] } else { BUFFERS[1] };
+        Ok(Samples { path, buffer, _folder: folder })
+    }
+
+    /// As an argument.
+    fn file(&self) -> String {
+        format!("\"{}\"", self.path.display())
+    }
+
+    /// A router for them, with what tables would have learnt.
+    fn router(
+        &self,
+        plan: Plan,
+        library: &Library,
+        trial: &Trial,
+        simulated: bool,
+    ) -> Result<Router, TrialError> {
+        let arena = ArenaOptions {
+            size: (plan.packets_held() + 16 * 1024) * self.buffer,
+            buffer_size: self.buffer,
+            huge: false,
+            ..ArenaOptions::default()
+        };
+        let options = Options {
+            frame_limit: trial.vector,
+            simulated,
+            threads: 256,
+            cycles: !simulated,
+            idle: Idle::Poll,
+            ..Options::default()
+        };
+        let ports = linerate_port::Context::new(arena.create()?);
+        let made = Router::new(plan, library, ports, &options);
+        let mut router = made.map_err(|error| match error {
+            BuildError::Configuration(found) => TrialError::Configuration(found),
+            other => TrialError::Build(other),
+        })?;
+        for (handler, value) in &trial.writes {
+            write(&mut router, handler, value)?;
+        }
+        Ok(router)
+    }
+}
+
+fn write(router: &mut Router, handler: &str, value: &str) -> Result<(), TrialError> {
+    let done = router.write(handler, value);
+    done.map(drop)
+        .map_err(|error| TrialError::Write { handler: handler.into(), reason: error.to_string() })
 }
 
 /// The engine counts packets that an element is called with, and one that pulls
@@ -224,12 +332,12 @@ struct Replaced {
     config: String,
 }
 
-/// Puts the samples in the place of ports, and nothing in that of what would
+/// Puts a source of samples in the place of ports, and nothing in that of what would
 /// talk to others. Says what was replaced, by element.
 fn replace_ports(
     flat: &mut Flat,
     library: &Library,
-    file: &Path,
+    (source, samples): (&str, &str),
 ) -> Result<Vec<Option<Replaced>>, TrialError> {
     let receives = |at: usize| flat.connections.iter().any(|one| one.from.element == at);
     let sends = |at: usize| flat.connections.iter().any(|one| one.to.element == at);
@@ -247,7 +355,7 @@ fn replace_ports(
             (true, true) => {
                 return Err(TrialError::TwoWays { name: element.name.clone(), class: class.name });
             }
-            (true, false) => (Part::Receive, "FromDump", quoted(file)),
+            (true, false) => (Part::Receive, source, samples.to_owned()),
             (false, true) => (Part::Transmit, "Discard", String::new()),
             (false, false) => (Part::Element, "AlignmentInfo", String::new()),
         };
@@ -284,11 +392,6 @@ fn name_devices(flat: &mut Flat, parts: &[Option<Replaced>]) {
         let (name, class) = ("lab@@devices".into(), "AddressInfo".into());
         flat.elements.push(FlatElement { name, class, config, landmark });
     }
-}
-
-/// A path as an argument.
-fn quoted(file: &Path) -> String {
-    format!("\"{}\"", file.display())
 }
 
 fn add_end(flat: &mut Flat) {

@@ -260,6 +260,20 @@ pub struct Element {
     /// Most packets in a frame, 1 to 2048.
     #[serde(default = "vector")]
     pub vector: u32,
+    /// What it is told, in place of what the small configuration of its class
+    /// tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arguments>,
+}
+
+/// Arguments of an element.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arguments {
+    /// Its configuration, as between the parentheses.
+    pub config: String,
+    /// How many outputs it has then.
+    pub outputs: u32,
 }
 
 const fn vector() -> u32 {

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 pub use key::Key;
 pub use kind::{
-    BatchCase, Case, Destinations, Driver, Element, Forward, Graph, Idle, Inline, InlinePath, Kind,
-    Latency, Load, Pages, Pipeline, Placement, PollRate, Side, Touch, Walk,
+    Arguments, BatchCase, Case, Destinations, Driver, Element, Forward, Graph, Idle, Inline,
+    InlinePath, Kind, Latency, Load, Pages, Pipeline, Placement, PollRate, Side, Touch, Walk,
 };
 pub use record::{Outcome, Record, Values};
 

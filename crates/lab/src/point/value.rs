@@ -23,7 +23,10 @@ pub const ACCESS: &str = "latency_ns";
 pub const BURNT: &str = "measured_cycles";
 /// Mean time from being sent to having come back: of `latency`.
 pub const LATENCY_MEAN: &str = "latency_mean_ns";
-/// Its median.
+/// The same while nobody held the threads up: the median over windows of a
+/// millisecond of the mean in each.
+pub const LATENCY_TYPICAL: &str = "latency_typical_ns";
+/// The median of all.
 pub const LATENCY_P50: &str = "latency_p50_ns";
 /// What 99 of 100 packets stay below.
 pub const LATENCY_P99: &str = "latency_p99_ns";
@@ -38,3 +41,9 @@ pub const BUSY: &str = "busy_share";
 pub const COUNTER: &str = "tsc_hz";
 /// Cycles of the engine itself per packet: of `graph` and `element`.
 pub const ENGINE: &str = "engine_cycles_per_packet";
+/// Cycles of a step of known work before or behind the measurement, whichever
+/// took longer: of every point. What others do on the same core shows in it.
+pub const PACE: &str = "pace_cycles";
+/// The share of the time that a thread waited for others to leave its core: of
+/// every point.
+pub const WAITED: &str = "waited_share";

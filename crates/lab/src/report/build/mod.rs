@@ -13,7 +13,8 @@ pub use tables::model as model_tables;
 
 use super::{Report, Table};
 use crate::{
-    calibration::{Calibrated, CalibrationError, calibrate},
+    calibration::{Calibrated, CalibrationError, calibrate, forwarder},
+    calm::undisturbed,
     criteria::{Criterion, Verdict, judge},
     experiment::{ExperimentError, kept, roles},
     point::{Outcome, Record},
@@ -45,13 +46,20 @@ pub enum ReportError {
 ///
 /// When it cannot be read, or nothing in it was measured.
 pub fn report(dir: &Path) -> Result<(Report, Calibrated), ReportError> {
-    let records = store::read(dir)?;
+    let (records, disturbed) = undisturbed(store::read(dir)?);
     let machine = store::read_json(dir, MACHINE)?;
     // What is not there was not compared.
     let peers = fs::read_to_string(dir.join(PEERS))
         .map_or_else(|_| Vec::new(), |text| tables::peers(&text));
     let calibrated = of_directory(dir, &records)?;
-    Ok((of(&records, &calibrated, &machine, peers), calibrated))
+    let mut report = of(&records, &calibrated, &machine, peers);
+    if disturbed > 0 {
+        report.limitations.push(format!(
+            "Others used the machine meanwhile: {disturbed} repetitions of points that were \
+             measured undisturbed too are left out."
+        ));
+    }
+    Ok((report, calibrated))
 }
 
 /// Fits the results in a directory.
@@ -60,7 +68,7 @@ pub fn report(dir: &Path) -> Result<(Report, Calibrated), ReportError> {
 ///
 /// When it cannot be read, or nothing in it was measured.
 pub fn calibrated(dir: &Path) -> Result<Calibrated, ReportError> {
-    of_directory(dir, &store::read(dir)?)
+    of_directory(dir, &undisturbed(store::read(dir)?).0)
 }
 
 fn of_directory(dir: &Path, records: &[Record]) -> Result<Calibrated, ReportError> {
@@ -137,7 +145,7 @@ fn summary(criteria: &[Criterion], calibrated: &Calibrated) -> Vec<String> {
         },
     ];
     if let Some(costs) = calibrated.costs("ring") {
-        let cycles = costs.overhead(&Default::default());
+        let cycles = costs.overhead(&forwarder());
         lines.push(format!(
             "Input and output over rings in memory cost {:.1} cycles per packet in bursts of 64 at \
              a clock of {}.",

@@ -13,7 +13,7 @@ use super::{
     published::{FITS, IO, RHO},
 };
 use crate::{
-    calibration::{Calibrated, Gate, Residual},
+    calibration::{Calibrated, Gate, Residual, forwarder},
     point::{Kind, Outcome, Record, value},
     report::{Table, Unit},
 };
@@ -248,7 +248,7 @@ fn costs(calibrated: &Calibrated) -> Table {
         table.push([(*name).into(), number(*cycles), place.into()]);
     }
     for (driver, fitted) in &calibrated.drivers {
-        let cycles = fitted.calibration.costs.overhead(&Default::default());
+        let cycles = fitted.calibration.costs.overhead(&forwarder());
         table.push([format!("{driver} ports"), number(cycles.get()), "this machine".into()]);
     }
     table

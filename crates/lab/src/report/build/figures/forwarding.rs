@@ -7,7 +7,7 @@ use linerate_model::{
 
 use super::{add_model, add_published, forward, rate};
 use crate::{
-    calibration::Calibrated,
+    calibration::{Calibrated, forwarder},
     point::{Driver, Forward, Kind as Point, PollRate, Record, Touch, value},
     report::{
         Axis, Figure, Kind, Scale, Series,
@@ -21,8 +21,11 @@ pub(super) fn bursts(records: &[Record], calibrated: &Calibrated) -> Option<Figu
     sweep.plain(value::RATE, |point| {
         forward(
             point,
-            |usual, this| usual.burst = this.burst,
-            |this| (this.driver.to_string(), this.burst.into()),
+            |usual, this| {
+                usual.burst = this.burst;
+                usual.touch = if this.touch == Touch::Mac { Touch::Mac } else { Touch::None };
+            },
+            |this| (format!("{}{}", this.driver, touched(this.touch)), this.burst.into()),
         )
     });
     if sweep.is_empty() {
@@ -30,7 +33,7 @@ pub(super) fn bursts(records: &[Record], calibrated: &Calibrated) -> Option<Figu
     }
     add_model(&mut sweep, calibrated, |burst| Scenario {
         burst: Packets::new(burst),
-        ..Scenario::default()
+        ..forwarder()
     });
     add_published(&mut sweep, BURST);
     sweep.done(
@@ -53,7 +56,7 @@ pub(super) fn load(records: &[Record], calibrated: &Calibrated) -> Option<Figure
     add_model(&mut sweep, calibrated, |work| Scenario {
         work: CyclesPerPacket::new(work),
         burst: Packets::new(Forward::default().burst.into()),
-        ..Scenario::default()
+        ..forwarder()
     });
     sweep.done(
         "Every packet costs a number of cycles besides input and output. The slope of the time \
@@ -75,7 +78,7 @@ pub(super) fn stack(records: &[Record], calibrated: &Calibrated) -> Option<Figur
     let places = probe.places("");
     let io = calibrated.costs("ring")?.overhead(&Scenario {
         burst: Packets::new(Forward::default().burst.into()),
-        ..Scenario::default()
+        ..forwarder()
     });
     if places.is_empty() {
         return None;
@@ -142,13 +145,7 @@ pub(super) fn frames(records: &[Record]) -> Option<Figure> {
                 usual.bidirectional = this.bidirectional;
             },
             |this| {
-                let touch = match this.touch {
-                    Touch::None => "",
-                    Touch::Mac => ", addresses written",
-                    Touch::Read => ", read",
-                    Touch::Copy => ", copied",
-                    Touch::Checksum => ", checksum",
-                };
+                let touch = touched(this.touch);
                 let ways = if this.bidirectional { ", both ways" } else { "" };
                 (format!("{}{touch}{ways}", this.driver), this.frame.into())
             },
@@ -187,4 +184,14 @@ pub(super) fn slots(records: &[Record]) -> Option<Figure> {
     sweep.done(
         "Every packet's addresses are rewritten; there are as many packets on their way as places.",
     )
+}
+
+fn touched(touch: Touch) -> &'static str {
+    match touch {
+        Touch::None => "",
+        Touch::Mac => ", addresses written",
+        Touch::Read => ", read",
+        Touch::Copy => ", copied",
+        Touch::Checksum => ", checksum",
+    }
 }

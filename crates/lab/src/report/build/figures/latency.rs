@@ -46,7 +46,7 @@ pub(super) fn latency(records: &[Record], calibrated: &Calibrated) -> Option<Fig
     let x = Axis::decimal("load (% of the highest throughput)", Scale::Linear);
     let y = Axis::decimal("mean latency (ns)", Scale::Log10);
     let mut sweep = Sweep::new(records, "latency", "Latency against load", x, y);
-    sweep.plain(value::LATENCY_MEAN, |point| match point {
+    sweep.plain(value::LATENCY_TYPICAL, |point| match point {
         Point::Latency(this) => {
             let ring = match this.slots == Latency::default().slots {
                 true => String::new(),
@@ -69,7 +69,8 @@ pub(super) fn latency(records: &[Record], calibrated: &Calibrated) -> Option<Fig
         sweep.add(Series::line("polling, model", Kind::Fitted, predicted));
     }
     sweep.done(
-        "From when a packet was due to when it came back, packets at random times. The loop does \
+        "From when a packet was due to when it came back, packets at random times, while nobody held \
+         the threads up: the median of means over a millisecond each. The loop does \
          a fixed load, so that the generator is not the limit.",
     )
 }

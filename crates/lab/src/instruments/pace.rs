@@ -1,0 +1,141 @@
+//! How fast the core is at the moment.
+//!
+//! On a machine that others use too, a core is slower whenever somebody is busy
+//! on its other hardware thread, or has it at a lower clock: what the core does
+//! several of at once then takes half as long again, and what waits for one
+//! result after another takes no longer. Such times come and go within tenths of
+//! a second. A known piece of work before and behind a measurement tells them; and
+//! the kernel says how long a thread had to wait for others to leave the core.
+
+use std::{
+    fs,
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+use linerate_memory::clock::cycles;
+
+/// Steps of a stretch: a few microseconds.
+const STEPS: u64 = 2048;
+/// Stretches of a look, of which the middle one counts.
+const STRETCHES: usize = 31;
+/// How long the fastest pace is looked for at first.
+const FIRST: Duration = Duration::from_millis(60);
+/// How much slower than at its fastest a core is that nobody disturbs.
+const TOLERANCE: f64 = 0.15;
+/// The share of its time that a thread may wait for a core that is its own.
+const WAITING: f64 = 0.02;
+/// How long waiting lasts between two looks.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Tells whether the core that the thread runs on is disturbed.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    fastest: f64,
+}
+
+impl Pace {
+    /// Finds out how fast the core can be: a sixteenth of a second.
+    pub fn new() -> Pace {
+        let mut pace = Pace { fastest: f64::INFINITY };
+        let start = Instant::now();
+        while start.elapsed() < FIRST {
+            pace.look();
+        }
+        pace
+    }
+
+    /// Cycles that a step takes now: a tenth of a millisecond.
+    pub fn look(&mut self) -> f64 {
+        let mut stretches: [u64; STRETCHES] = std::array::from_fn(|_| {
+            let before = cycles();
+            black_box(stretch(black_box(1)));
+            cycles().saturating_sub(before)
+        });
+        stretches.sort_unstable();
+        let now = stretches[STRETCHES / 2] as f64 / STEPS as f64;
+        self.fastest = self.fastest.min(now);
+        now
+    }
+
+    /// How disturbed a core is at this pace, on which a thread waited for this
+    /// share of its time: above 1 others have spoilt what was measured.
+    pub fn disturbance(&self, pace: f64, waited: f64) -> f64 {
+        disturbance(pace, self.fastest, waited)
+    }
+
+    /// Waits until the core is undisturbed, but no longer than `patience`; says
+    /// how long that took.
+    pub fn wait(&mut self, patience: Duration) -> Duration {
+        let start = Instant::now();
+        loop {
+            let now = self.look();
+            if self.disturbance(now, 0.0) <= 1.0 || start.elapsed() >= patience {
+                return start.elapsed();
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace::new()
+    }
+}
+
+/// The same where the fastest pace is known otherwise.
+pub(crate) fn disturbance(pace: f64, fastest: f64, waited: f64) -> f64 {
+    ((pace / fastest - 1.0) / TOLERANCE).max(waited / WAITING)
+}
+
+/// How long the threads of this process have waited for others to leave their
+/// cores so far, those still running counted; zero where the kernel does not
+/// say.
+pub fn waited() -> Duration {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let waits = tasks.filter_map(|task| {
+        // Time on a core and time of waiting for one, in nanoseconds.
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(waits.sum())
+}
+
+/// Six chains side by side: as much as a core can do at once, in registers.
+#[inline(never)]
+fn stretch(start: u64) -> [u64; 6] {
+    let mut chains = [start; 6];
+    for step in 0..STEPS {
+        // Each its own distance: they are not made one vector of.
+        chains[0] = chains[0].rotate_left(3).wrapping_add(step);
+        chains[1] = chains[1].rotate_left(5).wrapping_add(step);
+        chains[2] = chains[2].rotate_left(7).wrapping_add(step);
+        chains[3] = chains[3].rotate_left(11).wrapping_add(step);
+        chains[4] = chains[4].rotate_left(13).wrapping_add(step);
+        chains[5] = chains[5].rotate_left(17).wrapping_add(step);
+    }
+    chains
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slower_core_is_disturbed() {
+        let pace = Pace { fastest: 2.0 };
+        assert!(pace.disturbance(2.0, 0.0) <= 1.0 && pace.disturbance(2.2, 0.01) <= 1.0);
+        assert!(pace.disturbance(2.4, 0.0) > 1.0 && pace.disturbance(2.0, 0.03) > 1.0);
+    }
+
+    #[test]
+    fn the_fastest_look_is_kept_and_waiting_ends() {
+        let mut pace = Pace { fastest: f64::INFINITY };
+        let first = pace.look();
+        assert!(first > 0.0 && pace.fastest == first);
+        pace.fastest = 0.0;
+        let patience = Duration::from_millis(5);
+        assert!(pace.wait(patience) >= patience);
+    }
+}
