@@ -13,6 +13,7 @@ mod lookup;
 mod network;
 mod ours;
 mod peers;
+mod plan;
 mod priority;
 mod reference;
 mod routers;
@@ -35,6 +36,7 @@ const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
   cargo xtask bench graph      what elements and frames cost, beside testpmd
   cargo xtask bench network    tables and network elements, beside DPDK
   cargo xtask bench instructions   instructions per packet, against the recorded ones
+  cargo xtask bench plan       what `linerate plan` says of configurations, and what they reach
   cargo xtask bench peers      install the frameworks measurements compare with
   cargo xtask bench reference  what DPDK and libpcap reach on this machine")]
 pub(crate) struct Args {
@@ -54,6 +56,8 @@ enum Command {
     Network(network::Args),
     /// Install the frameworks measurements compare with: DPDK, libpcap, valgrind.
     Peers,
+    /// Plan configurations that were never measured, and measure them then.
+    Plan(plan::Args),
     /// Measure the peers alone: what DPDK and libpcap reach on this machine.
     Reference(reference::Args),
 }
@@ -65,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Instructions(args) => instructions::run(args),
         Command::Network(args) => network::run(args),
         Command::Peers => crate::peers::install(&PACKAGES),
+        Command::Plan(args) => plan::run(args),
         Command::Reference(args) => reference::run(args),
     }
 }

@@ -234,7 +234,7 @@ pub(crate) fn iperf(from: &Namespace, to: &str, arguments: &[&str]) -> u64 {
 #[track_caller]
 pub(crate) fn iperf_all(from: &Namespace, to: &str, arguments: &[&str]) {
     for direction in [&[][..], &["--reverse"]] {
-        let received = iperf(from, to, &[&["-n", "8M"], arguments, direction].concat());
+        let received = iperf(from, to, &[&["-n", "16M"], arguments, direction].concat());
         // What is on the way when the sender has had enough is not counted.
         assert!(received >= 4 << 20, "TCP {direction:?}: {received} bytes");
     }
