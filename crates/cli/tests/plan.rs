@@ -129,6 +129,32 @@ fn a_plan_sums_what_elements_cost() {
     assert_eq!(found["wanted"]["task_cycles"]["unreachable"]["limit"], "cycles");
 }
 
+/// How fast this machine is must not matter: only that it is measured, and with what.
+#[test]
+fn rules_are_measured_as_they_are_and_the_answer_is_checked() {
+    let dir = results();
+    printed(dir.path(), &["lab", "calibrate", "."]);
+    let rules = "FromDevice(a) -> IPFilter(allow udp, deny all) -> Counter -> ToDevice(b);";
+    let error = refused(dir.path(), &["plan", ".", "--check", "-e", rules]);
+    assert!(error.contains("no measured cost of FromPort:capture, IPFilter; --measure"), "{error}");
+    let found = plan(dir.path(), &["--measure", "--check", "-e", rules]);
+    assert_eq!(found["elements"][1]["charged"], "IPFilter(allow udp, deny all)");
+    assert_eq!(found["elements"][0]["charged"], "FromPort:capture");
+    let (predicted, measured) = (&found["throughput_pps"]["value"], &found["measured_pps"]);
+    let ratio = predicted.as_f64().unwrap() / measured.as_f64().unwrap();
+    let error = found["error"].as_f64().unwrap();
+    assert!((ratio - 1.0 - error).abs() < 1e-9 && ratio > 0.0, "{found}");
+    // What was measured is kept; other rules are not those.
+    let text = printed(dir.path(), &["plan", ".", "--check", "-e", rules]);
+    assert!(text.contains("the answer is "), "{text}");
+    let other = rules.replace("allow udp", "allow tcp or udp");
+    let output = linerate(dir.path(), &["plan", ".", "-e", &other]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("no measured cost of IPFilter"), "{said}");
+    let fast = refused(dir.path(), &["plan", ".", "--check", "--clock", "3GHz", "-e", rules]);
+    assert!(fast.contains("--clock"), "{fast}");
+}
+
 #[test]
 fn a_plan_without_a_configuration_is_of_ports() {
     let dir = results();

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs};
 
 use linerate_lab::{
-    calibration::{CalibrationError, calibrate},
+    calibration::{CalibrationError, LOOP, calibrate},
     criteria::{Verdict, judge},
     point::{
         Driver, Element, Forward, Graph, Idle, Inline, InlinePath, Kind, Latency, Load, Outcome,
@@ -17,10 +17,11 @@ use linerate_lab::{
 
 const CLOCK: f64 = 2.5e9;
 
-/// The machine: cycles per packet and burst of receiving and sending.
+/// The machine: cycles per packet and burst of receiving, sending and the loop around them.
 struct Machine {
     receive: (f64, f64),
     transmit: (f64, f64),
+    around: (f64, f64),
     contention: f64,
     /// Whether bursts help.
     batching: bool,
@@ -33,6 +34,7 @@ impl Machine {
         Machine {
             receive: (20.0, 60.0),
             transmit: (12.0, 90.0),
+            around: (3.0, 25.0),
             contention: 0.04,
             batching: true,
             random: fastrand::Rng::with_seed(11),
@@ -85,7 +87,8 @@ impl Machine {
 
     fn forward(&mut self, forward: Forward) {
         let factor = if forward.driver == Driver::Null { 0.4 } else { 1.0 };
-        let io = self.io(self.receive, forward.burst) + self.io(self.transmit, forward.burst);
+        let io = [self.receive, self.transmit, self.around];
+        let io: f64 = io.into_iter().map(|cost| self.io(cost, forward.burst)).sum();
         let touched = match forward.touch {
             Touch::None | Touch::Mac => 0.0,
             _ => f64::from(forward.frame),
@@ -109,6 +112,7 @@ impl Machine {
             let usual = Forward { driver, ..usual.clone() };
             for burst in [1, 2, 4, 8, 16, 64, 128, 256] {
                 self.forward(Forward { burst, ..usual.clone() });
+                self.forward(Forward { burst, touch: Touch::Mac, ..usual.clone() });
             }
             for work in [0, 100, 200, 400, 600, 800, 1000] {
                 self.forward(Forward { work, ..usual.clone() });
@@ -190,8 +194,11 @@ impl Machine {
     /// A loop in accordance with the equations of the model.
     fn latencies(&mut self) {
         let usual = Latency::default();
-        let per_packet = (self.receive.0 + self.transmit.0 + f64::from(usual.work)) / CLOCK;
-        let per_burst = (self.receive.1 + self.transmit.1 + f64::from(usual.burst_work)) / CLOCK;
+        let per_packet =
+            (self.receive.0 + self.transmit.0 + self.around.0 + f64::from(usual.work)) / CLOCK;
+        let per_burst =
+            (self.receive.1 + self.transmit.1 + self.around.1 + f64::from(usual.burst_work))
+                / CLOCK;
         let limit = f64::from(usual.burst);
         let capacity = limit / (per_burst + per_packet * limit);
         for slots in [256, 1024] {
@@ -214,7 +221,7 @@ impl Machine {
                         Kind::Latency(latency),
                         &[
                             (value::OFFERED, offered),
-                            (value::LATENCY_MEAN, mean * 1e9),
+                            (value::LATENCY_TYPICAL, mean * 1e9),
                             (value::VECTOR, vector.min(limit)),
                         ],
                     );
@@ -239,6 +246,8 @@ fn the_parameters_of_the_machine_are_found() {
     near(ring.receive.per_burst.get(), 60.0, 4.0);
     near(ring.transmit.per_packet.get(), 12.0, 1.5);
     near(ring.transmit.per_burst.get(), 90.0, 5.0);
+    near(ring.elements[LOOP].per_packet.get(), 3.0, 2.0);
+    near(ring.elements[LOOP].per_burst.get(), 25.0, 8.0);
     near(found.memory.serial, 0.25, 0.03);
     near(found.memory.scale, 1.1, 0.08);
     near(found.scaling.as_ref().unwrap().estimate.value, 0.04, 0.02);
@@ -323,7 +332,7 @@ fn criteria_fail_where_it_is_not() {
         match spec.kind {
             Kind::Walk(_) => change(value::ACCESS, 5.0),
             Kind::Graph(graph) => change(value::RATE, 1e5 * f64::from(graph.vector)),
-            Kind::Latency(this) if this.idle == Idle::Block => change(value::LATENCY_MEAN, 1.0),
+            Kind::Latency(this) if this.idle == Idle::Block => change(value::LATENCY_TYPICAL, 1.0),
             Kind::Latency(_) => change(value::VECTOR, 3.0),
             Kind::Forward(this) if this.frame > 64 => change(value::RATE, 1e6),
             Kind::Forward(this) if this.slots > 4096 => change(value::RATE, 1e9),

@@ -108,7 +108,12 @@ fn configuration(
             visit.name
         );
     }
-    if args.measure && measure(calibrated, &visits)? {
+    let ports = match &args.port {
+        _ if args.check => Ports::Samples,
+        Some(driver) => Ports::Driver(driver.clone()),
+        None => Ports::Nothing,
+    };
+    if args.measure && measure(calibrated, &visits, &ports)? {
         let text = serde_json::to_string(calibrated)? + "\n";
         fs::write(path, text).map_err(|error| cannot_write(path, error))?;
     }
@@ -119,14 +124,9 @@ fn configuration(
             shortened(&config)
         );
     }
-    let ports = match &args.port {
-        _ if args.check => Ports::Samples,
-        Some(driver) => Ports::Driver(driver.clone()),
-        None => Ports::Nothing,
-    };
     let question = Question { ports, scenario };
     let found = estimate(calibrated, &question, &visits).map_err(|error| {
-        let missing = unmeasured(calibrated, &visits);
+        let missing = unmeasured(calibrated, &visits, &question.ports);
         let can = |class: &String| element_classes().any(|known| known == class);
         let advice = match missing.iter().filter(|class| can(class)).count() {
             0 => "",
@@ -196,7 +196,7 @@ fn captured(file: &Path) -> Result<FrameMaker> {
 
 /// Measures what visited elements cost that have no cost yet, in small
 /// configurations; says whether there were any.
-fn measure(calibrated: &mut Calibrated, visits: &[Visit]) -> Result<bool> {
+fn measure(calibrated: &mut Calibrated, visits: &[Visit], ports: &Ports) -> Result<bool> {
     let bench = Bench::new();
     let mut wanted: Vec<(String, Element)> = unlike(calibrated, visits)
         .into_iter()
@@ -205,9 +205,10 @@ fn measure(calibrated: &mut Calibrated, visits: &[Visit]) -> Result<bool> {
             (name, Element { class: class.into(), vector: 1, arguments: Some(arguments) })
         })
         .collect();
-    for class in unmeasured(calibrated, visits) {
+    for class in unmeasured(calibrated, visits, ports) {
         // Whichever case there is first; what depends on arguments is there.
-        let case = element_classes().find(|known| known.split(':').next() == Some(&class));
+        let is_case = |known: &&str| *known == class || known.split(':').next() == Some(&class);
+        let case = element_classes().find(is_case);
         if let Some(case) = case.filter(|_| !wanted.iter().any(|(_, one)| one.class == class)) {
             wanted.push((case.into(), Element { class: case.into(), vector: 1, arguments: None }));
         }

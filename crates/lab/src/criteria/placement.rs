@@ -1,6 +1,9 @@
 //! Run to completion against pipelines, and inspection inline.
 
-use crate::point::{Driver, Forward, InlinePath, Kind, Pipeline, Placement, Touch, value};
+use crate::{
+    point::{Driver, Forward, InlinePath, Kind, Pipeline, Placement, Touch, value},
+    report::words,
+};
 
 use super::{Criterion, Evidence, Judgement, cannot_show, percent};
 
@@ -66,7 +69,7 @@ pub(super) fn handover(evidence: &Evidence<'_>) -> Criterion {
         rates.sort_by(f64::total_cmp);
         match linerate_model::quantile(&rates, 0.5) {
             Some(rate) => means.push((placement, rate)),
-            None => judgement.note(format!("{placement:?}: {}", {
+            None => judgement.note(format!("{}: {}", words(&placement), {
                 evidence.reason(
                     |kind| matches!(kind, Kind::Pipeline(this) if this.placement == placement),
                 )
@@ -79,8 +82,10 @@ pub(super) fn handover(evidence: &Evidence<'_>) -> Criterion {
     if let (Some((near, fast)), Some((far, slow))) =
         (apart.first(), apart.last().filter(|_| apart.len() > 1))
     {
-        judgement
-            .must(slow < fast, format!("{far:?} reaches {} of {near:?}", percent(slow / fast)));
+        judgement.must(
+            slow < fast,
+            format!("{} reaches {} of {}", words(far), percent(slow / fast), words(near)),
+        );
     } else {
         judgement.note("there is one distance here".into());
     }

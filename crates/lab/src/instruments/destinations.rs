@@ -8,10 +8,8 @@ use crate::{
 
 /// 198.19.0.0 (RFC 2544, C.2.2).
 const FIRST: u128 = 0xc613_0000;
-/// Packets of the largest frames.
-const LARGEST_VECTOR: usize = linerate_memory::FRAME_LIMIT;
-/// Frames of traffic that is random, which then comes round again.
-const RANDOM: usize = 16_384;
+/// Frames of traffic, which then comes round again.
+const FRAMES: usize = 16_384;
 
 /// UDP frames of `size` bytes, FCS counted and not in them, to be sent over and
 /// over: to one address, to `addresses` from 198.19.0.0 on one after the other,
@@ -27,13 +25,14 @@ pub fn frames(
     seed: u64,
 ) -> Result<Vec<Vec<u8>>, String> {
     let (order, addresses, count) = match order {
-        Destinations::Static => (Order::Sequential, 1, 256),
-        // Whole rounds, at least as many frames as the largest vector has.
+        // As many as the others: what brings them is to cost the same.
+        Destinations::Static => (Order::Sequential, 1, FRAMES),
+        // Whole rounds.
         Destinations::RoundRobin => {
-            let rounds = LARGEST_VECTOR.div_ceil(addresses.max(1) as usize);
+            let rounds = FRAMES.div_ceil(addresses.max(1) as usize);
             (Order::Sequential, addresses, addresses as usize * rounds)
         }
-        Destinations::Uniform => (Order::Random, addresses, RANDOM),
+        Destinations::Uniform => (Order::Random, addresses, FRAMES),
     };
     let last = FIRST + u128::from(addresses.max(1)) - 1;
     let mut traffic = Traffic::new(size.to_string().parse()?, false);

@@ -113,14 +113,19 @@ fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<(&'a str, &'a E
     own.map(|(name, fitted)| (name.as_str(), fitted))
 }
 
-/// The classes among visits that a calibration has no cost of.
-pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit]) -> Vec<String> {
+/// The classes among visits, and of sample packets, that a calibration has no
+/// cost of.
+pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<String> {
     let mut classes: Vec<String> = visits
         .iter()
         .filter(|visit| visit.part == Part::Element)
         .filter(|visit| !FREE.contains(&visit.class) && find(calibrated, visit).is_none())
         .map(|visit| visit.class.to_owned())
         .collect();
+    if *ports == Ports::Samples {
+        let missing = |class: &&str| !calibrated.elements.contains_key(*class);
+        classes.extend([SAMPLES.0, SAMPLES.1].into_iter().filter(missing).map(str::to_owned));
+    }
     classes.sort_unstable();
     classes.dedup();
     classes
@@ -154,13 +159,13 @@ pub fn estimate(
     question: &Question,
     visits: &[Visit],
 ) -> Result<Estimated, EstimateError> {
-    let classes = unmeasured(calibrated, visits);
+    let classes = unmeasured(calibrated, visits, &question.ports);
     if !classes.is_empty() {
         return Err(Unmeasured { classes }.into());
     }
     let io = match &question.ports {
         Ports::Nothing => None,
-        Ports::Samples => Some(samples(calibrated)?),
+        Ports::Samples => samples(calibrated),
         Ports::Driver(driver) => Some(ports(calibrated, driver)?),
     };
     let engine = calibrated.elements.get(ENGINE);
@@ -248,12 +253,9 @@ struct Io {
 }
 
 /// The cost of sample packets in memory.
-fn samples(calibrated: &Calibrated) -> Result<Io, Unmeasured> {
-    let of = |class: &str| {
-        let fitted = calibrated.elements.get(class).map(costs);
-        fitted.ok_or_else(|| Unmeasured { classes: vec![class.into()] })
-    };
-    Ok(Io { receive: of(SAMPLES.0)?, transmit: of(SAMPLES.1)? })
+fn samples(calibrated: &Calibrated) -> Option<Io> {
+    let of = |class: &str| calibrated.elements.get(class).map(costs);
+    Some(Io { receive: of(SAMPLES.0)?, transmit: of(SAMPLES.1)? })
 }
 
 /// The cost of a driver's ports: what the elements in front of them take, and

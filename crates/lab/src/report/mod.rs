@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use build::names::words;
 pub use build::{PEERS, ReportError, calibrated, model_tables, report};
 pub use figure::{Axis, Figure, Kind, Mark, Scale, Series, Unit};
 pub use html::html;

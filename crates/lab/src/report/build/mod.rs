@@ -1,7 +1,7 @@
 //! A results directory as a report.
 
 mod figures;
-mod names;
+pub(super) mod names;
 mod published;
 mod sweep;
 mod tables;

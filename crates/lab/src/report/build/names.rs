@@ -13,7 +13,7 @@ pub(super) fn pages_name(pages: Pages) -> &'static str {
 }
 
 /// The name of a variant as words: `SameCore` is "same core".
-pub(super) fn words(variant: &impl Debug) -> String {
+pub(crate) fn words(variant: &impl Debug) -> String {
     let mut words = String::new();
     for letter in format!("{variant:?}").chars() {
         if letter.is_uppercase() && !words.is_empty() {
