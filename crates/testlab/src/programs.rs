@@ -33,7 +33,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "traceroute", package: "traceroute", purpose: "the routers on the way" },
     Program { name: "chromium", package: "chromium", purpose: "a browser that shows reports" },
     Program { name: "nft", package: "nftables", purpose: "the kernel's firewall and NAT" },
-    Program { name: "dpdk-testpmd", package: "dpdk", purpose: "a forwarder beside ours" },
+    Program { name: "dpdk-testpmd", package: "dpdk-dev", purpose: "a forwarder beside ours" },
     Program {
         name: "ovs-vswitchd",
         package: "openvswitch-switch",

@@ -23,7 +23,7 @@ pub(crate) enum Peer {
 impl Peer {
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Peer::Dpdk => &["dpdk", "libdpdk-dev", "pkg-config", "gcc", "libc6-dev"],
+            Peer::Dpdk => &["dpdk-dev", "libdpdk-dev", "pkg-config", "gcc", "libc6-dev"],
             Peer::Libpcap => &["libpcap-dev", "gcc", "libc6-dev"],
         }
     }
@@ -121,8 +121,13 @@ mod tests {
 
     #[test]
     fn refusal_names_the_peer_and_the_reason() {
-        let refusal =
-            NotAvailable { peer: Peer::Dpdk, reason: "run as root: apt-get install dpdk".into() };
-        assert_eq!(refusal.to_string(), "DPDK is not available: run as root: apt-get install dpdk");
+        let refusal = NotAvailable {
+            peer: Peer::Dpdk,
+            reason: "run as root: apt-get install dpdk-dev".into(),
+        };
+        assert_eq!(
+            refusal.to_string(),
+            "DPDK is not available: run as root: apt-get install dpdk-dev"
+        );
     }
 }
