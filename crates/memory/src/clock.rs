@@ -27,6 +27,23 @@ pub fn cycles() -> u64 {
     }
 }
 
+/// What a call of [`cycles`] takes, measured once per process: to be taken off
+/// what lies between two calls. The counter may advance in steps longer than
+/// that, so that two readings can differ by nothing; it is the mean of many.
+pub fn reading_cycles() -> u64 {
+    static COST: OnceLock<u64> = OnceLock::new();
+    *COST.get_or_init(|| {
+        const READINGS: u64 = 64;
+        let row = || {
+            let start = cycles();
+            let end = (0..READINGS).fold(start, |_, _| cycles());
+            (end.saturating_sub(start) + READINGS / 2) / READINGS
+        };
+        // The fastest of several: interruptions only make it slower.
+        (0..16).map(|_| row()).min().unwrap_or(0)
+    })
+}
+
 /// Reads the cycle counter before what is to be measured: after everything in
 /// front of it has been done, and before anything behind it has begun.
 ///
@@ -114,6 +131,19 @@ mod tests {
     fn conversion_there_and_back() {
         let second = duration_of(cycles_in(Duration::from_secs(1)));
         assert!((second.as_secs_f64() - 1.0).abs() < 1e-6);
+    }
+
+    /// What else the machine does makes the longer loop slower, if anything.
+    #[test]
+    fn readings_take_what_a_loop_of_them_takes() {
+        const READINGS: u64 = 1 << 16;
+        let start = cycles();
+        (0..READINGS).for_each(|_| {
+            std::hint::black_box(cycles());
+        });
+        let each = (cycles() - start) as f64 / READINGS as f64;
+        let cost = reading_cycles() as f64;
+        assert!((1.0..=10.0 * each).contains(&cost), "{cost} and {each}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use linerate_memory::clock::cycles;
+use linerate_memory::clock::{cycles, reading_cycles};
 
 /// One burst in so many has its stages measured.
 const SAMPLE: u32 = 64;
@@ -99,7 +99,7 @@ impl Meter {
             until_sample: 1,
             mark: 0,
             sample: [0; STAGES],
-            overhead: overhead(),
+            overhead: reading_cycles(),
         }
     }
 
@@ -168,12 +168,6 @@ impl Meter {
     pub fn finish(&mut self) {
         self.settle(0, false);
     }
-}
-
-/// What two readings of the counter with nothing between them differ by, at
-/// least.
-fn overhead() -> u64 {
-    (0..64).map(|_| cycles().abs_diff(cycles())).min().unwrap_or(0)
 }
 
 /// Adds as the only writer.

@@ -52,7 +52,27 @@ mod tests {
             .frame_limit(limit);
             run.run();
             assert!(run.read("c.count").parse::<u64>().unwrap() > 1_000);
-            assert!(run.output().contains(": packets go round in circles, dropped\n"));
+            let said = run.output().matches(": packets go round in circles, dropped\n").count();
+            assert_eq!(said, 1);
+        }
+    }
+
+    /// The copies go on before the packet that was pulled does.
+    #[test]
+    fn nor_do_those_a_pulled_element_sends() {
+        for limit in [1, 256] {
+            let mut run = Run::new(
+                "InfiniteSource(LIMIT 3, BURST 3) -> Queue -> t :: PullTee
+                    -> end :: Counter -> Discard;
+                DriverManager(wait 50ms, stop);
+                t [1] -> c :: Counter -> n :: Null -> c",
+            )
+            .frame_limit(limit);
+            run.run();
+            assert!(run.read("c.count").parse::<u64>().unwrap() > 1_000);
+            assert_eq!(run.read("end.count"), "3");
+            let said = run.output().matches(": packets go round in circles, dropped\n").count();
+            assert_eq!(said, 1);
         }
     }
 }

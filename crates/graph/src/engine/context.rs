@@ -90,6 +90,9 @@ pub(crate) struct Node {
     /// By port: the port on the other side packets go on by without stopping
     /// ([`Context::pass_through`]). Empty when they do stop.
     pub(crate) routes: Vec<usize>,
+    /// Whether packets have been found here that went round in circles, which is
+    /// said once.
+    pub(crate) circled: bool,
 }
 
 /// Tasks to wake.

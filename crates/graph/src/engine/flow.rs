@@ -95,13 +95,17 @@ impl Context {
             return;
         }
         let mut kept = Vec::new();
+        let mut steps = 0;
         while self.pending.mark() > mark {
             let Some((mut to, mut frame)) = self.pending.take(&mut self.order, self.pool.arena())
             else {
                 break;
             };
             while to != NOWHERE && !frame.is_empty() {
-                if self.stations[self.inputs[to as usize].node as usize].element.is_none() {
+                steps += 1;
+                if steps > CIRCLE {
+                    self.break_circle(&mut frame, mark);
+                } else if self.stations[self.inputs[to as usize].node as usize].element.is_none() {
                     let waiting = std::mem::replace(&mut frame, self.out.fresh());
                     kept.push((to, waiting));
                 } else {
@@ -135,22 +139,27 @@ impl Context {
             }
             next = self.step(next, frame);
         }
-        self.break_circle(frame);
+        self.break_circle(frame, 0);
     }
 
     /// Packets would be on the way for ever: those that are, are dropped where they
-    /// are.
+    /// are, in exact mode those behind `mark`.
     #[cold]
     #[inline(never)]
-    fn break_circle(&mut self, frame: &mut Frame) {
+    fn break_circle(&mut self, frame: &mut Frame, mark: usize) {
         let mut dropped = frame.len();
         self.pool.give(frame);
-        while let Some((_, mut waiting)) = self.pending.take(&mut self.order, self.pool.arena()) {
+        while mark == 0 || self.pending.mark() > mark {
+            let waiting = self.pending.take(&mut self.order, self.pool.arena());
+            let Some((_, mut waiting)) = waiting else { break };
             dropped += waiting.len();
             self.pool.give(&mut waiting);
             self.out.recycle(waiting);
         }
         self.stations[self.node].stats.nowhere(dropped);
+        if std::mem::replace(&mut self.nodes[self.node].circled, true) {
+            return;
+        }
         let text = format!("{}: packets go round in circles, dropped\n", self.name());
         self.console().report(&text);
     }
