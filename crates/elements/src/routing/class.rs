@@ -15,7 +15,7 @@ const ARGS: &[Arg] = &[Arg::rest(
 )];
 
 const TABLE: Handler = Handler::read("table", "the routes, a line each").aside();
-const LOOKUP: Handler =
+pub(super) const LOOKUP: Handler =
     Handler::read("lookup", "the output and gateway for an address, -1 without a route")
         .with_parameter()
         .aside();

@@ -4,7 +4,7 @@
 //! of [`linerate_lookup::prefix`], and differ in their handlers, in what they
 //! say and in the order they list routes in.
 
-use linerate_graph::Class;
+use linerate_graph::{Class, Handler};
 
 mod change;
 mod class;
@@ -34,3 +34,12 @@ pub(crate) const CLASSES: &[&Class] = &[
 
 /// The name of the family in the reference.
 const FAMILY: &str = "routing";
+
+/// Whether elements of a class are tables of IPv4 routes with a `lookup` handler:
+/// those that stand on Click's `IPRouteTable`.
+pub(crate) fn is_ipv4_table(class: &Class) -> bool {
+    let looks_up = |handler: &Handler| handler.name == class::LOOKUP.name;
+    class.family == FAMILY
+        && class.name != lookup_ip6::CLASS.name
+        && class.handlers.iter().any(looks_up)
+}

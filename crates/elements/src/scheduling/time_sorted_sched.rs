@@ -42,6 +42,8 @@ struct TimeSorted {
     /// Packets of the heap with their inputs, and places that are free.
     packets: Vec<Option<(Slot, u32)>>,
     free: Vec<u32>,
+    /// Packets an input may have in the heap.
+    buffer: usize,
     arrivals: u64,
     stop: bool,
     looks: u32,
@@ -52,8 +54,8 @@ struct TimeSorted {
 struct Input {
     /// Packets pulled that are not in the heap, last first.
     staged: Frame,
-    /// Packets it may still put in the heap.
-    space: usize,
+    /// Packets it has in the heap.
+    entered: usize,
 }
 
 impl TimeSorted {
@@ -62,14 +64,14 @@ impl TimeSorted {
         if buffer <= 0 {
             make.error("BUFFER must be at least 1");
         }
-        let space = buffer.max(1) as usize;
         let limit = make.world.frame_limit;
-        let inputs = (0..make.inputs()).map(|_| Input { staged: Frame::new(limit), space });
+        let inputs = (0..make.inputs()).map(|_| Input { staged: Frame::new(limit), entered: 0 });
         TimeSorted {
             inputs: inputs.collect(),
             heap: BinaryHeap::new(),
             packets: Vec::new(),
             free: Vec::new(),
+            buffer: buffer.max(1) as usize,
             arrivals: 0,
             stop: make.or("STOP", false),
             looks: 0,
@@ -78,10 +80,11 @@ impl TimeSorted {
         }
     }
 
-    /// Puts packets of an input in the heap until its space is used up.
+    /// Puts packets of an input in the heap until it has as many there as it may.
     fn offer(&mut self, cx: &mut Context, at: usize, most: usize) {
-        let input = &mut self.inputs[at];
-        while input.space > 0 {
+        while let input = &mut self.inputs[at]
+            && input.entered < self.buffer
+        {
             if input.staged.is_empty() {
                 if cx.pull(at, most, &mut input.staged) == 0 {
                     return;
@@ -89,26 +92,31 @@ impl TimeSorted {
                 input.staged.slots_mut().reverse();
             }
             let Some(slot) = input.staged.pop() else { return };
-            let stamp = cx.arena().meta(&slot).timestamp;
-            let packet = Some((slot, at as u32));
-            let place = match self.free.pop() {
-                Some(place) => {
-                    self.packets[place as usize] = packet;
-                    place
-                }
-                None => {
-                    self.packets.push(packet);
-                    self.packets.len() as u32 - 1
-                }
-            };
-            self.arrivals += 1;
-            self.heap.push(Reverse((stamp, self.arrivals, place)));
-            input.space -= 1;
+            input.entered += 1;
+            self.enter(cx, slot, at);
         }
     }
 
-    /// The earliest packet and its input.
-    fn take(&mut self) -> Option<(Slot, usize)> {
+    /// Puts a packet in the heap.
+    fn enter(&mut self, cx: &Context, slot: Slot, input: usize) {
+        let stamp = cx.arena().meta(&slot).timestamp;
+        let packet = Some((slot, input as u32));
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.packets[place as usize] = packet;
+                place
+            }
+            None => {
+                self.packets.push(packet);
+                self.packets.len() as u32 - 1
+            }
+        };
+        self.arrivals += 1;
+        self.heap.push(Reverse((stamp, self.arrivals, place)));
+    }
+
+    /// The earliest packet, and its input if that is still there.
+    fn take(&mut self) -> Option<(Slot, Option<usize>)> {
         let Reverse((stamp, _, place)) = self.heap.pop()?;
         self.free.push(place);
         let (slot, input) = self.packets[place as usize].take()?;
@@ -116,8 +124,12 @@ impl TimeSorted {
             self.well_ordered &= stamp >= self.last;
             self.last = stamp;
         }
-        self.inputs[input as usize].space += 1;
-        Some((slot, input as usize))
+        let input = input as usize;
+        let at = self.inputs.get_mut(input).map(|of| {
+            of.entered -= 1;
+            input
+        });
+        Some((slot, at))
     }
 }
 
@@ -130,7 +142,7 @@ impl Element for TimeSorted {
             let Some((slot, input)) = self.take() else { break };
             let pushed = frame.push(slot);
             debug_assert!(pushed.is_ok(), "no more than there is room for");
-            if frame.len() < count {
+            if let Some(input) = input.filter(|_| frame.len() < count) {
                 self.offer(cx, input, count);
             }
         }
@@ -152,20 +164,27 @@ impl Element for TimeSorted {
     }
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<TimeSorted>()
-            && old.inputs.len() == self.inputs.len()
-        {
-            for (new, old) in self.inputs.iter_mut().zip(&mut old.inputs) {
-                std::mem::swap(&mut new.staged, &mut old.staged);
-                new.space = old.space.max(1);
+        let Some(old) = old.downcast_mut::<TimeSorted>() else { return };
+        std::mem::swap(&mut self.heap, &mut old.heap);
+        std::mem::swap(&mut self.packets, &mut old.packets);
+        std::mem::swap(&mut self.free, &mut old.free);
+        self.arrivals = old.arrivals;
+        (self.last, self.well_ordered) = (old.last, old.well_ordered);
+        for (at, old) in old.inputs.iter_mut().enumerate() {
+            match self.inputs.get_mut(at) {
+                Some(new) => {
+                    std::mem::swap(&mut new.staged, &mut old.staged);
+                    new.entered = old.entered;
+                }
+                // Nobody will ask this input again: what it has brought goes in turn.
+                None => {
+                    while let Some(slot) = old.staged.pop() {
+                        self.enter(cx, slot, at);
+                    }
+                }
             }
-            std::mem::swap(&mut self.heap, &mut old.heap);
-            std::mem::swap(&mut self.packets, &mut old.packets);
-            std::mem::swap(&mut self.free, &mut old.free);
-            self.arrivals = old.arrivals;
-            (self.last, self.well_ordered) = (old.last, old.well_ordered);
-            cx.notify();
         }
+        cx.notify();
     }
 
     fn close(&mut self, cx: &mut Context) {

@@ -18,7 +18,10 @@ use rustix::{
     },
 };
 
-use super::super::filter::{Filter, Link};
+use super::{
+    super::filter::{Filter, Link},
+    access::Access,
+};
 use crate::annotations::set_extra_length;
 
 /// How soon a source that does not say when it has packets is asked again.
@@ -27,11 +30,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const IP_LEAST: usize = 20;
 
 /// Reasons for drops.
-pub(super) const DROPS: &[&str] = &["no peer", "peer too slow", "refused", "no IP packet"];
+pub(super) const DROPS: &[&str] =
+    &["no peer", "peer too slow", "refused", "no IP packet", "not allowed"];
 const NO_PEER: usize = 0;
 const TOO_SLOW: usize = 1;
 const REFUSED: usize = 2;
 const NO_IP: usize = 3;
+const NOT_ALLOWED: usize = 4;
 
 /// What [`Carrier`] makes sockets by.
 pub(super) trait Open: PartialEq + Send + 'static {
@@ -91,6 +96,8 @@ pub(super) struct Settings {
     pub(super) verbose: bool,
     /// Whether a first byte that says it is no IP packet is refused.
     pub(super) raw: bool,
+    /// From whom a server takes packets.
+    pub(super) access: Access,
     pub(super) outputs: bool,
     pub(super) pulls: bool,
     pub(super) burst: usize,
@@ -138,15 +145,17 @@ impl<O: Open> Carrier<O> {
     }
 
     /// Takes the next connection, when there is none.
-    fn accept(&mut self, cx: &Context) {
+    fn accept(&mut self, cx: &mut Context) {
         let Sockets { listener: Some(listener), active: None, .. } = &self.sockets else { return };
         match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((active, from)) => {
                 let number = active.as_raw_fd();
+                let permitted = self.settings.access.permits(cx, from.as_ref());
                 let from = from.and_then(|from| SocketAddrV4::try_from(from).ok());
                 let from = from.map_or_else(String::new, |from| format!(" from {from}"));
-                self.sockets.active = Some(active);
-                self.tell(cx, &format!("opened connection {number}{from}"));
+                let what = if permitted { "opened" } else { "denied" };
+                self.sockets.active = Some(active).filter(|_| permitted);
+                self.tell(cx, &format!("{what} connection {number}{from}"));
             }
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(errno) => {
@@ -175,7 +184,8 @@ impl<O: Open> Carrier<O> {
         let is_stream = matches!(self.sockets.peer, Peer::Stream);
         let flags = if is_stream { RecvFlags::empty() } else { RecvFlags::TRUNC };
         let mut any = false;
-        while frame.len() < self.settings.burst && frame.room() > 0 {
+        // Those that are left out count: they could come for ever.
+        for _ in 0..self.settings.burst.min(frame.room()) {
             let Some(active) = &self.sockets.active else { break };
             let Some(mut slot) = self.spare.take().or_else(|| cx.pool.take_one(snaplen)) else {
                 break;
@@ -202,6 +212,10 @@ impl<O: Open> Carrier<O> {
                         continue;
                     }
                     if let Peer::Last(peer) = &mut self.sockets.peer {
+                        if !self.settings.access.permits(cx, from.as_ref()) {
+                            self.leave_out(cx, slot, from);
+                            continue;
+                        }
                         *peer = from;
                     }
                     slot.truncate(length);
@@ -222,6 +236,16 @@ impl<O: Open> Carrier<O> {
             filter.apply(cx, frame);
         }
         any
+    }
+
+    /// Drops a packet of somebody who may not send any.
+    #[cold]
+    fn leave_out(&mut self, cx: &Context, slot: Slot, from: Option<SocketAddrAny>) {
+        self.spare = Some(slot);
+        cx.count_drops(NOT_ALLOWED, 1);
+        if let Some(from) = from.and_then(|from| SocketAddrV4::try_from(from).ok()) {
+            self.tell(cx, &format!("dropped datagram from {from}"));
+        }
     }
 
     /// Puts a packet that was `length` bytes long into the frame.

@@ -1,6 +1,7 @@
 //! `Socket`, `McastSocket`, `RawSocket`: packets over the sockets of this
 //! machine's network stack.
 
+mod access;
 mod carrier;
 mod kinds;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use linerate_graph::{
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use self::{
+    access::Access,
     carrier::{Carrier, DROPS, Settings},
     kinds::{Address, General, Multicast, Raw},
 };
@@ -44,6 +46,8 @@ pub(super) const SOCKET: Class = Class {
         it. A TCP or UNIX server has one connection at a time; the others wait. A datagram server \
         sends to whoever it last heard from. A UDP client with address 0.0.0.0 sends to the \
         destination annotation.\n\n\
+        A TCP or UDP server takes connections and packets of everybody that `ALLOW` has a route for, \
+        and of everybody that `DENY` has none for. Both are route tables like RadixIPLookup.\n\n\
         Packets the peer has no place for wait, up to a frame of them, and sources that ask \
         whether there is room stop meanwhile. On a stream packets have no bounds.",
     ports: "0-1/0-1",
@@ -61,8 +65,8 @@ pub(super) const SOCKET: Class = Class {
         Arg::keyword("CLIENT", "bool", "whether it has no output", "whether it connects"),
         Arg::keyword("VERBOSE", "bool", "false", "whether connections are reported"),
         Arg::keyword("PROPER", "bool", "false", "has no effect"),
-        Arg::keyword("ALLOW", "element", "", "a route table of those who may connect"),
-        Arg::keyword("DENY", "element", "", "a route table of those who may not"),
+        Arg::keyword("ALLOW", "element", "", "a table with routes for those whom a server takes"),
+        Arg::keyword("DENY", "element", "", "a table with routes for those it does not"),
     ],
     drops: DROPS,
     signals: Signals { empty: false, full: true },
@@ -121,6 +125,7 @@ fn settings(make: &mut Make<'_>) -> Settings {
         timestamp: true,
         verbose: false,
         raw: false,
+        access: Access::default(),
         outputs: make.outputs() > 0,
         pulls: make.input_is_pull(0),
         burst: make.world.frame_limit,
@@ -141,12 +146,7 @@ fn socket(make: &mut Make<'_>) -> (General, Settings) {
     settings.timestamp = make.or("TIMESTAMP", true);
     settings.verbose = make.or("VERBOSE", false);
     make.or("PROPER", false);
-    for table in ["ALLOW", "DENY"] {
-        if let Some(linerate_graph::ElementRef(element)) = make.get(table) {
-            let name = &make.plan().elements[element].name;
-            make.error(format!("{name} is not an IPRouteTable"));
-        }
-    }
+    settings.access = Access::new(make);
     let client = make.or("CLIENT", !settings.outputs);
     let (stream, addresses) = match kind.as_str() {
         "TCP" => (true, internet(make, TCP)),

@@ -81,6 +81,59 @@ fn a_udp_server_answers_whom_it_heard_last() {
     assert_eq!(counted, "3");
 }
 
+/// Who is in neither table may, and who is in both.
+#[test]
+fn a_udp_server_hears_only_whom_it_may() {
+    let port = free_port();
+    let text = format!(
+        "good :: RadixIPLookup(127.0.0.3/32 0); bad :: StaticIPLookup(127.0.0.2/31 0);
+        Idle -> good -> Discard; Idle -> bad -> Discard;
+        s :: Socket(UDP, 0.0.0.0, {port}, ALLOW good, DENY bad, VERBOSE true) -> c :: Counter -> s"
+    );
+    let drops = run_beside(&text, "s.drops", || {
+        for (from, answered) in [("127.0.0.2", false), ("127.0.0.3", true), ("127.0.0.1", true)] {
+            let socket = UdpSocket::bind((from, 0)).unwrap();
+            socket.send_to(from.as_bytes(), (Ipv4Addr::LOCALHOST, port)).unwrap();
+            if answered {
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                assert_eq!(receive(&socket).0, from.as_bytes());
+            }
+        }
+    });
+    assert!(drops.contains("1\tnot allowed\n"), "{drops}");
+}
+
+#[test]
+fn a_tcp_server_closes_connections_it_may_not_have() {
+    let port = free_port();
+    let text = format!(
+        "bad :: RadixIPLookup(127.0.0.1/32 0); Idle -> bad -> Discard;
+        s :: Socket(TCP, 0.0.0.0, {port}, DENY bad, CLIENT false) -> c :: Counter -> s"
+    );
+    let counted = run_beside(&text, "c.count", || {
+        let mut denied = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        denied.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(matches!(denied.read(&mut [0; 8]), Ok(0)), "closed without a byte");
+        let mut socket = connect_from(Ipv4Addr::new(127, 0, 0, 2), port);
+        socket.write_all(b"hello").unwrap();
+        let mut answer = [0; 5];
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"hello");
+    });
+    assert_eq!(counted, "1");
+}
+
+/// A connection from an address of this machine.
+fn connect_from(from: Ipv4Addr, port: u16) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let from_socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&from_socket, &std::net::SocketAddrV4::new(from, 0)).unwrap();
+    connect(&from_socket, &std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
+    let stream = TcpStream::from(from_socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
 #[test]
 fn a_tcp_server_serves_one_connection_after_the_other() {
     let port = free_port();
