@@ -98,6 +98,10 @@ pub(crate) struct Args {
     /// Only these configurations, by name.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// How often each is run, in turns. The most it reaches counts: what else a machine does can
+    /// only slow it down.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -127,12 +131,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|one| one == name);
-    let mut rows = Vec::new();
-    for (name, configuration) in CONFIGURATIONS.iter().filter(|(name, _)| wanted(name)) {
-        eprintln!("planning and measuring {name}");
-        rows.push((*name, checked(&linerate, &dir, configuration)?));
+    let mut rows: Vec<(&str, Value)> = Vec::new();
+    for round in 1..=args.rounds {
+        let chosen = CONFIGURATIONS.iter().filter(|(name, _)| wanted(name));
+        for (at, (name, configuration)) in chosen.enumerate() {
+            eprintln!("round {round} of {}: planning and measuring {name}", args.rounds);
+            let row = checked(&linerate, &dir, configuration)?;
+            match rows.get_mut(at) {
+                None => rows.push((name, row)),
+                Some(best) if reached(&row) > reached(&best.1) => best.1 = row,
+                Some(_) => {}
+            }
+        }
     }
     show(&rows, args.json)
+}
+
+/// Packets per second.
+fn reached(row: &Value) -> Option<f64> {
+    row["measured_pps"].as_f64()
 }
 
 /// The answer to a configuration, and what it reached.
