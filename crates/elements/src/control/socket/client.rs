@@ -15,6 +15,7 @@ use std::{
 use linerate_graph::{Answer, Replacement};
 use rustix::{
     io::Errno,
+    net::getpeername,
     process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
 };
 
@@ -48,13 +49,15 @@ impl Stream {
         }
     }
 
-    /// The socket at a descriptor of this process, by a descriptor of its own.
+    /// The connected socket at a descriptor of this process, by a descriptor of its
+    /// own.
     pub(super) fn given(number: i32) -> io::Result<Stream> {
         if number < 0 {
             return Err(Errno::BADF.into());
         }
         let own = pidfd_open(getpid(), PidfdFlags::empty())?;
         let socket = pidfd_getfd(own, number, PidfdGetfdFlags::empty())?;
+        getpeername(&socket)?;
         // Only to be read and written, which is done alike for all kinds.
         Ok(Stream::Unix(socket.into()))
     }

@@ -4,7 +4,7 @@
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
-    os::unix::net::UnixStream,
+    os::{fd::AsRawFd, unix::net::UnixStream},
     path::PathBuf,
     time::Duration,
 };
@@ -134,6 +134,40 @@ fn a_port_in_use_is_passed_over() {
     stream.write_all(b"QUIT\n").unwrap();
     let errors = Run::errors(&format!("ControlSocket(TCP, {port}, LOCALHOST true)"));
     assert!(errors.contains("bind: Address already in use"), "{errors}");
+}
+
+#[test]
+fn a_connected_socket_the_program_was_started_with_is_the_only_client() {
+    for given in ["", "FD "] {
+        let (mut client, inherited) = UnixStream::pair().unwrap();
+        let number = inherited.as_raw_fd();
+        let mut run = Run::new(&format!(
+            "cs :: ControlSocket(SOCKET, {given}{number}); Idle -> c :: Counter -> Discard"
+        ))
+        .real_time();
+        client.write_all(b"READ c.count\nWRITE stop\n").unwrap();
+        run.run();
+        drop((run, inherited));
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        let lines: Vec<&str> = answer.split("\r\n").collect();
+        assert_eq!(
+            lines[..3],
+            ["Click::ControlSocket/1.3", "200 Read handler 'c.count' OK", "DATA 1"],
+            "{given}"
+        );
+        assert_eq!(lines[3], "0200 Write handler 'stop' OK", "{given}");
+    }
+}
+
+#[test]
+fn what_is_no_socket_is_refused() {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let errors = Run::errors(&format!("ControlSocket(SOCKET, {})", file.as_raw_fd()));
+    assert!(errors.contains("fd: Socket operation on non-socket"), "{errors}");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let errors = Run::errors(&format!("ControlSocket(SOCKET, {})", listener.as_raw_fd()));
+    assert!(errors.contains("fd: Transport endpoint is not connected"), "{errors}");
 }
 
 #[test]
