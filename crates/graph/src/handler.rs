@@ -223,6 +223,10 @@ impl Context {
             if self.hub.has_jobs(self.worker()) {
                 self.work_off();
             }
+            // Workers whose run is over answer nobody.
+            if self.driver.count() <= 0 && self.driver.is_over() {
+                return Err(HandlerError::Unanswered(worker));
+            }
             if Instant::now() >= deadline {
                 return Err(HandlerError::Busy(self.plan.elements[element].name.clone()));
             }

@@ -210,7 +210,7 @@ impl Element for Split {
 }
 
 /// Reads a handler of another element again and again; that it is answered with
-/// anything but a number is a failure.
+/// anything but a number is a failure, unless the run ends.
 const ASK: Class = Class {
     name: "Asks",
     args: &[Arg::required("HANDLER", "handler", "what it reads")],
@@ -225,6 +225,7 @@ impl Element for Ask {
         let handler = self.0.as_ref().expect("there are no elements without");
         match cx.read_handler(handler, "") {
             Ok(text) => drop(text.parse::<u64>().expect("a count")),
+            Err(HandlerError::Unanswered(_)) if cx.driver.count() <= 0 => {}
             Err(error) => assert_eq!(error.to_string(), HandlerError::Replaced.to_string()),
         }
         Next::Again

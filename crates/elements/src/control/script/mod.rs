@@ -493,6 +493,15 @@ fn is_driver(make: &Make<'_>, element: usize) -> bool {
     )
 }
 
+/// The only word of a parameter; nothing when there is none.
+fn one_word(parameter: &str) -> Result<&str, String> {
+    count_work(CUTTING * parameter.len());
+    match shift_word(parameter) {
+        (word, "") => Ok(word),
+        _ => Err("too many arguments".into()),
+    }
+}
+
 impl Element for Script {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let mut errors = Errors::caller();
@@ -602,7 +611,6 @@ impl Element for Script {
         if let Some(answer) = numbers::compute(handler, parameter) {
             return answer.map_err(HandlerError::Refused);
         }
-        let (word, rest) = shift_word(parameter);
         let answer = match handler {
             "run" => return self.run_handler(cx, handler, false, parameter),
             "sprintf" => sprintf::sprintf(parameter),
@@ -616,18 +624,16 @@ impl Element for Script {
             "cat" => cat(parameter).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
             "catq" => cat(parameter).map(|bytes| quote(&bytes)),
             "kill" => kill(parameter),
-            "get" if rest.is_empty() => self.variable(word).cloned(),
-            "shift" if rest.is_empty() => {
-                let name = if word.is_empty() { "args" } else { word };
-                self.variable(name).map(|value| {
+            "get" => one_word(parameter).and_then(|name| self.variable(name).cloned()),
+            "shift" => one_word(parameter).and_then(|name| {
+                self.variable(if name.is_empty() { "args" } else { name }).map(|value| {
                     let (first, rest) = shift_word(value);
                     count_work(CUTTING * value.len());
                     let (first, rest) = (first.to_owned(), rest.to_owned());
                     *value = rest;
                     first
                 })
-            }
-            "get" | "shift" => Err("too many arguments".into()),
+            }),
             _ if self.exported.contains_key(handler) => self.variable(handler).cloned(),
             _ if self.kind == Kind::Proxy => {
                 return self.run_handler(cx, handler, false, parameter);
