@@ -93,6 +93,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let host = shell::host_triple()?;
     if let Some(input) = &args.reproduce {
         let [target] = chosen[..] else { bail!("name the one target `--reproduce` is for") };
+        // Targets work in a directory of their own.
+        let input = input.canonicalize().with_context(|| format!("no {}", input.display()))?;
         let program = build(target, &host)?;
         return shell::run(Command::new(program).arg(input));
     }
