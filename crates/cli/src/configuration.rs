@@ -111,14 +111,20 @@ impl Parsed {
             .map_err(|(sources, found)| ConfigurationError::new(&found, &sources).into())
     }
 
-    /// The checked graph, or what is wrong with it as Click says it to who has
-    /// written it to the `hotconfig` handler.
-    pub(crate) fn into_plan_as_click(self, library: &Library) -> Result<Plan, String> {
+    /// The checked graph and warnings, or what is wrong with it as Click says
+    /// it to who has written it to the `hotconfig` handler.
+    pub(crate) fn into_plan_as_click(
+        self,
+        library: &Library,
+    ) -> Result<(Plan, Diagnostics), String> {
         if self.found.has_errors() {
             return Err(self.found.click());
         }
-        let checked = self.check(library);
-        checked.map(|(plan, _)| plan).map_err(|(_, errors)| not_initialized(&errors))
+        let found = self.found.clone();
+        match self.check(library) {
+            Ok((plan, _)) => Ok((plan, found)),
+            Err((_, errors)) => Err(format!("{}{}", found.click(), not_initialized(&errors))),
+        }
     }
 
     /// Checks the graph.

@@ -97,6 +97,15 @@ fn a_client_replaces_the_configuration_and_goes_on() {
     let count = answer.strip_prefix(expected).unwrap_or_else(|| panic!("{answer}"));
     let count: u64 = count.lines().nth(1).unwrap().parse().unwrap();
     assert!(count > 7, "{count} packets");
+    // A warning does not keep the new one from running.
+    let answer = click.talk(
+        "WRITE hotconfig Idle -> c :: Classifier(-, 12/0800) => Discard, Discard\nREAD c.class\n",
+    );
+    let expected = "220-Write handler 'hotconfig' OK with warnings:\n\
+        220-config:1: While configuring 'c :: Classifier':\n\
+        220   warning: output 1 matches no packets\n\
+        200 Read handler 'c.class' OK\nDATA 10\nClassifier";
+    assert_eq!(answer, expected);
     // Without anything but the control socket the router goes on, too.
     let answer = click.talk("WRITE hotconfig\nREAD list\n");
     let list = "200 Read handler 'list' OK\nDATA 30\n1\nclick_driver@@ControlSocket\n";

@@ -168,6 +168,49 @@ fn elements_hand_on_what_they_hold() {
     }
 }
 
+/// What a scheduler holds of an input goes on when there is no such input any
+/// more.
+#[test]
+fn packets_of_an_input_that_goes_are_not_lost() {
+    for scheduler in ["DRRSched", "TimeSortedSched"] {
+        let arena = arena();
+        let library = numbered_library();
+        let texts = ["[1] x; Idle", "Unqueue"].map(|to| {
+            format!(
+                "a :: InfiniteSource(LENGTH 300) -> q :: Queue(500) -> x :: {scheduler}
+                    -> Unqueue(BURST 3) -> sink :: Counter -> Discard;
+                 b :: InfiniteSource(LENGTH 1000) -> SetTimestamp -> r :: Queue(500) -> {to}
+                    -> other :: Counter -> Discard"
+            )
+        });
+        let plan = |at: usize| load_text(&texts[at % 2], &library).unwrap();
+        let ports = linerate_port::Context::new(arena.clone());
+        let mut router = Router::new(plan(0), &library, ports, &Options::default()).unwrap();
+        let control = router.control();
+        let plans: Vec<_> = (1..=101).map(plan).collect();
+        let changer = thread::spawn(move || {
+            let control = StopAtEnd(control);
+            for plan in plans {
+                control.0.replace(plan).unwrap();
+                let count = || control.0.read("sink.count", "").unwrap();
+                let before = count();
+                while count() == before {
+                    thread::yield_now();
+                }
+            }
+        });
+        router.run();
+        changer.join().unwrap();
+        let mut read = |name: &str| router.read(name, "").unwrap().parse::<u64>().unwrap();
+        let (made, seen) =
+            (read("a.count") + read("b.count"), read("sink.count") + read("other.count"));
+        assert_eq!(made, seen + arena.accounting().held as u64, "{scheduler}");
+        router.close();
+        drop(router);
+        assert_eq!(arena.accounting().held, 0);
+    }
+}
+
 /// An element asks others for something while they and their places in the
 /// graph change: it is told that, and nothing else is asked instead.
 #[test]

@@ -41,6 +41,8 @@ pub(crate) struct Built {
     pub(crate) world: Arc<World>,
     /// By worker.
     pub(crate) contexts: Vec<Context>,
+    /// What there is to be told though it can be run.
+    pub(crate) warnings: Diagnostics,
 }
 
 impl Base {
@@ -111,11 +113,7 @@ impl Base {
             contexts.iter_mut().for_each(Context::close);
             return Err(BuildError::Configuration(errors));
         }
-        // Only warnings are left.
-        if !errors.is_empty() {
-            world.console.report(&errors.click());
-        }
-        Ok(Built { plan, placement, world, contexts })
+        Ok(Built { plan, placement, world, contexts, warnings: errors })
     }
 
     fn context(

@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use crate::lang::Diagnostics;
+
 /// The two streams elements write to. Clones write to the same place.
 #[derive(Clone)]
 pub struct Console {
@@ -40,6 +42,13 @@ impl Console {
     /// Writes to the standard error stream: packets shown, warnings.
     pub fn report(&self, text: &str) {
         write(&self.err, text);
+    }
+
+    /// Reports what was found, if anything was, in Click's form.
+    pub(crate) fn report_all(&self, found: &Diagnostics) {
+        if !found.is_empty() {
+            self.report(&found.click());
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::{
     },
     error::{BuildError, HandlerError},
     handler::{ANSWER, HOTCONFIG, merge},
+    lang::Diagnostics,
     make::World,
     plan::Plan,
     value::HandlerRef,
@@ -132,7 +133,8 @@ impl Control {
 
     /// Writes the handler `element.handler` or, global, `handler` of the graph
     /// that runs, on each worker that has a part of the element. Writing the
-    /// global handler `hotconfig` is [`Control::reconfigure`].
+    /// global handler `hotconfig` is [`Control::reconfigure`], whose warnings
+    /// are then the answer.
     ///
     /// # Errors
     ///
@@ -147,7 +149,7 @@ impl Control {
         let Some(element) = handler.element else {
             if handler.handler == HOTCONFIG && self.base.options.reader.is_some() {
                 let replaced = self.reconfigure(value).map_err(HandlerError::Refused);
-                return replaced.map(|()| String::new());
+                return replaced.map(|warnings| warnings.click());
             }
             let value = value.to_owned();
             return self.ask(&plan, 0, move |cx| cx.write_handler(&handler, &value));
@@ -183,33 +185,45 @@ impl Control {
 
     /// Replaces the graph by the one the text of a configuration describes, if
     /// the router was made to allow that ([`Options::reader`](crate::Options)).
+    /// Returns what there is to be told all the same, warnings among it.
     ///
     /// # Errors
     ///
     /// What is wrong, in Click's words; the old graph then goes on.
-    pub fn reconfigure(&self, text: &str) -> Result<(), String> {
+    pub fn reconfigure(&self, text: &str) -> Result<Diagnostics, String> {
         let reader = self.base.options.reader.as_ref().ok_or(NOT_ALLOWED)?;
-        self.replace(reader.read(text)?).map_err(|error| match error {
-            BuildError::Configuration(found) => {
-                format!("{}Router could not be initialized!", found.click())
+        let (plan, mut found) = reader.read(text)?;
+        let warnings = self.put(plan).map_err(|error| match error {
+            BuildError::Configuration(wrong) => {
+                format!("{}{}Router could not be initialized!", found.click(), wrong.click())
             }
             error => error.to_string(),
-        })
+        })?;
+        found.merge(warnings);
+        Ok(found)
     }
 
     /// Replaces the graph while it runs. Elements that keep their name and
     /// class keep their state: counters, tables, queued packets. Each worker
     /// changes over between two rounds; only where elements have moved from one
     /// worker to another do the workers wait for each other to end theirs.
+    /// Warnings are reported on the console.
     ///
     /// # Errors
     ///
     /// When the new graph cannot be made, or the run ends meanwhile; the old
     /// one then goes on.
     pub fn replace(&self, plan: Plan) -> Result<(), BuildError> {
+        self.put(plan).map(|warnings| self.base.options.console.report_all(&warnings))
+    }
+
+    /// Puts a graph in the place of the one that runs; returns what there is to
+    /// warn of.
+    fn put(&self, plan: Plan) -> Result<Diagnostics, BuildError> {
         let _one = self.replacing.lock().expect("no panic while held");
         let before = self.live();
         let mut built = self.base.build(plan, Some(Arc::clone(&before.plan)))?;
+        let warnings = std::mem::take(&mut built.warnings);
         self.introduce(&mut built);
         let live = Live::of(&built);
         let meets = must_meet((&before.plan, &before.placement), (&live.plan, &live.placement));
@@ -239,7 +253,7 @@ impl Control {
             }
         }
         *self.live.lock().expect("no panic while held") = live;
-        Ok(())
+        Ok(warnings)
     }
 
     /// Whether the global handler `hotconfig` is there.

@@ -348,14 +348,6 @@ impl<'a> Make<'a> {
         if all.is_empty() { self.complaints } else { all }
     }
 
-    pub(crate) fn into_errors(self) -> Vec<String> {
-        let complaints = self.into_complaints().into_iter();
-        complaints
-            .filter(|found| found.severity == Severity::Error)
-            .map(|found| found.message)
-            .collect()
-    }
-
     fn class(&self) -> &'static Class {
         self.plan.elements[self.element].class
     }

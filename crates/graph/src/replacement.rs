@@ -13,26 +13,28 @@ use std::{
     thread,
 };
 
-use crate::{Context, error::HandlerError, handler::HOTCONFIG, plan::Plan};
+use crate::{Context, error::HandlerError, handler::HOTCONFIG, lang::Diagnostics, plan::Plan};
 
 /// Replacements of one router that may be under way; they are carried out one
 /// after the other.
 const LIMIT: usize = 16;
 
-/// Makes a checked graph of the text of a configuration, or says what is wrong
-/// with it in Click's words.
+/// Makes a checked graph of the text of a configuration, with what there is to
+/// warn of, or says what is wrong with it in Click's words.
 #[derive(Clone)]
 pub struct Reader(Arc<Read>);
 
-type Read = dyn Fn(&str) -> Result<Plan, String> + Send + Sync;
+type Read = dyn Fn(&str) -> Result<(Plan, Diagnostics), String> + Send + Sync;
 
 impl Reader {
     /// One that reads as `read` does.
-    pub fn new(read: impl Fn(&str) -> Result<Plan, String> + Send + Sync + 'static) -> Reader {
+    pub fn new(
+        read: impl Fn(&str) -> Result<(Plan, Diagnostics), String> + Send + Sync + 'static,
+    ) -> Reader {
         Reader(Arc::new(read))
     }
 
-    pub(crate) fn read(&self, text: &str) -> Result<Plan, String> {
+    pub(crate) fn read(&self, text: &str) -> Result<(Plan, Diagnostics), String> {
         (self.0)(text)
     }
 }
@@ -45,11 +47,11 @@ impl fmt::Debug for Reader {
 
 /// A replacement under way.
 #[derive(Debug)]
-pub struct Replacement(Receiver<Result<(), String>>);
+pub struct Replacement(Receiver<Result<Diagnostics, String>>);
 
 impl Replacement {
-    /// What has come of it, once it is done.
-    pub fn outcome(&self) -> Option<Result<(), String>> {
+    /// What has come of it, once it is done: warnings, or why it could not be.
+    pub fn outcome(&self) -> Option<Result<Diagnostics, String>> {
         match self.0.try_recv() {
             Ok(outcome) => Some(outcome),
             Err(TryRecvError::Empty) => None,
@@ -80,21 +82,20 @@ impl Context {
         Ok(Replacement(outcome))
     }
 
-    /// As [`Context::replace_graph`], for somebody who does not wait: what goes
-    /// wrong is reported on the console.
+    /// As [`Context::replace_graph`], for somebody who does not wait: warnings
+    /// and what goes wrong are reported on the console.
     pub(crate) fn replace_unattended(&self, text: &str) -> Result<(), HandlerError> {
         let console = self.console().clone();
-        self.replace_and(text, move |result| {
-            if let Err(wrong) = result {
-                console.report(&format!("{wrong}\n"));
-            }
+        self.replace_and(text, move |result| match result {
+            Ok(warnings) => console.report_all(&warnings),
+            Err(wrong) => console.report(&format!("{wrong}\n")),
         })
     }
 
     fn replace_and(
         &self,
         text: &str,
-        then: impl FnOnce(Result<(), String>) + Send + 'static,
+        then: impl FnOnce(Result<Diagnostics, String>) + Send + 'static,
     ) -> Result<(), HandlerError> {
         let control = self.control.clone().filter(|control| control.may_reconfigure());
         let control = control.ok_or_else(|| HandlerError::missing(HOTCONFIG))?;

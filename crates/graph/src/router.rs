@@ -104,6 +104,7 @@ impl Router {
             },
         };
         let mut built = base.build(plan, None)?;
+        options.console.report_all(&built.warnings);
         let control = Control::new(Arc::new(base), &mut built);
         Ok(Router {
             control,

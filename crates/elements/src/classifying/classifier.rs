@@ -309,5 +309,10 @@ mod tests {
             "config:1: While configuring 'c :: Classifier':\n  \
              warning: output 1 matches no packets\n"
         );
+        run.write("c.config", "12/0800, -").unwrap();
+        run.write("c.config", "-, 12/0806").unwrap();
+        let output = run.output();
+        let later: Vec<_> = output.lines().skip(2).collect();
+        assert_eq!(later, ["c :: Classifier: warning: output 1 matches no packets"]);
     }
 }

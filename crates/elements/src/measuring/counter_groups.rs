@@ -183,6 +183,18 @@ mod tests {
     }
 
     #[test]
+    fn counts_stay_while_groups_are_made_by_the_same() {
+        let mut run = Run::new(
+            "InfiniteSource(LENGTH 60, LIMIT 10, STOP true) -> g :: CounterGroups -> Discard",
+        );
+        run.run();
+        run.write("g.config", "BY PAINT").unwrap();
+        assert_eq!(run.read("g.counts"), "0 10 600");
+        run.write("g.config", "VLAN").unwrap();
+        assert_eq!(run.read("g.counts"), "");
+    }
+
+    #[test]
     fn what_makes_no_group_is_refused() {
         let errors = Run::errors("Idle -> CounterGroups(COLOUR) -> Discard");
         assert!(errors.contains("BY: should be 'PAINT', 'PORT', 'QUEUE', or 'VLAN'"), "{errors}");

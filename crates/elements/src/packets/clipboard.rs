@@ -192,6 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_copied_stays_when_it_is_configured_anew() {
+        let mut run = Run::new(
+            "c :: Clipboard(1/2); InfiniteSource(DATA abcd, LIMIT 1) -> c -> Discard;
+             TimedSource(2, wxyz, LIMIT 1) -> [1] c [1] -> o :: Collect;
+             Script(wait 1, write c.config 2/2, wait 3, stop)",
+        );
+        run.run();
+        // "bc", from the second byte, goes to the third now.
+        assert_eq!(run.read("o.packets"), "77786263");
+    }
+
+    #[test]
     fn other_packets_get_the_last_bytes_copied() {
         for frame_limit in [1, 256] {
             let mut run = Run::new(

@@ -28,7 +28,11 @@ pub(super) const CLASS: Class = Class {
 
 struct Drr {
     quantum: u64,
+    /// Its own, and behind them those of the element it has replaced which are
+    /// no more and of which packets are held: these stay until the last has gone.
     inputs: Vec<Input>,
+    /// How many are its own.
+    own: usize,
     next: usize,
 }
 
@@ -46,14 +50,23 @@ impl Drr {
         }
         let limit = make.world.frame_limit;
         let input = |_| Input { ahead: Ahead::new(limit), deficit: 0 };
-        let inputs = (0..make.inputs()).map(input).collect();
-        Drr { quantum: quantum.max(1) as u64, inputs, next: 0 }
+        let own = make.inputs();
+        let inputs = (0..own).map(input).collect();
+        Drr { quantum: quantum.max(1) as u64, inputs, own, next: 0 }
     }
 
     fn go_on(&mut self) {
-        self.next = if self.next + 1 == self.inputs.len() { 0 } else { self.next + 1 };
-        let next = &mut self.inputs[self.next];
-        next.deficit = next.deficit.saturating_add(self.quantum);
+        if self.next >= self.own && self.inputs[self.next].ahead.is_empty() {
+            self.inputs.remove(self.next);
+        } else {
+            self.next += 1;
+        }
+        if self.next >= self.inputs.len() {
+            self.next = 0;
+        }
+        if let Some(next) = self.inputs.get_mut(self.next) {
+            next.deficit = next.deficit.saturating_add(self.quantum);
+        }
     }
 
     /// No input may send though some have packets: as many rounds as none
@@ -76,7 +89,9 @@ impl Element for Drr {
         while frame.len() < count && !self.inputs.is_empty() {
             let input = &mut self.inputs[self.next];
             let room = count - frame.len();
-            input.ahead.refill(cx, self.next, input.deficit, room);
+            if self.next < self.own {
+                input.ahead.refill(cx, self.next, input.deficit, room);
+            }
             let mut left = input.deficit;
             let (sent, bytes) = input.ahead.release(frame, room, |length| {
                 let may = length <= left;
@@ -105,10 +120,12 @@ impl Element for Drr {
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Drr>() {
+            let gone = old.inputs.split_off(old.own.min(self.own));
             for (input, old) in self.inputs.iter_mut().zip(&mut old.inputs) {
                 input.ahead.take_state(&mut old.ahead);
                 input.deficit = old.deficit;
             }
+            self.inputs.extend(gone.into_iter().filter(|input| !input.ahead.is_empty()));
             cx.notify();
         }
     }

@@ -22,7 +22,8 @@ use crate::{
     control::Control,
     element::{Element, Next},
     error::HandlerError,
-    make::{Make, Replica, World},
+    lang::Severity,
+    make::{Complaint, Make, Replica, World},
     plan::Plan,
 };
 
@@ -464,7 +465,7 @@ impl Context {
     }
 
     /// Gives an element a new configuration string: a new one is made, which
-    /// takes over the old one's state.
+    /// takes over the old one's state. What it warns of goes to the console.
     pub(crate) fn reconfigure(&mut self, element: usize, config: &str) -> Result<(), HandlerError> {
         let (plan, world) = (Arc::clone(&self.plan), Arc::clone(&self.world));
         let class = plan.elements[element].class;
@@ -472,8 +473,10 @@ impl Context {
         let now = self.configs.get(&element).unwrap_or(&plan.elements[element].config).clone();
         let mut make = Make::with_config(&world, &plan, element, replica, config, Some(now));
         let mut made = (class.make)(&mut make);
-        let errors = make.into_errors();
+        let (errors, warnings): (Vec<_>, Vec<_>) =
+            make.into_complaints().into_iter().partition(|found| found.severity == Severity::Error);
         if !errors.is_empty() {
+            let errors: Vec<String> = errors.into_iter().map(|error| error.message).collect();
             return Err(HandlerError::Refused(errors.join("\n")));
         }
         let busy = || HandlerError::Busy(plan.elements[element].name.clone());
@@ -489,6 +492,12 @@ impl Context {
                 self.drop_aside(before);
                 self.stations[element].put(made);
                 self.configs.insert(element, config.into());
+                for Complaint { message, severity, .. } in warnings {
+                    let warning = if severity == Severity::Warning { "warning: " } else { "" };
+                    let name = &plan.elements[element].name;
+                    let text = format!("{name} :: {}: {warning}{message}\n", class.name);
+                    self.console().report(&text);
+                }
             }
             Err(_) => {
                 made.close(self);

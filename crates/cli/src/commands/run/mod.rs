@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use linerate_graph::{
     self as graph, Console, Control, Library, Options, Plan, Router,
-    lang::{Globals, SourceMap},
+    lang::{Diagnostics, Globals, SourceMap},
 };
 use serde_json::json;
 use signal_hook::consts;
@@ -178,7 +178,7 @@ impl Reader {
     }
 
     /// What a client has written to `hotconfig`.
-    fn written(&self, text: &str) -> Result<Plan, String> {
+    fn written(&self, text: &str) -> Result<(Plan, Diagnostics), String> {
         self.parse("config", text).into_plan_as_click(&self.library)
     }
 

@@ -1,6 +1,9 @@
 //! What clients of a control socket are told.
 
-use linerate_graph::HandlerError;
+use linerate_graph::{
+    HandlerError,
+    lang::{Diagnostics, Severity},
+};
 
 use super::{
     client::{Called, Client},
@@ -37,8 +40,9 @@ pub(super) fn answer_read(client: &mut Client, full: &str, read: Result<String, 
 pub(super) fn answer_called(client: &mut Client) -> Option<()> {
     let (full, called) = client.called.take()?;
     let done = match &called {
-        Called::Replacement(replacement) => replacement.outcome().map(|outcome| {
-            answer_write(client, &full, outcome.map_err(HandlerError::Refused));
+        Called::Replacement(replacement) => replacement.outcome().map(|outcome| match outcome {
+            Ok(told) => replaced(client, &full, &told),
+            Err(wrong) => answer_write(client, &full, Err(HandlerError::Refused(wrong))),
         }),
         Called::Read(answer) => answer.outcome().map(|read| answer_read(client, &full, read)),
         Called::Write(answer) => {
@@ -51,9 +55,21 @@ pub(super) fn answer_called(client: &mut Client) -> Option<()> {
     done
 }
 
+/// Answers that the configuration has been replaced, and what there is to be
+/// told of the new one.
+fn replaced(client: &mut Client, full: &str, told: &Diagnostics) {
+    let warns = told.iter().any(|found| found.severity == Severity::Warning);
+    let (code, with) = if warns { (code::WARNING, " with warnings") } else { (code::OK, "") };
+    explained(client, code, &format!("Write handler '{full}' OK{with}"), &told.click());
+}
+
 /// Answers that a handler has failed, and why.
 fn failed(client: &mut Client, code: u16, text: &str, error: &HandlerError) {
-    let why = error.to_string();
+    explained(client, code, text, &error.to_string());
+}
+
+/// Answers with a text, and with lines that explain it where there are any.
+fn explained(client: &mut Client, code: u16, text: &str, why: &str) {
     let lines: Vec<&str> = why.lines().collect();
     if lines.is_empty() {
         client.message(code, text, false);

@@ -63,7 +63,8 @@ pub(super) const CLASS: Class = Class {
         success. Lines of more than 1 MiB and data of more than 64 MiB (1 MiB up to a \
         terminator) end with code 521 and the end of the \
         conversation; 256 clients are served at a time. Where the program allows it, writing \
-        `hotconfig` replaces the configuration and is answered when the new one runs or cannot; \
+        `hotconfig` replaces the configuration and is answered when the new one runs, with code \
+        220 and the warnings where there are any, or cannot; \
         a socket of the same name and place there takes the listener and all clients over.",
     args: &[
         Arg::required("TYPE", "TCP, UNIX or SOCKET", "what kind of socket"),

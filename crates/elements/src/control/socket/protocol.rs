@@ -14,6 +14,8 @@ pub(super) const DATA_LIMIT: usize = 64 << 20;
 pub(super) mod code {
     /// It was done.
     pub(in super::super) const OK: u16 = 200;
+    /// It was done, and is probably not what was meant.
+    pub(in super::super) const WARNING: u16 = 220;
     /// The command or its arguments are wrong.
     pub(in super::super) const SYNTAX: u16 = 500;
     /// There is no such command, or it cannot be carried out.

@@ -31,11 +31,11 @@ impl Access {
     /// Whether `from` may talk to this server; everybody may that has no IP
     /// address. A call of a handler for each table.
     pub(super) fn permits(self, cx: &mut Context, from: Option<&SocketAddrAny>) -> bool {
-        let Access { allow: None, deny: None } = self else {
-            let from = from.and_then(|from| SocketAddrV4::try_from(from.clone()).ok());
-            return from.is_none_or(|from| self.permits_address(cx, from));
-        };
-        true
+        if self.allow.is_none() && self.deny.is_none() {
+            return true;
+        }
+        let from = from.and_then(|from| SocketAddrV4::try_from(from.clone()).ok());
+        from.is_none_or(|from| self.permits_address(cx, from))
     }
 
     fn permits_address(self, cx: &mut Context, from: SocketAddrV4) -> bool {
