@@ -112,9 +112,11 @@ fn pool_with_four_workers() {
     let arena = options.create().unwrap();
     let handed = Arc::new(Mpmc::new(64));
     let workers = (0..4u8).map(|mark| {
+        // Made here: threads that make theirs at once contend for a lock that the thread sanitizer
+        // cannot see.
+        let mut pool = arena.cache(32);
         let (arena, handed) = (arena.clone(), Arc::clone(&handed));
         thread::spawn(move || {
-            let mut pool = arena.cache(32);
             let mut frame = Frame::new(48);
             for step in 0..5_000 {
                 pool.take(&mut frame, burst(step, 40) as usize, 64);
