@@ -7,6 +7,7 @@
 
 mod bench;
 mod check;
+mod conformance;
 mod fuzz;
 mod licences;
 mod loom;
@@ -57,6 +58,8 @@ enum Command {
     Peers(peers::Args),
     /// Write the reference of the elements, docs/elements, anew.
     Reference,
+    /// Run what others wrote for Click with our programs, beside Click.
+    Conformance(conformance::Args),
     /// Measure against other frameworks.
     Bench(bench::Args),
 }
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Sanitize(args) => sanitize::run(&args),
         Command::Peers(args) => peers::run(&args),
         Command::Reference => reference::run(),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     match result {

@@ -1,0 +1,32 @@
+//! `cargo xtask conformance`: our programs beside Click's, on what others wrote for Click.
+//!
+//! Nothing is fetched: a checkout is named on the command line, and what is missing of it is said.
+//! Expected differences are checked in as data beside the code, each with its reason.
+
+mod cases;
+mod click;
+
+use anyhow::Result;
+
+/// Arguments of `cargo xtask conformance`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask conformance click --click ~/click               Click's own test suite
+  cargo xtask conformance click --click ~/click --only Queue  the cases with this in their names
+  cargo xtask conformance click --click ~/click --json")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Run the cases of Click's own suite with our programs, beside Click's.
+    Click(click::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Command::Click(args) => click::run(args),
+    }
+}
