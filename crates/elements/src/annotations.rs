@@ -11,6 +11,7 @@
 //! | 16-23 | time of the first of the packets it stands for; or a cycle count |
 
 use linerate_memory::Meta;
+use linerate_packet::MacAddr;
 
 macro_rules! annotation {
     ($get:ident, $set:ident, $type:ty, $at:literal, $what:literal) => {
@@ -39,6 +40,17 @@ annotation!(problem_offset, set_problem_offset, u8, 13, "what a parameter proble
 annotation!(first_time, set_first_time, u64, 16, "the time of the first packet it stands for");
 // Those who count cycles do not care what packets stand for.
 annotation!(cycle_count, set_cycle_count, u64, 16, "the cycle count");
+
+/// How a packet to `destination` was addressed, seen by the station `own`; where
+/// that is not known, packets to one station are to this one.
+#[inline]
+pub(crate) fn packet_type(destination: MacAddr, own: Option<MacAddr>) -> u8 {
+    if !destination.is_multicast() {
+        let others = own.is_some_and(|own| own != destination);
+        return if others { Meta::OTHER_HOST } else { Meta::TO_HOST };
+    }
+    if destination.is_broadcast() { Meta::BROADCAST } else { Meta::MULTICAST }
+}
 
 /// Whether the link carried a packet to more than one host.
 #[inline]

@@ -55,14 +55,16 @@ impl Base {
     ) -> Result<Built, BuildError> {
         let mut errors = Diagnostics::default();
         let plan = Arc::new(plan);
+        let types = plan.elements.iter().any(|element| element.class.asks_type);
         let workers = self.hub.workers();
         let mut world = World {
             library: self.library.clone(),
-            ports: self.ports.clone(),
+            ports: linerate_port::Context { types, ..self.ports.clone() },
             frame_limit: self.options.frame_limit,
             workers,
             simulated: self.options.simulated,
             annotated: plan.elements.iter().any(|element| element.class.annotates),
+            types,
             threads: self.options.threads.max(workers),
             homes: Vec::new(),
             names: Arc::new(Names::default()),

@@ -45,6 +45,10 @@ pub struct Class {
     /// ([`Meta`](linerate_memory::Meta)). Where no element of a graph does,
     /// that memory is never touched.
     pub annotates: bool,
+    /// Whether what it does depends on how packets were addressed on their
+    /// link ([`Meta::packet_type`](linerate_memory::Meta)). Where no element of
+    /// a graph asks, those that receive packets do not find out.
+    pub asks_type: bool,
     /// Whether each worker gets one of its own even where nothing leads to it:
     /// a source with a queue per worker.
     pub replicates: bool,
@@ -79,6 +83,7 @@ impl Class {
         family: "",
         drops: &[],
         annotates: false,
+        asks_type: false,
         replicates: false,
         shows_order: |_, _| false,
         prepare: None,

@@ -64,6 +64,8 @@ pub struct World {
     /// Whether any element uses what is known about packets besides their
     /// bytes.
     pub annotated: bool,
+    /// Whether any element asks how packets were addressed on their link.
+    pub types: bool,
     /// Addresses and ports by name.
     pub names: Arc<Names>,
     /// Where elements write text for people.

@@ -52,6 +52,10 @@ impl Meta {
     pub const MULTICAST: u8 = 2;
     /// [`Meta::packet_type`] of a packet to another station.
     pub const OTHER_HOST: u8 = 3;
+    /// [`Meta::packet_type`] of a packet this host sends.
+    pub const OUTGOING: u8 = 4;
+    /// [`Meta::packet_type`] of a packet this host sends to itself.
+    pub const LOOPBACK: u8 = 5;
 
     /// Metadata of a packet nothing is known about.
     pub const EMPTY: Meta = Meta {

@@ -62,6 +62,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             speed: None,
             copies: if copy { Copies::Driver } else { Copies::None },
             stamps: false,
+            types: false,
             mode: format!("{size}-byte frames, {}", if copy { "copied" } else { "not written" }),
         },
         queues: (0..queues).map(queue).collect(),

@@ -201,6 +201,9 @@ pub struct Context {
     pub queues: Option<usize>,
     /// Directions wanted.
     pub direction: Direction,
+    /// Whether receivers are to note how packets were addressed on their link,
+    /// where the kernel says.
+    pub types: bool,
     /// The rings of this process, by name.
     pub rings: crate::ring::Registry,
     /// The ports of this process that several users share.
@@ -214,6 +217,7 @@ impl Context {
             arena,
             queues: None,
             direction: Direction::Both,
+            types: false,
             rings: Default::default(),
             leases: Default::default(),
         }
@@ -261,6 +265,9 @@ pub struct PortInfo {
     /// Whether it says of every packet when it was received
     /// ([`Meta::timestamp`](linerate_memory::Meta)).
     pub stamps: bool,
+    /// Whether it says of every packet how that was addressed on its link
+    /// ([`Meta::packet_type`](linerate_memory::Meta)).
+    pub types: bool,
     /// What the driver got, for people: `native XDP, copy mode, need-wakeup`.
     pub mode: String,
 }

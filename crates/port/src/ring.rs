@@ -106,6 +106,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             speed: None,
             copies: Copies::None,
             stamps: false,
+            types: false,
             mode: format!(
                 "{} slots{}",
                 slots.next_power_of_two(),

@@ -16,7 +16,7 @@ use super::{
     DROPS, FAMILY, TICK,
     device::{prepare_source, source_port},
     filter::{Filter, Link},
-    intake::Intake,
+    intake::{Intake, Notes},
     keep_ticking, mode_text,
     wants::port_argument,
 };
@@ -135,7 +135,7 @@ impl FromPort {
         let replicas = make.replica().count;
         let running = stop.then(|| make.shared(|| AtomicUsize::new(replicas)));
         FromPort {
-            intake: Intake::new(make, uri, burst),
+            intake: Intake::new(make, uri, burst, Notes { time: false, types: true }),
             filter: None,
             active: make.or("ACTIVE", true),
             waits: make.or("WAIT", false),
@@ -161,6 +161,7 @@ impl FromPort {
         if !matches!(make.or("ENCAP", String::new()).as_str(), "" | "ETHER") {
             make.error("bad encapsulation type");
         }
+        let time = make.or("TIMESTAMP", true);
         let filter = Filter {
             link: Link::Ethernet,
             snaplen,
@@ -168,7 +169,7 @@ impl FromPort {
             force_ip: make.or("FORCE_IP", false),
         };
         FromPort {
-            intake: Intake::new(make, uri, burst),
+            intake: Intake::new(make, uri, burst, Notes { time, types: true }),
             filter: filter.is_needed().then_some(filter),
             active: true,
             waits: false,

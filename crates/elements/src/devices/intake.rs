@@ -8,12 +8,23 @@ use std::{
 
 use linerate_graph::{Context, Make, Replica};
 use linerate_memory::Frame;
-use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortUri, Receive, Wake};
+use linerate_packet::MacAddr;
+use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri, Receive, Wake};
 
 use super::wants::Wants;
+use crate::{annotations::packet_type, template::stamp};
 
 /// How soon a queue another element still has is asked for again.
 const RETRY: Duration = Duration::from_millis(1);
+
+/// What an element notes of the packets it receives, where anybody looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Notes {
+    /// When they came.
+    pub(super) time: bool,
+    /// How they were addressed on their link.
+    pub(super) types: bool,
+}
 
 pub(super) struct Intake {
     uri: PortUri,
@@ -26,8 +37,10 @@ pub(super) struct Intake {
     next: usize,
     /// A smaller frame than those of the engine, when the burst is smaller.
     part: Option<Frame>,
-    /// Whether the port says when packets were received.
-    stamps: bool,
+    /// What is to be noted.
+    wanted: Notes,
+    /// What of it the port leaves to be done here; `None` for nothing.
+    missing: Option<Missing>,
     /// What its queues have counted, up to the counts they were seen at.
     packets: u64,
     bytes: u64,
@@ -41,8 +54,20 @@ struct Side {
     seen: Counts,
 }
 
+/// What is to be noted of packets that have come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Missing {
+    /// Whether nothing is noted yet.
+    begin: bool,
+    time: bool,
+    /// Whether to note how they were addressed, by their destination.
+    types: bool,
+    /// The port's own address.
+    own: Option<MacAddr>,
+}
+
 impl Intake {
-    pub(super) fn new(make: &mut Make<'_>, uri: PortUri, burst: usize) -> Intake {
+    pub(super) fn new(make: &mut Make<'_>, uri: PortUri, burst: usize, wanted: Notes) -> Intake {
         let replica = make.replica();
         make.world.common::<Wants>().receives(&uri, make.element(), replica);
         Intake {
@@ -53,7 +78,8 @@ impl Intake {
             attached: false,
             next: 0,
             part: (burst < make.world.frame_limit).then(|| Frame::new(burst)),
-            stamps: false,
+            wanted: Notes { types: wanted.types && make.world.types, ..wanted },
+            missing: None,
             packets: 0,
             bytes: 0,
             drops: Default::default(),
@@ -97,7 +123,7 @@ impl Intake {
                 None => all = false,
             }
         }
-        self.stamps = port.info().is_some_and(|info| info.stamps);
+        self.missing = port.info().and_then(|info| self.wanted.missing(&info));
         self.attached = all;
     }
 
@@ -113,8 +139,8 @@ impl Intake {
         if let Err(error) = received {
             self.failed(cx, &error);
         }
-        if !frame.is_empty() && !self.stamps {
-            cx.begin_packets(frame);
+        if let Some(missing) = self.missing.filter(|_| !frame.is_empty()) {
+            missing.note(cx, frame);
         }
         frame.len()
     }
@@ -243,6 +269,47 @@ impl Intake {
     pub(super) fn counters(&mut self, cx: &mut Context) -> String {
         self.tick(cx);
         counters_text(self.packets, self.bytes, &self.drops)
+    }
+}
+
+impl Notes {
+    /// What of it a port does not note.
+    fn missing(self, port: &PortInfo) -> Option<Missing> {
+        let noted = port.stamps || port.types;
+        let missing = Missing {
+            begin: !noted,
+            time: self.time && !port.stamps,
+            types: self.types && !port.types && port.uri.driver() != "tun",
+            // What this machine's stack sends to one station is for us.
+            own: port.mac.filter(|_| port.uri.driver() != "tap"),
+        };
+        (missing.begin || missing.time || missing.types).then_some(missing)
+    }
+}
+
+impl Missing {
+    fn note(self, cx: &mut Context, frame: &mut Frame) {
+        if self.begin {
+            cx.begin_packets(frame);
+        }
+        if self.time {
+            stamp(cx, frame);
+        }
+        if self.types {
+            self.note_types(cx, frame);
+        }
+    }
+
+    #[inline(never)]
+    fn note_types(self, cx: &Context, frame: &mut Frame) {
+        let arena = cx.pool.arena();
+        for slot in frame.slots_mut() {
+            let Some(destination) = arena.packet(slot).first_chunk() else { continue };
+            let kind = packet_type(MacAddr(*destination), self.own);
+            if let Some(meta) = arena.meta_mut(slot) {
+                meta.packet_type = kind;
+            }
+        }
     }
 }
 

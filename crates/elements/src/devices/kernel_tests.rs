@@ -9,6 +9,7 @@ use std::{
 };
 
 use linerate_graph::Control;
+use linerate_memory::FRAME_DEFAULT;
 use linerate_testlab::{Lab, Namespace, wait_until};
 
 use crate::testing::Run;
@@ -23,11 +24,22 @@ fn run_in(
     meanwhile: impl FnOnce(&Control),
     handlers: &[&str],
 ) -> (Vec<String>, String) {
+    run_limited_in(space, text, FRAME_DEFAULT, meanwhile, handlers)
+}
+
+/// The same with other frames.
+fn run_limited_in(
+    space: &Namespace,
+    text: &str,
+    frame_limit: usize,
+    meanwhile: impl FnOnce(&Control),
+    handlers: &[&str],
+) -> (Vec<String>, String) {
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         let running = scope.spawn(move || {
             space.enter(move || {
-                let mut run = Run::new(text).real_time();
+                let mut run = Run::new(text).frame_limit(frame_limit).real_time();
                 sender.send(run.control()).expect("the test waits for it");
                 run.run();
                 let answers = handlers.iter().map(|handler| run.read(handler)).collect();
@@ -81,6 +93,63 @@ fn devices_carry_a_ping_there_and_back() {
         assert!(answers[0].starts_with(if xdp { "xdp:left" } else { "packet:left" }));
         assert_eq!(answers[1], "0");
     }
+}
+
+/// Sends frames, given as hexadecimal digits, in one burst.
+fn send(space: &Namespace, interface: &str, frames: &[String]) {
+    let frames = frames.join(" ");
+    space.enter(|| Run::new(&format!("Packets({frames}) -> ToPort(packet:{interface})")).run());
+}
+
+/// Ten rounds of a broadcast, a multicast, and a frame to one station: by turns
+/// `own` and another.
+fn addressed(own: [u8; 6]) -> Vec<String> {
+    let own: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
+    let one = |round| if round % 2 == 0 { own.as_str() } else { "020000000099" };
+    let to = (0..10).flat_map(|round| ["ffffffffffff", "01005e000001", one(round)]);
+    to.map(|to| format!("{to}02000000000188b5{}", "00".repeat(46))).collect()
+}
+
+/// Click 2.1 on the same frames, by `METHOD LINUX`, with and without `PROMISC`:
+/// 10 counted, 20 dropped.
+#[test]
+#[ignore = "needs root"]
+fn broadcasts_of_the_link_are_known_behind_a_device() {
+    let lab = Lab::new();
+    let [a, router, _b] = line(&lab);
+    let frames = addressed(router.mac("left"));
+    for arguments in ["", ", PROMISC true", ", TIMESTAMP false", ", METHOD XDP"] {
+        for frame_limit in [1, 7, 32, 256] {
+            let text = format!(
+                "f :: FromDevice(left{arguments}) -> only :: Classifier(12/88b5) -> d :: DropBroadcasts
+                    -> c :: Counter -> Discard; d[1] -> gone :: Counter -> Discard"
+            );
+            let sends = |control: &Control| {
+                send(&a, "eth", &frames);
+                let all = || count(control, "c") + count(control, "gone") == 30;
+                assert!(wait_until(all, PATIENCE), "{}", count(control, "f"));
+            };
+            let handlers = ["c.count", "gone.count"];
+            let (answers, _) = run_limited_in(&router, &text, frame_limit, sends, &handlers);
+            assert_eq!(answers, ["10", "20"], "{arguments} {frame_limit}");
+        }
+    }
+}
+
+/// What this host sends has a type of its own.
+#[test]
+#[ignore = "needs root"]
+fn what_this_host_sends_is_no_broadcast() {
+    let lab = Lab::new();
+    let [_a, router, _b] = line(&lab);
+    let frames = addressed(router.mac("left"));
+    let text = "FromDevice(left, OUTBOUND true) -> Classifier(12/88b5) -> d :: DropBroadcasts
+        -> c :: Counter -> Discard";
+    let sends = |control: &Control| {
+        send(&router, "left?qdisc=on", &frames);
+        assert!(wait_until(|| count(control, "c") == 30, PATIENCE), "{}", count(control, "c"));
+    };
+    run_in(&router, text, sends, &[]);
 }
 
 #[test]
@@ -208,6 +277,33 @@ fn a_raw_socket_carries_ip_packets_both_ways() {
     let (answers, _) = run_in(&space, &text, meanwhile, &["o.packets"]);
     let got = answers[0].lines().next().expect("the packet");
     assert!(got.starts_with("45000021") && got.ends_with("68656c6c6f"), "{got}");
+}
+
+/// As Click's: a time stamp, and no packet type, from each of them.
+#[test]
+#[ignore = "needs root"]
+fn packets_of_the_stack_carry_a_time_stamp() {
+    for (element, protocol) in [
+        ("KernelTap(10.9.0.1/24, DEVNAME made)", "0/ffffffffffff"),
+        ("KernelTun(10.9.0.1/24, DEVNAME made)", "0/45"),
+        ("FromHost(made, 10.9.0.1/24)", "0/ffffffffffff"),
+    ] {
+        let lab = Lab::new();
+        let space = lab.namespace("t");
+        let text = format!(
+            "{element} -> Classifier({protocol}) -> t :: TimeFilter(START 1) -> d :: DropBroadcasts
+                -> c :: Counter -> Discard; t[1] -> none :: Counter -> Discard"
+        );
+        let sends = |control: &Control| {
+            space.enter(|| {
+                let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+                socket.send_to(b"hello", "10.9.0.3:9").unwrap();
+            });
+            assert!(wait_until(|| count(control, "c") > 0, PATIENCE));
+        };
+        let (answers, _) = run_in(&space, &text, sends, &["none.count"]);
+        assert_eq!(answers, ["0"], "{element}");
+    }
 }
 
 /// A router whose table is that of the kernel of its namespace.

@@ -73,6 +73,32 @@ fn a_capture_passes_through_byte_for_byte_with_its_times() {
     assert_eq!(fs::read(from).unwrap(), fs::read(to).unwrap());
 }
 
+/// Packets to everybody, to a group and to one station, as often each. Click's
+/// `FromDump` says of none how it was addressed.
+#[test]
+fn ports_say_how_packets_were_addressed() {
+    let scratch = Scratch::new("types");
+    let file = scratch.file("a.pcap");
+    let packets =
+        ["ffffffffffff", "01005e000001", "020000000099"].map(|to| format!("{to}02000000000188b5"));
+    let packets = packets.join(" ");
+    let packets = [packets.as_str(); 10].join(" ");
+    Run::new(&format!("Packets({packets}) -> ToPort(pcap:{file})")).run();
+    for frame_limit in [1, 7, 32, 256] {
+        for (source, passed) in [
+            (format!("FromPort(pcap:{file}, STOP true)"), "10"),
+            (format!("FromPort(pcap:{file}, BURST 4, STOP true)"), "10"),
+            (format!("FromDevice(pcap:{file}) -> Counter(COUNT_CALL 30 stop)"), "10"),
+            (format!("FromDump({file}, STOP true)"), "30"),
+        ] {
+            let text = format!("{source} -> DropBroadcasts -> c :: Counter -> Discard");
+            let mut run = Run::new(&text).frame_limit(frame_limit);
+            run.run();
+            assert_eq!(run.read("c.count"), passed, "{source} {frame_limit}");
+        }
+    }
+}
+
 #[test]
 fn one_name_is_one_port_in_both_directions() {
     let mut run = Run::new(

@@ -19,7 +19,7 @@ use super::{
     DROPS, FAMILY, FLUSH, TICK,
     device::Devices,
     filter::{Filter, Link},
-    intake::Intake,
+    intake::{Intake, Notes},
     keep_ticking,
     outlet::Outlet,
     wants::quietly,
@@ -32,6 +32,8 @@ const ETHER_DEFAULT: MacAddr = MacAddr([0, 1, 2, 3, 4, 5]);
 const MTU_DEFAULT: u32 = 1500;
 const MTU_LEAST: u32 = 20;
 const HEADROOM_LIMIT: usize = 8192;
+/// As Click does: packets of the host's are never broadcasts.
+const NOTES: Notes = Notes { time: true, types: false };
 /// Interfaces of one kind that are looked at to find a free name.
 const NAMES: usize = 256;
 
@@ -260,7 +262,7 @@ impl Tunnel {
         let burst = make.world.frame_limit;
         let pulls = make.input_is_pull(0);
         Tunnel {
-            intake: receives.then(|| Intake::new(make, uri.clone(), burst)),
+            intake: receives.then(|| Intake::new(make, uri.clone(), burst, NOTES)),
             outlet: (make.inputs() > 0).then(|| Outlet::new(make, uri.clone(), pulls)),
             filter: None,
             burst,
@@ -290,7 +292,7 @@ impl Tunnel {
         let filter = Filter { link: Link::Raw, snaplen: None, protocol: None, force_ip: !tap };
         let filter = (!tap).then_some(filter);
         let mut tunnel = Tunnel { filter, burst, ..Tunnel::new(make, &uri, true) };
-        tunnel.intake = Some(Intake::new(make, uri, burst));
+        tunnel.intake = Some(Intake::new(make, uri, burst, NOTES));
         tunnel
     }
 

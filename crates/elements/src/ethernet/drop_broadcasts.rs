@@ -12,12 +12,13 @@ pub(super) const CLASS: Class = Class {
     name: "DropBroadcasts",
     family: FAMILY,
     summary: "drops packets that came by broadcast or multicast of the link",
-    description: "Routers must not forward them. Goes by the packet type, which HostEtherFilter \
-        sets. They leave by output 1 where it is used. The first one is reported.",
+    description: "Routers must not forward them. Goes by the packet type, which FromDevice, \
+        FromPort, HostEtherFilter and SetPacketType set. They leave by output 1 where it is used. The first one is reported.",
     ports: "1/1-2",
     processing: "a/ah",
     handlers: &[Handler::count("drops", "packets dropped, or sent by output 1")],
     annotates: true,
+    asks_type: true,
     drops: &["broadcast or multicast"],
     shows_order: |_, _| true,
     cost: "Reads a line of annotations per packet.",

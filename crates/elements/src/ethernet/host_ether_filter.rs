@@ -5,6 +5,7 @@ use linerate_memory::{Frame, Meta};
 use linerate_packet::MacAddr;
 
 use super::{FAMILY, mac_text, sift, written_mac};
+use crate::annotations::packet_type;
 
 /// Drop reasons.
 const FILTERED: usize = 0;
@@ -61,15 +62,9 @@ impl HostEtherFilter {
             return None;
         }
         let destination = super::ether_encap::address(header, 0);
-        Some(if destination == self.mac {
-            Meta::TO_HOST
-        } else if !destination.is_multicast() {
-            Meta::OTHER_HOST
-        } else if destination.is_broadcast() {
-            Meta::BROADCAST
-        } else {
-            Meta::MULTICAST
-        })
+        // Its own address may be one of a group.
+        let own = destination == self.mac;
+        Some(if own { Meta::TO_HOST } else { packet_type(destination, Some(self.mac)) })
     }
 }
 

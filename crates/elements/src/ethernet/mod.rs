@@ -18,6 +18,7 @@ mod header;
 mod host_ether_filter;
 pub(crate) mod mac_header;
 mod mac_table;
+mod set_packet_type;
 mod set_vlan_anno;
 mod tag;
 mod vlan_decap;
@@ -41,6 +42,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &ether_switch::CLASS,
     &host_ether_filter::CLASS,
     &mac_header::CLASS,
+    &set_packet_type::CLASS,
     &set_vlan_anno::CLASS,
     &vlan_decap::STRIP,
     &vlan_decap::CLASS,

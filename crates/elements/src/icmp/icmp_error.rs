@@ -75,6 +75,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("pmtu", "what needfrag errors say may be sent"),
     ],
     annotates: true,
+    asks_type: true,
     drops: Silence::DROPS,
     cost: "Builds a packet of up to `MTU` bytes and computes its checksum for each \
         error.",

@@ -54,6 +54,7 @@ pub(super) const OUTPUT: Class = Class {
         Arg::required("MTU", "bytes", "longest packet"),
     ],
     annotates: true,
+    asks_type: true,
     drops: &["no buffer", "no IP header", "link-level broadcast"],
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \

@@ -58,6 +58,7 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("BURST", "errors", "50", "most errors at once, where RATE is given"),
     ],
     annotates: true,
+    asks_type: true,
     drops: &[
         "no IPv6 header",
         "about an error",

@@ -109,7 +109,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
                 socket,
                 ring,
                 promiscuous.clone(),
-                Wanted { time, outbound },
+                Wanted { time, types: context.types, outbound },
             ))
         };
         let receive = context.direction.receives().then(receive).transpose()?;
@@ -140,6 +140,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             speed: None,
             copies: Copies::Driver,
             stamps: time,
+            types: context.types,
             mode,
         },
         queues: opened,

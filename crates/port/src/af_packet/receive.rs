@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use linerate_memory::{Frame, PoolCache};
+use linerate_memory::{Frame, Meta, PoolCache};
 use rustix::{
     io::{Errno, IoSliceMut},
     net::sockopt::socket_error,
@@ -54,8 +54,37 @@ pub(super) struct PacketReceive {
 pub(super) struct Wanted {
     /// The time each packet was received.
     pub(super) time: bool,
+    /// How each packet was addressed.
+    pub(super) types: bool,
     /// The packets this host sends.
     pub(super) outbound: bool,
+}
+
+impl Wanted {
+    /// What is noted of a packet.
+    #[inline]
+    fn note(self, received: &Received<'_>) -> Option<Note> {
+        (self.time || self.types).then_some(Note {
+            time: if self.time { received.time } else { 0 },
+            kind: if self.types { received.kind } else { Meta::TO_HOST },
+        })
+    }
+}
+
+/// What is noted of a packet in its metadata.
+#[derive(Debug, Clone, Copy)]
+struct Note {
+    time: u64,
+    kind: u8,
+}
+
+impl Note {
+    #[inline]
+    fn write(self, meta: &mut Meta) {
+        meta.reset();
+        meta.timestamp = self.time;
+        meta.packet_type = self.kind;
+    }
 }
 
 /// A frame longer than a slot, or to be cut into segments, put aside.
@@ -66,6 +95,7 @@ struct Aside {
     start: usize,
     length: usize,
     rest: Rest,
+    note: Option<Note>,
 }
 
 /// What of a frame put aside is still to be received.
@@ -105,6 +135,7 @@ impl PacketReceive {
                 start: TAG,
                 length: 0,
                 rest: Rest::Nothing,
+                note: None,
             },
             counters: Counters::shared(),
             wanted,
@@ -126,7 +157,7 @@ impl PacketReceive {
         else {
             return Some(self.aside.put(&self.socket, &received, pool.arena().room(), self.wanted));
         };
-        if received.outgoing && !self.wanted.outbound {
+        if received.is_outgoing() && !self.wanted.outbound {
             return Some(Taken::Ignored);
         }
         let tag = if received.tag.is_some() { TAG } else { 0 };
@@ -144,11 +175,10 @@ impl PacketReceive {
             let checksum = undone.shifted(tag).checksum;
             good = checksum.is_none_or(|checksum| checksum.complete(to).is_ok());
         }
-        if self.wanted.time
+        if let Some(note) = self.wanted.note(&received)
             && let Some(meta) = pool.arena().meta_mut(&mut slot)
         {
-            meta.reset();
-            meta.timestamp = received.time;
+            note.write(meta);
         }
         if !good {
             pool.give_one(slot);
@@ -204,7 +234,7 @@ impl Aside {
         } else {
             return Taken::Dropped(DropReason::TooLong);
         }
-        if received.outgoing && !wanted.outbound {
+        if received.is_outgoing() && !wanted.outbound {
             return Taken::Ignored;
         }
         let (Some(mut undone), true) = (undone, self.length >= 12) else {
@@ -236,6 +266,7 @@ impl Aside {
             return Taken::Dropped(DropReason::TooLong);
         }
         self.rest = rest;
+        self.note = wanted.note(received);
         Taken::Aside
     }
 
@@ -260,6 +291,11 @@ impl Aside {
                     Rest::Segments(segments) => segments.cut(whole, to),
                     _ => to.copy_from_slice(whole),
                 }
+            }
+            if let Some(note) = self.note
+                && let Some(meta) = pool.arena().meta_mut(&mut slot)
+            {
+                note.write(meta);
             }
             if matches!(self.rest, Rest::Whole) {
                 self.rest = Rest::Nothing;

@@ -5,6 +5,8 @@
 //! `struct tpacket2_hdr` and `struct sockaddr_ll` of `linux/if_packet.h`, and
 //! packet(7).
 
+use linerate_memory::Meta;
+
 use crate::offload::{Undone, VNET_HEADER};
 
 /// Where the frame's address lies: behind the header, aligned to 16 bytes.
@@ -31,10 +33,19 @@ pub(super) struct Received<'a> {
     pub(super) tag: Option<[u8; 4]>,
     /// Whether the whole frame waits in the socket's queue.
     pub(super) queued: bool,
-    /// Whether this host sent it, on this interface.
-    pub(super) outgoing: bool,
+    /// How it was addressed: the kernel numbers the types as
+    /// [`Meta`](linerate_memory::Meta) does.
+    pub(super) kind: u8,
     /// When it was received, in nanoseconds since the epoch.
     pub(super) time: u64,
+}
+
+impl Received<'_> {
+    /// Whether this host sent it, on this interface.
+    #[inline]
+    pub(super) fn is_outgoing(&self) -> bool {
+        self.kind == Meta::OUTGOING
+    }
 }
 
 /// Reads a slot; `None` when its numbers point outside of it.
@@ -63,7 +74,7 @@ pub(super) fn parse(slot: &[u8]) -> Option<Received<'_>> {
         undone: Undone::parse(virtio).ok(),
         tag,
         queued: status & libc::TP_STATUS_COPY != 0,
-        outgoing: header[ADDRESS + 10] == libc::PACKET_OUTGOING,
+        kind: header[ADDRESS + 10],
         time: u64::from(word(16)) * 1_000_000_000 + u64::from(word(20)),
     })
 }
@@ -114,6 +125,15 @@ mod tests {
         assert_eq!(std::mem::offset_of!(libc::tpacket2_hdr, tp_sec), 16);
         assert_eq!(std::mem::offset_of!(libc::tpacket2_hdr, tp_vlan_tci), 24);
         assert_eq!(std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype), 10);
+        let kinds = [
+            (Meta::TO_HOST, libc::PACKET_HOST),
+            (Meta::BROADCAST, libc::PACKET_BROADCAST),
+            (Meta::MULTICAST, libc::PACKET_MULTICAST),
+            (Meta::OTHER_HOST, libc::PACKET_OTHERHOST),
+            (Meta::OUTGOING, libc::PACKET_OUTGOING),
+            (Meta::LOOPBACK, libc::PACKET_LOOPBACK),
+        ];
+        assert!(kinds.iter().all(|(ours, kernels)| ours == kernels));
     }
 
     #[test]
@@ -137,7 +157,7 @@ mod tests {
         let mut ours = slot(libc::TP_STATUS_COPY, 9000, 400, 80);
         ours[ADDRESS + 10] = libc::PACKET_OUTGOING;
         let received = parse(&ours).unwrap();
-        assert!(received.queued && received.outgoing);
+        assert!(received.queued && received.is_outgoing());
         assert_eq!((received.length, received.bytes.len()), (9000, 400));
     }
 

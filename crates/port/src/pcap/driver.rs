@@ -63,6 +63,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             speed: None,
             copies: Copies::Driver,
             stamps: context.direction.receives(),
+            types: false,
             mode: mode.join("; "),
         },
         queues: vec![queue],

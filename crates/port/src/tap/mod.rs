@@ -131,6 +131,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
             speed: None,
             copies: Copies::Kernel,
             stamps: false,
+            types: false,
             mode,
         },
         queues: opened,

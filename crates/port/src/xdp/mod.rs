@@ -177,6 +177,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         speed: interface.speed,
         copies: if zero_copy { Copies::None } else { Copies::Kernel },
         stamps: false,
+        types: false,
         mode: describe(&settings, &attached, zero_copy, queues, available),
     };
     let shared = Arc::new(Shared {
