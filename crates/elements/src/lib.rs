@@ -35,6 +35,7 @@ mod tcpudp;
 mod template;
 #[cfg(test)]
 mod testing;
+mod tickets;
 mod written;
 
 pub use measuring::Burner;

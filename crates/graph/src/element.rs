@@ -59,6 +59,12 @@ pub trait Element: Any + Send {
         usize::MAX
     }
 
+    /// Packets that whoever pulls can have at once, where the element knows: what
+    /// a queue holds.
+    fn ready(&self) -> Option<usize> {
+        None
+    }
+
     /// What to wait for before running the task again, when it last returned
     /// [`Next::Idle`] or [`Next::Wait`]. Asked right before sleeping.
     fn wake(&mut self) -> Wake<'_> {

@@ -40,6 +40,8 @@ struct Input {
     ahead: Ahead,
     /// Bytes it may send.
     deficit: u64,
+    /// Whether it has sent something in the burst that goes on.
+    sent: bool,
 }
 
 impl Drr {
@@ -49,7 +51,7 @@ impl Drr {
             make.error("bad QUANTUM");
         }
         let limit = make.world.frame_limit;
-        let input = |_| Input { ahead: Ahead::new(limit), deficit: 0 };
+        let input = |_| Input { ahead: Ahead::new(limit), deficit: 0, sent: false };
         let own = make.inputs();
         let inputs = (0..own).map(input).collect();
         Drr { quantum: quantum.max(1) as u64, inputs, own, next: 0 }
@@ -84,6 +86,7 @@ impl Drr {
 
 impl Element for Drr {
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        self.inputs.iter_mut().for_each(|input| input.sent = false);
         // Turns since something was sent.
         let mut turns = 0;
         while frame.len() < count && !self.inputs.is_empty() {
@@ -100,10 +103,15 @@ impl Element for Drr {
             });
             input.deficit -= bytes;
             if sent > 0 {
+                input.sent = true;
                 turns = 0;
                 continue;
             }
             if input.ahead.is_empty() {
+                // More may come of what has just been used up: then it is still its turn.
+                if input.sent {
+                    break;
+                }
                 input.deficit = 0;
             }
             self.go_on();

@@ -210,6 +210,10 @@ impl Element for HeldQueue {
         core.asleep = count == 0;
     }
 
+    fn ready(&self) -> Option<usize> {
+        Some(self.len())
+    }
+
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<HeldQueue>() else { return };
         if Arc::ptr_eq(&self.core, &old.core) {

@@ -12,6 +12,7 @@ mod delay;
 mod drr_sched;
 mod held_queue;
 mod link_unqueue;
+mod merge;
 mod meter;
 mod prio_sched;
 pub(crate) mod rate;
@@ -22,6 +23,8 @@ mod red;
 mod round_robin_sched;
 mod shaper;
 mod stride_sched;
+#[cfg(test)]
+mod tests;
 mod time_sorted_sched;
 mod timed;
 

@@ -13,7 +13,7 @@ pub(super) const CLASS: Class = Class {
         above have nothing.",
     ports: "-/1",
     processing: "l/l",
-    cost: "One call per input and frame until the frame is full.",
+    cost: "One call per input until one has packets; a frame has packets of one input.",
     example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
         a, b => PrioSched -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Prio::new(make)),
@@ -33,11 +33,11 @@ impl Prio {
 impl Element for Prio {
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
         for input in 0..self.inputs {
-            let room = count - frame.len();
-            if room == 0 {
+            // Behind the last packet of this input may come more of it before the
+            // next pull, and these go first.
+            if cx.pull(input, count, frame) > 0 {
                 break;
             }
-            cx.pull(input, room, frame);
         }
     }
 }

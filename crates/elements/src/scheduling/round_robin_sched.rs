@@ -3,7 +3,10 @@
 use linerate_graph::{Class, Context, Element, Make};
 use linerate_memory::Frame;
 
-use super::FAMILY;
+use super::{
+    FAMILY,
+    merge::{Merge, Turn},
+};
 
 pub(super) const CLASS: Class = Class {
     name: "RoundRobinSched",
@@ -13,8 +16,8 @@ pub(super) const CLASS: Class = Class {
         those that have any.",
     ports: "-/1",
     processing: "l/l",
-    cost: "Every input is asked once per frame for its share, and again only when another had \
-        less than its share; the packets are then put in turn, eight bytes copied twice.",
+    cost: "A few cycles per packet; every input is pulled once per frame. One behind which \
+        something else than a queue stands is pulled a packet at a time.",
     example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
         a, b => RoundRobinSched -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(RoundRobin::new(make)),
@@ -23,74 +26,39 @@ pub(super) const CLASS: Class = Class {
 
 struct RoundRobin {
     next: usize,
-    /// Packets of each input, empty between calls.
-    shares: Vec<Frame>,
-    /// Inputs that have no more, in the call that goes on.
-    dry: Vec<bool>,
+    merge: Merge,
 }
 
 impl RoundRobin {
     fn new(make: &mut Make<'_>) -> RoundRobin {
-        let inputs = make.inputs();
-        let limit = make.world.frame_limit;
-        let shares = (0..inputs).map(|_| Frame::new(limit)).collect();
-        RoundRobin { next: 0, shares, dry: vec![false; inputs] }
+        RoundRobin { next: 0, merge: Merge::new(make.inputs(), make.world.frame_limit) }
     }
 
-    /// Asks every input for its share of `count` packets.
-    fn ask(&mut self, cx: &mut Context, count: usize) {
-        let inputs = self.shares.len();
-        let asked = self.dry.iter().filter(|dry| !**dry).count();
-        if asked == 0 {
-            return;
-        }
-        let (each, mut more) = (count / asked, count % asked);
-        for input in (self.next..inputs).chain(0..self.next) {
-            if self.dry[input] {
-                continue;
-            }
-            let share = each + usize::from(more > 0);
-            more = more.saturating_sub(1);
-            if share == 0 {
-                break;
-            }
-            self.dry[input] = cx.pull(input, share, &mut self.shares[input]) < share;
-        }
-        // From the back, which is where a frame can be taken from.
-        self.shares.iter_mut().for_each(|share| share.slots_mut().reverse());
-    }
-
-    /// Puts the shares in turn.
-    fn merge(&mut self, frame: &mut Frame) -> usize {
-        let inputs = self.shares.len();
-        let before = frame.len();
-        let mut left: usize = self.shares.iter().map(Frame::len).sum();
+    /// The next input that has a packet has had a turn; `false` when none has any now.
+    fn turn(&mut self, cx: &mut Context) -> bool {
+        let inputs = self.merge.inputs();
         let mut input = self.next;
-        while left > 0 {
-            let slot = self.shares[input].pop();
-            input = if input + 1 == inputs { 0 } else { input + 1 };
-            if let Some(slot) = slot {
-                let pushed = frame.push(slot);
-                debug_assert!(pushed.is_ok(), "no more were asked for than there is room");
-                left -= 1;
-                self.next = input;
+        for _ in 0..inputs {
+            let turn = self.merge.turn(cx, input);
+            input = if input + 1 < inputs { input + 1 } else { 0 };
+            match turn {
+                Turn::Missed => {}
+                Turn::Over => return false,
+                Turn::Taken => {
+                    self.next = input;
+                    return true;
+                }
             }
         }
-        frame.len() - before
+        false
     }
 }
 
 impl Element for RoundRobin {
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        self.dry.fill(false);
-        while frame.len() < count {
-            let dry = self.dry.iter().filter(|dry| **dry).count();
-            self.ask(cx, count - frame.len());
-            let news = self.dry.iter().filter(|now| **now).count() > dry;
-            if self.merge(frame) == 0 && !news {
-                break;
-            }
-        }
+        self.merge.begin(cx, count);
+        while self.turn(cx) {}
+        self.merge.finish(cx, frame);
     }
 }
 

@@ -81,20 +81,22 @@ impl TimeSorted {
     }
 
     /// Puts packets of an input in the heap until it has as many there as it may.
-    fn offer(&mut self, cx: &mut Context, at: usize, most: usize) {
+    /// `false` when there were not enough.
+    fn offer(&mut self, cx: &mut Context, at: usize, most: usize) -> bool {
         while let input = &mut self.inputs[at]
             && input.entered < self.buffer
         {
             if input.staged.is_empty() {
                 if cx.pull(at, most, &mut input.staged) == 0 {
-                    return;
+                    return false;
                 }
                 input.staged.slots_mut().reverse();
             }
-            let Some(slot) = input.staged.pop() else { return };
+            let Some(slot) = input.staged.pop() else { return false };
             input.entered += 1;
             self.enter(cx, slot, at);
         }
+        true
     }
 
     /// Puts a packet in the heap.
@@ -142,8 +144,12 @@ impl Element for TimeSorted {
             let Some((slot, input)) = self.take() else { break };
             let pushed = frame.push(slot);
             debug_assert!(pushed.is_ok(), "no more than there is room for");
-            if let Some(input) = input.filter(|_| frame.len() < count) {
-                self.offer(cx, input, count);
+            // Before others go on without it, more may come of an input that has just
+            // been used up.
+            if let Some(input) = input.filter(|_| frame.len() < count)
+                && !self.offer(cx, input, count)
+            {
+                break;
             }
         }
         if !self.stop {

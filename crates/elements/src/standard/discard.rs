@@ -29,6 +29,8 @@ pub(super) const CLASS: Class = Class {
 struct Discard {
     count: u64,
     burst: usize,
+    /// Whether `burst` was asked for, and not just what a frame holds.
+    wanted: bool,
     active: bool,
     pulls: bool,
 }
@@ -40,12 +42,14 @@ impl Discard {
         if !active && !pulls {
             make.error("ACTIVE is meaningless in push context");
         }
-        let burst = match make.get::<u32>("BURST") {
+        let burst = make.get::<u32>("BURST");
+        let wanted = burst.is_some();
+        let burst = match burst {
             None => make.world.frame_limit,
             Some(0) => usize::MAX,
             Some(burst) => burst as usize,
         };
-        Discard { count: 0, active, burst, pulls }
+        Discard { count: 0, active, burst, wanted, pulls }
     }
 }
 
@@ -65,7 +69,9 @@ impl Element for Discard {
             let pulled = cx.pull(0, asked, frame);
             self.push(cx, 0, frame);
             left -= pulled;
-            if left == 0 || pulled < asked {
+            // Schedulers give less where the sources might run before the next packet.
+            let ended = if self.wanted { pulled == 0 } else { pulled < asked };
+            if left == 0 || ended {
                 break;
             }
         }

@@ -168,6 +168,10 @@ impl Element for InfiniteSource {
         }
     }
 
+    fn ready(&self) -> Option<usize> {
+        Some(self.allowed(usize::MAX))
+    }
+
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         if let End::Call(call) = &self.end {
             cx.check_writable(&call.handler).map_err(|error| error.to_string())?;

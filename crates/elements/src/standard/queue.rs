@@ -439,6 +439,10 @@ impl Element for Queue {
         self.core.capacity.load(Ordering::Relaxed).saturating_sub(self.len())
     }
 
+    fn ready(&self) -> Option<usize> {
+        Some(self.len())
+    }
+
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Queue>() else { return };
         if Arc::ptr_eq(&self.core, &old.core) {

@@ -41,6 +41,8 @@ pub(super) const CLASS: Class = Class {
 
 struct Unqueue {
     burst: usize,
+    /// Whether `burst` was asked for, and not just what a frame holds.
+    wanted: bool,
     active: bool,
     limit: i64,
     count: u64,
@@ -54,8 +56,10 @@ fn unlimited_below_zero(burst: i32) -> usize {
 impl Unqueue {
     fn new(make: &mut Make<'_>) -> Unqueue {
         let limit = make.world.frame_limit;
+        let burst = make.get::<i32>("BURST");
         Unqueue {
-            burst: make.get::<i32>("BURST").map_or(limit, unlimited_below_zero),
+            burst: burst.map_or(limit, unlimited_below_zero),
+            wanted: burst.is_some(),
             active: make.or("ACTIVE", true),
             limit: make.or("LIMIT", -1),
             count: 0,
@@ -78,7 +82,9 @@ impl Element for Unqueue {
             let asked = left.min(frame.limit());
             let pulled = cx.pull(0, asked, frame);
             left -= pulled;
-            if left == 0 || pulled < asked {
+            // Schedulers give less where the sources might run before the next packet.
+            let ended = if self.wanted { pulled == 0 } else { pulled < asked };
+            if left == 0 || ended {
                 break;
             }
             cx.out.emit_frame(0, frame);
@@ -121,6 +127,7 @@ impl Element for Unqueue {
             "burst" => {
                 let burst = i32::try_from(number()?).map_err(|_| syntax())?;
                 self.burst = unlimited_below_zero(burst);
+                self.wanted = true;
             }
             "limit" => self.limit = number()?.clamp(-1, i64::MAX.into()) as i64,
             "active" => {

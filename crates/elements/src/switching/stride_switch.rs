@@ -1,24 +1,13 @@
 //! `StrideSwitch`: packets to the outputs in proportion to tickets.
-//!
-//! Stride scheduling (Waldspurger and Weihl, 1995): each output has a pass, the
-//! one with the smallest is served and advances by a stride that is the smaller
-//! the more tickets it has. Among equal passes the one served last comes first,
-//! as in Click.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
-use crate::written::port_of;
+use crate::tickets::Tickets;
 
 /// Drop reason.
 const NO_TICKETS: usize = 0;
-
-const STRIDE: u32 = 1 << 16;
-const TICKETS_LIMIT: u32 = 1 << 15;
-
-/// One per output, which the element lists.
-const TICKETS: Handler = Handler::value("tickets", "tickets of an output");
 
 pub(super) const CLASS: Class = Class {
     name: "StrideSwitch",
@@ -38,117 +27,34 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
-struct Client {
-    tickets: u32,
-    stride: u32,
-    pass: u32,
-}
-
-impl Client {
-    fn set(&mut self, tickets: u32) {
-        self.tickets = tickets;
-        self.stride = STRIDE.checked_div(tickets).unwrap_or(0);
-    }
-}
-
 struct StrideSwitch {
-    clients: Vec<Client>,
-    /// Outputs that have tickets, the next to be served first.
-    order: Vec<usize>,
+    tickets: Tickets,
 }
 
 impl StrideSwitch {
     fn new(make: &mut Make<'_>) -> StrideSwitch {
-        let (given, outputs) = (make.rest(), make.outputs());
-        let mut switch = StrideSwitch { clients: Vec::new(), order: Vec::new() };
-        if given.len() != outputs {
-            make.error(format!("need {outputs} arguments, one per output port"));
-            return switch;
-        }
-        for (at, text) in given.iter().enumerate() {
-            let mut tickets = 0;
-            let number = parse_integer(text).filter(|number| i32::try_from(*number).is_ok());
-            match number {
-                None => {
-                    make.error(format!("argument {at} should be number of tickets (integer)"));
-                }
-                Some(number) if number < 0 => {
-                    make.error(format!("argument {at} (number of tickets) must be >= 0"));
-                }
-                Some(number) => {
-                    if number > TICKETS_LIMIT.into() {
-                        make.warn(format!("input {at}'s tickets reduced to {TICKETS_LIMIT}"));
-                    }
-                    tickets = number.min(TICKETS_LIMIT.into()) as u32;
-                }
-            }
-            let mut client = Client { tickets: 0, stride: 0, pass: 0 };
-            client.set(tickets);
-            client.pass = client.stride;
-            switch.clients.push(client);
-        }
-        // Last first, so that the first is served first when passes are equal.
-        for output in (0..outputs).rev() {
-            if switch.clients[output].tickets > 0 {
-                switch.insert(output);
-            }
-        }
-        switch
-    }
-
-    /// Puts an output in its place: before those of the same pass.
-    fn insert(&mut self, output: usize) {
-        let pass = self.clients[output].pass;
-        let clients = &self.clients;
-        let later = |other: &usize| pass.wrapping_sub(clients[*other].pass).cast_signed() <= 0;
-        let at = self.order.iter().position(later).unwrap_or(self.order.len());
-        self.order.insert(at, output);
-    }
-
-    /// The output to serve.
-    fn next(&mut self) -> Option<usize> {
-        let &output = self.order.first()?;
-        let client = &mut self.clients[output];
-        client.pass = client.pass.wrapping_add(client.stride);
-        let pass = client.pass;
-        let clients = &self.clients;
-        let earlier = |other: &&usize| pass.wrapping_sub(clients[**other].pass).cast_signed() > 0;
-        let ahead = self.order[1..].iter().take_while(earlier).count();
-        self.order[..=ahead].rotate_left(1);
-        Some(output)
-    }
-
-    fn set_tickets(&mut self, output: usize, tickets: u32) {
-        let old = self.clients[output].tickets;
-        self.clients[output].set(tickets);
-        if tickets == 0 && old > 0 {
-            self.order.retain(|other| *other != output);
-        } else if tickets > 0 && old == 0 {
-            let first = self.order.first().map(|first| self.clients[*first].pass);
-            let stride = self.clients[output].stride;
-            self.clients[output].pass = first.map_or(0, |pass| pass.wrapping_add(stride));
-            self.insert(output);
-        }
+        let outputs = make.outputs();
+        StrideSwitch { tickets: Tickets::from_args(make, outputs, "output") }
     }
 }
 
 impl Element for StrideSwitch {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        if self.order.is_empty() {
+        if self.tickets.order().is_empty() {
             return cx.drop_frame(frame, NO_TICKETS);
         }
-        split(cx, frame, |_, _| self.next().unwrap_or(0));
+        split(cx, frame, |_, _| {
+            let output = self.tickets.order()[0];
+            self.tickets.advance(1);
+            output
+        });
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        if handler == "config" {
-            let tickets: Vec<String> =
-                self.clients.iter().map(|client| client.tickets.to_string()).collect();
-            return Ok(tickets.join(", "));
+        match handler {
+            "config" => Ok(self.tickets.text()),
+            _ => self.tickets.read(handler),
         }
-        let output = port_of(handler, "tickets", self.clients.len());
-        let output = output.ok_or_else(|| HandlerError::missing(handler))?;
-        Ok(self.clients[output].tickets.to_string())
     }
 
     fn write(
@@ -157,27 +63,16 @@ impl Element for StrideSwitch {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let output = port_of(handler, "tickets", self.clients.len());
-        let output = output.ok_or_else(|| HandlerError::missing(handler))?;
-        let number = parse_integer(value.trim())
-            .ok_or_else(|| HandlerError::refused("tickets value must be integer"))?;
-        if number < 0 {
-            return Err(HandlerError::refused("number of tickets must be >= 0"));
-        }
-        if number > TICKETS_LIMIT.into() {
-            let text = format!("warning: port {output}'s tickets reduced to {TICKETS_LIMIT}\n");
-            cx.console().report(&text);
-        }
-        self.set_tickets(output, number.min(TICKETS_LIMIT.into()) as u32);
+        self.tickets.write(cx, handler, value)?;
         Ok(String::new())
     }
 
     fn handler(&self, name: &str) -> Option<&'static Handler> {
-        port_of(name, "tickets", self.clients.len()).map(|_| &TICKETS)
+        self.tickets.handler(name)
     }
 
     fn handler_names(&self) -> Vec<String> {
-        (0..self.clients.len()).map(|output| format!("tickets{output}")).collect()
+        self.tickets.handler_names()
     }
 }
 

@@ -280,6 +280,24 @@ impl Context {
         frame.len()
     }
 
+    /// Packets that are [ready](Element::ready) behind input `port`; elements in
+    /// between may drop some of them. `None` when nobody knows.
+    pub fn ready(&self, port: usize) -> Option<usize> {
+        let mut sources = &self.nodes[self.node].sources;
+        let (mut at, _) = (*sources.get(port)?)?;
+        // Packets may be pulled in circles.
+        for _ in 0..self.nodes.len() {
+            sources = &self.nodes[at].sources;
+            match sources[..] {
+                [Some((source, _))] if self.plan.elements[at].class.processing == "a/a" => {
+                    at = source;
+                }
+                _ => break,
+            }
+        }
+        self.stations[at].element.as_ref()?.ready()
+    }
+
     // Tasks, timers and signals
 
     /// Makes the task of the element at work run.

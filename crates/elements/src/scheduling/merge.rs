@@ -1,0 +1,132 @@
+//! Packets of several inputs, in the turn a scheduler gives them.
+//!
+//! The turns of a burst are planned first, by what is known to be there, and each
+//! input is then pulled once for all it is to give. So no packet is pulled that
+//! does not go on at once. What is not known is pulled a packet at a time.
+//!
+//! An input that has given all it had ends the burst when it is its turn again: its
+//! queue may be filled before the next burst, and in Click, where the sources run
+//! between two packets, it would not have missed that turn.
+
+use linerate_graph::Context;
+use linerate_memory::Frame;
+
+pub(super) struct Merge {
+    inputs: Vec<Input>,
+    /// Whose turn it is, packet by packet.
+    turns: Vec<u32>,
+    /// Most packets of the burst that goes on.
+    count: usize,
+}
+
+struct Input {
+    known: Known,
+    /// Packets it is to give.
+    planned: usize,
+    /// Packets pulled, empty between bursts.
+    share: Frame,
+}
+
+/// What is known of an input's packets.
+#[derive(Clone, Copy)]
+enum Known {
+    /// Nothing: it has to be pulled.
+    No,
+    /// Likewise, and it has given packets.
+    Gave,
+    /// These are there.
+    Ready(usize),
+    /// They have all been planned for.
+    Used,
+    /// There are none.
+    Empty,
+}
+
+/// What comes of giving an input a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// A packet of it is next.
+    Taken,
+    /// It has none.
+    Missed,
+    /// The burst ends before this turn.
+    Over,
+}
+
+impl Merge {
+    pub(super) fn new(inputs: usize, limit: usize) -> Merge {
+        let input = |_| Input { known: Known::No, planned: 0, share: Frame::new(limit) };
+        Merge {
+            inputs: (0..inputs).map(input).collect(),
+            turns: Vec::with_capacity(limit),
+            count: 0,
+        }
+    }
+
+    /// Inputs there are.
+    pub(super) fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// A burst of at most `count` packets begins.
+    pub(super) fn begin(&mut self, cx: &Context, count: usize) {
+        self.count = count;
+        for (port, input) in self.inputs.iter_mut().enumerate() {
+            // A single packet is pulled faster than it is planned.
+            let ready = if count > 1 { cx.ready(port) } else { None };
+            input.known = ready.map_or(Known::No, Known::Ready);
+        }
+    }
+
+    /// Gives an input a turn.
+    #[inline]
+    pub(super) fn turn(&mut self, cx: &mut Context, port: usize) -> Turn {
+        if self.turns.len() == self.count {
+            return Turn::Over;
+        }
+        let input = &mut self.inputs[port];
+        input.known = match input.known {
+            Known::Used => return Turn::Over,
+            Known::Empty => return Turn::Missed,
+            Known::Ready(packets) if packets > 0 => {
+                input.planned += 1;
+                if packets > 1 { Known::Ready(packets - 1) } else { Known::Used }
+            }
+            known => match (known, cx.pull(port, 1, &mut input.share)) {
+                (Known::Gave, 0) => return Turn::Over,
+                (Known::No, 0) => return Turn::Missed,
+                (_, 0) => {
+                    input.known = Known::Empty;
+                    return Turn::Missed;
+                }
+                _ => Known::Gave,
+            },
+        };
+        self.turns.push(port as u32);
+        Turn::Taken
+    }
+
+    /// Puts the packets of all turns into `frame`.
+    pub(super) fn finish(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let turns = self.turns.len();
+        for (port, input) in self.inputs.iter_mut().enumerate() {
+            let planned = std::mem::take(&mut input.planned);
+            if planned == turns {
+                cx.pull(port, planned, frame);
+                break;
+            }
+            if planned > 0 {
+                cx.pull(port, planned, &mut input.share);
+            }
+            // From the back, which is where a frame can be taken from.
+            input.share.slots_mut().reverse();
+        }
+        for port in self.turns.drain(..) {
+            // Packets that were planned for may have been dropped on the way.
+            if let Some(slot) = self.inputs[port as usize].share.pop() {
+                let pushed = frame.push(slot);
+                debug_assert!(pushed.is_ok(), "no more than were asked for");
+            }
+        }
+    }
+}
