@@ -3,14 +3,23 @@
 #![cfg(not(loom))]
 #![allow(missing_docs, reason = "a test program")]
 
-use std::{fs, os::fd::AsRawFd};
+use std::{
+    fs,
+    os::fd::{AsRawFd, BorrowedFd},
+};
 
-use linerate_memory::{ArenaOptions, Frame, MemoryError, PageKind};
+use linerate_memory::{Arena, ArenaOptions, Frame, MemoryError, PageKind};
 use proptest::prelude::*;
 use rustix::{fs::SealFlags, io::Errno};
 
 fn small(size: usize) -> ArenaOptions {
     ArenaOptions { size, huge: false, ..ArenaOptions::default() }
+}
+
+/// The file behind an arena, to be asked about and not written to.
+fn file(arena: &Arena) -> BorrowedFd<'_> {
+    // SAFETY: no test here reads or writes through it.
+    unsafe { arena.fd() }
 }
 
 /// Which option is refused, and the text.
@@ -203,12 +212,12 @@ fn the_first_node_can_be_asked_for_and_a_missing_one_is_named() {
 #[test]
 fn the_memory_cannot_be_resized_by_whoever_gets_it() {
     let arena = small(1 << 20).create().unwrap();
-    let seals = rustix::fs::fcntl_get_seals(arena.fd()).unwrap();
+    let seals = rustix::fs::fcntl_get_seals(file(&arena)).unwrap();
     assert!(seals.contains(SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL));
     for size in [0, 4096, 2 << 20] {
-        assert_eq!(rustix::fs::ftruncate(arena.fd(), size), Err(Errno::PERM));
+        assert_eq!(rustix::fs::ftruncate(file(&arena), size), Err(Errno::PERM));
     }
-    assert_eq!(rustix::fs::fcntl_add_seals(arena.fd(), SealFlags::WRITE), Err(Errno::PERM));
+    assert_eq!(rustix::fs::fcntl_add_seals(file(&arena), SealFlags::WRITE), Err(Errno::PERM));
 }
 
 /// Runs where the test process is alone: mappings and file descriptors of
@@ -216,8 +225,8 @@ fn the_memory_cannot_be_resized_by_whoever_gets_it() {
 #[test]
 fn nothing_is_left_of_a_dropped_arena() {
     let arena = small(1 << 20).create().unwrap();
-    let inode = rustix::fs::fstat(arena.fd()).unwrap().st_ino;
-    let number = arena.fd().as_raw_fd();
+    let inode = rustix::fs::fstat(file(&arena)).unwrap().st_ino;
+    let number = file(&arena).as_raw_fd();
     let device = format!(" {inode} ");
     let mapped = || {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -266,8 +275,8 @@ fn huge_pages_or_what_could_be_had() {
 }
 
 /// Page size of the arena's mapping in KiB, from the kernel.
-fn page_size(arena: &linerate_memory::Arena) -> usize {
-    let inode = rustix::fs::fstat(arena.fd()).unwrap().st_ino;
+fn page_size(arena: &Arena) -> usize {
+    let inode = rustix::fs::fstat(file(arena)).unwrap().st_ino;
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let of_ours = format!(" {inode} ");
     let mut lines = smaps

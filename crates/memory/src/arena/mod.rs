@@ -118,7 +118,23 @@ impl Arena {
     }
 
     /// The memfd behind the arena, for processes that are to map it too.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    ///
+    /// Not for safe code: what is written through it changes packets that others
+    /// hold references to, and share counts.
+    ///
+    /// ```compile_fail,E0133
+    /// # fn f(arena: &linerate_memory::Arena) {
+    /// rustix::io::pwrite(arena.fd(), &[0; 4096], 0).unwrap();
+    /// # }
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// Through the descriptor, its copies and what is mapped from it, nothing is
+    /// written but bytes of buffers whose slots whoever writes has been given
+    /// ([`Slot::into_raw`]), and no byte of a buffer is read that another may be
+    /// writing.
+    pub unsafe fn fd(&self) -> BorrowedFd<'_> {
         self.inner.mapping.fd()
     }
 
