@@ -11,9 +11,16 @@
 
 use linerate_memory::{
     ArenaOptions, Frame,
-    ring::{Consumer, Doorbell, Mpmc, Producer, spsc, wrapping},
+    ring::{Bell, Consumer, Doorbell, Event, Mpmc, Producer, spsc, spsc_with, wrapping},
 };
-use loom::{alloc::Track, sync::Arc, thread};
+use loom::{
+    alloc::Track,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
 
 /// Runs a model, bounded by `preemptions` unless the environment says how.
 fn model(preemptions: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
@@ -339,10 +346,92 @@ fn a_doorbell_wakes_who_found_the_ring_full() {
     });
 }
 
+/// An eventfd(2), as far as a sleeper is concerned.
+struct Flag(AtomicU32);
+
+impl Flag {
+    /// Whether who sleeps on it wakes.
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+}
+
+impl Event for Flag {
+    fn set(&self) {
+        self.0.store(1, Ordering::SeqCst);
+    }
+
+    fn clear(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+}
+
+/// One round of a receiver that sleeps when it finds nothing: takes what is there,
+/// and says whether it sleeps until the bell rings.
+fn receive_round(bell: &Bell<Flag>, consumer: &mut Consumer<u32>, got: &mut u32) -> bool {
+    bell.disarm();
+    while consumer.pop().is_some() {
+        *got += 1;
+    }
+    let armed = bell.arm();
+    armed && consumer.is_empty()
+}
+
+/// Whoever sleeps on a bell is woken by each sending behind which it finds
+/// nothing, whether it was asleep, going to sleep, or woken by another.
+#[test]
+fn a_bell_wakes_its_receiver_every_time() {
+    model(None, || {
+        let (mut producer, mut consumer) = spsc(2);
+        let bell = Arc::new(Bell::new(Flag(AtomicU32::new(0))));
+        let theirs = Arc::clone(&bell);
+        let sender = thread::spawn(move || {
+            for element in [1, 2] {
+                producer.push(element).unwrap();
+                theirs.ring();
+            }
+        });
+        let mut got = 0;
+        let mut asleep = receive_round(&bell, &mut consumer, &mut got);
+        if !asleep || bell.event().is_set() {
+            asleep = receive_round(&bell, &mut consumer, &mut got);
+        }
+        sender.join().unwrap();
+        // Nobody rings any more: it must come by itself as far as it has to.
+        for _ in 0..2 {
+            if !asleep || bell.event().is_set() {
+                asleep = receive_round(&bell, &mut consumer, &mut got);
+            }
+        }
+        assert_eq!(got, 2, "the receiver sleeps beside an element");
+    });
+}
+
+/// Neither end knows whether it is the last: what is left is handed on once,
+/// though the consumer empties the ring before it goes.
+#[test]
+fn spsc_hands_on_what_is_left_by_the_last_owner() {
+    model(None, || {
+        let seen = Arc::new(AtomicU32::new(0));
+        let left = Arc::clone(&seen);
+        let (mut producer, mut consumer) = spsc_with(2, move |elements: Vec<u32>| {
+            left.fetch_add(elements.len() as u32, Ordering::Relaxed);
+        });
+        let sender = thread::spawn(move || {
+            producer.push(1).unwrap();
+            producer.push(2).unwrap();
+        });
+        let taken = consumer.pop().is_some() as u32;
+        drop(consumer);
+        sender.join().unwrap();
+        assert_eq!(taken + seen.load(Ordering::Relaxed), 2);
+    });
+}
+
 #[test]
 fn generation_hides_parts_that_are_reused() {
     use linerate_memory::Generation;
-    use loom::sync::atomic::{AtomicU32, Ordering, fence};
+    use loom::sync::atomic::fence;
     model(None, || {
         // A link to one of two parts, as a table's first array has them.
         let table = Arc::new((Generation::new(), AtomicU32::new(0), [10, 0].map(AtomicU32::new)));
@@ -376,7 +465,6 @@ fn generation_hides_parts_that_are_reused() {
 #[test]
 fn generation_turns_from_one_table_to_another() {
     use linerate_memory::Generation;
-    use loom::sync::atomic::{AtomicU32, Ordering};
     model(None, || {
         // Two tables of two words each; a table's words belong together.
         let table = Arc::new((

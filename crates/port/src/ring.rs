@@ -11,16 +11,13 @@ use std::{
     collections::HashMap,
     fmt,
     os::fd::{AsFd, OwnedFd},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering, compiler_fence},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use linerate_memory::{
     Arena, Frame, PoolCache, Slot,
-    ring::{Consumer, Producer, spsc},
+    ring::{Bell, Consumer, Event, Producer, spsc_with},
 };
 use rustix::event::EventfdFlags;
 
@@ -36,6 +33,9 @@ use crate::{
 const SLOTS_DEFAULT: usize = 1024;
 /// How soon a sender looks again at a full ring.
 const FULL_RETRY: Duration = Duration::from_micros(50);
+
+/// Buffers kept at hand where packets are given back.
+const CACHE: usize = 64;
 
 /// The rings of a process whose second end has not been opened, by name.
 #[derive(Clone, Default)]
@@ -124,7 +124,7 @@ fn seed_ring(transmit: &mut RingTransmit, arena: &Arena, count: usize, size: usi
     for _ in 0..count {
         let mut slot = pool.take_one(size)?;
         arena.packet_mut(&mut slot)?.copy_from_slice(&template);
-        transmit.producer.push(slot).ok()?;
+        transmit.producer.as_mut()?.push(slot).ok()?;
     }
     Some(())
 }
@@ -149,92 +149,56 @@ fn loops(queues: usize, slots: usize, arena: &Arena) -> std::io::Result<End> {
 }
 
 fn channel(slots: usize, arena: &Arena) -> std::io::Result<(RingTransmit, RingReceive)> {
-    let (producer, consumer) = spsc(slots);
-    let bell = Arc::new(Bell::new()?);
+    let home = arena.clone();
+    let (producer, consumer) = spsc_with(slots, move |slots: Vec<Slot>| {
+        let mut pool = home.cache(CACHE);
+        slots.into_iter().for_each(|slot| pool.give_one(slot));
+    });
+    let bell = Arc::new(Bell::new(Eventfd::new()?));
     Ok((
-        RingTransmit { producer, bell: Arc::clone(&bell), counters: Counters::shared() },
+        RingTransmit {
+            producer: Some(producer),
+            bell: Arc::clone(&bell),
+            counters: Counters::shared(),
+        },
         RingReceive { consumer, bell, counters: Counters::shared(), arena: arena.clone() },
     ))
 }
 
-/// How a sender wakes a sleeping receiver.
-///
-/// The sender must see `sleeping` if the receiver did not see its packets.
-/// That needs a full barrier on both sides between the store and the load. The
-/// sender's, which would cost more than the burst, is left to the receiver: it
-/// issues one on all running threads of the process with membarrier(2), and
-/// the sender only keeps the compiler from reordering.
-struct Bell {
-    sleeping: AtomicBool,
-    event: OwnedFd,
+/// What a receiver sleeps on.
+struct Eventfd(OwnedFd);
+
+impl Eventfd {
+    fn new() -> std::io::Result<Eventfd> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Eventfd(rustix::event::eventfd(0, flags)?))
+    }
 }
 
-impl Bell {
-    fn new() -> std::io::Result<Bell> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Bell { sleeping: AtomicBool::new(false), event: rustix::event::eventfd(0, flags)? })
-    }
-
-    /// Announces that the receiver is about to sleep. `false` when that cannot
-    /// be done safely on this kernel: it must look again by itself.
-    fn arm(&self) -> bool {
-        self.sleeping.store(true, Ordering::SeqCst);
-        barrier_everywhere()
-    }
-
-    /// Wakes the receiver if it sleeps.
-    #[inline]
-    fn ring(&self) {
-        compiler_fence(Ordering::SeqCst);
-        if self.sleeping.load(Ordering::Relaxed) {
-            self.wake();
-        }
-    }
-
-    #[cold]
-    fn wake(&self) {
-        if self.sleeping.swap(false, Ordering::AcqRel) {
-            // Full is as good as rung.
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-        }
-    }
-
-    /// The receiver is awake.
-    #[inline]
-    fn disarm(&self) {
-        if self.sleeping.load(Ordering::Relaxed) {
-            self.sleeping.store(false, Ordering::Relaxed);
-        }
+impl Event for Eventfd {
+    fn set(&self) {
+        // Full is as good as set.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
     fn clear(&self) {
-        let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
-}
-
-/// A full memory barrier on every running thread of this process; `false` on
-/// kernels without (before 4.14).
-fn barrier_everywhere() -> bool {
-    use rustix::thread::{MembarrierCommand, membarrier};
-    static REGISTERED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    let registered =
-        *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
-    registered && membarrier(MembarrierCommand::PrivateExpedited).is_ok()
 }
 
 struct RingReceive {
     consumer: Consumer<Slot>,
-    bell: Arc<Bell>,
+    bell: Arc<Bell<Eventfd>>,
     counters: Arc<Counters>,
-    /// Where what is left in the ring goes in the end.
+    /// Where what is in the ring goes when this end is closed.
     arena: Arena,
 }
 
 impl Drop for RingReceive {
     /// An end that is not received from, or was never opened, may have been
-    /// sent packets.
+    /// sent packets. The sender need not notice soon that nobody wants them.
     fn drop(&mut self) {
-        let mut pool = self.arena.cache(64);
+        let mut pool = self.arena.cache(CACHE);
         self.close(&mut pool);
     }
 }
@@ -256,12 +220,11 @@ impl Receive for RingReceive {
     }
 
     fn wake(&mut self) -> Wake<'_> {
-        self.bell.clear();
         let armed = self.bell.arm();
         if !self.consumer.is_empty() {
             Wake::Now
         } else if armed {
-            Wake::Fd(self.bell.event.as_fd(), Interest::Read)
+            Wake::Fd(self.bell.event().0.as_fd(), Interest::Read)
         } else {
             Wake::At(Instant::now() + FULL_RETRY)
         }
@@ -279,28 +242,23 @@ impl Receive for RingReceive {
 }
 
 struct RingTransmit {
-    producer: Producer<Slot>,
-    bell: Arc<Bell>,
+    /// `None` when it has been noticed that nobody receives any more.
+    producer: Option<Producer<Slot>>,
+    bell: Arc<Bell<Eventfd>>,
     counters: Arc<Counters>,
 }
 
 impl Transmit for RingTransmit {
     #[inline]
     fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
-        let offered = frame.len();
+        let producer = match &mut self.producer {
+            Some(producer) if !producer.is_abandoned() => producer,
+            _ => return Ok(self.refuse(pool, frame)),
+        };
         let bytes = frame.bytes();
-        let sent = self.producer.push_frame(frame);
-        if sent == offered {
-            self.counters.passed(sent, bytes);
-        } else {
-            self.counters.passed(sent, bytes - frame.bytes());
-            if self.producer.is_abandoned() {
-                let left = frame.len();
-                self.counters.dropped(DropReason::LinkDown, left);
-                pool.give(frame);
-                return Ok(offered);
-            }
-        }
+        let sent = producer.push_frame(frame);
+        let left = if frame.is_empty() { 0 } else { frame.bytes() };
+        self.counters.passed(sent, bytes - left);
         self.bell.ring();
         Ok(sent)
     }
@@ -310,11 +268,26 @@ impl Transmit for RingTransmit {
     }
 
     fn wake(&mut self) -> Wake<'_> {
-        if self.producer.len() < self.producer.capacity() {
-            Wake::Now
-        } else {
-            Wake::At(Instant::now() + FULL_RETRY)
+        match &self.producer {
+            Some(producer) if producer.len() == producer.capacity() => {
+                Wake::At(Instant::now() + FULL_RETRY)
+            }
+            _ => Wake::Now,
         }
+    }
+}
+
+impl RingTransmit {
+    /// The receiver is gone: what it left in the ring goes home, and what is sent
+    /// now is dropped.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> usize {
+        self.producer = None;
+        let count = frame.len();
+        self.counters.dropped(DropReason::LinkDown, count);
+        pool.give(frame);
+        count
     }
 }
 
@@ -405,8 +378,34 @@ mod tests {
         pool.take(&mut frame, 8, 60);
         let transmit = a.queues[0].transmit.as_mut().unwrap();
         assert_eq!(transmit.transmit(&mut pool, &mut frame).unwrap(), 8);
-        assert_eq!(transmit.counters().read().dropped_for(DropReason::LinkDown), 4);
+        let counts = transmit.counters().read();
+        assert_eq!((counts.packets, counts.dropped_for(DropReason::LinkDown)), (0, 8));
         assert!(a.queues[0].receive.as_ref().unwrap().ended());
+        assert_eq!(context.arena.accounting().held, 0);
+    }
+
+    /// Whatever the sender sends when, while the receiver goes: what was sent and
+    /// not received comes home when the second end is closed.
+    #[test]
+    fn a_receiver_that_goes_away_while_it_is_sent_to_leaves_nothing_behind() {
+        let context = context();
+        for round in 0..200 {
+            let mut a = open_ring(&context, &format!("ring:{round}?slots=64"));
+            let b = open_ring(&context, &format!("ring:{round}?slots=64"));
+            let gone = std::thread::spawn(move || drop(b));
+            let mut pool = context.arena.cache(64);
+            let mut frame = Frame::new(8);
+            let transmit = a.queues[0].transmit.as_mut().unwrap();
+            for _ in 0..round % 16 {
+                pool.take(&mut frame, 4, 60);
+                transmit.transmit(&mut pool, &mut frame).unwrap();
+                pool.give(&mut frame);
+            }
+            gone.join().unwrap();
+            drop(a);
+            drop(pool);
+            assert_eq!(context.arena.accounting().held, 0, "round {round}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! several of each. Both keep order, never allocate after they are made, and
 //! hold a power of two of elements.
 
+mod bell;
 mod cells;
 mod doorbell;
 mod mpmc;
@@ -11,9 +12,10 @@ mod spsc;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use bell::{Bell, Event};
 pub use doorbell::Doorbell;
 pub use mpmc::Mpmc;
-pub use spsc::{Consumer, Producer, spsc};
+pub use spsc::{Consumer, Producer, spsc, spsc_with};
 
 /// Most elements a ring can hold: [`spsc()`]'s positions are 32 bits and must be
 /// able to tell a full ring from an empty one.
@@ -45,7 +47,7 @@ pub mod wrapping {
 
     /// As [`spsc`](super::spsc()), with `before` positions left.
     pub fn spsc<T: Send>(capacity: usize, before: u32) -> (Producer<T>, Consumer<T>) {
-        super::spsc::starting_at(capacity, before.wrapping_neg())
+        super::spsc::starting_at(capacity, before.wrapping_neg(), None)
     }
 
     /// As [`Mpmc::new`], with `before` positions left.

@@ -26,24 +26,33 @@ struct Shared<T> {
     /// its reads, loaded by the producer with `Acquire` before overwriting.
     head: CachePadded<AtomicU32>,
     cells: Cells<T>,
+    /// Takes what is in the ring when both ends are gone; `None` drops it.
+    leftover: Option<Leftover<T>>,
 }
+
+type Leftover<T> = Box<dyn FnOnce(Vec<T>) + Send + Sync>;
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        if !std::mem::needs_drop::<T>() {
+        let leftover = self.leftover.take();
+        if !std::mem::needs_drop::<T>() && leftover.is_none() {
             return;
         }
         let (mut head, tail) =
             (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));
+        let mut elements = Vec::with_capacity(tail.wrapping_sub(head) as usize);
         while head != tail {
             let mut element = MaybeUninit::<T>::uninit();
             // SAFETY: both ends are gone, so `head..tail` are ours alone and
-            // hold elements; each is read once and dropped once.
-            unsafe {
+            // hold elements; each is read once and has one owner then.
+            elements.push(unsafe {
                 self.cells.read(head as usize, element.as_mut_ptr(), 1);
-                element.assume_init_drop();
-            }
+                element.assume_init()
+            });
             head = head.wrapping_add(1);
+        }
+        if let (Some(leftover), false) = (leftover, elements.is_empty()) {
+            leftover(elements);
         }
     }
 }
@@ -60,15 +69,34 @@ impl<T> Drop for Shared<T> {
 ///
 /// When `capacity` is zero or above [`RING_LIMIT`](super::RING_LIMIT).
 pub fn spsc<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
-    starting_at(capacity, 0)
+    starting_at(capacity, 0, None)
+}
+
+/// As [`spsc`], for elements that must not just be dropped: what is in the ring
+/// when the last of both ends is dropped goes to `leftover`. An end that empties
+/// the ring before it goes cannot do that: the other may still be adding to it.
+///
+/// # Panics
+///
+/// As [`spsc`].
+pub fn spsc_with<T: Send>(
+    capacity: usize,
+    leftover: impl FnOnce(Vec<T>) + Send + Sync + 'static,
+) -> (Producer<T>, Consumer<T>) {
+    starting_at(capacity, 0, Some(Box::new(leftover)))
 }
 
 /// A ring whose first position is `start`, to test where positions wrap.
-pub(crate) fn starting_at<T: Send>(capacity: usize, start: u32) -> (Producer<T>, Consumer<T>) {
+pub(crate) fn starting_at<T: Send>(
+    capacity: usize,
+    start: u32,
+    leftover: Option<Leftover<T>>,
+) -> (Producer<T>, Consumer<T>) {
     let shared = Arc::new(Shared {
         tail: CachePadded::new(AtomicU32::new(start)),
         head: CachePadded::new(AtomicU32::new(start)),
         cells: Cells::new(capacity_for(capacity)),
+        leftover,
     });
     (
         Producer { shared: Arc::clone(&shared), tail: start, head: start },

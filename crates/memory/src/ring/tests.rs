@@ -127,7 +127,7 @@ proptest! {
         before in prop_oneof![Just(0u32), 0..200u32, any::<u32>()],
         calls in calls(),
     ) {
-        let mut ring = spsc::starting_at(wanted, before.wrapping_neg());
+        let mut ring = spsc::starting_at(wanted, before.wrapping_neg(), None);
         compare(&mut ring, wanted, &calls);
     }
 
@@ -150,7 +150,7 @@ proptest! {
 #[test]
 fn what_is_left_is_dropped_with_the_ring() {
     let token = Arc::new(());
-    let (mut producer, mut consumer) = spsc::starting_at(4, 2u32.wrapping_neg());
+    let (mut producer, mut consumer) = spsc::starting_at(4, 2u32.wrapping_neg(), None);
     for _ in 0..4 {
         producer.push(Arc::clone(&token)).unwrap();
     }

@@ -1,0 +1,83 @@
+//! Waking a receiver that sleeps, at no cost to a sender that need not.
+//!
+//! A [`Doorbell`](super::Doorbell) has both sides issue a fence, the sender one
+//! for every burst, which would cost more than a small burst does. Here the
+//! receiver, who is about to sleep anyway, issues the barrier for both
+//! (membarrier(2)), and the sender only keeps the compiler from reordering and
+//! looks at a flag.
+
+use std::fmt;
+
+use crate::sync::{AtomicU32, Ordering, heavy_fence, light_fence};
+
+/// What a receiver sleeps on: an eventfd(2), say.
+pub trait Event {
+    /// Wakes who sleeps on it, now or as soon as it does.
+    fn set(&self);
+
+    /// Forgets that it was set.
+    fn clear(&self);
+}
+
+/// A bell beside a ring: its receiver asks to be woken, its sender wakes it.
+pub struct Bell<E> {
+    /// Whether the receiver sleeps or is about to. Set by the receiver before its
+    /// last look at the ring, loaded by the sender after it has added to it.
+    /// Changed by swapping only, so that all changes have one order.
+    sleeping: AtomicU32,
+    event: E,
+}
+
+impl<E: Event> Bell<E> {
+    /// A bell nobody waits for.
+    pub fn new(event: E) -> Bell<E> {
+        Bell { sleeping: AtomicU32::new(0), event }
+    }
+
+    /// What the receiver sleeps on.
+    pub fn event(&self) -> &E {
+        &self.event
+    }
+
+    /// The receiver is about to sleep on the event. It looks at the ring again
+    /// after this, and sleeps only if there is still nothing for it. `false` when
+    /// it cannot be woken on this kernel: it must look again by itself.
+    pub fn arm(&self) -> bool {
+        // First, because what was rung for is looked at afterwards.
+        self.event.clear();
+        // Release: whoever sees it and sets the event does so after it was cleared.
+        self.sleeping.swap(1, Ordering::Release);
+        heavy_fence()
+    }
+
+    /// The receiver is awake.
+    #[inline]
+    pub fn disarm(&self) {
+        if self.sleeping.load(Ordering::Relaxed) != 0 {
+            self.sleeping.swap(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The sender has added to the ring: wakes the receiver if it sleeps.
+    #[inline]
+    pub fn ring(&self) {
+        light_fence();
+        if self.sleeping.load(Ordering::Relaxed) != 0 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // Acquire: pairs with the store in `arm`.
+        if self.sleeping.swap(0, Ordering::AcqRel) != 0 {
+            self.event.set();
+        }
+    }
+}
+
+impl<E> fmt::Debug for Bell<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bell").field("sleeping", &self.sleeping).finish_non_exhaustive()
+    }
+}
