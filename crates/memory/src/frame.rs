@@ -163,6 +163,18 @@ impl Frame {
     /// to `out`, oldest first.
     #[inline]
     pub fn sift(&mut self, mut keep: impl FnMut(&mut Slot) -> bool, mut out: impl FnMut(Slot)) {
+        self.sift_with(&mut (), |(), slot| keep(slot), |(), slot| out(slot));
+    }
+
+    /// The same where both use one thing: a pool, whose arena says what is in a
+    /// packet and which takes it back.
+    #[inline]
+    pub fn sift_with<T>(
+        &mut self,
+        with: &mut T,
+        mut keep: impl FnMut(&mut T, &mut Slot) -> bool,
+        mut out: impl FnMut(&mut T, Slot),
+    ) {
         let count = std::mem::take(&mut self.len);
         let base: *mut Slot = self.lines.as_mut_ptr().cast();
         let mut kept = 0;
@@ -173,11 +185,11 @@ impl Frame {
             // the packet has been read out.
             unsafe {
                 let mut slot = base.add(at).read();
-                if keep(&mut slot) {
+                if keep(with, &mut slot) {
                     base.add(kept).write(slot);
                     kept += 1;
                 } else {
-                    out(slot);
+                    out(with, slot);
                 }
             }
         }

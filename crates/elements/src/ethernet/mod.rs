@@ -99,12 +99,12 @@ fn sift(
     mut keep: impl FnMut(&Arena, &mut Slot) -> bool,
 ) -> usize {
     let Context { pool, out, .. } = cx;
-    let arena = pool.arena().clone();
     let before = frame.len();
     let other = out.count() > 1;
-    frame.sift(
-        |slot| keep(&arena, slot),
-        |slot| if other { out.emit(1, slot) } else { pool.give_one(slot) },
+    frame.sift_with(
+        pool,
+        |pool, slot| keep(pool.arena(), slot),
+        |pool, slot| if other { out.emit(1, slot) } else { pool.give_one(slot) },
     );
     let gone = before - frame.len();
     if !other && gone > 0 {
