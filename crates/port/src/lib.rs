@@ -25,7 +25,7 @@ mod xdp;
 pub use counters::{Counters, Counts, DropReason};
 pub use error::{OpenError, PortError, UriError};
 pub use lease::{LeasedPort, Leases};
-pub use open::{DRIVERS, Driver, open};
+pub use open::{DRIVERS, Driver, open, probe};
 pub use port::{
     Context, Copies, Direction, Interest, Port, PortInfo, Queue, Receive, Transmit, Wake, wait_any,
 };

@@ -7,9 +7,10 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use linerate_memory::Accounting;
+use linerate_memory::{Accounting, Arena};
 use linerate_port::{
     Context, Counters, Counts, Direction, OpenError, PortError, PortUri, Receive, Transmit, open,
+    probe,
 };
 use linerate_worker::{Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader};
 use serde_json::json;
@@ -73,8 +74,14 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let until = args.running.duration.map(|duration| started + duration);
     let mut total = Totals::default();
     let mut first = true;
+    // Before memory is filled for them.
+    probe(&args.from)?;
+    probe(&args.to)?;
+    let arena = session::arena(&args.running.memory)?;
     loop {
-        let Some(run) = Run::open(args, &total, first, &stop, until, &mut live)? else { break };
+        let Some(run) = Run::open(args, &arena, &total, first, &stop, until, &mut live)? else {
+            break;
+        };
         if first {
             run.announce(args, &mut live)?;
         }
@@ -125,6 +132,7 @@ impl Run {
     /// has gone to come back.
     fn open(
         args: &Plan<'_>,
+        arena: &Arena,
         total: &Totals,
         first: bool,
         stop: &Stop,
@@ -132,7 +140,7 @@ impl Run {
         live: &mut Live,
     ) -> Result<Option<Run>> {
         loop {
-            match Run::try_open(args, total) {
+            match Run::try_open(args, arena, total) {
                 Ok(run) => {
                     if !first {
                         live.note("all ports are back");
@@ -147,14 +155,16 @@ impl Run {
         }
     }
 
-    fn try_open(args: &Plan<'_>, total: &Totals) -> Result<Run> {
-        let context = Context::new(session::arena(&args.running.memory)?);
+    fn try_open(args: &Plan<'_>, arena: &Arena, total: &Totals) -> Result<Run> {
+        // The memory stays, and what lost ports had of it comes back to it; ports
+        // that are only memory are made anew.
+        let context = Context::new(arena.clone());
         let toward = |direction| match args.bidirectional || args.from == args.to {
             true => context.toward(Direction::Both),
             false => context.toward(direction),
         };
         let a = open(&args.from, &toward(Direction::Receive))?;
-        // An interface named twice is one port; memory ports are made anew.
+        // An interface named twice is one port.
         let same = args.from == args.to && a.info.interface.is_some();
         let mut ports = vec![session::describe_port(&a)];
         let (from_a, to_a) = session::split(a);

@@ -12,7 +12,7 @@ use linerate_lab::{
     Traffic,
 };
 use linerate_packet::MacAddr;
-use linerate_port::{Context, Counters, Counts, Direction, Port, open, pcap::Reader};
+use linerate_port::{Context, Counters, Counts, Direction, Port, open, pcap::Reader, probe};
 use linerate_worker::{Stage, Usage, UsageReader};
 use serde_json::json;
 
@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let started = Instant::now();
     let running = &args.running;
     let stop = session::stop_on_signals()?;
+    probe(&args.port)?;
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Transmit))?;
     let mut live = Live::new(running.showing.json, running.showing.quiet);

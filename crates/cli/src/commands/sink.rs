@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use linerate_lab::{Arrivals, Latency, Sink};
-use linerate_port::{Context, Counters, Counts, Direction, open};
+use linerate_port::{Context, Counters, Counts, Direction, open, probe};
 use linerate_worker::{Stage, Usage};
 use serde_json::{Value, json};
 
@@ -22,6 +22,7 @@ use crate::{
 pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let running = &args.running;
     let stop = session::stop_on_signals()?;
+    probe(&args.port)?;
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Receive))?;
     let mut live = Live::new(running.showing.json, running.showing.quiet);

@@ -156,6 +156,15 @@ fn an_interface_may_go_down_and_come_up() {
     }
 }
 
+/// The inode of the memory a forwarder has its packets in.
+fn packet_memory(forwarder: &Program) -> Vec<String> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", forwarder.running.id())).unwrap();
+    let ours = maps.lines().filter(|line| line.contains("/memfd:linerate-arena"));
+    let inodes: Vec<_> = ours.map(|line| line.split_whitespace().nth(4).unwrap().into()).collect();
+    assert_eq!(inodes.len(), 1, "{maps}");
+    inodes
+}
+
 #[test]
 #[ignore = "needs root"]
 fn an_interface_may_be_deleted_and_made_again() {
@@ -164,12 +173,15 @@ fn an_interface_may_be_deleted_and_made_again() {
         let command = format!("forward --bidirectional {driver}:b0 {driver}:b1");
         let mut forwarder = Program::ready(&line.b, &command);
         line.assert_carries();
+        let memory = packet_memory(&forwarder);
         line.b.delete_link("b1");
         forwarder.wait_for("opening it again");
         assert!(forwarder.stderr().contains("b1"), "{}", forwarder.stderr());
         line.lab.veth(&line.b, "b1", &line.c, "c0");
         forwarder.wait_for("all ports are back");
         line.assert_carries();
+        // To fill it again and again, until the interface is there, can take seconds.
+        assert_eq!(packet_memory(&forwarder), memory, "the packet memory was made anew");
         let summary = forwarder.stop();
         assert_balanced(&summary);
         let sent = number(&summary["flows"][0], "sent_packets");
@@ -389,6 +401,11 @@ fn unknown_interfaces_come_with_a_suggestion() {
         linerate(&format!("forward {driver}:l null:")).failed(4, &["\"l\"", "did you mean lo"]);
         let ended = linerate(&format!("forward null: {driver}:nosuch0"));
         ended.failed(4, &["there is no interface \"nosuch0\"", "available: "]);
+        // Before memory is taken for it, of which there is not that much.
+        for command in ["forward null:", "generate", "sink"] {
+            linerate(&format!("{command} {driver}:nosuch0 --arena 60000G"))
+                .failed(4, &["there is no interface \"nosuch0\""]);
+        }
     }
 }
 
