@@ -29,6 +29,7 @@
 
 mod assembler;
 mod bpf;
+mod departed;
 mod device;
 mod lent;
 mod options;
@@ -102,6 +103,7 @@ struct Attached {
 impl Shared {
     /// Looks what has become of the interface. A few system calls.
     fn look(&self) {
+        departed::reap();
         if !self.device.exists() {
             self.gone.store(true, Ordering::Relaxed);
             return;

@@ -8,6 +8,7 @@ use rustix::net::{RecvFlags, sockopt, xdp::XdpStatistics};
 
 use super::{
     Shared,
+    departed::Side,
     lent::{Astray, Lent},
     rings::{Consumer, Descriptor, Producer},
     socket::Socket,
@@ -183,7 +184,7 @@ impl Receive for XdpReceive {
 
 impl Drop for XdpReceive {
     fn drop(&mut self) {
-        self.socket.leave(std::mem::take(&mut self.lent));
+        self.socket.leave(Side::Receive(std::mem::take(&mut self.lent)));
     }
 }
 

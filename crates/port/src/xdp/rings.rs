@@ -91,12 +91,27 @@ impl<T: Copy> Ring<T> {
             )?
         };
         let map = NonNull::new(map.cast::<u8>()).expect("the kernel maps nothing at zero");
+        // SAFETY: that much was just mapped, and nobody else knows of it.
+        Ok(unsafe { Ring::over(map, map_len, size, offsets) })
+    }
+
+    /// The ring in a mapping that becomes its own.
+    ///
+    /// # Safety
+    ///
+    /// `map_len` bytes are mapped at `map`, and nobody unmaps them.
+    unsafe fn over(
+        map: NonNull<u8>,
+        map_len: usize,
+        size: u32,
+        offsets: &XdpRingOffset,
+    ) -> Ring<T> {
         let at = |offset: u64| {
             assert!(offset as usize + 4 <= map_len, "ring offset outside its mapping");
             // SAFETY: inside the mapping, by the assertion.
             unsafe { map.add(offset as usize) }
         };
-        Ok(Ring {
+        Ring {
             map,
             map_len,
             producer: at(offsets.producer).cast(),
@@ -105,7 +120,7 @@ impl<T: Copy> Ring<T> {
             entries: at(offsets.desc).cast(),
             mask: size - 1,
             _entries: PhantomData,
-        })
+        }
     }
 
     #[inline]
@@ -274,5 +289,49 @@ impl<T: Copy> Consumer<T> {
     #[inline]
     pub(super) fn release(&mut self) {
         self.ring.consumer().store(self.next, Ordering::Release);
+    }
+}
+
+/// Rings without a kernel, for tests that play its part.
+#[cfg(test)]
+pub(super) mod fake {
+    use super::*;
+
+    /// What the kernel does to a ring that we read.
+    pub(crate) struct Kernel {
+        producer: NonNull<AtomicU32>,
+        entries: NonNull<u64>,
+        mask: u32,
+    }
+
+    /// A completion ring, and the kernel at its other end, who is gone before it.
+    pub(crate) fn completion(size: u32) -> (Consumer<u64>, Kernel) {
+        let offsets = XdpRingOffset { producer: 0, consumer: 64, desc: 128, flags: None };
+        let map_len = 128 + size as usize * size_of::<u64>();
+        // SAFETY: a new mapping at an address the kernel chooses, handed over to
+        // the ring at once.
+        let ring = unsafe {
+            let flags = MapFlags::SHARED;
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            let map = rustix::mm::mmap_anonymous(ptr::null_mut(), map_len, access, flags).unwrap();
+            Ring::over(NonNull::new(map.cast()).unwrap(), map_len, size, &offsets)
+        };
+        let kernel = Kernel { producer: ring.producer, entries: ring.entries, mask: ring.mask };
+        (Consumer { ring, next: 0, seen: 0 }, kernel)
+    }
+
+    impl Kernel {
+        pub(crate) fn complete(&self, addresses: &[u64]) {
+            // SAFETY: the ring is still there, by the contract of `completion`;
+            // the entries written are behind those it may read.
+            unsafe {
+                let at = self.producer.as_ref().load(Ordering::Relaxed);
+                for (at, address) in (at..).zip(addresses) {
+                    self.entries.add((at & self.mask) as usize).write(*address);
+                }
+                let behind = at + addresses.len() as u32;
+                self.producer.as_ref().store(behind, Ordering::Release);
+            }
+        }
     }
 }

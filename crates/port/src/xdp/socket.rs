@@ -30,7 +30,7 @@ use rustix::{
 };
 
 use super::{
-    lent::Lent,
+    departed::{self, Departed, Place, Side},
     rings::{Consumer, Descriptor, Producer, Which},
 };
 
@@ -65,17 +65,17 @@ pub(super) struct Recipe {
     pub(super) transmits: bool,
 }
 
-/// A bound socket. When it is dropped the kernel gives up the buffers it has,
-/// and they go back to the arena.
-#[derive(Debug)]
+/// A bound socket. What becomes of the buffers the kernel has when it is dropped
+/// is in [`departed`].
 pub(super) struct Socket {
     /// Always there until `drop`.
     fd: Option<OwnedFd>,
     arena: Arena,
+    place: Place,
     zero_copy: bool,
     need_wakeup: bool,
     /// What the directions still had lent out when they were dropped.
-    left: Mutex<Vec<Lent>>,
+    left: Mutex<Vec<Side>>,
 }
 
 /// The rings of a new socket, by direction.
@@ -97,6 +97,7 @@ static SOCKETS: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
 impl Socket {
     /// Makes and binds a socket.
     pub(super) fn open(arena: &Arena, recipe: &Recipe) -> Result<(Arc<Socket>, Rings), Failure> {
+        departed::reap();
         let mut sockets = SOCKETS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         sockets.retain(|socket| socket.strong_count() > 0);
         let other = sockets.iter().filter_map(Weak::upgrade).find(|other| {
@@ -183,14 +184,19 @@ impl Socket {
             match done {
                 Ok(()) => break,
                 Err(Errno::BUSY) if Instant::now() < patience => {
+                    // Which may be because of one of ours.
+                    departed::reap();
                     thread::sleep(Duration::from_millis(10));
                 }
                 Err(errno) => return Err(failed("bind to its queue")(errno)),
             }
         }
+        let place = Place::here(recipe.interface, recipe.queue);
+        departed::taken_over(&place);
         let socket = Socket {
             fd: Some(fd),
             arena: arena.clone(),
+            place,
             zero_copy: recipe.zero_copy,
             need_wakeup: recipe.need_wakeup,
             left: Mutex::default(),
@@ -219,27 +225,18 @@ impl Socket {
     }
 
     /// Keeps what a direction had lent out until the socket is closed.
-    pub(super) fn leave(&self, lent: Lent) {
-        self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(lent);
+    pub(super) fn leave(&self, side: Side) {
+        self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(side);
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // The directions have unmapped the rings, so this closes the socket
-        // for good, and with it every use the kernel makes of the buffers.
-        drop(self.fd.take());
-        if self.zero_copy {
-            // Except that a device is stopped only some time later. What it
-            // may still write to is left to the kernel.
-            return;
-        }
-        let mut pool = self.arena.cache(64);
         let left = self.left.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for lent in left {
-            // SAFETY: the socket is closed: in copy mode the kernel has
-            // waited for everything that was using the buffers.
-            unsafe { lent.reclaim(|slot| pool.give_one(slot)) };
+        if let Some(fd) = self.fd.take() {
+            let (arena, sides) = (self.arena.clone(), std::mem::take(left));
+            let place = self.place.clone();
+            Departed::new(arena, fd, sides, self.zero_copy, place).part();
         }
     }
 }

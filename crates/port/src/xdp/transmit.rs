@@ -15,6 +15,7 @@ use rustix::{
 
 use super::{
     Shared,
+    departed::Side,
     lent::Lent,
     rings::{Consumer, Descriptor, Producer},
     socket::Socket,
@@ -36,7 +37,8 @@ const LENGTH_MIN: usize = 14;
 pub(super) struct XdpTransmit {
     // The rings come first: they are unmapped before the socket can close.
     ring: Producer<Descriptor>,
-    completion: Consumer<u64>,
+    /// There until `drop`.
+    completion: Option<Consumer<u64>>,
     lent: Lent,
     /// Buffers on their way from the completion ring to the pool.
     scratch: Frame,
@@ -66,7 +68,7 @@ impl XdpTransmit {
     ) -> XdpTransmit {
         XdpTransmit {
             ring,
-            completion,
+            completion: Some(completion),
             lent: Lent::new(socket.arena()),
             scratch: Frame::new(linerate_memory::FRAME_DEFAULT),
             counters: Counters::shared(),
@@ -81,21 +83,22 @@ impl XdpTransmit {
     /// Takes back the buffers the kernel is done with.
     #[inline]
     fn reap(&mut self, pool: &mut PoolCache) {
+        let Some(completion) = &mut self.completion else { return };
         loop {
-            let ready = self.completion.ready(self.scratch.limit());
+            let ready = completion.ready(self.scratch.limit());
             if ready == 0 {
                 return;
             }
             for _ in 0..ready {
                 // An address that is not of a buffer we lent is nothing to
                 // act on; the packet was counted when it was sent.
-                if let Ok(slot) = self.lent.take_back(self.completion.read(), 0)
+                if let Ok(slot) = self.lent.take_back(completion.read(), 0)
                     && let Err(slot) = self.scratch.push(slot)
                 {
                     pool.give_one(slot);
                 }
             }
-            self.completion.release();
+            completion.release();
             pool.give(&mut self.scratch);
         }
     }
@@ -296,6 +299,10 @@ impl Drop for XdpTransmit {
         self.settle();
         // Counted, because nothing will send them any more.
         self.counters.dropped(DropReason::LinkDown, self.pending.packets);
-        self.socket.leave(std::mem::take(&mut self.lent));
+        let unsent = self.ring.written().wrapping_sub(self.ring.taken()) as usize;
+        if let Some(completion) = self.completion.take() {
+            let lent = std::mem::take(&mut self.lent);
+            self.socket.leave(Side::Transmit { lent, completion, unsent });
+        }
     }
 }

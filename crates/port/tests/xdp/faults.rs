@@ -7,10 +7,10 @@ use std::{
 };
 
 use linerate_memory::{Arena, ArenaOptions, Frame};
-use linerate_port::{Context, DropReason, OpenError, PortError, open};
+use linerate_port::{Context, Direction, DropReason, OpenError, PortError, open};
 use linerate_testlab::wait_until;
 
-use crate::rig::{PATIENCE, Rig, Wire, arena, frames, slot};
+use crate::rig::{PATIENCE, Rig, Wire, arena, frames, open_in, send_all, slot};
 
 fn refused(rig: &Rig, uri: &str, arena: &Arena) -> OpenError {
     match rig.open(uri, arena) {
@@ -183,7 +183,8 @@ fn a_deleted_interface_is_noticed_and_its_successor_can_be_opened() {
     frame.push(slot(pool, &frames(1)[0])).unwrap();
     let error = queue.transmit.as_mut().unwrap().transmit(pool, frame).unwrap_err();
     assert!(matches!(error, PortError::Gone { .. }), "{error}");
-    assert_eq!(opened.close(), 0);
+    // Where it can be seen that the interface with the packet in its ring has gone.
+    assert_eq!(rig.ours.enter(|| opened.close()), 0);
 
     let mut opened = rig.open("xdp:x0", &arena).unwrap();
     let wire = Wire::open(&rig.theirs, "p0");
@@ -191,6 +192,80 @@ fn a_deleted_interface_is_noticed_and_its_successor_can_be_opened() {
     sent.iter().for_each(|frame| wire.send(frame));
     assert!(opened.receive(sent.len()) == sent);
     assert_eq!(opened.close(), 0);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_interface_that_comes_and_goes_takes_no_buffers_with_it() {
+    let rig = Rig::new(1);
+    let arena = arena();
+    let sent = frames(50);
+    for flap in 0..20 {
+        let mut opened = rig.open("xdp:x0", &arena).unwrap();
+        let wire = Wire::open(&rig.theirs, "p0");
+        sent.iter().for_each(|frame| wire.send(frame));
+        assert!(opened.receive(sent.len()) == sent, "flap {flap}");
+        opened.transmit(&sent);
+        assert!(wire.receive_all(sent.len()) == sent, "flap {flap}");
+        // With packets in every ring.
+        sent.iter().for_each(|frame| wire.send(frame));
+        let (queue, pool, burst) = opened.queue();
+        sent.iter().for_each(|frame| burst.push(slot(pool, frame)).unwrap());
+        send_all(queue.transmit.as_mut().unwrap().as_mut(), pool, burst).unwrap();
+        rig.ours.delete_link("x0");
+        assert_eq!(opened.close(), 0, "flap {flap}");
+        rig.lab.veth(&rig.ours, "x0", &rig.theirs, "p0");
+    }
+}
+
+/// A packet that waits for its turn below the interface may be made of its
+/// buffer's own pages, as `virtio_net` wants it.
+#[test]
+#[ignore = "needs root"]
+fn packets_on_their_way_keep_their_buffers_after_the_port_is_closed() {
+    let rig = Rig::new(1);
+    let arena = arena();
+    let shaped = ["tbf", "rate", "1kbit", "burst", "1600", "limit", "1000000"];
+    rig.ours.expect([&["tc", "qdisc", "add", "dev", "x0", "root"][..], &shaped].concat());
+    rig.ours.ip(["link", "add", "m0", "link", "x0", "type", "macvlan", "mode", "bridge"]);
+    rig.ours.link_up("m0");
+    let open = || open_in(&rig.ours, "xdp:m0", &arena, Direction::Transmit).unwrap();
+    let mut opened = open();
+    let (queue, pool, burst) = opened.queue();
+    frames(30).iter().for_each(|frame| burst.push(slot(pool, frame)).unwrap());
+    send_all(queue.transmit.as_mut().unwrap().as_mut(), pool, burst).unwrap();
+    let held = opened.close();
+    assert!(held > 20, "{held} buffers are held for 30 packets, of which few have gone out");
+
+    rig.ours.expect(["tc", "qdisc", "del", "dev", "x0", "root"]);
+    assert_eq!(open().close(), 0);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn packets_that_were_never_sent_come_home_when_their_queue_is_free() {
+    let rig = Rig::new(1);
+    rig.lab.veth(&rig.ours, "x1", &rig.theirs, "p1");
+    let arena = arena();
+    let mut other = rig.open("xdp:x1", &arena).unwrap();
+    let held = arena.accounting().held;
+    let mut opened = rig.open("xdp:x0", &arena).unwrap();
+    rig.ours.link_down("x0");
+    let (queue, pool, burst) = opened.queue();
+    frames(30).iter().for_each(|frame| burst.push(slot(pool, frame)).unwrap());
+    queue.transmit.as_mut().unwrap().transmit(pool, burst).unwrap();
+    assert!(burst.is_empty());
+    assert_eq!(opened.close(), held + 30);
+    // The other port finds out, where the queue can be seen.
+    let mut found = || {
+        let receive = other.port.queues[0].receive.as_mut().unwrap();
+        rig.ours.enter(|| receive.refresh());
+        arena.accounting().held == held
+    };
+    assert!(wait_until(&mut found, PATIENCE), "{:?}", arena.accounting());
+    // And leaves the queue to others.
+    rig.ours.link_up("x0");
+    rig.open("xdp:x0", &arena).unwrap();
 }
 
 #[test]
