@@ -74,7 +74,7 @@ impl Base {
             version: self.options.version.clone(),
             predecessor,
         };
-        let preparation = prepare(&plan, &world, &mut errors);
+        let preparation = prepare(&plan, &mut world, &mut errors);
         let mut assigned = vec![None; plan.elements.len()];
         for (element, worker) in preparation.workers {
             assigned[element] = Some(worker);
@@ -83,7 +83,6 @@ impl Base {
         for worker in assigned.iter_mut().flatten() {
             *worker = (*worker).min(workers - 1);
         }
-        world.names = Arc::new(preparation.names);
         let world = Arc::new(world);
         let placement = Arc::new(Placement::new(&plan, workers, &assigned));
         let context = |worker| self.context(&plan, &placement, &world, worker);
@@ -175,18 +174,29 @@ fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
 }
 
 /// Lets information elements speak before any element is made.
-fn prepare(plan: &Plan, world: &World, errors: &mut Diagnostics) -> Preparation {
+fn prepare(plan: &Plan, world: &mut World, errors: &mut Diagnostics) -> Preparation {
     let mut preparation = Preparation::default();
-    for at in 0..plan.elements.len() {
-        let Some(say) = plan.elements[at].class.prepare else { continue };
-        let mut make = Make::new(world, plan, at, Replica::ONLY);
-        say(&mut make, &mut preparation);
-        // Others only look at their arguments, which are checked when they are
-        // made.
-        if plan.elements[at].class.role == Role::Information {
-            report(plan, at, "configuring", make.into_complaints(), errors);
+    let mut ask = |world: &World, preparation: &mut Preparation, informs: bool| {
+        for (at, element) in plan.elements.iter().enumerate() {
+            let prepare = element.class.prepare;
+            let Some(say) =
+                prepare.filter(|_| (element.class.role == Role::Information) == informs)
+            else {
+                continue;
+            };
+            let mut make = Make::new(world, plan, at, Replica::ONLY);
+            say(&mut make, preparation);
+            // Others only look at their arguments, which are checked when they
+            // are made.
+            if informs {
+                report(plan, at, "configuring", make.into_complaints(), errors);
+            }
         }
-    }
+    };
+    ask(world, &mut preparation, true);
+    // What others say may use the names defined.
+    world.names = Arc::new(std::mem::take(&mut preparation.names));
+    ask(world, &mut preparation, false);
     preparation
 }
 

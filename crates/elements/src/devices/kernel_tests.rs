@@ -234,17 +234,21 @@ fn a_tun_carries_ip_packets_both_ways() {
 fn from_host_and_to_host_share_an_interface() {
     let lab = Lab::new();
     let space = lab.namespace("t");
-    let text = "f :: FromHost(fake, 10.7.0.1/24) -> Queue -> Unqueue -> t :: ToHost(fake)";
-    let meanwhile = |_: &Control| {
-        space.enter(|| {
-            let socket = UdpSocket::bind("10.7.0.1:0").unwrap();
-            socket.send_to(b"hello", "10.7.0.2:9").unwrap();
-        });
-        // The request for the address comes back to the stack.
-        assert!(wait_until(|| space.counters("fake").rx_packets > 0, PATIENCE));
-    };
-    let (answers, _) = run_in(&space, text, meanwhile, &["f.dev_name", "t.dev_name"]);
-    assert_eq!(answers, ["fake", "fake"]);
+    let plain = "f :: FromHost(fake, 10.7.0.1/24) -> Queue -> Unqueue -> t :: ToHost(fake)";
+    let named = "t :: ToHost(fake); f :: FromHost(fake, net) -> Queue -> Unqueue -> t;
+        AddressInfo(net 10.7.0.1/24)";
+    for text in [plain, named] {
+        let meanwhile = |_: &Control| {
+            space.enter(|| {
+                let socket = UdpSocket::bind("10.7.0.1:0").unwrap();
+                socket.send_to(b"hello", "10.7.0.2:9").unwrap();
+            });
+            // The request for the address comes back to the stack.
+            assert!(wait_until(|| space.counters("fake").rx_packets > 0, PATIENCE));
+        };
+        let (answers, _) = run_in(&space, text, meanwhile, &["f.dev_name", "t.dev_name"]);
+        assert_eq!(answers, ["fake", "fake"]);
+    }
 }
 
 #[test]
@@ -285,6 +289,13 @@ fn a_raw_socket_carries_ip_packets_both_ways() {
 fn packets_of_the_stack_carry_a_time_stamp() {
     for (element, protocol) in [
         ("KernelTap(10.9.0.1/24, DEVNAME made)", "0/ffffffffffff"),
+        (
+            "AddressInfo(me 10.9.0.1/24, by 10.9.0.9);
+            KernelTap(me, by, DEVNAME made)",
+            "0/ffffffffffff",
+        ),
+        ("AddressInfo(me 10.9.0.1/24); KernelTun(me:ipnet, DEVNAME made)", "0/45"),
+        ("AddressInfo(me 10.9.0.1); FromHost(made, me/24)", "0/ffffffffffff"),
         ("KernelTun(10.9.0.1/24, DEVNAME made)", "0/45"),
         ("FromHost(made, 10.9.0.1/24)", "0/ffffffffffff"),
     ] {

@@ -248,6 +248,11 @@ fn wrong_device_arguments_are_said_as_click_does() {
         ("Idle -> Queue -> ToDevice(lo, METHOD FOO)", "bad METHOD"),
         ("KernelTun(10.0.0.1/24, 10.1.0.1) -> Discard", "bad GATEWAY"),
         ("KernelTap(10.0.0.1) -> Discard", "ADDR: parse error"),
+        ("AddressInfo(h 10.0.0.1); KernelTap(h) -> Discard", "ADDR: parse error"),
+        (
+            "KernelTap(10.0.0.1/255.0.255.0) -> Discard",
+            "ADDR: an interface's mask has its bits in front",
+        ),
         ("KernelTap(10.0.0.1/24, MTU 19) -> Discard", "MTU must be greater than 20"),
         (
             "Idle -> ToHost(fake)",

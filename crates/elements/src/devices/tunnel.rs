@@ -9,7 +9,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Preparation, Role, Text, Value,
+    Arg, Class, Context, Element, Handler, HandlerError, Ipv4Prefix, Make, Next, Preparation, Role,
+    Text, Value,
 };
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::MacAddr;
@@ -163,51 +164,22 @@ fn value<T: Value>(make: &mut Make<'_>, name: &str, errors: &mut Vec<String>) ->
     parsed.map_err(|error| errors.push(format!("{name}: {error}"))).ok()
 }
 
-/// An address and how much of it its network shares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Network {
-    address: Ipv4Addr,
-    bits: u32,
-}
-
-impl Network {
-    fn parse(make: &Make<'_>, text: &str) -> Option<Network> {
-        let (address, length) = text.split_once('/')?;
-        let address = make.parse(address).ok()?;
-        let bits = match length.parse::<u32>() {
-            Ok(bits) => bits,
-            Err(_) => {
-                let mask = u32::from(length.parse::<Ipv4Addr>().ok()?);
-                Some(mask.leading_ones()).filter(|ones| *ones == mask.count_ones())?
-            }
-        };
-        (bits <= u32::BITS).then_some(Network { address, bits })
-    }
-
-    fn contains(self, address: Ipv4Addr) -> bool {
-        let mask = u32::MAX.checked_shl(u32::BITS - self.bits).unwrap_or(0);
-        (u32::from(address) ^ u32::from(self.address)) & mask == 0
-    }
-}
-
 /// What the arguments say about the interface, as options of a port's name,
 /// and what is wrong with them.
 fn settings(make: &mut Make<'_>, address: &str, mac: Option<MacAddr>) -> (PortUri, Vec<String>) {
     let mut errors = Vec::new();
     let mut uri = PortUri::new("", "");
-    let network = make.get(address).and_then(|Text(text)| {
-        let network = Network::parse(make, &text);
-        if network.is_none() {
-            errors.push(format!("{address}: parse error"));
+    let network: Option<Ipv4Prefix> = value(make, address, &mut errors);
+    match network.map(|network| (network, network.length())) {
+        Some((Ipv4Prefix { address, .. }, Some(bits))) => {
+            uri = uri.with("addr", format!("{address}/{bits}"));
         }
-        network
-    });
-    if let Some(Network { address, bits }) = network {
-        uri = uri.with("addr", format!("{address}/{bits}"));
+        Some(_) => errors.push(format!("{address}: an interface's mask has its bits in front")),
+        None => {}
     }
     match (value::<Ipv4Addr>(make, "GATEWAY", &mut errors), network) {
         (Some(gateway), _) if gateway.is_unspecified() => {}
-        (Some(gateway), Some(network)) if network.contains(gateway) => {
+        (Some(gateway), Some(Ipv4Prefix { address, mask })) if gateway & mask == address & mask => {
             uri = uri.with("gateway", gateway);
         }
         (Some(_), _) => errors.push("bad GATEWAY".into()),
