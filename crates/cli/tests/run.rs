@@ -293,3 +293,21 @@ fn signals_end_a_run_unless_a_script_handles_them() {
         assert_eq!(out.next().unwrap().unwrap(), "caught");
     }
 }
+
+/// What was written for DPDK runs on any port.
+#[test]
+fn devices_stand_for_ports() {
+    let configuration = "f :: FromDPDKDevice(0) -> ToDPDKDevice(0000:03:00.1);
+        DriverManager(wait 50ms, print f.count, print f.uri, stop)";
+    let devices = ["--device", "0=null:?count=5", "--device", "0000:03:00.1=null:"];
+    let command = |words: &[&str]| linerate(words).args(devices).output().unwrap();
+    let run = command(&["run", "-q", "-e", configuration]);
+    assert_eq!(text(&run.stdout), "5\nnull:?count=5\n", "{}", text(&run.stderr));
+    let check = command(&["check", "-e", configuration]);
+    assert!(check.status.success(), "{}", text(&check.stderr));
+    let mut click = Command::new(env!("CARGO_BIN_EXE_click"));
+    let click = click.args(devices).args(["-e", configuration]).output().unwrap();
+    assert_eq!(text(&click.stdout), "5\nnull:?count=5\n", "{}", text(&click.stderr));
+    let without = linerate(&["check", "-e", configuration]).output().unwrap();
+    assert!(text(&without.stderr).contains("--device 0=xdp:INTERFACE"), "{without:?}");
+}

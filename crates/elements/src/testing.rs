@@ -22,6 +22,7 @@ pub(crate) struct Run {
     options: Options,
     output: Arc<Mutex<Vec<u8>>>,
     arena: Arena,
+    devices: Vec<(String, linerate_port::PortUri)>,
     router: Option<Router>,
 }
 
@@ -34,6 +35,7 @@ impl Run {
             options: Options { simulated: true, console, ..Options::default() },
             output,
             arena: arena.create().expect("16 MiB"),
+            devices: Vec::new(),
             router: None,
         }
     }
@@ -59,12 +61,22 @@ impl Run {
         self
     }
 
+    /// The same with another name for a port, `NAME=PORT`.
+    #[allow(dead_code, reason = "not every family needs it")]
+    pub(crate) fn device(mut self, device: &str) -> Run {
+        self.devices.push(linerate_port::parse_device(device).expect("NAME=PORT"));
+        self
+    }
+
     fn build(&self) -> Result<Router, String> {
         let library = library();
         let mut loader = |_: &str, _: &str| Err(None);
         let loaded = load("config", &self.text, &library, &Globals::default(), &mut loader);
         let Some(plan) = loaded.plan else { return Err(loaded.found.click()) };
-        let ports = linerate_port::Context::new(self.arena.clone());
+        let ports = linerate_port::Context {
+            devices: self.devices.iter().cloned().collect(),
+            ..linerate_port::Context::new(self.arena.clone())
+        };
         Router::new(plan, &library, ports, &self.options).map_err(|error| match error {
             BuildError::Configuration(found) => found.click(),
             error => error.to_string(),

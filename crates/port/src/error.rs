@@ -8,6 +8,12 @@ use linerate_memory::MemoryError;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UriError {
+    /// No name with a port it stands for.
+    #[error("{text:?} is not NAME=PORT, as in 0=xdp:eth0")]
+    Device {
+        /// What was written.
+        text: String,
+    },
     /// Not `driver:name?options`.
     #[error("port {uri:?}: {reason}")]
     Syntax {

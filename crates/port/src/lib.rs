@@ -6,6 +6,7 @@
 
 mod af_packet;
 pub mod counters;
+mod devices;
 mod error;
 pub mod interface;
 mod kernel;
@@ -23,6 +24,7 @@ mod uri;
 mod xdp;
 
 pub use counters::{Counters, Counts, DropReason};
+pub use devices::{Devices, parse_device};
 pub use error::{OpenError, PortError, UriError};
 pub use lease::{LeasedPort, Leases};
 pub use open::{DRIVERS, Driver, open, probe};

@@ -204,6 +204,8 @@ pub struct Context {
     /// Whether receivers are to note how packets were addressed on their link,
     /// where the kernel says.
     pub types: bool,
+    /// Ports by other names, for those who open ports by them.
+    pub devices: crate::devices::Devices,
     /// The rings of this process, by name.
     pub rings: crate::ring::Registry,
     /// The ports of this process that several users share.
@@ -218,6 +220,7 @@ impl Context {
             queues: None,
             direction: Direction::Both,
             types: false,
+            devices: Default::default(),
             rings: Default::default(),
             leases: Default::default(),
         }

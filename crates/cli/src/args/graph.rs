@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use linerate_graph::lang::Globals;
+use linerate_port::{Devices, PortUri, parse_device};
 use linerate_worker::Idle;
 
 use super::{Memory, Showing};
@@ -24,9 +25,18 @@ pub(crate) struct Configuration {
     /// The configuration itself, instead of a file
     #[arg(long, short = 'e', value_name = "CONFIGURATION")]
     pub(crate) expression: Option<String>,
+
+    /// The port a device of the configuration stands for, as in 0=xdp:eth0; may be repeated
+    #[arg(long, value_name = "NAME=PORT", value_parser = parse_device)]
+    device: Vec<(String, PortUri)>,
 }
 
 impl Configuration {
+    /// The ports its devices stand for.
+    pub(crate) fn devices(&self) -> Devices {
+        self.device.iter().cloned().collect()
+    }
+
     /// The text's place and the values of its variables.
     pub(crate) fn source(&self) -> Result<(Source, Globals)> {
         let mut globals = Globals::default();
@@ -59,6 +69,8 @@ Examples:
   linerate run router.click DEV=eth1
       with the variable $DEV set
   linerate run router.click --workers 2 --cores 1,2 --idle poll
+  linerate run dpdk.click --device 0=xdp:eth0 --device 1=packet:eth1
+      what was written for DPDK ports 0 and 1
   linerate run router.click --json | jq .workers
       one object per interval
 

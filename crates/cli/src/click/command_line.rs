@@ -4,6 +4,7 @@ use std::num::NonZero;
 
 use linerate_graph::lang::Globals;
 use linerate_memory::FRAME_LIMIT;
+use linerate_port::{PortUri, parse_device};
 
 use super::options::{Item, Kind, Options, Quotes, Spec, Value};
 use crate::configuration::{Source, variable};
@@ -31,6 +32,8 @@ pub(super) struct CommandLine {
     pub(super) click_path: Option<String>,
     /// Most packets in a frame.
     pub(super) vector: Option<usize>,
+    /// Ports that devices of the configuration stand for.
+    pub(super) devices: Vec<(String, PortUri)>,
     /// What is to be said first.
     pub(super) remarks: String,
 }
@@ -47,6 +50,7 @@ pub(super) struct Ending {
 enum Id {
     Affinity,
     ClickPath,
+    Device,
     Dpdk,
     ExitHandler,
     Expression,
@@ -77,8 +81,9 @@ const fn negatable(spec: Spec<Id>) -> Spec<Id> {
     Spec { negate: true, ..spec }
 }
 
-/// In Click's order, which is that of its messages. `--vector` is ours; it is
-/// not abbreviated, so that no abbreviation of Click's becomes ambiguous.
+/// In Click's order, which is that of its messages. `--device` and `--vector`
+/// are ours; they are not abbreviated, so that no abbreviation of Click's becomes
+/// ambiguous.
 static SPECS: &[Spec<Id>] = &[
     negatable(spec("allow-reconfigure", 'R', Id::Reconfigure, Kind::Flag)),
     spec("clickpath", 'C', Id::ClickPath, Kind::Text),
@@ -102,6 +107,7 @@ static SPECS: &[Spec<Id>] = &[
     negatable(spec("warnings", ' ', Id::Warnings, Kind::Flag)),
     spec("exit-handler", 'x', Id::ExitHandler, Kind::Text),
     spec("", 'w', Id::NoWarnings, Kind::Flag),
+    Spec { whole: true, ..spec("device", ' ', Id::Device, Kind::Text) },
     Spec { whole: true, ..spec("vector", ' ', Id::Vector, Kind::Integer) },
 ];
 
@@ -129,6 +135,7 @@ impl CommandLine {
             sockets: Vec::new(),
             click_path: None,
             vector: None,
+            devices: Vec::new(),
             remarks: String::new(),
         };
         let mut source = None;
@@ -205,6 +212,10 @@ impl CommandLine {
                     });
                 }
                 Id::ClickPath => line.click_path = Some(value.text()),
+                Id::Device => match parse_device(&value.text()) {
+                    Ok(device) => line.devices.push(device),
+                    Err(error) => return Err(wrong(prefixed(program, &error.to_string()))),
+                },
                 Id::Vector => {
                     let Value::Integer(limit) = value else { continue };
                     let valid = usize::try_from(limit).ok().filter(|n| *n <= FRAME_LIMIT);
@@ -287,6 +298,8 @@ Running:
       --simtime[=SECONDS]       in simulated time, beginning then
       --vector N                at most N packets at a time (1 to {FRAME_LIMIT}); by
                                 default 1 where order can be seen, else 256
+      --device NAME=PORT        the port a device of the configuration stands for, as
+                                in 0=xdp:eth0; may be repeated
   -p, --port PORT               control connections at this TCP port
   -u, --unix-socket FILE        control connections at this UNIX socket
       --socket FD               a control connection at this file descriptor
@@ -328,6 +341,8 @@ mod tests {
             "-u",
             "/x",
             "--vector=8",
+            "--device",
+            "0=null:",
             "--simtime=5",
             "-w",
             "-x",
@@ -345,6 +360,7 @@ mod tests {
         assert_eq!(line.cores(), [2, 3, 4, 5]);
         assert_eq!(line.sockets, ["TCP, 77+", "UNIX, /x"]);
         assert_eq!((line.vector, line.simulated), (Some(8), Some(5.0)));
+        assert_eq!(line.devices, [("0".into(), "null:".parse().unwrap())]);
         assert_eq!(line.exit_handler.as_deref(), Some("e"));
         assert_eq!(line.output.as_deref(), Some("-"));
         assert_eq!(line.click_path.as_deref(), Some("/lib"));
@@ -361,6 +377,7 @@ mod tests {
             (&["-p", "foo"], "click: "),
             (&["--vector", "0"], "click: "),
             (&["--vector", "2049"], "click: "),
+            (&["--device", "eth0"], "click: \"eth0\" is not NAME=PORT"),
         ] {
             let ending = parse(line).unwrap_err();
             assert!(ending.err.starts_with(message), "{line:?}: {}", ending.err);

@@ -184,7 +184,10 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
         reader: reader(line, library),
         ..Options::default()
     };
-    let ports = linerate_port::Context::new(Arena::clone(&arena));
+    let ports = linerate_port::Context {
+        devices: line.devices.iter().cloned().collect(),
+        ..linerate_port::Context::new(Arena::clone(&arena))
+    };
     match Router::new(plan, library, ports, &options) {
         Ok(router) => Some(router),
         Err(BuildError::Configuration(errors)) => {

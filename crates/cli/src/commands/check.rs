@@ -27,7 +27,10 @@ pub(crate) fn run(args: &Check) -> Result<()> {
         Graph::new(&plan, |_| Vec::new())
     } else {
         let options = ArenaOptions { size: ARENA, huge: false, ..ArenaOptions::default() };
-        let ports = linerate_port::Context::new(options.create()?);
+        let ports = linerate_port::Context {
+            devices: args.configuration.devices(),
+            ..linerate_port::Context::new(options.create()?)
+        };
         let options = Options { workers: args.workers.into(), ..Options::default() };
         let mut router = Router::new(plan, &library, ports, &options)
             .map_err(|error| ConfigurationError::of(error, &sources))?;

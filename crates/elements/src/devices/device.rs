@@ -4,9 +4,9 @@
 use std::{collections::HashMap, sync::Mutex};
 
 use linerate_graph::{Make, Preparation};
-use linerate_port::{DRIVERS, PortUri};
+use linerate_port::{DRIVERS, PortUri, UriError};
 
-use super::wants::quietly;
+use super::{names::named, wants::quietly};
 
 /// The ports by which `FromDevice` elements reach their devices, for the
 /// `ToDevice` elements of the same graph; and the interfaces `FromHost` makes.
@@ -35,8 +35,12 @@ fn driver(method: &str) -> Option<&'static str> {
     }
 }
 
-/// A device name that is a port's name already.
-fn port(device: &str) -> Option<Result<PortUri, linerate_port::UriError>> {
+/// The port of a device that somebody said it of, or whose name is a port's
+/// already.
+pub(super) fn port(make: &Make<'_>, device: &str) -> Option<Result<PortUri, UriError>> {
+    if let Some(uri) = named(make, device) {
+        return Some(Ok(uri));
+    }
     let (driver, _) = device.split_once(':')?;
     DRIVERS.iter().any(|known| known.name == driver).then(|| device.parse())
 }
@@ -44,7 +48,7 @@ fn port(device: &str) -> Option<Result<PortUri, linerate_port::UriError>> {
 /// The port of a `FromDevice`.
 fn source(make: &mut Make<'_>) -> Result<PortUri, String> {
     let device: String = quietly(make, "DEVNAME").unwrap_or_default();
-    if let Some(uri) = port(&device) {
+    if let Some(uri) = port(make, &device) {
         return uri.map_err(|error| error.to_string());
     }
     let mut method: String = quietly(make, "METHOD").unwrap_or_default();
@@ -103,7 +107,7 @@ pub(super) fn sink_port(make: &mut Make<'_>) -> PortUri {
     } else {
         driver(&method)
     };
-    let found = match (port(&device), known, &matching) {
+    let found = match (port(make, &device), known, &matching) {
         (Some(uri), ..) => uri.map_err(|error| error.to_string()),
         (None, None, _) => Err("bad METHOD".into()),
         (None, Some("xdp"), Some(uri)) if uri.driver() == "xdp" => Ok(uri.clone()),

@@ -10,7 +10,7 @@ use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, parse_bool,
 };
 use linerate_memory::Frame;
-use linerate_port::{DropReason, Wake};
+use linerate_port::{DropReason, LeasedPort, PortUri, Wake};
 
 use super::{
     DROPS, FAMILY, TICK,
@@ -18,7 +18,7 @@ use super::{
     filter::{Filter, Link},
     intake::{Intake, Notes},
     keep_ticking, mode_text,
-    wants::port_argument,
+    wants::{Sharing, has, port_argument},
 };
 
 /// What Click allows.
@@ -117,7 +117,7 @@ pub(super) const DEVICE: Class = Class {
     ..CLASS
 };
 
-struct FromPort {
+pub(super) struct FromPort {
     intake: Intake,
     filter: Option<Filter>,
     active: bool,
@@ -173,6 +173,22 @@ impl FromPort {
             filter: filter.is_needed().then_some(filter),
             active: true,
             waits: false,
+            running: None,
+            ended: false,
+        }
+    }
+
+    /// One that shares the port's queues with others on it. What the port it
+    /// sends to has no place for makes it pause.
+    pub(super) fn sharing(make: &mut Make<'_>, uri: PortUri, time: bool, active: bool) -> FromPort {
+        let burst = if has(make, "BURST") { make.burst("BURST") } else { make.world.frame_limit };
+        let queue = if has(make, "QUEUE") { make.or("QUEUE", 0) } else { 0 };
+        let notes = Notes { time, types: true };
+        FromPort {
+            intake: Intake::shared(make, uri, burst, notes, Sharing::Queues(queue)),
+            filter: None,
+            active,
+            waits: true,
             running: None,
             ended: false,
         }
@@ -251,6 +267,26 @@ impl Element for FromPort {
         match handler {
             "count" => Ok(self.intake.received(cx).0.to_string()),
             "bytes" => Ok(self.intake.received(cx).1.to_string()),
+            "packets" => Ok(self.intake.received(cx).0.to_string()),
+            "hw_count" => Ok(self.intake.ever(cx).0.to_string()),
+            "hw_bytes" => Ok(self.intake.ever(cx).1.to_string()),
+            "hw_errors" => {
+                let errors = [DropReason::TooLong, DropReason::Malformed];
+                let dropped = errors.map(|reason| self.intake.dropped_for(cx, reason));
+                Ok(dropped.iter().sum::<u64>().to_string())
+            }
+            "nombufs" => Ok(self.intake.dropped_for(cx, DropReason::NoBuffer).to_string()),
+            "hw_dropped" | "dropped" => {
+                Ok(self.intake.dropped_for(cx, DropReason::Overrun).to_string())
+            }
+            "driver" => Ok(self.intake.uri().driver().into()),
+            "mac" => {
+                let info = self.intake.port().and_then(LeasedPort::info);
+                let mac = info.and_then(|info| info.mac);
+                Ok(mac.map(|mac| mac.to_string()).unwrap_or_default())
+            }
+            "nb_rx_queues" => Ok(self.intake.port().map_or(0, LeasedPort::receives).to_string()),
+            "nb_tx_queues" => Ok(self.intake.port().map_or(0, LeasedPort::transmits).to_string()),
             "kernel_drops" => Ok(self.intake.dropped_for(cx, DropReason::Overrun).to_string()),
             "encap" => Ok("ETHER".into()),
             "counters" => Ok(self.intake.counters(cx)),
@@ -268,7 +304,7 @@ impl Element for FromPort {
         value: &str,
     ) -> Result<String, HandlerError> {
         match handler {
-            "reset_counts" => self.intake.reset_counts(cx),
+            "reset_counts" | "reset_count" => self.intake.reset_counts(cx),
             "active" => {
                 self.active =
                     parse_bool(value).ok_or_else(|| HandlerError::refused("syntax error"))?;

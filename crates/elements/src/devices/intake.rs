@@ -11,7 +11,7 @@ use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri, Receive, Wake};
 
-use super::wants::Wants;
+use super::wants::{Sharing, Wants};
 use crate::{annotations::packet_type, template::stamp};
 
 /// How soon a queue another element still has is asked for again.
@@ -31,6 +31,8 @@ pub(super) struct Intake {
     replica: Replica,
     port: Option<Arc<LeasedPort>>,
     sides: Vec<Side>,
+    /// Its number among those who share the port's queues, and how many they are.
+    place: (usize, usize),
     /// Whether its queues are at hand.
     attached: bool,
     /// The queue to look at first.
@@ -44,6 +46,8 @@ pub(super) struct Intake {
     /// What its queues have counted, up to the counts they were seen at.
     packets: u64,
     bytes: u64,
+    /// What of it was there when the counts were reset.
+    reset: (u64, u64),
     drops: [u64; DropReason::ALL.len()],
 }
 
@@ -68,13 +72,25 @@ struct Missing {
 
 impl Intake {
     pub(super) fn new(make: &mut Make<'_>, uri: PortUri, burst: usize, wanted: Notes) -> Intake {
+        Intake::shared(make, uri, burst, wanted, Sharing::Apart)
+    }
+
+    /// One that may share the port's queues with others.
+    pub(super) fn shared(
+        make: &mut Make<'_>,
+        uri: PortUri,
+        burst: usize,
+        wanted: Notes,
+        sharing: Sharing,
+    ) -> Intake {
         let replica = make.replica();
-        make.world.common::<Wants>().receives(&uri, make.element(), replica);
+        make.world.common::<Wants>().receives(&uri, make.element(), replica, sharing);
         Intake {
             uri,
             replica,
             port: None,
             sides: Vec::new(),
+            place: (replica.index, replica.count),
             attached: false,
             next: 0,
             part: (burst < make.world.frame_limit).then(|| Frame::new(burst)),
@@ -82,6 +98,7 @@ impl Intake {
             missing: None,
             packets: 0,
             bytes: 0,
+            reset: (0, 0),
             drops: Default::default(),
         }
     }
@@ -101,6 +118,7 @@ impl Intake {
         let (port, opened) =
             share.open(&self.uri, &world.ports, LeasedPort::receives, "received from");
         self.port = Some(port);
+        self.place = (share.number, share.users);
         opened?;
         self.attach();
         Ok(())
@@ -111,7 +129,8 @@ impl Intake {
         let Some(port) = self.port.as_ref().filter(|port| !port.is_lost()) else { return };
         let held = |sides: &[Side], queue| sides.iter().any(|side: &Side| side.queue == queue);
         let mut all = true;
-        for queue in (self.replica.index..port.receives()).step_by(self.replica.count) {
+        let (first, step) = self.place;
+        for queue in (first..port.receives()).step_by(step) {
             if held(&self.sides, queue) {
                 continue;
             }
@@ -237,6 +256,7 @@ impl Intake {
         old.settle(cx);
         self.packets += old.packets;
         self.bytes += old.bytes;
+        self.reset = (self.reset.0 + old.reset.0, self.reset.1 + old.reset.1);
         self.drops.iter_mut().zip(old.drops).for_each(|(drops, old)| *drops += old);
     }
 
@@ -250,11 +270,17 @@ impl Intake {
 
     pub(super) fn reset_counts(&mut self, cx: &Context) {
         self.settle(cx);
-        (self.packets, self.bytes) = (0, 0);
+        self.reset = (self.packets, self.bytes);
     }
 
     /// Packets and bytes received.
     pub(super) fn received(&mut self, cx: &Context) -> (u64, u64) {
+        let (packets, bytes) = self.ever(cx);
+        (packets - self.reset.0, bytes - self.reset.1)
+    }
+
+    /// The same, resets not counted.
+    pub(super) fn ever(&mut self, cx: &Context) -> (u64, u64) {
         self.settle(cx);
         (self.packets, self.bytes)
     }
@@ -268,7 +294,8 @@ impl Intake {
     /// The counts, a line each.
     pub(super) fn counters(&mut self, cx: &mut Context) -> String {
         self.tick(cx);
-        counters_text(self.packets, self.bytes, &self.drops)
+        let (packets, bytes) = self.received(cx);
+        counters_text(packets, bytes, &self.drops)
     }
 }
 

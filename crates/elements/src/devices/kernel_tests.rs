@@ -154,6 +154,40 @@ fn what_this_host_sends_is_no_broadcast() {
 
 #[test]
 #[ignore = "needs root"]
+fn devices_of_other_frameworks_carry_a_ping_there_and_back() {
+    let info = "DeviceInfo(0 packet:left, 1 packet:right); DPDKInfo(65535); NetmapInfo(512);";
+    for (from, to, uri) in [
+        (
+            "FromDPDKDevice(0, PROMISC true, BURST 8)",
+            "ToDPDKDevice(1, BLOCKING true)",
+            "packet:left",
+        ),
+        ("FromDPDKDevice(left)", "ToDPDKDevice(right, IQUEUE 64)", "xdp:left"),
+        ("FromNetmapDevice(netmap:left, 0)", "Queue -> ToNetmapDevice(netmap:right)", "xdp:left"),
+        ("FromNetmapDevice(left)", "ToNetmapDevice(right)", "xdp:left"),
+        ("XDPFromDevice(DEV left, MODE skb)", "XDPToDevice(DEV right)", "xdp:left?mode=generic"),
+        ("PollDevice(left, 8, PROMISC true)", "Queue -> ToDevice(right)", "xdp:left?promisc=on"),
+    ] {
+        let lab = Lab::new();
+        let [a, router, _b] = line(&lab);
+        let turned = |text: &str| {
+            let text = text.replace("left", "*").replace("right", "left").replace('*', "right");
+            text.replace("DPDKDevice(0", "DPDKDevice(*")
+                .replace("DPDKDevice(1", "DPDKDevice(0")
+                .replace("DPDKDevice(*", "DPDKDevice(1")
+        };
+        let text = format!("{info} l :: {from} -> {to}; r :: {} -> {}", turned(from), turned(to));
+        let ping = |control: &Control| {
+            a.expect(["ping", "-c", "5", "-i", "0.1", "-W", "5", "10.1.0.2"]);
+            assert!(count(control, "l") >= 5 && count(control, "r") >= 5);
+        };
+        let (answers, _) = run_in(&router, &text, ping, &["l.uri"]);
+        assert_eq!(answers, [uri]);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
 fn a_port_is_opened_again_when_its_interface_is_back() {
     let lab = Lab::new();
     let [a, router, b] = line(&lab);

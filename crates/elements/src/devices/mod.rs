@@ -3,13 +3,20 @@
 use linerate_graph::{Class, Context};
 use linerate_port::LeasedPort;
 
+mod af_xdp;
 mod device;
+mod dpdk;
 mod filter;
 mod follow_kernel;
 mod from_port;
 mod intake;
+mod kernel_module;
 #[cfg(test)]
 mod kernel_tests;
+#[cfg(test)]
+mod name_tests;
+mod names;
+mod netmap;
 mod outlet;
 mod socket;
 #[cfg(test)]
@@ -20,9 +27,20 @@ mod wants;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
+    &af_xdp::FROM,
+    &af_xdp::TO,
+    &dpdk::FROM,
+    &dpdk::INFO,
+    &dpdk::TO,
     &follow_kernel::CLASS,
     &from_port::CLASS,
     &from_port::DEVICE,
+    &kernel_module::POLL_DEVICE,
+    &kernel_module::TO_HOST_SNIFFERS,
+    &names::CLASS,
+    &netmap::FROM,
+    &netmap::INFO,
+    &netmap::TO,
     &socket::MCAST_SOCKET,
     &socket::RAW_SOCKET,
     &socket::SOCKET,

@@ -36,13 +36,21 @@ pub(super) struct Outlet {
     waits: bool,
     /// Whether it will be told when there is nothing to do.
     unflushed: bool,
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
+    packets: u64,
+    bytes: u64,
+    /// What of it was there when the counts were reset.
+    reset: (u64, u64),
     drops: [u64; DropReason::ALL.len()],
 }
 
 impl Outlet {
     pub(super) fn new(make: &mut Make<'_>, uri: PortUri, waits: bool) -> Outlet {
+        let most = make.world.frame_limit.max(FRAME_DEFAULT);
+        Outlet::holding(make, uri, if waits { most } else { 0 })
+    }
+
+    /// One with a place for so many packets that wait.
+    pub(super) fn holding(make: &mut Make<'_>, uri: PortUri, most: usize) -> Outlet {
         let replica = make.replica();
         make.world.common::<Wants>().sends(&uri, make.element(), replica);
         Outlet {
@@ -53,11 +61,12 @@ impl Outlet {
             side: None,
             counts: false,
             seen: Counts::default(),
-            held: Frame::new(make.world.frame_limit.max(FRAME_DEFAULT)),
-            waits,
+            held: Frame::new(most.max(make.world.frame_limit)),
+            waits: most > 0,
             unflushed: false,
             packets: 0,
             bytes: 0,
+            reset: (0, 0),
             drops: Default::default(),
         }
     }
@@ -102,6 +111,11 @@ impl Outlet {
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         !self.held.is_empty()
+    }
+
+    /// Packets that find a place for sure: none while others wait.
+    pub(super) fn room(&self) -> usize {
+        if self.held.is_empty() { self.held.limit() } else { 0 }
     }
 
     /// Sends the packets of `frame`, which is then empty: what the port has no
@@ -265,6 +279,7 @@ impl Outlet {
         self.held.append(&mut old.held, usize::MAX);
         self.packets += old.packets;
         self.bytes += old.bytes;
+        self.reset = (self.reset.0 + old.reset.0, self.reset.1 + old.reset.1);
         self.drops.iter_mut().zip(old.drops).for_each(|(drops, old)| *drops += old);
     }
 
@@ -283,13 +298,31 @@ impl Outlet {
         }
     }
 
+    /// Packets and bytes sent.
+    pub(super) fn sent(&self) -> (u64, u64) {
+        (self.packets - self.reset.0, self.bytes - self.reset.1)
+    }
+
+    /// The same, resets not counted.
+    pub(super) fn ever(&self) -> (u64, u64) {
+        (self.packets, self.bytes)
+    }
+
+    /// Packets it has dropped, for the reasons that `counts` says.
+    pub(super) fn dropped(&mut self, cx: &mut Context, counts: fn(DropReason) -> bool) -> u64 {
+        self.tick(cx);
+        let reasons = DropReason::ALL.into_iter().zip(self.drops);
+        reasons.filter(|(reason, _)| counts(*reason)).map(|(_, dropped)| dropped).sum()
+    }
+
     pub(super) fn reset_counts(&mut self) {
-        (self.packets, self.bytes) = (0, 0);
+        self.reset = (self.packets, self.bytes);
     }
 
     /// The counts, a line each.
     pub(super) fn counters(&mut self, cx: &mut Context) -> String {
         self.tick(cx);
-        counters_text(self.packets, self.bytes, &self.drops)
+        let (packets, bytes) = self.sent();
+        counters_text(packets, bytes, &self.drops)
     }
 }

@@ -6,13 +6,19 @@ use std::time::{Duration, Instant};
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals,
 };
-use linerate_memory::Frame;
-use linerate_port::{DropReason, Wake};
+use linerate_memory::{FRAME_LIMIT, Frame};
+use linerate_port::{DropReason, PortUri, Wake};
 
 use super::{
-    DROPS, FAMILY, FLUSH, TICK, device::sink_port, keep_ticking, mode_text, outlet::Outlet,
-    wants::port_argument,
+    DROPS, FAMILY, FLUSH, TICK,
+    device::sink_port,
+    keep_ticking, mode_text,
+    outlet::Outlet,
+    wants::{has, port_argument},
 };
+
+/// Packets that wait in front of a device of another framework.
+const IQUEUE: usize = 1024;
 
 /// How soon a source that does not say when it has packets is asked again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -75,10 +81,12 @@ const HANDLERS: &[Handler] = &[
     Handler::button("reset_counts", "sets count and bytes to zero"),
 ];
 
-struct ToPort {
+pub(super) struct ToPort {
     outlet: Outlet,
     burst: usize,
     pulls: bool,
+    /// Whether sources are told to stop while packets wait.
+    blocks: bool,
     /// Whether packets go on by output 0.
     emits: bool,
 }
@@ -92,6 +100,7 @@ impl ToPort {
             outlet: Outlet::new(make, uri, waits),
             burst: make.burst("BURST"),
             pulls,
+            blocks: waits,
             emits: false,
         }
     }
@@ -105,7 +114,23 @@ impl ToPort {
             outlet: Outlet::new(make, uri, true),
             burst: make.burst("BURST"),
             pulls: true,
+            blocks: true,
             emits,
+        }
+    }
+
+    /// One in which packets wait, up to `IQUEUE` of them where it has that
+    /// argument.
+    pub(super) fn queueing(make: &mut Make<'_>, uri: PortUri) -> ToPort {
+        let queue = if has(make, "IQUEUE") { make.or("IQUEUE", IQUEUE) } else { IQUEUE };
+        let blocks = has(make, "BLOCKING") && make.or("BLOCKING", false);
+        let burst = if has(make, "BURST") { make.burst("BURST") } else { make.world.frame_limit };
+        ToPort {
+            outlet: Outlet::holding(make, uri, queue.clamp(1, FRAME_LIMIT)),
+            burst,
+            pulls: make.input_is_pull(0),
+            blocks,
+            emits: false,
         }
     }
 
@@ -127,7 +152,7 @@ impl ToPort {
     fn retry(&mut self, cx: &mut Context) -> bool {
         self.outlet.retry(cx);
         let room = !self.outlet.is_blocked();
-        cx.set_full(!room);
+        cx.set_full(self.blocks && !room);
         room
     }
 }
@@ -136,7 +161,7 @@ impl Element for ToPort {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.outlet.send(cx, frame);
         if self.outlet.is_blocked() {
-            cx.set_full(true);
+            cx.set_full(self.blocks);
             cx.schedule();
         }
     }
@@ -170,6 +195,13 @@ impl Element for ToPort {
         self.outlet.idle(cx, FLUSH);
     }
 
+    fn room(&self) -> usize {
+        match self.outlet.room() {
+            room if self.blocks => room,
+            _ => usize::MAX,
+        }
+    }
+
     fn wake(&mut self) -> Wake<'_> {
         if self.outlet.is_blocked() {
             return self.outlet.wake();
@@ -201,8 +233,15 @@ impl Element for ToPort {
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "count" => Ok(self.outlet.packets.to_string()),
-            "bytes" => Ok(self.outlet.bytes.to_string()),
+            "count" => Ok(self.outlet.sent().0.to_string()),
+            "bytes" => Ok(self.outlet.sent().1.to_string()),
+            "hw_count" => Ok(self.outlet.ever().0.to_string()),
+            "hw_bytes" => Ok(self.outlet.ever().1.to_string()),
+            "dropped" | "drops" => Ok(self.outlet.dropped(cx, |_| true).to_string()),
+            "hw_errors" => {
+                let dropped = self.outlet.dropped(cx, |reason| reason != DropReason::QueueFull);
+                Ok(dropped.to_string())
+            }
             "counters" => Ok(self.outlet.counters(cx)),
             "uri" => Ok(self.outlet.uri().to_string()),
             "mode" => Ok(mode_text(self.outlet.port())),

@@ -17,10 +17,27 @@ pub(super) struct Wants {
 
 #[derive(Default)]
 struct Want {
-    /// Elements that receive, and how many replicas each has.
-    receivers: BTreeMap<usize, usize>,
+    /// Elements that receive.
+    receivers: BTreeMap<usize, Receiver>,
     /// Elements that send, with the number of the replica.
     senders: BTreeSet<(usize, usize)>,
+}
+
+/// An element that receives.
+#[derive(Debug, Clone, Copy)]
+struct Receiver {
+    replicas: usize,
+    sharing: Sharing,
+}
+
+/// How an element receives from a port that others receive from as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sharing {
+    /// It gets all packets, by an opening of its own.
+    Apart,
+    /// Those who share the queues of one opening get each packet once. The
+    /// number says which comes before which.
+    Queues(u32),
 }
 
 /// What one user gets of a port.
@@ -40,10 +57,16 @@ pub(super) struct Share {
 }
 
 impl Wants {
-    pub(super) fn receives(&self, uri: &PortUri, element: usize, replica: Replica) {
+    pub(super) fn receives(
+        &self,
+        uri: &PortUri,
+        element: usize,
+        replica: Replica,
+        sharing: Sharing,
+    ) {
         let mut ports = self.ports.lock().expect("no panic while held");
         let want = ports.entry(uri.to_string()).or_default();
-        want.receivers.insert(element, replica.count);
+        want.receivers.insert(element, Receiver { replicas: replica.count, sharing });
     }
 
     pub(super) fn sends(&self, uri: &PortUri, element: usize, replica: Replica) {
@@ -55,14 +78,22 @@ impl Wants {
     pub(super) fn receiver(&self, uri: &PortUri, element: usize, replica: Replica) -> Share {
         let ports = self.ports.lock().expect("no panic while held");
         let want = &ports[&uri.to_string()];
-        let opening = want.receivers.keys().position(|at| *at == element).unwrap_or(0);
+        let shares = want.receivers[&element].sharing != Sharing::Apart;
+        let (opening, before, users) = if shares {
+            let before = want.sharers().take_while(|(at, _)| *at != element);
+            (0, before.map(|(_, one)| one.replicas).sum(), want.shared())
+        } else {
+            let apart = |one: &&Receiver| one.sharing == Sharing::Apart;
+            let place = want.receivers.range(..element).filter(|(_, one)| apart(one)).count();
+            (place + usize::from(want.shared() > 0), 0, replica.count)
+        };
         let sends = opening == 0 && !want.senders.is_empty();
         Share {
             opening,
             direction: if sends { Direction::Both } else { Direction::Receive },
             queues: if opening == 0 { want.queues() } else { replica.count },
-            number: replica.index,
-            users: replica.count,
+            number: before + replica.index,
+            users,
         }
     }
 
@@ -82,8 +113,26 @@ impl Wants {
 }
 
 impl Want {
+    /// The elements that share queues, in their order.
+    fn sharers(&self) -> impl Iterator<Item = (usize, Receiver)> {
+        let receivers = self.receivers.iter().map(|(element, one)| (*element, *one));
+        let mut sharers: Vec<_> =
+            receivers.filter(|(_, one)| one.sharing != Sharing::Apart).collect();
+        sharers.sort_by_key(|(element, one)| (one.sharing, *element));
+        sharers.into_iter()
+    }
+
+    /// How many share queues.
+    fn shared(&self) -> usize {
+        self.sharers().map(|(_, one)| one.replicas).sum()
+    }
+
     fn queues(&self) -> usize {
-        let receivers = self.receivers.values().next().copied().unwrap_or(1);
+        let first = self.receivers.values().next().map_or(1, |first| first.replicas);
+        let receivers = match self.shared() {
+            0 => first,
+            shared => shared,
+        };
         let elements: BTreeSet<usize> = self.senders.iter().map(|(element, _)| *element).collect();
         let senders = self.senders.len().checked_div(elements.len()).unwrap_or(1);
         receivers.max(senders)
@@ -128,6 +177,11 @@ pub(super) fn port_argument(make: &mut Make<'_>, name: &str) -> PortUri {
         make.error(format!("{name}: {error}"));
         PortUri::new("null", "")
     })
+}
+
+/// Whether the class being made has an argument of that name.
+pub(super) fn has(make: &Make<'_>, name: &str) -> bool {
+    make.plan().elements[make.element()].class.arg(name).is_some()
 }
 
 /// An argument's value when it has one that parses: for what is looked at

@@ -68,7 +68,10 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         ..Options::default()
     };
     let arena = session::arena_for(&running.memory, plan.packets_held())?;
-    let ports = linerate_port::Context::new(arena.clone());
+    let ports = linerate_port::Context {
+        devices: args.configuration.devices(),
+        ..linerate_port::Context::new(arena.clone())
+    };
     let mut router = Router::new(plan, &reader.library, ports, &options)
         .map_err(|error| ConfigurationError::of(error, &sources))?;
     let control = router.control();

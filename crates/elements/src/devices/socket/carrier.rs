@@ -387,6 +387,10 @@ impl<O: Open> Element for Carrier<O> {
         if moved { Next::Again } else { Next::Wait }
     }
 
+    fn room(&self) -> usize {
+        if self.held.is_empty() { self.held.limit() } else { 0 }
+    }
+
     fn wakes<'a>(&'a mut self, add: &mut dyn FnMut(Wake<'a>)) {
         let Settings { outputs, pulls, .. } = self.settings;
         let Sockets { listener, active, sender, .. } = &self.sockets;

@@ -1,0 +1,237 @@
+//! Devices by the names other frameworks have for them, and `DeviceInfo`, which
+//! says which port a name stands for.
+//!
+//! `--device NAME=PORT` says the same and goes before it. What nobody says
+//! something about is a network interface, reached as the framework would: past
+//! the kernel, by `xdp:`.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use linerate_graph::{Arg, Class, Inert, Make, Preparation, Role, unquoted};
+use linerate_port::{PortUri, interface};
+
+use super::{
+    FAMILY,
+    device::{Devices, port},
+    wants::{has, quietly},
+};
+
+const NONEXISTENT: &str = "ALLOW_NONEXISTENT";
+
+pub(super) const CLASS: Class = Class {
+    name: "DeviceInfo",
+    family: FAMILY,
+    summary: "says which ports devices of other frameworks are",
+    description: "Each argument is a device's name and a port: `0 xdp:eth0`. Where FromDPDKDevice, \
+        FromNetmapDevice, XDPFromDevice, FromDevice, PollDevice and those that send name that \
+        device, as `FromDPDKDevice(0)` does, they use that port. So a configuration written for \
+        DPDK or netmap runs on any interface. The command line says the same by \
+        `--device 0=xdp:eth0`, which goes before what is said here.",
+    ports: "0/0",
+    role: Role::Information,
+    args: &[Arg::rest("NAME PORT", "name and port", "a device and the port it stands for")],
+    cost: "Nothing while packets are handled.",
+    example: "DeviceInfo(0 null:?count=10, 1 null:);\n\
+        FromDPDKDevice(0) -> ToDPDKDevice(1); DriverManager(wait 10ms, stop);",
+    prepare: Some(define),
+    make: |_| Box::new(Inert),
+    ..Class::EMPTY
+};
+
+/// What `DeviceInfo` elements say.
+#[derive(Default)]
+struct Named {
+    ports: Mutex<HashMap<String, PortUri>>,
+}
+
+fn define(make: &mut Make<'_>, _: &mut Preparation) {
+    let named = make.world.common::<Named>();
+    for argument in make.rest() {
+        let Some((name, port)) = argument.trim().split_once(char::is_whitespace) else {
+            make.error("expected 'NAME PORT', as in '0 xdp:eth0'");
+            continue;
+        };
+        match unquoted(port.trim()).parse::<PortUri>() {
+            Ok(port) => {
+                let mut ports = named.ports.lock().expect("no panic while held");
+                ports.insert(unquoted(name), port);
+            }
+            Err(error) => make.error(error.to_string()),
+        }
+    }
+}
+
+/// The port a name was said to stand for.
+pub(super) fn named(make: &Make<'_>, name: &str) -> Option<PortUri> {
+    let said = || {
+        let named = make.world.common::<Named>();
+        let ports = named.ports.lock().expect("no panic while held");
+        ports.get(name).cloned()
+    };
+    make.world.ports.devices.get(name).cloned().or_else(said)
+}
+
+/// Whose names of devices they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// DPDK's: a port's number, or the place of a device on the PCI bus.
+    Dpdk,
+    /// netmap's: an interface with `netmap:` in front, perhaps, and a choice of
+    /// rings behind.
+    Netmap,
+    /// The kernel's.
+    Interface,
+}
+
+impl Kind {
+    /// What is known by that name.
+    fn port(self, make: &Make<'_>, name: &str) -> Result<PortUri, String> {
+        let known = |name: &str| port(make, name);
+        if let Some(found) = known(name) {
+            return found.map_err(|error| error.to_string());
+        }
+        match self {
+            Kind::Interface => Ok(PortUri::new("xdp", name)),
+            Kind::Dpdk if interface::find(name).is_ok() => Ok(PortUri::new("xdp", name)),
+            Kind::Dpdk => Err(format!("{name}: Unknown or invalid PORT; {}", advice(name))),
+            Kind::Netmap if name.starts_with("vale") => {
+                Err(format!("{name}: there are no VALE switches; {}", advice(name)))
+            }
+            Kind::Netmap => {
+                let plain = plain(name);
+                let found = known(plain).unwrap_or_else(|| Ok(PortUri::new("xdp", plain)));
+                found.map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// What a device is called where those who send look for it.
+    fn key(self, name: &str) -> String {
+        match self {
+            Kind::Dpdk => format!("dpdk {name}"),
+            Kind::Netmap => format!("netmap {}", plain(name)),
+            Kind::Interface => name.into(),
+        }
+    }
+}
+
+/// How to say which port it is.
+fn advice(name: &str) -> String {
+    format!(
+        "say which port it is by --device {name}=xdp:INTERFACE, or by DeviceInfo({name} xdp:INTERFACE)"
+    )
+}
+
+/// An interface without what netmap's names have around it: `netmap:eth0-2/R`.
+fn plain(name: &str) -> &str {
+    let name = name.strip_prefix("netmap:").unwrap_or(name);
+    let name = name.split(['^', '*', '{', '}', '/', '@']).next().unwrap_or(name);
+    match name.rsplit_once('-') {
+        Some((plain, ring)) if !ring.is_empty() && ring.bytes().all(|b| b.is_ascii_digit()) => {
+            plain
+        }
+        _ => name,
+    }
+}
+
+/// What an element says about its device, besides its name.
+#[derive(Clone, Copy)]
+pub(super) struct Naming {
+    pub(super) kind: Kind,
+    /// The argument with the device's name.
+    pub(super) argument: &'static str,
+    /// Options that a port nobody named gets.
+    pub(super) options: fn(&mut Make<'_>, PortUri) -> PortUri,
+}
+
+impl Naming {
+    /// The port of an element; a stand-in that brings nothing where there need
+    /// be none.
+    fn find(self, make: &mut Make<'_>) -> Result<PortUri, String> {
+        let name: String = quietly(make, self.argument).unwrap_or_default();
+        let found = self.kind.port(make, &name);
+        let is_missing = |uri: &PortUri| {
+            matches!(uri.driver(), "xdp" | "packet") && interface::find(uri.name()).is_err()
+        };
+        if has(make, NONEXISTENT)
+            && quietly(make, NONEXISTENT).unwrap_or(false)
+            && found.as_ref().map_or(true, is_missing)
+        {
+            return Ok(PortUri::new("null", "").with("count", 0));
+        }
+        let uri = found?;
+        let is_named = port(make, &name).is_some() || port(make, plain(&name)).is_some();
+        Ok(if is_named { uri } else { (self.options)(make, uri) })
+    }
+
+    /// Tells those who send how the same device is reached.
+    pub(super) fn prepare(self, make: &mut Make<'_>) {
+        let name: Option<String> = quietly(make, self.argument);
+        if let (Some(name), Ok(uri)) = (name, self.find(make)) {
+            make.world.common::<Devices>().add(&self.kind.key(&name), &uri);
+        }
+    }
+
+    /// The port of an element that receives; a stand-in after an error.
+    pub(super) fn source(self, make: &mut Make<'_>) -> PortUri {
+        make.need::<String>(self.argument);
+        self.check(make);
+        let found = self.find(make);
+        self.or_stand_in(make, found)
+    }
+
+    /// The port of an element that sends; a stand-in after an error.
+    pub(super) fn sink(self, make: &mut Make<'_>) -> PortUri {
+        let name: String = make.need(self.argument);
+        self.check(make);
+        let devices: Arc<Devices> = make.world.common();
+        let found = devices.find(&self.kind.key(&name)).map_or_else(|| self.find(make), Ok);
+        self.or_stand_in(make, found)
+    }
+
+    /// Reports what is wrong with an argument looked at before.
+    fn check(self, make: &mut Make<'_>) {
+        if has(make, NONEXISTENT) {
+            make.or(NONEXISTENT, false);
+        }
+    }
+
+    fn or_stand_in(self, make: &mut Make<'_>, found: Result<PortUri, String>) -> PortUri {
+        found.unwrap_or_else(|error| {
+            if make.is_given(self.argument) {
+                make.error(error);
+            }
+            PortUri::new("null", "")
+        })
+    }
+}
+
+/// Only frames for this host, where that was asked for.
+pub(super) fn by_promisc(make: &mut Make<'_>, uri: PortUri) -> PortUri {
+    match quietly(make, "PROMISC") {
+        Some(false) => uri.with("promisc", "off"),
+        _ => uri,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_netmap_are_of_interfaces() {
+        for (name, interface) in [
+            ("netmap:eth0", "eth0"),
+            ("netmap:eth0-2/R", "eth0"),
+            ("netmap:eth0^", "eth0"),
+            ("netmap:en-a*", "en-a"),
+            ("netmap:eth0{1", "eth0"),
+            ("eth0", "eth0"),
+        ] {
+            assert_eq!(plain(name), interface);
+        }
+    }
+}
