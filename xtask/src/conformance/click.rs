@@ -133,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn link(programs: Option<&Path>, folder: &Path) -> Result<()> {
     let programs = match programs {
         Some(folder) => folder.to_owned(),
-        None => build()?,
+        None => build(&PROGRAMS)?,
     };
     std::fs::create_dir(folder).context("cannot make a directory for our programs")?;
     for name in PROGRAMS {
@@ -146,8 +146,8 @@ fn link(programs: Option<&Path>, folder: &Path) -> Result<()> {
 }
 
 /// Builds our programs; the folder they are in.
-fn build() -> Result<PathBuf> {
-    let bins = PROGRAMS.into_iter().flat_map(|name| ["--bin", name]);
+pub(super) fn build(programs: &[&'static str]) -> Result<PathBuf> {
+    let bins = programs.iter().flat_map(|name| ["--bin", name]);
     let words: Vec<&str> =
         ["build", "--release", "--package", "linerate"].into_iter().chain(bins).collect();
     let mut cargo: Command = shell::cargo(&words);

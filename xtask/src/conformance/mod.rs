@@ -5,6 +5,7 @@
 
 mod cases;
 mod click;
+mod public;
 
 use anyhow::Result;
 
@@ -13,7 +14,11 @@ use anyhow::Result;
 #[command(after_help = "Examples:
   cargo xtask conformance click --click ~/click               Click's own test suite
   cargo xtask conformance click --click ~/click --only Queue  the cases with this in their names
-  cargo xtask conformance click --click ~/click --json")]
+  cargo xtask conformance click --click ~/click --json
+  cargo xtask conformance public --click ~/click --configurations ~/public
+                                                              configurations of others
+  cargo xtask conformance public --click ~/click --configurations ~/public --run
+                                                              and on the same packets")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -23,10 +28,13 @@ pub(crate) struct Args {
 enum Command {
     /// Run the cases of Click's own suite with our programs, beside Click's.
     Click(click::Args),
+    /// Try configurations of public repositories with Click and with us.
+    Public(public::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Click(args) => click::run(args),
+        Command::Public(args) => public::run(args),
     }
 }

@@ -1,0 +1,311 @@
+//! A configuration on the same packets with Click and with us.
+//!
+//! Devices are replaced by captures: what was read from an interface comes from a generated one,
+//! what was sent to it goes to one that is compared. Both run in simulated time, ours once for each
+//! frame limit. Packets must be the same, byte for byte and in order, for each output, and so must
+//! what the counting handlers say. Time stamps are not compared: packets that an element makes have
+//! the time at which its turn came.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::Programs;
+use super::devices::{self, Stand};
+use super::room::{Ended, Room};
+use super::text::{self, Declaration};
+use super::traffic::{self, Addresses};
+
+/// Handlers that are compared where Click's element has them.
+const HANDLERS: [&str; 14] = [
+    "count",
+    "byte_count",
+    "drops",
+    "length",
+    "highwater_length",
+    "queries",
+    "responses",
+    "replies",
+    "table",
+    "table_size",
+    "size",
+    "mapping_failures",
+    "packets",
+    "bytes",
+];
+
+/// Classes whose handlers say when something was, and not what.
+const TIMED: [&str; 2] = ["Script", "DriverManager"];
+
+/// Ends a run: late enough for all captures and for what is sent after them.
+const END: &str = "conformance_end :: Script(TYPE ACTIVE, wait 119.5s, stop);\n";
+
+/// The name of the configuration that runs.
+const FILE: &str = "conformance.click";
+
+/// What came of running a configuration.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Comparison {
+    /// As with Click, at every frame limit.
+    Same {
+        /// How many packets Click sent.
+        packets: usize,
+        /// To how many outputs.
+        outputs: usize,
+        /// How many handlers were compared.
+        handlers: usize,
+    },
+    /// The first difference.
+    Different(String),
+    /// It did not run, and why.
+    LeftOut(String),
+}
+
+impl Comparison {
+    /// What is to be said of it.
+    pub(super) fn remark(&self) -> Option<String> {
+        match self {
+            Comparison::Same { packets, outputs, handlers } => {
+                Some(format!("same {packets} packets at {outputs} outputs, {handlers} handlers"))
+            }
+            Comparison::Different(difference) => Some(format!("DIFFERS {difference}")),
+            Comparison::LeftOut(reason) => Some(format!("not run, {reason}")),
+        }
+    }
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+struct Observed {
+    /// The packets of each output.
+    outputs: Vec<Vec<Vec<u8>>>,
+    /// What each handler said.
+    handlers: BTreeMap<String, String>,
+}
+
+pub(super) fn compare(
+    room: &Room,
+    programs: &Programs,
+    flat: &str,
+    declarations: &[Declaration],
+    vectors: &[u16],
+) -> Result<Comparison> {
+    if let Some(reason) = devices::unfit(declarations) {
+        return Ok(Comparison::LeftOut(reason));
+    }
+    let outputs = prepare(room, flat, declarations)?;
+    let handlers = handlers(room, programs, declarations)?;
+    let mut words = vec!["--simtime"];
+    words.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
+    words.push(FILE);
+    let ended = room.run(&programs.click, &words)?;
+    if ended.endless || !ended.success {
+        return Ok(Comparison::LeftOut(format!("Click: {}", ended.complaint())));
+    }
+    let click = observe(room, outputs, &handlers, &ended)?;
+    let moved = |(name, value): (&String, &String)| name.ends_with("count") && value != "0";
+    let packets = click.outputs.iter().map(Vec::len).sum();
+    if packets == 0 && !click.handlers.iter().any(moved) {
+        return Ok(Comparison::LeftOut("no packet moves".to_owned()));
+    }
+    for vector in vectors {
+        let vector = vector.to_string();
+        let words: Vec<&str> = ["--vector", &vector].into_iter().chain(words.clone()).collect();
+        let ended = room.run(&programs.our_click, &words)?;
+        if ended.endless || !ended.success {
+            let complaint = ended.complaint();
+            return Ok(Comparison::Different(format!("at frame limit {vector}: {complaint}")));
+        }
+        let ours = observe(room, outputs, &handlers, &ended)?;
+        if let Some(difference) = difference(&click, &ours) {
+            return Ok(Comparison::Different(format!("at frame limit {vector}: {difference}")));
+        }
+    }
+    Ok(Comparison::Same { packets, outputs, handlers: handlers.len() })
+}
+
+/// Writes captures and the configuration on captures; how many outputs it has.
+fn prepare(room: &Room, flat: &str, declarations: &[Declaration]) -> Result<usize> {
+    let mut addresses = Addresses::of(flat);
+    for number in 1..=devices::interfaces(declarations).len() as u8 {
+        let (mac, address) = Room::addresses(number);
+        addresses.add_mac(mac);
+        addresses.add(address);
+    }
+    let mut inputs: Vec<String> = Vec::new();
+    let mut outputs = 0;
+    let mut on_captures =
+        text::substitute(flat, declarations, |declaration| match devices::stand(declaration) {
+            Stand::Itself => None,
+            Stand::Input(name) => {
+                let number = inputs.iter().position(|input| *input == name);
+                let number = number.unwrap_or_else(|| {
+                    inputs.push(name);
+                    inputs.len() - 1
+                });
+                Some(format!("FromDump({}, TIMING true, STOP false)", input(number)))
+            }
+            Stand::Output => {
+                outputs += 1;
+                Some(format!("ToDump({}, SNAPLEN 0, UNBUFFERED true)", output(outputs - 1)))
+            }
+        });
+    let _ = write!(on_captures, "\n{END}");
+    let write = |name: &str, text: &str| {
+        let path = room.here().join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(FILE, &on_captures)?;
+    for number in 0..inputs.len() {
+        let path = room.here().join(input(number));
+        traffic::write(&path, &addresses, number as u64)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(outputs)
+}
+
+fn input(number: usize) -> String {
+    format!("conformance-in-{number}.pcap")
+}
+
+fn output(number: usize) -> String {
+    format!("conformance-out-{number}.pcap")
+}
+
+/// The handlers that count, of all of Click's elements that have them.
+fn handlers(room: &Room, programs: &Programs, declarations: &[Declaration]) -> Result<Vec<String>> {
+    let all = room.run(&programs.click, &["-q", "-h", "*.handlers", FILE])?;
+    let mut found = Vec::new();
+    for (name, list) in answers(&all.stdout) {
+        let element = name.trim_end_matches(".handlers");
+        let class = declarations.iter().find(|one| one.name == element).map(|one| &one.class);
+        if class.is_none_or(|class| TIMED.contains(&class.as_str())) {
+            continue;
+        }
+        for line in list.lines() {
+            let (handler, flags) = line.split_once('\t').unwrap_or((line, ""));
+            if HANDLERS.contains(&handler) && flags.starts_with('r') {
+                found.push(format!("{element}.{handler}"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Reads what a run left behind, and removes it.
+fn observe(room: &Room, outputs: usize, handlers: &[String], ended: &Ended) -> Result<Observed> {
+    let mut packets = Vec::new();
+    for number in 0..outputs {
+        let path = room.here().join(output(number));
+        packets.push(read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    let said = match handlers {
+        // With one handler there is no name in front of what it says.
+        [only] => BTreeMap::from([(only.clone(), ended.stdout.trim_end().to_owned())]),
+        _ => answers(&ended.stdout),
+    };
+    Ok(Observed { outputs: packets, handlers: said })
+}
+
+/// What `-h` prints of several handlers: each name with a colon, its value, an empty line.
+fn answers(text: &str) -> BTreeMap<String, String> {
+    let mut answers = BTreeMap::new();
+    let mut current: Option<(String, String)> = None;
+    for line in text.lines() {
+        match line.strip_suffix(':').filter(|name| name.contains('.') && !name.contains(' ')) {
+            Some(name) => {
+                answers.extend(current.replace((name.to_owned(), String::new())));
+            }
+            None => {
+                if let Some((_, value)) = &mut current {
+                    let _ = writeln!(value, "{line}");
+                }
+            }
+        }
+    }
+    answers.extend(current);
+    answers.into_iter().map(|(name, value)| (name, value.trim_end().to_owned())).collect()
+}
+
+/// The packets of a capture in this machine's byte order.
+fn read(path: &Path) -> Result<Vec<Vec<u8>>> {
+    let bytes = fs::read(path)?;
+    let mut rest = bytes.get(24..).context("it has no header")?;
+    let mut packets = Vec::new();
+    while let Some(header) = rest.get(..16) {
+        let length = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]) as usize;
+        let packet = rest.get(16..16 + length).context("its last packet is cut short")?;
+        packets.push(packet.to_vec());
+        rest = &rest[16 + length..];
+    }
+    Ok(packets)
+}
+
+fn difference(click: &Observed, ours: &Observed) -> Option<String> {
+    for (number, (theirs, ours)) in click.outputs.iter().zip(&ours.outputs).enumerate() {
+        let differs = theirs.iter().zip(ours).position(|(theirs, ours)| theirs != ours);
+        let at = match differs {
+            Some(at) => at,
+            None if theirs.len() != ours.len() => theirs.len().min(ours.len()),
+            None => continue,
+        };
+        let show = |packets: &[Vec<u8>]| packets.get(at).map_or("none".to_owned(), |it| hex(it));
+        return Some(format!(
+            "output {number}: Click sends {} packets, we {}; packet {at} of Click {}, ours {}",
+            theirs.len(),
+            ours.len(),
+            show(theirs),
+            show(ours)
+        ));
+    }
+    for (handler, theirs) in &click.handlers {
+        let ours = ours.handlers.get(handler).map_or("", String::as_str);
+        if theirs != ours {
+            return Some(format!("{handler} is `{theirs}` with Click, `{ours}` with us"));
+        }
+    }
+    None
+}
+
+/// The beginning of a packet, for comparing by eye.
+fn hex(packet: &[u8]) -> String {
+    let mut text = format!("({})", packet.len());
+    for byte in &packet[..packet.len().min(48)] {
+        let _ = write!(text, " {byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_taken_apart() {
+        let text = "a.count:\n3\n\nb/c@1.table:\n1.2.3.4: x\n\tlive\n\nq.drops:\n0\n\n";
+        let found = answers(text);
+        assert_eq!(found["a.count"], "3");
+        assert_eq!(found["b/c@1.table"], "1.2.3.4: x\n\tlive");
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn the_first_difference_is_said() {
+        let observed = |packets: &[&[u8]], count: &str| Observed {
+            outputs: vec![packets.iter().map(|packet| packet.to_vec()).collect()],
+            handlers: BTreeMap::from([("c.count".to_owned(), count.to_owned())]),
+        };
+        let click = observed(&[&[1, 2], &[3]], "2");
+        assert_eq!(difference(&click, &observed(&[&[1, 2], &[3]], "2")), None);
+        let other = difference(&click, &observed(&[&[1, 2]], "2")).unwrap();
+        assert!(other.contains("packet 1 of Click (1) 03, ours none"), "{other}");
+        let other = difference(&click, &observed(&[&[1, 2], &[3]], "1")).unwrap();
+        assert_eq!(other, "c.count is `2` with Click, `1` with us");
+    }
+}

@@ -1,0 +1,116 @@
+//! Which elements of a configuration stand for devices, and what stands for them when packets come
+//! from captures.
+
+use super::text::Declaration;
+
+/// Classes whose first argument is an interface that must be there.
+const KERNEL: [&str; 2] = ["FromDevice", "ToDevice"];
+
+/// Classes of devices that are mapped to ports of ours.
+const MAPPED: [&str; 4] = ["FromDPDKDevice", "ToDPDKDevice", "FromNetmapDevice", "ToNetmapDevice"];
+
+/// Classes that make the interface they name.
+const TUNNELS: [&str; 2] = ["FromHost", "ToHost"];
+
+/// Classes that write what comes to them to the file they name.
+const WRITERS: [&str; 1] = ["ToDump"];
+
+/// Classes whose packets or sockets no capture stands for, or whose choices are random.
+const UNFIT: [&str; 23] = [
+    "KernelTun",
+    "KernelTap",
+    "KernelFilter",
+    "Socket",
+    "FromSocket",
+    "ToSocket",
+    "RawSocket",
+    "FromRawSocket",
+    "ToRawSocket",
+    "FromHost6",
+    "ChatterSocket",
+    "RED",
+    "ARED",
+    "RandomSample",
+    "RandomSwitch",
+    "RandomSource",
+    "RandomBitErrors",
+    "RandomSeed",
+    "RandomError",
+    "ToIPSummaryDump",
+    "FromIPSummaryDump",
+    "ToIPFlowDumps",
+    "LinuxIPLookup",
+];
+
+/// What stands for an element's class and arguments when a configuration runs on captures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// It stays what it is.
+    Itself,
+    /// Packets come from the capture of this interface.
+    Input(String),
+    /// Packets go to a capture of their own.
+    Output,
+}
+
+/// Names of the interfaces that must be there, each once.
+pub(super) fn interfaces(declarations: &[Declaration]) -> Vec<String> {
+    names(declarations, &KERNEL)
+}
+
+/// Names of the devices to map, each once.
+pub(super) fn mapped(declarations: &[Declaration]) -> Vec<String> {
+    names(declarations, &MAPPED)
+}
+
+fn names(declarations: &[Declaration], classes: &[&str]) -> Vec<String> {
+    let mut names = Vec::new();
+    for declaration in declarations.iter().filter(|one| classes.contains(&one.class.as_str())) {
+        let name = declaration.first().to_owned();
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Why a configuration cannot run on captures, if it cannot.
+pub(super) fn unfit(declarations: &[Declaration]) -> Option<String> {
+    let found = declarations.iter().find(|one| UNFIT.contains(&one.class.as_str()))?;
+    Some(format!("{} has no capture to stand for it", found.class))
+}
+
+/// What stands for an element.
+pub(super) fn stand(declaration: &Declaration) -> Stand {
+    let class = declaration.class.as_str();
+    let device = KERNEL.contains(&class) || TUNNELS.contains(&class);
+    if class == "FromDump" || (device && class.starts_with("From")) {
+        Stand::Input(declaration.first().to_owned())
+    } else if device || WRITERS.contains(&class) {
+        Stand::Output
+    } else {
+        Stand::Itself
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::declarations;
+    use super::*;
+
+    #[test]
+    fn devices_are_told_apart() {
+        let text = "a :: FromDevice(eth0); b :: ToDevice(\"eth0\", BURST 8); c :: Queue; \
+                    d :: FromDPDKDevice(0, 1); e :: ToHost(tap1); f :: FromDump(x.pcap);";
+        let found = declarations(text);
+        assert_eq!(interfaces(&found), ["eth0"]);
+        assert_eq!(mapped(&found), ["0"]);
+        let stands: Vec<_> = found.iter().map(stand).collect();
+        let input = |name: &str| Stand::Input(name.to_owned());
+        assert_eq!(stands[0], input("eth0"));
+        assert_eq!(stands[1..4], [Stand::Output, Stand::Itself, Stand::Itself]);
+        assert_eq!(stands[4..], [Stand::Output, input("x.pcap")]);
+        assert_eq!(unfit(&found), None);
+        assert!(unfit(&declarations("r :: RED(1, 2, 0.5)")).is_some());
+    }
+}
