@@ -93,10 +93,37 @@ pub(super) fn stand(declaration: &Declaration) -> Stand {
     }
 }
 
+/// A rewriter that takes ports in sequence and not at random, in place of one that does not.
+pub(super) fn in_sequence(declaration: &Declaration) -> Option<String> {
+    if !declaration.class.contains("Rewriter") {
+        return None;
+    }
+    let words = |argument: &String| {
+        let is_range = |word: &str| {
+            let ends = word.split_once('-');
+            ends.is_some_and(|(low, high)| [low, high].iter().all(|end| end.parse::<u16>().is_ok()))
+        };
+        let words = argument.split_whitespace();
+        let words = words.map(|word| if is_range(word) { format!("{word}#") } else { word.into() });
+        words.collect::<Vec<String>>().join(" ")
+    };
+    let arguments: Vec<String> = declaration.arguments.iter().map(words).collect();
+    Some(format!("{}({})", declaration.class, arguments.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::text::declarations;
     use super::*;
+
+    #[test]
+    fn rewriters_take_ports_in_sequence() {
+        let text = "r :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 1, drop); q :: Queue(1-2);";
+        let found = declarations(text);
+        let expected = "IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop)";
+        assert_eq!(in_sequence(&found[0]).as_deref(), Some(expected));
+        assert_eq!(in_sequence(&found[1]), None);
+    }
 
     #[test]
     fn devices_are_told_apart() {

@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// The frame limits to run at.
     #[arg(long, value_name = "PACKETS", value_delimiter = ',', default_values_t = [1, 7, 32, 256])]
     vectors: Vec<u16>,
+    /// Keep those that differ here, each in a folder: the configuration on captures, and these.
+    #[arg(long, value_name = "DIR", requires = "run")]
+    keep: Option<PathBuf>,
     /// How many of those Click accepts we must accept, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 97.0)]
     least: f64,
@@ -273,6 +276,9 @@ fn judge(lab: &Lab, entry: &Entry, programs: &Programs, args: &Args) -> Result<R
     let mut row = row(Some(click), Some(our_click), linerate);
     if args.run && row.counts() && row.we_accept() {
         let comparison = comparison::compare(&room, programs, &flat, &declarations, &args.vectors)?;
+        if let (Comparison::Different(_), Some(folder)) = (&comparison, &args.keep) {
+            room.keep(&folder.join(entry.name().replace('/', "+")))?;
+        }
         row.comparison = Some(comparison);
     }
     Ok(row)

@@ -41,7 +41,9 @@ impl Ended {
         if self.endless {
             return "does not end".to_owned();
         }
-        let lines = self.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+        // `linerate` ends with the number of errors, which says nothing of them.
+        let says = |line: &&str| !line.is_empty() && !line.starts_with("linerate: error: the conf");
+        let lines = self.stderr.lines().map(str::trim).filter(says);
         let first = lines.clone().find(|line| !line.ends_with(':') && !line.contains("warning:"));
         first.or_else(|| lines.last()).unwrap_or("ended without a word").to_owned()
     }
@@ -101,6 +103,11 @@ impl Room {
                 return;
             }
         }
+    }
+
+    /// Copies the files of the configuration's folder, so that a run can be repeated by hand.
+    pub(super) fn keep(&self, folder: &Path) -> Result<()> {
+        copy(&self.here, folder).with_context(|| format!("cannot copy to {}", folder.display()))
     }
 
     /// Runs a program in the configuration's folder; libraries are found there and in the root of

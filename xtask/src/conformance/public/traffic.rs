@@ -78,12 +78,12 @@ pub(super) fn write(path: &Path, addresses: &Addresses, seed: u64) -> io::Result
     for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, ETHERNET] {
         file.extend(u32::to_le_bytes(word));
     }
-    // Captures of several interfaces never have packets at the same time: which came first would be
-    // up to the order of tasks.
-    let mut time = 1_000 * (1 + seed);
-    let mut left_in_burst = source.random.usize(1..=BURST);
+    // All captures begin with one packet at the same time, from which the others' times count. After
+    // it no two have packets at the same time: which came first would be up to the order of tasks.
+    let mut time = 0;
+    let mut left_in_burst = 1;
     for number in 0..PACKETS {
-        let packet = source.packet(number);
+        let packet = if number == 0 { vec![0; 60] } else { source.packet(number) };
         let length = packet.len() as u32;
         let seconds = START + (time / 1_000_000) as u32;
         for word in [seconds, (time % 1_000_000) as u32, length, length] {
@@ -93,7 +93,8 @@ pub(super) fn write(path: &Path, addresses: &Addresses, seed: u64) -> io::Result
         left_in_burst -= 1;
         if left_in_burst == 0 {
             left_in_burst = source.random.usize(1..=BURST);
-            time += 50_000 * source.random.u64(1..=10);
+            let offset = if number == 0 { 7_000 * (1 + seed) } else { 0 };
+            time += offset + 250_000 * source.random.u64(1..=2);
         }
     }
     fs::write(path, file)
