@@ -38,8 +38,8 @@ pub(crate) struct Args {
     /// Length of one measurement in milliseconds.
     #[arg(long, default_value_t = 300)]
     ms: u64,
-    /// Only these cases: lookup, exact-match, filter, updates, ipv4-1, ipv4-100k, ipv6, arp, switch, nat,
-    /// click-router, router.
+    /// Only these cases: lookup, exact-match, filter, updates, ipv4-1, ipv4-100k, ipv6, arp, arp-4k,
+    /// arp-64k, switch, nat, click-router, router.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give DPDK 4 KiB pages even where huge pages can be had.

@@ -1,5 +1,5 @@
-//! The cases `ipv4-1`, `ipv4-100k`, `ipv6`, `arp`, `switch`, `nat` and `click-router`: paths of packets
-//! through the elements of routers and switches.
+//! The cases `ipv4-1`, `ipv4-100k`, `ipv6`, `arp`, `arp-4k`, `arp-64k`, `switch`, `nat` and `click-router`:
+//! paths of packets through the elements of routers and switches.
 //!
 //! Frames of 64 bytes come from a capture file held in memory ([`super::frames`]). The account charges
 //! every element with its own cycles: what a source costs can be left out, and what counts is the sum of
@@ -8,6 +8,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,11 +72,13 @@ impl Counted {
 /// configuration into a folder.
 type Case = (&'static str, Counted, &'static str, fn(&Path) -> Result<String>);
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 9] = [
     ("ipv4-1", Counted::Path, "end", |folder| ip_path(folder, "one4", false)),
     ("ipv4-100k", Counted::Path, "end", |folder| ip_path(folder, "random4", false)),
     ("ipv6", Counted::Path, "end", |folder| ip_path(folder, "random6", true)),
     ("arp", Counted::Element("arp"), "end", arp),
+    ("arp-4k", Counted::Element("arp"), "end", |folder| segment(folder, 1 << 12)),
+    ("arp-64k", Counted::Element("arp"), "end", |folder| segment(folder, 1 << 16)),
     ("switch", Counted::Path, "switch", switch),
     ("nat", Counted::Path, "end", nat),
     ("click-router", Counted::All, "check", click_router),
@@ -220,6 +223,31 @@ fn arp(folder: &Path) -> Result<String> {
     ))
 }
 
+/// The same without next hops: packets for all of the neighbours on one segment, a power of two, in an
+/// order that no processor guesses.
+fn segment(folder: &Path, neighbours: u32) -> Result<String> {
+    let (net, middle) = (u32::from_be_bytes([10, 0, 0, 0]), neighbours / 2);
+    let mut capture = Capture::new();
+    let mut neighbour = 1u32;
+    for _ in 0..neighbours.max(1 << 16) {
+        // Each comes once in as many (Knuth, The Art of Computer Programming, section 3.2.1.2).
+        neighbour = neighbour.wrapping_mul(1_664_525).wrapping_add(middle | 1) % neighbours;
+        capture.udp([192, 0, 2, 1].into(), 1, (net + 1 + neighbour).into(), 2);
+    }
+    let mut known = String::new();
+    for neighbour in 0..neighbours {
+        let [.., high, low] = neighbour.to_be_bytes();
+        let address: Ipv4Addr = (net + 1 + neighbour).into();
+        writeln!(known, "write arp.insert {address} 2:0:0:1:{high:x}:{low:x},")?;
+    }
+    let source = source("source", &capture.write(folder, &format!("segment{neighbours}"))?);
+    Ok(format!(
+        "{source} -> strip :: Strip(14) -> check :: CheckIPHeader -> route :: RadixIPLookup(10.0.0.0/8 0)\n\
+         -> ttl :: DecIPTTL -> arp :: ARPQuerier(10.255.0.1/8, 2:0:0:0:0:1) -> end :: Discard;\n\
+         Idle -> [1] arp;\nScript({known} end);\n"
+    ))
+}
+
 /// A switch of two ports, whose hosts all talk to hosts at the other port.
 fn switch(folder: &Path) -> Result<String> {
     let half = HOSTS / 2;
@@ -294,6 +322,27 @@ fn click_router(folder: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_segment_has_packets_for_all_its_neighbours() {
+        let folder = std::env::temp_dir().join(unique_name());
+        fs::create_dir_all(&folder).unwrap();
+        let _undo = {
+            let folder = folder.clone();
+            Undo::by(move || drop(fs::remove_dir_all(folder)))
+        };
+        let text = segment(&folder, 4096).unwrap();
+        assert_eq!(text.matches("write arp.insert 10.0.").count(), 4096);
+        let capture = fs::read(folder.join("segment4096.pcap")).unwrap();
+        // 24 bytes, then 16 in front of each of 65,536 frames.
+        let length = (capture.len() - 24) / 65_536;
+        let last = |frame: &[u8]| frame[16 + 30..][..4].to_vec();
+        let mut seen: Vec<_> = capture[24..].chunks_exact(length).map(last).collect();
+        assert!(seen[1] > seen[0] || seen[2] > seen[1], "in order");
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!((seen.len(), &seen[0][..]), (4096, &[10, 0, 0, 1][..]));
+    }
 
     #[test]
     fn sources_are_left_out_where_they_do_not_count() {

@@ -14,6 +14,7 @@ use crate::{
     packets::{room, start::start_moved},
 };
 
+pub(crate) mod remembered;
 pub(crate) mod shared;
 pub(crate) mod table;
 

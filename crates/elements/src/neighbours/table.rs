@@ -119,6 +119,12 @@ pub(crate) enum Learnt {
     Refused,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often addresses were asked for by this thread.
+    pub(crate) static RESOLVED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// The table.
 pub(crate) struct Neighbours<A: Address> {
     table: Table<A::Key, Neighbour>,
@@ -171,6 +177,8 @@ impl<A: Address> Neighbours<A> {
     /// The address of a neighbour, if it is known. It is to be asked for again
     /// from `poll_timeout` milliseconds on; never when that is 0.
     pub(crate) fn resolve(&mut self, ip: A, now: u64, poll_timeout: u64) -> Option<Answer> {
+        #[cfg(test)]
+        RESOLVED.set(RESOLVED.get() + 1);
         let timeout = self.limits.timeout;
         let entry = self.find(ip)?;
         let neighbour = self.table.get_mut(entry)?;

@@ -1,9 +1,8 @@
 //! `ARPQuerier`: IP packets to neighbours whose Ethernet address ARP tells.
 //!
-//! Addresses in use are remembered here, 1,024 of them in an array, so that a
-//! packet on its way finds its header in one line and no lock is taken. An
-//! entry is good until its neighbour must be asked for again, or any address
-//! has changed ([`Shared::generation`]).
+//! Addresses in use are remembered here ([`Remembered`]), so that a packet on its
+//! way takes no lock. One is good until its neighbour must be asked for again, or
+//! any address has changed ([`Shared::generation`]).
 
 use std::{collections::VecDeque, net::Ipv4Addr, sync::Arc};
 
@@ -19,6 +18,7 @@ use crate::{
     ethernet::{FAMILY, HEADER, ether_encap::bytes, written_ip},
     neighbours::{
         put_header,
+        remembered::Remembered,
         shared::{self, Shared, milliseconds},
         table::{Learnt, Round},
     },
@@ -34,9 +34,6 @@ const TOO_LONG: usize = 4;
 /// The timer of queries sent again, beside that of expired entries.
 const RETRY: u32 = 1;
 const SECOND: u64 = 1_000_000_000;
-
-/// Headers remembered: two to this power.
-const REMEMBERED: u32 = 10;
 
 pub(in crate::ethernet) const CLASS: Class = Class {
     name: "ARPQuerier",
@@ -99,21 +96,12 @@ pub(in crate::ethernet) const CLASS: Class = Class {
         "longer than a buffer",
     ],
     cost: "Reads and writes a line of annotations, writes 14 bytes \
-        in front of the packet. A lock and a lookup for an address not used lately.",
+        in front of the packet. A lock and a lookup for an address not used lately; 64 bytes \
+        and more per address in use and worker.",
     example: "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1); Idle -> q -> Discard; Idle -> [1] q;",
     make: |make| Box::new(ArpQuerier::new(make)),
     ..Class::EMPTY
 };
-
-/// A header and what it is for.
-#[derive(Clone, Copy)]
-struct Remembered {
-    /// In milliseconds; 0 when there is none.
-    until: u64,
-    ip: u32,
-    generation: u32,
-    header: [u8; HEADER],
-}
 
 struct ArpQuerier {
     shared: Option<Arc<Shared<Ipv4Addr>>>,
@@ -131,7 +119,7 @@ struct ArpQuerier {
     query_output: usize,
     /// Whether there is an output for what nobody has answered for.
     returns: bool,
-    remembered: Vec<Remembered>,
+    remembered: Remembered<u32>,
     /// Packets of a frame that are to wait.
     waiting: Vec<Slot>,
     queries: u64,
@@ -161,7 +149,6 @@ impl ArpQuerier {
             all => all,
         };
         let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(60_000));
-        let none = Remembered { until: 0, ip: 0, generation: 0, header: [0; HEADER] };
         ArpQuerier {
             shared,
             own,
@@ -174,7 +161,7 @@ impl ArpQuerier {
             first: make.replica().index == 0,
             query_output: make.outputs().saturating_sub(1).min(1),
             returns: make.outputs() > 2,
-            remembered: vec![none; 1 << REMEMBERED],
+            remembered: Remembered::new(),
             waiting: Vec::new(),
             queries: 0,
             responses: 0,
@@ -182,11 +169,6 @@ impl ArpQuerier {
             spoofed: 0,
             warned: false,
         }
-    }
-
-    #[inline(always)]
-    fn place(ip: u32) -> usize {
-        (ip.wrapping_mul(0x9e37_79b1) >> (32 - REMEMBERED)) as usize
     }
 
     /// Finds the header of a packet that is not remembered; `None` when it has
@@ -218,8 +200,7 @@ impl ArpQuerier {
             None => return None,
         };
         let header = bytes(mac, self.mac, 0x0800);
-        let ip = ip.to_bits();
-        self.remembered[Self::place(ip)] = Remembered { until, ip, generation, header };
+        self.remembered.insert(ip.to_bits(), header, now, (until, generation));
         Some(header)
     }
 
@@ -287,11 +268,17 @@ impl ArpQuerier {
         let generation = self.shared.as_ref().map_or(0, |shared| shared.generation());
         header::make_room(cx.pool.arena(), frame, HEADER);
         let ArpQuerier { remembered, waiting, .. } = self;
-        let encapsulate = |packet: &mut PacketMut<'_>| {
-            let ip = destination(packet.meta());
-            let found = &remembered[Self::place(ip)];
-            let good = (found.ip == ip) & (found.generation == generation) & (now < found.until);
-            if good { header::put_one(packet, &found.header, true) } else { Err(()) }
+        if remembered.is_far() {
+            let arena = cx.pool.arena();
+            frame.slots().iter().for_each(|slot| remembered.ask(destination(arena.meta(slot))));
+        }
+        let encapsulate = |packet: &mut PacketMut<'_>| match remembered.find(
+            destination(packet.meta()),
+            now,
+            generation,
+        ) {
+            Some(header) => header::put_one(packet, header, true),
+            None => Err(()),
         };
         cx.pool.arena().sift_packets(frame, encapsulate, |slot, ()| waiting.push(slot));
         if !self.waiting.is_empty() {

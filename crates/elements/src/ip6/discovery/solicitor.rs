@@ -1,8 +1,8 @@
 //! `IP6NDSolicitor`: IPv6 packets to neighbours whose Ethernet address discovery
 //! tells.
 //!
-//! Addresses in use are remembered here, 1,024 of them in an array, so that a
-//! packet on its way finds its header in one line. Where some packets of a frame
+//! Addresses in use are remembered here ([`Remembered`]), so that a packet on its way
+//! finds its header in a line or two. Where some packets of a frame
 //! are for others, the table all workers share is locked, once for the frame.
 
 use std::{collections::VecDeque, net::Ipv6Addr, sync::Arc};
@@ -21,6 +21,7 @@ use crate::{
     ip6::FAMILY,
     neighbours::{
         put_header,
+        remembered::Remembered,
         shared::{self, Shared, milliseconds},
         table::{Advertised, Learnt, Round},
     },
@@ -34,8 +35,6 @@ const NO_BUFFER: usize = 2;
 const TOO_LONG: usize = 3;
 const DUPLICATE: usize = 4;
 
-/// Headers remembered: two to this power.
-const REMEMBERED: u32 = 10;
 /// Milliseconds an address is good for unless told otherwise, and from when on it
 /// is asked for again; Click's.
 const TIMEOUT: u64 = 120_000;
@@ -114,16 +113,6 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
-/// A header and what it is for.
-#[derive(Clone, Copy)]
-struct Remembered {
-    ip: u128,
-    /// In milliseconds; 0 when there is none.
-    until: u64,
-    generation: u32,
-    header: [u8; HEADER],
-}
-
 /// A solicitation to be sent: for whom, to whom, for a packet of which this is
 /// known.
 struct Query {
@@ -146,7 +135,7 @@ struct Solicitor {
     query_output: usize,
     /// Whether there is an output for what nobody has answered for.
     returns: bool,
-    remembered: Vec<Remembered>,
+    remembered: Remembered<u128>,
     /// Packets of a frame for addresses that are not remembered.
     missed: Vec<Slot>,
     random: Random,
@@ -166,7 +155,6 @@ impl Solicitor {
         }
         let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(POLL_TIMEOUT));
         let probes = make.or("DAD", 0);
-        let none = Remembered { until: 0, ip: 0, generation: 0, header: [0; HEADER] };
         Solicitor {
             shared,
             ip: ip.unwrap_or(Ipv6Addr::UNSPECIFIED),
@@ -177,7 +165,7 @@ impl Solicitor {
             first: make.replica().index == 0,
             query_output: make.outputs().saturating_sub(1).min(1),
             returns: make.outputs() > 2,
-            remembered: vec![none; 1 << REMEMBERED],
+            remembered: Remembered::new(),
             missed: Vec::new(),
             random: Random::new(make),
             queries: 0,
@@ -185,12 +173,6 @@ impl Solicitor {
             drops: 0,
             spoofed: 0,
         }
-    }
-
-    #[inline(always)]
-    fn place(ip: u128) -> usize {
-        let folded = (ip as u64 ^ (ip >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (folded >> (64 - REMEMBERED)) as usize
     }
 
     /// IP packets on their way.
@@ -201,13 +183,14 @@ impl Solicitor {
         let (now, generation) = (milliseconds(cx), shared.generation());
         let arena = cx.pool.arena();
         let (remembered, missed) = (&self.remembered, &mut self.missed);
+        let destination = |slot: &Slot| u128::from_be_bytes(arena.meta(slot).destination);
+        if remembered.is_far() {
+            frame.slots().iter().for_each(|slot| remembered.ask(destination(slot)));
+        }
         frame.sift(
             |slot| {
-                let ip = u128::from_be_bytes(arena.meta(slot).destination);
-                let found = &remembered[Self::place(ip)];
-                let good =
-                    (found.ip == ip) & (found.generation == generation) & (now < found.until);
-                good && put_header(arena, slot, &found.header)
+                let header = remembered.find(destination(slot), now, generation);
+                header.is_some_and(|header| put_header(arena, slot, header))
             },
             |slot| missed.push(slot),
         );
@@ -252,8 +235,7 @@ impl Solicitor {
             };
             if let Some((mac, until)) = known {
                 let header = self.header(mac);
-                let ip = ip.to_bits();
-                self.remembered[Self::place(ip)] = Remembered { until, ip, generation, header };
+                self.remembered.insert(ip.to_bits(), header, now, (until, generation));
                 // It came out of this frame, and it fits.
                 put_header(cx.pool.arena(), &mut slot, &header);
                 if let Err(slot) = frame.push(slot) {

@@ -176,3 +176,37 @@ fn who_does_not_answer_is_given_up_by_the_third_output() {
     assert_eq!(run.read("asked.packets"), vec![query("01000002"); 2].join("\n"));
     assert_eq!(run.read("q.length"), "3");
 }
+
+/// However many neighbours there are, and whatever their addresses: each is asked
+/// for once. Two in one place of an array of 1,024 took a lock for every packet.
+#[test]
+fn neighbours_in_use_are_remembered_however_many_there_are() {
+    use std::fmt::Write as _;
+
+    use crate::neighbours::table::RESOLVED;
+
+    const NEIGHBOURS: usize = 3000;
+    for frame_limit in [1, 7, 32, 256] {
+        let mut packets = String::new();
+        for n in 0..NEIGHBOURS {
+            let rest = "000000000000000000000000000000";
+            write!(packets, " 45{rest}0a{:02x}{:02x}01", n >> 8, n & 0xff).unwrap();
+        }
+        let mut run = Run::new(&format!(
+            "Packets({packets}{packets}{packets}) -> GetIPAddress(16)
+             -> q :: ARPQuerier(10.255.0.1/8, 2:0:0:0:0:1) -> out :: Counter -> Discard;
+             Idle -> [1] q; q [1] -> asked :: Counter -> Discard;"
+        ))
+        .frame_limit(frame_limit);
+        for n in 0..NEIGHBOURS {
+            let neighbour =
+                format!("10.{}.{}.1 2:0:0:1:{:x}:{:x}", n >> 8, n & 0xff, n >> 8, n & 0xff);
+            run.write("q.insert", &neighbour).unwrap();
+        }
+        let before = RESOLVED.get();
+        run.run();
+        assert_eq!(run.read("out.count"), (3 * NEIGHBOURS).to_string());
+        assert_eq!(run.read("asked.count"), "0");
+        assert_eq!(RESOLVED.get() - before, NEIGHBOURS, "at frames of {frame_limit}");
+    }
+}
