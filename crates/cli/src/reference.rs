@@ -38,8 +38,15 @@ pub(crate) fn index(library: &Library) -> String {
             let _ = writeln!(text, "- [{0}]({0}.md): {1}", class.name, class.summary);
         }
     }
-    text
+    text + LEFT_OUT
 }
+
+/// What of Click's library is not in this one.
+const LEFT_OUT: &str = "\n## Not here\n\n\
+    Of Click's elements for user level, the families `wifi` (802.11 frames, rates and stations)\n\
+    and `grid` (geographic routing between radios) are left out: they serve drivers and radios\n\
+    that are no longer made. What Click has only inside a kernel or the ns simulator is not here\n\
+    either.\n";
 
 /// An element's page.
 pub(crate) fn markdown(class: &Class) -> String {

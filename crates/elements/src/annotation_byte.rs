@@ -1,4 +1,4 @@
-//! Annotations of one and of four bytes by the numbers Click gives their bytes.
+//! Annotations of one and of several bytes by the numbers Click gives their bytes.
 //!
 //! Elements that take an `ANNO` argument may use any byte of Click's 48. Those
 //! that share bytes in Click share them here:
@@ -80,26 +80,38 @@ impl Byte {
     }
 }
 
-/// An annotation of four bytes, by Click's number of the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Word(u8);
+/// An annotation of several bytes, by Click's number of the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Bytes<const N: usize>(u8);
 
-impl Word {
-    /// The argument `ANNO`, which is the destination address when it is not
-    /// given.
-    pub(crate) fn from_args(make: &mut Make<'_>) -> Word {
-        let Annotation::<4> { offset } = make.or("ANNO", Annotation { offset: 0 });
-        if let Some(missing) = (offset..offset.saturating_add(4)).find(|byte| !has_place(*byte)) {
-            make.error(format!("ANNO: no room for byte {missing}"));
-            return Word(0);
+/// One of two bytes, such as a VLAN's tag.
+pub(crate) type Short = Bytes<2>;
+
+/// One of four bytes, such as an IPv4 address.
+pub(crate) type Word = Bytes<4>;
+
+impl<const N: usize> Bytes<N> {
+    /// The bytes at `offset`; what is wrong when there is no room for them.
+    fn at(offset: u8) -> Result<Bytes<N>, String> {
+        match (offset..offset.saturating_add(N as u8)).find(|byte| !has_place(*byte)) {
+            Some(missing) => Err(format!("no room for byte {missing}")),
+            None => Ok(Bytes(offset)),
         }
-        Word(offset)
     }
 
     #[inline]
-    pub(crate) fn set(self, meta: &mut Meta, value: [u8; 4]) {
-        if self.0 == 0 {
-            meta.destination[..4].copy_from_slice(&value);
+    pub(crate) fn get(self, meta: &Meta) -> [u8; N] {
+        let mut value = [0; N];
+        for (place, byte) in value.iter_mut().zip(self.0..) {
+            *place = Byte(byte).get(meta);
+        }
+        value
+    }
+
+    #[inline]
+    pub(crate) fn set(self, meta: &mut Meta, value: [u8; N]) {
+        if self.0 == 0 && N <= meta.destination.len() {
+            meta.destination[..N].copy_from_slice(&value);
             return;
         }
         for (byte, value) in (self.0..).zip(value) {
@@ -108,26 +120,33 @@ impl Word {
     }
 }
 
-/// An annotation of two bytes, by Click's number of the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Short(u8);
+macro_rules! from_args {
+    ($size:literal) => {
+        impl Bytes<$size> {
+            /// The argument of that name, when it is given.
+            pub(crate) fn given(make: &mut Make<'_>, name: &str) -> Option<Bytes<$size>> {
+                let annotation: Annotation<$size> = make.get(name)?;
+                let found = Bytes::at(annotation.offset);
+                found.map_err(|error| make.error(format!("{name}: {error}"))).ok()
+            }
+        }
+    };
+}
+
+from_args!(2);
+from_args!(4);
+from_args!(6);
 
 impl Short {
-    /// The argument of that name, when it is given.
-    pub(crate) fn from_args(make: &mut Make<'_>, name: &str) -> Option<Short> {
-        let Annotation::<2> { offset } = make.get(name)?;
-        if let Some(missing) = (offset..offset.saturating_add(2)).find(|byte| !has_place(*byte)) {
-            make.error(format!("{name}: no room for byte {missing}"));
-            return None;
-        }
-        Some(Short(offset))
-    }
+    /// Paint and the byte behind it.
+    pub(crate) const PAINT_TWO: Short = Bytes(PAINT);
+}
 
-    #[inline]
-    pub(crate) fn set(self, meta: &mut Meta, value: u16) {
-        for (byte, value) in (self.0..).zip(value.to_ne_bytes()) {
-            Byte(byte).set(meta, value);
-        }
+impl Word {
+    /// The argument `ANNO`, which is the destination address when it is not
+    /// given.
+    pub(crate) fn from_args(make: &mut Make<'_>) -> Word {
+        Word::given(make, "ANNO").unwrap_or_default()
     }
 }
 
@@ -161,7 +180,7 @@ mod tests {
     fn words_are_bytes_in_a_row() {
         for at in (0..13).chain(20..37) {
             let (mut words, mut bytes) = (Meta::EMPTY, Meta::EMPTY);
-            Word(at).set(&mut words, [1, 2, 3, 4]);
+            Bytes(at).set(&mut words, [1, 2, 3, 4]);
             (at..).zip(1..=4).for_each(|(at, value)| Byte(at).set(&mut bytes, value));
             assert_eq!(words, bytes, "{at}");
         }

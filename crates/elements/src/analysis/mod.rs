@@ -3,6 +3,7 @@
 use linerate_graph::Class;
 
 mod aggregate_counter;
+mod aggregate_first;
 mod aggregate_ip;
 mod aggregate_ip_flows;
 pub(crate) mod call;
@@ -15,6 +16,7 @@ mod from_ip_summary_dump;
 mod ip_field;
 mod lines;
 mod output;
+mod replay;
 mod sample;
 #[cfg(test)]
 mod scratch;
@@ -28,10 +30,12 @@ mod to_ip_summary_dump;
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
     &aggregate_counter::CLASS,
+    &aggregate_first::CLASS,
     &aggregate_ip::CLASS,
     &aggregate_ip_flows::CLASS,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
+    &replay::CLASS,
     &time_filter::CLASS,
     &to_dump::CLASS,
     &to_ip_summary_dump::CLASS,

@@ -1,4 +1,5 @@
-//! `EtherSwitch`: packets to where their destination was last heard of.
+//! `EtherSwitch` and `ListenEtherSwitch`: packets to where their destination was
+//! last heard of.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Inert, Make, Merge, Seconds,
@@ -69,46 +70,84 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
-struct EtherSwitch {
+pub(super) const LISTEN: Class = Class {
+    name: "ListenEtherSwitch",
+    summary: "a learning Ethernet switch with a port that hears everything",
+    description: "As EtherSwitch, with an output more than inputs: it gets a copy of every packet, \
+        also of those that go back where they came from and so nowhere else.",
+    ports: "-/=+",
+    cost: "As EtherSwitch, and each packet is shared with the output that listens.",
+    example: "s :: ListenEtherSwitch; Idle -> s -> Discard; Idle -> [1] s [1] -> Discard; \
+        s [2] -> Discard;",
+    ..CLASS
+};
+
+pub(super) struct EtherSwitch {
     hosts: MacTable,
     ports: u32,
+    /// Whether there is an output more than ports, which gets everything.
+    listens: bool,
 }
 
 impl EtherSwitch {
     fn new(make: &mut Make<'_>) -> Option<EtherSwitch> {
-        let ports = make.outputs();
-        Some(EtherSwitch { hosts: MacTable::from_args(make, ports)?, ports: ports as u32 })
+        let ports = make.inputs();
+        let listens = make.outputs() > ports;
+        Some(EtherSwitch { hosts: MacTable::from_args(make, ports)?, ports: ports as u32, listens })
+    }
+
+    fn outputs(&self) -> usize {
+        self.ports as usize + usize::from(self.listens)
     }
 
     /// Some packets do not go by one output.
     fn send_each(&mut self, cx: &mut Context, port: usize, frame: &mut Frame, outputs: &[u32]) {
         let mut outputs = outputs.iter();
         frame.drain_front(frame.len(), |slot| match outputs.next() {
-            Some(&FLOOD) | None => flood(cx, slot, port, self.ports as usize),
+            Some(&FLOOD) | None => flood(cx, slot, port, self.outputs()),
             Some(&NOWHERE) => cx.drop_packet(slot, SHORT),
-            Some(&output) if output as usize == port => cx.drop_packet(slot, SAME_PORT),
-            Some(&output) => cx.out.emit(output as usize, slot),
+            Some(&output) => self.send(cx, slot, port, output as usize),
         });
+    }
+
+    /// A packet whose destination is at a port.
+    fn send(&self, cx: &mut Context, mut slot: Slot, port: usize, output: usize) {
+        let listener = self.ports as usize;
+        match (output == port, self.listens) {
+            (true, true) => cx.out.emit(listener, slot),
+            (true, false) => cx.drop_packet(slot, SAME_PORT),
+            (false, true) => {
+                share(cx, &mut slot, listener);
+                cx.out.emit(output, slot);
+            }
+            (false, false) => cx.out.emit(output, slot),
+        }
     }
 }
 
 /// A packet by all outputs but one.
-fn flood(cx: &mut Context, mut slot: Slot, port: usize, ports: usize) {
+fn flood(cx: &mut Context, mut slot: Slot, port: usize, outputs: usize) {
     let last = usize::from(port == 0);
-    for output in (last + 1..ports).rev().filter(|output| *output != port) {
-        match cx.pool.share(&mut slot) {
-            Some(copy) => cx.out.emit(output, copy),
-            None => cx.count_drops(NO_BUFFER, 1),
-        }
+    for output in (last + 1..outputs).rev().filter(|output| *output != port) {
+        share(cx, &mut slot, output);
     }
     cx.out.emit(last, slot);
+}
+
+/// A copy of a packet by an output.
+fn share(cx: &mut Context, slot: &mut Slot, output: usize) {
+    match cx.pool.share(slot) {
+        Some(copy) => cx.out.emit(output, copy),
+        None => cx.count_drops(NO_BUFFER, 1),
+    }
 }
 
 impl Element for EtherSwitch {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         let count = frame.len();
         if !self.hosts.learns() {
-            return frame.drain_front(count, |slot| flood(cx, slot, port, self.ports as usize));
+            let outputs = self.outputs();
+            return frame.drain_front(count, |slot| flood(cx, slot, port, outputs));
         }
         let keys = self.hosts.begin(cx.steady());
         keys.resize(2 * count, NOBODY);
@@ -122,7 +161,7 @@ impl Element for EtherSwitch {
             }
         });
         let outputs = self.hosts.forward(port as u16);
-        let special = outputs.iter().fold(false, |special, output| {
+        let special = outputs.iter().fold(self.listens, |special, output| {
             special | (*output >= self.ports) | (*output == port as u32)
         });
         if !special {
@@ -248,6 +287,28 @@ mod tests {
             run.run();
             assert_eq!(counts(&mut run), [0, 2, 2]);
             assert!(run.read("s.drops").starts_with("3\tdestination is where it came from\n"));
+        }
+    }
+
+    /// As in Click: who listens gets every packet once, and nothing else changes.
+    #[test]
+    fn the_last_output_hears_everything() {
+        for (config, sent) in [("", [0, 2, 2, 5]), ("TIMEOUT 0", [0, 5, 5, 5])] {
+            for frame_limit in [1, 7, 256] {
+                let mut run = Run::new(&format!(
+                    "s :: ListenEtherSwitch({config}); Packets({}) -> s;
+                     Idle -> [1] s; Idle -> [2] s; s [0] -> c0 :: Collect; s [1] -> c1 :: Collect;
+                     s [2] -> c2 :: Collect; s [3] -> c3 :: Collect;",
+                    packets("f1 f2 21 12 11"),
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                let ports = ["c0", "c1", "c2", "c3"];
+                let counts = ports.map(|port| run.read(&format!("{port}.lengths")).lines().count());
+                assert_eq!(counts, sent);
+                let all = packets("f1 f2 21 12 11").replace(' ', "\n");
+                assert_eq!(run.read("c3.packets"), all);
+            }
         }
     }
 

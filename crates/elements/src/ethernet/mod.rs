@@ -10,6 +10,7 @@ mod arp;
 mod bpdu_guard;
 mod drop_broadcasts;
 mod ensure_ether;
+mod ether_address;
 pub(crate) mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;
@@ -20,6 +21,7 @@ pub(crate) mod mac_header;
 mod mac_table;
 mod set_packet_type;
 mod set_vlan_anno;
+mod span_tree;
 mod tag;
 mod vlan_decap;
 mod vlan_encap;
@@ -36,14 +38,19 @@ pub(crate) const CLASSES: &[&Class] = &[
     &bpdu_guard::CLASS,
     &drop_broadcasts::CLASS,
     &ensure_ether::CLASS,
+    &ether_address::GET,
+    &ether_address::SET,
+    &ether_address::STORE,
     &ether_encap::CLASS,
     &ether_mirror::CLASS,
     &ether_rewrite::CLASS,
     &ether_switch::CLASS,
+    &ether_switch::LISTEN,
     &host_ether_filter::CLASS,
     &mac_header::CLASS,
     &set_packet_type::CLASS,
     &set_vlan_anno::CLASS,
+    &span_tree::CLASS,
     &vlan_decap::STRIP,
     &vlan_decap::CLASS,
     &vlan_encap::ETHER,

@@ -7,6 +7,7 @@ use linerate_graph::{Class, Inert, Make, Role};
 
 mod address_info;
 mod alignment_info;
+mod clicky_info;
 mod port_info;
 mod schedule_info;
 mod static_thread_sched;
@@ -18,6 +19,7 @@ const FAMILY: &str = "information";
 pub(crate) const CLASSES: &[&Class] = &[
     &address_info::CLASS,
     &alignment_info::CLASS,
+    &clicky_info::CLASS,
     &port_info::CLASS,
     &schedule_info::CLASS,
     &static_thread_sched::CLASS,

@@ -143,12 +143,19 @@ pub(crate) enum Verdict {
 /// Packets that do not go on.
 pub(crate) struct Refused {
     has_output: bool,
+    /// What they are dropped for without an output.
+    reason: usize,
     slots: Vec<(Slot, Verdict)>,
 }
 
 impl Refused {
     pub(crate) fn new(make: &Make<'_>) -> Refused {
-        Refused { has_output: make.outputs() > 1, slots: Vec::new() }
+        Refused::dropped_for(make, REFUSED)
+    }
+
+    /// With another reason to drop them where there is no output.
+    pub(crate) fn dropped_for(make: &Make<'_>, reason: usize) -> Refused {
+        Refused { has_output: make.outputs() > 1, reason, slots: Vec::new() }
     }
 
     /// Leaves those packets in the frame that `keep` keeps, of those that have
@@ -213,7 +220,7 @@ impl Refused {
             match verdict {
                 Verdict::Lost => cx.drop_packet(slot, NO_HEADER),
                 _ if self.has_output => cx.out.emit(1, slot),
-                _ => cx.drop_packet(slot, REFUSED),
+                _ => cx.drop_packet(slot, self.reason),
             }
         }
     }

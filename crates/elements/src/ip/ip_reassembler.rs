@@ -115,7 +115,7 @@ impl IpReassembler {
             patience,
             interval: patience.min(REAP),
             most: make.or::<u32>("HIMEM", 256 * 1024) as usize,
-            annotation: Short::from_args(make, "MAX_MTU_ANNO"),
+            annotation: Short::given(make, "MAX_MTU_ANNO"),
             has_other: make.outputs() > 1,
             table: HashMap::new(),
             order: VecDeque::new(),
@@ -246,7 +246,7 @@ impl IpReassembler {
             meta.timestamp = time;
             meta.transport = front.len() as u16;
             if let Some(annotation) = self.annotation {
-                annotation.set(meta, datagram.longest);
+                annotation.set(meta, datagram.longest.to_ne_bytes());
             }
         }
         Some(slot)

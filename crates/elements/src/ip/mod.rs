@@ -17,6 +17,7 @@ mod ip_print;
 mod ip_rate_monitor;
 mod ip_reassembler;
 mod mark_ip_header;
+mod middlebox;
 mod options;
 mod print_lines;
 mod rate_tree;
@@ -46,13 +47,20 @@ pub(crate) const CLASSES: &[&Class] = &[
     &ip_rate_monitor::CLASS,
     &ip_reassembler::CLASS,
     &mark_ip_header::CLASS,
+    &middlebox::IN,
+    &middlebox::OUT,
     &service::MARK_CE,
     &service::SET_DSCP,
     &set_ip_checksum::RESET,
     &set_ip_checksum::SET,
     &store_ip_address::CLASS,
     &strip_ip_header::STRIP,
+    &strip_ip_header::STRIP_TCP,
+    &strip_ip_header::STRIP_TRANSPORT,
+    &strip_ip_header::STRIP_UDP,
     &strip_ip_header::UNSTRIP,
+    &strip_ip_header::UNSTRIP_TCP,
+    &strip_ip_header::UNSTRIP_TRANSPORT,
 ];
 
 /// The name of the family in the reference.

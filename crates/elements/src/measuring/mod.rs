@@ -10,6 +10,7 @@ mod cycle_load;
 mod memory_load;
 mod print;
 mod progress_bar;
+mod timestamp_accum;
 
 pub use burner::Burner;
 
@@ -24,6 +25,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &memory_load::CLASS,
     &print::CLASS,
     &progress_bar::CLASS,
+    &timestamp_accum::CLASS,
 ];
 
 /// The name of the family in the reference.

@@ -4,9 +4,11 @@ use linerate_graph::Class;
 
 mod align;
 mod burster;
+mod check_length;
 mod check_paint;
 mod clipboard;
 mod color;
+mod crc32;
 mod error_element;
 mod message;
 mod pad;
@@ -16,7 +18,9 @@ mod random_bit_errors;
 mod random_sample;
 mod resize;
 pub(crate) mod room;
+mod search;
 pub(crate) mod start;
+mod store_data;
 mod strip;
 mod strip_to_network_header;
 mod timestamps;
@@ -27,8 +31,11 @@ mod unstrip;
 pub(crate) const CLASSES: &[&Class] = &[
     &align::CLASS,
     &burster::CLASS,
+    &check_length::CLASS,
     &check_paint::CLASS,
     &clipboard::CLASS,
+    &crc32::CHECK,
+    &crc32::SET,
     &error_element::CLASS,
     &message::CLASS,
     &pad::CLASS,
@@ -37,7 +44,11 @@ pub(crate) const CLASSES: &[&Class] = &[
     &random_bit_errors::CLASS,
     &random_sample::CLASS,
     &resize::CLASS,
+    &search::SEARCH,
+    &search::UNSTRIP,
+    &store_data::CLASS,
     &strip::CLASS,
+    &strip::FLOW,
     &strip_to_network_header::CLASS,
     &timestamps::ADJUST,
     &timestamps::SET,

@@ -27,6 +27,13 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+pub(super) const FLOW: Class = Class {
+    name: "FlowStrip",
+    description: "Strip by the name that FastClick's flow elements need; Click has no such class.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> FlowStrip(14) -> Discard;",
+    ..CLASS
+};
+
 struct Strip {
     length: usize,
 }

@@ -4,7 +4,7 @@ use linerate_graph::{Arg, Class, Handler};
 
 use super::{
     FAMILY,
-    element::{IpLookup, Style},
+    element::{IpLookup, NoRoute, Style},
     list::Order,
 };
 
@@ -36,7 +36,7 @@ const RELOAD: Handler =
 const CHANGES: &[Handler] = &[RELOAD, ADD, SET, REMOVE, CTRL, TABLE, LOOKUP];
 const CHANGES_AND_FLUSH: &[Handler] = &[RELOAD, ADD, SET, REMOVE, CTRL, TABLE, LOOKUP, FLUSH];
 
-const COST: &str = "Addresses of a frame are looked up together in a DIR-24-8 structure, one \
+pub(super) const COST: &str = "Addresses of a frame are looked up together in a DIR-24-8 structure, one \
     memory access each, two for routes longer than 24 bits, all asked for ahead. Memory: 32 MiB and what long routes need, taken as it \
     is touched; one table for all workers. While routes are \
     reloaded there are two such. A change costs a few microseconds for a default route and for one \
@@ -45,7 +45,7 @@ const COST: &str = "Addresses of a frame are looked up together in a DIR-24-8 st
     ControlSocket or whoever else calls them, a worker only where a Script on it does.";
 
 /// What is the same for all.
-const BASE: Class = Class {
+pub(super) const BASE: Class = Class {
     family: FAMILY,
     ports: "1/-",
     processing: "h/h",
@@ -98,7 +98,7 @@ pub(super) const DIRECT: Class = Class {
     handlers: CHANGES_AND_FLUSH,
     example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
         -> r :: DirectIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
-    make: |make| IpLookup::make(make, Style { no_route: None, ..Style::PLAIN }),
+    make: |make| IpLookup::make(make, Style { no_route: NoRoute::Nothing, ..Style::PLAIN }),
     ..BASE
 };
 
@@ -112,12 +112,12 @@ pub(super) const RANGE: Class = Class {
     handlers: CHANGES_AND_FLUSH,
     example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
         -> r :: RangeIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
-    make: |make| IpLookup::make(make, Style { no_route: None, ..Style::PLAIN }),
+    make: |make| IpLookup::make(make, Style { no_route: NoRoute::Nothing, ..Style::PLAIN }),
     ..BASE
 };
 
-const LINEAR_STYLE: Style =
-    Style { order: Order::FirstFree, odd_masks: true, no_route: Some("LinearIPLookup") };
+pub(super) const LINEAR_STYLE: Style =
+    Style { order: Order::FirstFree, odd_masks: true, no_route: NoRoute::Few("LinearIPLookup") };
 
 pub(super) const LINEAR: Class = Class {
     name: "LinearIPLookup",

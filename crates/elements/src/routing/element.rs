@@ -26,13 +26,23 @@ pub(super) struct Style {
     pub(super) order: Order,
     /// Whether masks need not be those of prefixes.
     pub(super) odd_masks: bool,
-    /// Who says that there is no route for an address.
-    pub(super) no_route: Option<&'static str>,
+    /// What is said of an address without a route.
+    pub(super) no_route: NoRoute,
+}
+
+/// What is said of an address without a route.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum NoRoute {
+    Nothing,
+    /// That there is none, by somebody, for the first packets.
+    Few(&'static str),
+    /// As `LookupIPRouteMP` does, for each packet.
+    Each,
 }
 
 impl Style {
     pub(super) const PLAIN: Style =
-        Style { order: Order::ByAddress, odd_masks: false, no_route: Some("IPRouteTable") };
+        Style { order: Order::ByAddress, odd_masks: false, no_route: NoRoute::Few("IPRouteTable") };
 }
 
 /// Times it is said that there is no route for a packet.
@@ -71,6 +81,15 @@ pub(super) fn shared_table<A: Family>(
 
 impl IpLookup {
     pub(super) fn make(make: &mut Make<'_>, style: Style) -> Box<dyn Element> {
+        IpLookup::configured(make, style, configure)
+    }
+
+    /// One with the routes that `configure` puts into the table.
+    pub(super) fn configured(
+        make: &mut Make<'_>,
+        style: Style,
+        configure: impl FnOnce(&mut Make<'_>, &Table<u32>),
+    ) -> Box<dyn Element> {
         let new = || Table::new(style.order, style.odd_masks).ok();
         let Some(table) = shared_table::<u32>(make, new) else { return Box::new(Inert) };
         if make.replica().index == 0 {
@@ -81,7 +100,19 @@ impl IpLookup {
     }
 
     #[cold]
-    fn complain(&self, cx: &Context, who: &str) {
+    fn complain(&self, cx: &Context) {
+        let who = match self.style.no_route {
+            NoRoute::Nothing => return,
+            NoRoute::Few(who) => who,
+            NoRoute::Each => {
+                for address in self.sending.unrouted() {
+                    // Click shows the word as it is in memory.
+                    let word = u32::from_ne_bytes(address.to_be_bytes());
+                    cx.console().report(&format!("LookupIPRouteMP: no gw for {word:x}\n"));
+                }
+                return;
+            }
+        };
         let complained = cx.world().common::<Complained>();
         for address in self.sending.unrouted() {
             if complained.0.fetch_add(1, Relaxed) >= COMPLAINTS {
@@ -124,10 +155,8 @@ fn configure(make: &mut Make<'_>, table: &Table<u32>) {
 impl Element for IpLookup {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.sending.look_up(cx, frame, &self.table);
-        if self.sending.has_unrouted()
-            && let Some(who) = self.style.no_route
-        {
-            self.complain(cx, who);
+        if self.sending.has_unrouted() {
+            self.complain(cx);
         }
         self.sending.send(cx, frame);
     }

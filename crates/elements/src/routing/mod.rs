@@ -14,6 +14,7 @@ mod handlers;
 mod hops;
 mod list;
 mod lookup_ip6;
+mod lookup_mp;
 mod route;
 mod sending;
 mod table;
@@ -30,6 +31,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &class::SORTED,
     &class::STATIC,
     &lookup_ip6::CLASS,
+    &lookup_mp::CLASS,
 ];
 
 /// The name of the family in the reference.

@@ -27,6 +27,7 @@ mod stride_sched;
 mod tests;
 mod time_sorted_sched;
 mod timed;
+mod timed_unqueue;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
@@ -52,6 +53,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &time_sorted_sched::CLASS,
     &timed::SINK,
     &timed::SOURCE,
+    &timed_unqueue::CLASS,
 ];
 
 /// The name of the family in the reference.

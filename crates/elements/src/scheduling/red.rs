@@ -222,7 +222,14 @@ impl Red {
 /// Whether elements of a class hold packets in a way that can be followed.
 fn stores(class: &Class) -> bool {
     let ours = ["FrontDropQueue", "MixedQueue", "LinkUnqueue"];
-    let queues = ["Queue", "SimpleQueue", "NotifierQueue", "FullNoteQueue", "ThreadSafeQueue"];
+    let queues = [
+        "Queue",
+        "SimpleQueue",
+        "NotifierQueue",
+        "FullNoteQueue",
+        "QuickNoteQueue",
+        "ThreadSafeQueue",
+    ];
     ours.contains(&class.name) || queues.contains(&class.name)
 }
 

@@ -24,6 +24,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &queue::FULL_NOTE_QUEUE,
     &queue::NOTIFIER_QUEUE,
     &queue::QUEUE,
+    &queue::QUICK_NOTE_QUEUE,
     &queue::SIMPLE_QUEUE,
     &queue::THREAD_SAFE_QUEUE,
     &tee::PULL_TEE,

@@ -60,6 +60,8 @@ pub(super) const QUEUE: Class = Class {
 
 pub(super) const FULL_NOTE_QUEUE: Class = Class { name: "FullNoteQueue", ..QUEUE };
 
+pub(super) const QUICK_NOTE_QUEUE: Class = Class { name: "QuickNoteQueue", ..QUEUE };
+
 pub(super) const THREAD_SAFE_QUEUE: Class = Class { name: "ThreadSafeQueue", ..QUEUE };
 
 pub(super) const NOTIFIER_QUEUE: Class = Class {

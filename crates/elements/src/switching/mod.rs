@@ -3,6 +3,7 @@
 use linerate_graph::{Class, Context};
 use linerate_memory::{Arena, Frame, Slot};
 
+mod block;
 mod bypass;
 mod flow_balancer;
 mod hash_switch;
@@ -19,6 +20,7 @@ mod switch;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
+    &block::CLASS,
     &bypass::CLASS,
     &flow_balancer::CLASS,
     &hash_switch::CLASS,

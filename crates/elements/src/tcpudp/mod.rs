@@ -17,6 +17,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &set_checksum::TCP,
     &set_checksum::UDP,
     &udp_ip_encap::CLASS,
+    &udp_ip_encap::DYNAMIC,
 ];
 
 /// The name of the family in the reference.

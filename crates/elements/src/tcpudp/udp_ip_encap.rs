@@ -1,4 +1,4 @@
-//! `UDPIPEncap`: UDP and IP headers in front.
+//! `UDPIPEncap` and `DynamicUDPIPEncap`: UDP and IP headers in front.
 
 use std::net::Ipv4Addr;
 
@@ -56,19 +56,60 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+pub(super) const DYNAMIC: Class = Class {
+    name: "DynamicUDPIPEncap",
+    summary: "puts UDP and IP headers with changing ports in front of packets",
+    description: "As UDPIPEncap; after every `INTERVAL` packets both ports are one higher. The \
+        destination is an address, and there are no handlers.",
+    args: &[
+        Arg::required("SRC", "IP address", "source address"),
+        Arg::required("SPORT", "port number", "first source port"),
+        Arg::required("DST", "IP address", "destination address"),
+        Arg::required("DPORT", "port number", "first destination port"),
+        Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
+        Arg::optional("INTERVAL", "packets", "0: never", "packets between changes of the ports"),
+    ],
+    handlers: &[],
+    example: "InfiniteSource(LIMIT 10, STOP true) -> DynamicUDPIPEncap(1.0.0.1, 5, 2.0.0.1, 6, 1, 4) \
+        -> Discard;",
+    make: |make| Box::new(UdpIpEncap::dynamic(make)),
+    ..CLASS
+};
+
 struct UdpIpEncap {
     header: Template,
-    ports: [u16; 2],
+    ports: Ports,
     checksum: bool,
     failed: Vec<Slot>,
 }
 
+/// The ports of the next packet.
+struct Ports {
+    now: [u16; 2],
+    /// After how many packets both grow; 0 for never.
+    interval: u32,
+    /// Packets that have had these.
+    count: u32,
+}
+
+impl Ports {
+    #[inline(always)]
+    fn next(&mut self) -> [u16; 2] {
+        let ports = self.now;
+        if self.interval > 0 {
+            self.count += 1;
+            if self.count == self.interval {
+                self.now = ports.map(|port| port.wrapping_add(1));
+                self.count = 0;
+            }
+        }
+        ports
+    }
+}
+
 impl UdpIpEncap {
     fn new(make: &mut Make<'_>) -> UdpIpEncap {
-        let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
-        let UdpPort(from) = make.need("SPORT");
         let destination = make.get::<Text>("DST").map(|text| text.0).unwrap_or_default();
-        let UdpPort(to) = make.need("DPORT");
         let annotated = unquoted(&destination) == "DST_ANNO";
         let mut address = Ipv4Addr::UNSPECIFIED;
         if !annotated {
@@ -77,13 +118,26 @@ impl UdpIpEncap {
                 Err(_) => make.error("bad DST"),
             }
         }
+        UdpIpEncap::to(make, address, annotated, 0)
+    }
+
+    fn dynamic(make: &mut Make<'_>) -> UdpIpEncap {
+        let address = make.get("DST").unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let interval = make.or("INTERVAL", 0);
+        UdpIpEncap::to(make, address, false, interval)
+    }
+
+    /// With what both classes have.
+    fn to(make: &mut Make<'_>, address: Ipv4Addr, annotated: bool, interval: u32) -> UdpIpEncap {
+        let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let (UdpPort(from), UdpPort(to)) = (make.need("SPORT"), make.need("DPORT"));
         let mut head = [0; LEAST];
         (head[0], head[TTL], head[PROTOCOL]) = (0x45, 250, IpProtocol::UDP.0);
         head[SOURCE..DESTINATION].copy_from_slice(&source.octets());
         head[DESTINATION..].copy_from_slice(&address.octets());
         UdpIpEncap {
             header: Template::new(make, head, annotated),
-            ports: [from, to],
+            ports: Ports { now: [from, to], interval, count: 0 },
             checksum: make.or("CHECKSUM", true),
             failed: Vec::new(),
         }
@@ -107,7 +161,8 @@ impl Element for UdpIpEncap {
             let (front, datagram) = bytes.split_at_mut(LEAST);
             front.copy_from_slice(&head);
             let length = length - LEAST as u16;
-            let fields = [ports[0], ports[1], length, 0];
+            let [from, to] = ports.next();
+            let fields = [from, to, length, 0];
             for (at, field) in (0..).step_by(2).zip(fields) {
                 put16(datagram, at, field);
             }
@@ -136,8 +191,8 @@ impl Element for UdpIpEncap {
                 let given = self.header.destination().unwrap_or_default();
                 Ok(Ipv4Addr::from(given).to_string())
             }
-            "sport" => Ok(self.ports[0].to_string()),
-            "dport" => Ok(self.ports[1].to_string()),
+            "sport" => Ok(self.ports.now[0].to_string()),
+            "dport" => Ok(self.ports.now[1].to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
@@ -171,11 +226,40 @@ impl Element for UdpIpEncap {
                 let port = UdpPort::parse(value, &scope);
                 let UdpPort(port) =
                     port.map_err(|error| HandlerError::refused(format!("{name}: {error}")))?;
-                self.ports[place] = port;
+                self.ports.now[place] = port;
                 record_argument(cx, 1 + 2 * place, name, value);
             }
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    /// Source and destination port of each packet, as in Click.
+    #[test]
+    fn ports_grow_after_every_interval() {
+        for frame_limit in [1, 7, 256] {
+            for (more, last) in [("", [5, 6]), (", 1, 0", [5, 6]), (", true, 3", [8, 9])] {
+                let mut run = Run::new(&format!(
+                    "InfiniteSource(DATA abc, LIMIT 10, STOP true)
+                        -> DynamicUDPIPEncap(1.0.0.1, 5, 2.0.0.2, 6{more}) -> c :: Collect"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                let packets = run.read("c.packets");
+                for (at, packet) in packets.lines().enumerate() {
+                    let by = if last[0] == 5 { 0 } else { at / 3 };
+                    let ports = format!("{:04x}{:04x}000b", 5 + by, 6 + by);
+                    assert_eq!(packet[40..52], ports, "{at}");
+                    assert_eq!(packet[8..12], format!("{at:04x}"));
+                }
+                let ports = format!("{:04x}{:04x}", last[0], last[1]);
+                assert_eq!(packets.lines().last().unwrap()[40..48], ports);
+            }
+        }
     }
 }

@@ -1,0 +1,349 @@
+//! `ReplayUnqueue`: packets read once, and sent again and again.
+//!
+//! Not in Click; in `FastClick`, whose defaults, messages and handlers these are.
+//! Packets are kept outside of the arena, so that a capture may be larger than
+//! that, and every one that is sent has a buffer of its own.
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_bool, parse_integer,
+};
+use linerate_memory::{Frame, Slot};
+
+use super::FAMILY;
+
+mod recording;
+
+use recording::Recording;
+
+/// Drop reasons.
+const NO_BUFFER: usize = 0;
+const LEFT_OVER: usize = 1;
+
+pub(super) const CLASS: Class = Class {
+    name: "ReplayUnqueue",
+    family: FAMILY,
+    summary: "pulls packets until there are no more, and then sends them again and again",
+    description: "Of several inputs the packet with the oldest timestamp is next, painted with the \
+        number of its input; when one has no more packets, that is the end. Packets are then sent by \
+        output 0, `STOP` times, after which the run ends. `TIMING` is the pace in hundredths: 100 \
+        sends packets as far apart as their timestamps are, 200 twice as fast; 0 as fast as \
+        possible. A function for it (FastClick's `TIMING_FNT`) there is not.",
+    ports: "1-/=",
+    processing: "l/h",
+    flow: "#/#",
+    args: &[
+        Arg::keyword("STOP", "times", "-1: no end", "how often packets are sent"),
+        Arg::keyword("STOP_TIME", "seconds", "0: no limit", "after how long no round is begun"),
+        Arg::keyword("QUICK_CLONE", "bool", "false", "accepted; packets have buffers of their own"),
+        Arg::keyword("BURST", "packets", "64", "most packets sent at a time"),
+        Arg::keyword("VERBOSE", "bool", "false", "whether it tells of each round"),
+        Arg::keyword("FREEONTERMINATE", "bool", "true", "accepted"),
+        Arg::keyword("LIMIT", "packets", "-1: no limit", "most packets kept"),
+        Arg::keyword("ACTIVE", "bool", "true", "whether it works"),
+        Arg::keyword(
+            "USE_SIGNAL",
+            "bool",
+            "false",
+            "whether inputs that may have more are waited for",
+        ),
+        Arg::keyword("TIMING", "hundredths", "0: none", "pace, of the timestamps'"),
+    ],
+    handlers: &[
+        Handler::value("active", "whether it works"),
+        Handler::button("reset", "forgets the packets, and reads new ones"),
+        Handler::read("loaded", "whether all packets have been read"),
+        Handler::value("stop", "how often packets are still to be sent"),
+        Handler::value("timing", "pace, of the timestamps'"),
+    ],
+    annotates: true,
+    drops: &["no buffer", "left over at another input"],
+    cost: "A copy of each packet and its metadata.",
+    example: "FromIPSummaryDump(STOP false, FIELDS ip_src, DATA \"1.0.0.1\") \
+        -> ReplayUnqueue(STOP 3) -> Discard;",
+    make: |make| Box::new(ReplayUnqueue::new(make)),
+    ..Class::EMPTY
+};
+
+/// The timer for the next packet.
+const TIMER: u32 = 0;
+const SECOND: u64 = 1_000_000_000;
+/// A packet that is due within so many nanoseconds is due.
+const SOON: u64 = 10_000;
+
+struct ReplayUnqueue {
+    inputs: usize,
+    stop: i32,
+    stop_time: i32,
+    burst: usize,
+    verbose: bool,
+    limit: i32,
+    active: bool,
+    waits: bool,
+    pace: u32,
+    recording: Recording,
+    /// While reading: the oldest packet of each input.
+    heads: Vec<Option<Slot>>,
+    loading: bool,
+    loaded: bool,
+    /// The next packet.
+    next: usize,
+    /// When the round began, in steady time.
+    began: u64,
+    /// When the first one did.
+    started: Option<u64>,
+}
+
+impl ReplayUnqueue {
+    fn new(make: &mut Make<'_>) -> ReplayUnqueue {
+        for unused in ["QUICK_CLONE", "FREEONTERMINATE"] {
+            let _: bool = make.or(unused, false);
+        }
+        let inputs = make.inputs();
+        ReplayUnqueue {
+            inputs,
+            stop: make.or("STOP", -1),
+            stop_time: make.or("STOP_TIME", 0),
+            burst: make.or("BURST", 64u32) as usize,
+            verbose: make.or("VERBOSE", false),
+            limit: make.or("LIMIT", -1),
+            active: make.or("ACTIVE", true),
+            waits: make.or("USE_SIGNAL", false),
+            pace: make.or("TIMING", 0),
+            recording: Recording::default(),
+            heads: (0..inputs).map(|_| None).collect(),
+            loading: false,
+            loaded: false,
+            next: 0,
+            began: 0,
+            started: None,
+        }
+    }
+
+    /// Reads packets until an input has no more, and says whether it has them
+    /// all; if not, there may be more later.
+    fn load(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        if !self.loading {
+            self.loading = true;
+            let text = format!("Loading {} with {} inputs.\n", cx.name(), self.inputs);
+            cx.console().report(&text);
+        }
+        let full = |recording: &Recording, limit: i32| {
+            usize::try_from(limit).is_ok_and(|limit| recording.len() >= limit.max(1))
+        };
+        let mut dry = None;
+        while dry.is_none() {
+            for input in 0..self.inputs {
+                if self.heads[input].is_none() {
+                    cx.pull(input, 1, frame);
+                    self.heads[input] = frame.pop();
+                }
+                if self.heads[input].is_none() {
+                    if self.waits && cx.nothing_pulled() != Next::Sleep {
+                        return false;
+                    }
+                    dry = Some(input);
+                    break;
+                }
+            }
+            if dry.is_some() {
+                break;
+            }
+            let arena = cx.pool.arena();
+            let time = |head: &Option<Slot>| head.as_ref().map(|slot| arena.meta(slot).timestamp);
+            let oldest = (0..self.inputs).min_by_key(|input| time(&self.heads[*input]));
+            if let Some(input) = oldest
+                && let Some(slot) = self.heads[input].take()
+            {
+                self.recording.add(arena, &slot, input as u8);
+                cx.pool.give_one(slot);
+            }
+            if full(&self.recording, self.limit) {
+                break;
+            }
+        }
+        let dry = dry.map_or(-1, |input| input as i32);
+        let count = self.recording.len();
+        cx.console().report(&format!(
+            "{} : Successfully loaded {count} packets. Input {dry} dried out.\n",
+            cx.name()
+        ));
+        for slot in self.heads.iter_mut().filter_map(Option::take) {
+            cx.drop_packet(slot, LEFT_OVER);
+        }
+        (self.loaded, self.loading) = (true, false);
+        self.begin(cx);
+        true
+    }
+
+    /// Begins a round.
+    fn begin(&mut self, cx: &Context) {
+        (self.next, self.began) = (0, cx.steady());
+        self.started.get_or_insert(self.began);
+    }
+
+    fn end(&mut self, cx: &mut Context) -> Next {
+        cx.driver.stop();
+        self.active = false;
+        self.started = None;
+        Next::Sleep
+    }
+
+    /// When a packet is due, in steady time.
+    fn due(&self, at: usize) -> u64 {
+        let apart = self.recording.time(at).saturating_sub(self.recording.time(0));
+        match u64::from(self.pace) {
+            0 => self.began,
+            pace => {
+                let wait = u128::from(apart) * 100 / u128::from(pace);
+                self.began.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// A round is over: whether there is another.
+    fn has_another_round(&mut self, cx: &Context) -> bool {
+        let class = cx.plan().elements[cx.element()].class.name;
+        let name = format!("{} :: {class}", cx.name());
+        let say = |text: String| {
+            if self.verbose {
+                cx.console().report(&text);
+            }
+        };
+        let left = self.stop;
+        if self.stop_time <= 0 {
+            say(format!("{name}: Replay loop ({left} loops left)\n"));
+            self.stop -= i32::from(left > 0);
+            if self.stop == 0 {
+                say(format!("{name}: stopped because there is 0 loops left\n"));
+            }
+            return self.stop != 0;
+        }
+        let past = self.seconds(cx);
+        let limit = self.stop_time;
+        if past >= i64::from(limit) {
+            say(format!("Replay stopped after {past} seconds ({left} loops left)\n"));
+            return false;
+        }
+        say(format!("{name}: continue after {past}/{limit} seconds ({left} loops left)\n"));
+        self.stop -= i32::from(left > 0);
+        if self.stop == 0 {
+            say(format!(
+                "{name}: stopped early after {past}/{limit} seconds because there is 0 loops left\n"
+            ));
+        }
+        self.stop != 0
+    }
+
+    /// Seconds since the first packet was sent.
+    fn seconds(&self, cx: &Context) -> i64 {
+        let since = self.started.unwrap_or_else(|| cx.steady());
+        (cx.steady().saturating_sub(since) / SECOND) as i64
+    }
+}
+
+impl Element for ReplayUnqueue {
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        if !self.active {
+            return Next::Sleep;
+        }
+        if !self.loaded && !self.load(cx, frame) {
+            return Next::Idle;
+        }
+        if self.stop == 0 {
+            return self.end(cx);
+        }
+        let now = cx.steady();
+        let mut left = self.burst.min(cx.downstream_room().max(1));
+        while left > 0 && self.next < self.recording.len() {
+            let due = self.due(self.next);
+            if due > now + SOON {
+                if self.stop_time > 0 && self.seconds(cx) >= i64::from(self.stop_time) {
+                    return self.end(cx);
+                }
+                cx.set_timer(TIMER, due);
+                return Next::Sleep;
+            }
+            if frame.room() == 0 {
+                cx.out.emit_frame(0, frame);
+            }
+            match self.recording.packet(cx, self.next) {
+                Some(slot) => drop(frame.push(slot)),
+                None => cx.count_drops(NO_BUFFER, 1),
+            }
+            self.next += 1;
+            left -= 1;
+        }
+        // Behind those that have been sent.
+        cx.out.emit_frame(0, frame);
+        if self.next >= self.recording.len() {
+            self.begin(cx);
+            if !self.has_another_round(cx) {
+                return self.end(cx);
+            }
+            if self.recording.len() == 0 {
+                return Next::Idle;
+            }
+        }
+        Next::Again
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        cx.schedule();
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        for slot in self.heads.iter_mut().filter_map(Option::take) {
+            cx.pool.give_one(slot);
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "active" => Ok(self.active.to_string()),
+            "loaded" => Ok(self.loaded.to_string()),
+            "stop" => Ok(self.stop.to_string()),
+            "timing" => Ok(self.pace.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let expected = || HandlerError::refused("expected integer");
+        let number = parse_integer(value.trim());
+        match handler {
+            "active" => {
+                let active = parse_bool(value.trim());
+                self.active = active.ok_or_else(|| HandlerError::refused("type mismatch"))?;
+                self.began = cx.steady();
+            }
+            "reset" => {
+                self.recording = Recording::default();
+                self.loaded = false;
+            }
+            "stop" => {
+                let number = number.and_then(|number| i32::try_from(number).ok());
+                self.stop = number.ok_or_else(expected)?;
+            }
+            "timing" => {
+                let number = number.and_then(|number| u32::try_from(number).ok());
+                self.pace = number.ok_or_else(expected)?;
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        cx.schedule();
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests;

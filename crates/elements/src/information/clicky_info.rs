@@ -1,0 +1,14 @@
+//! `ClickyInfo`: how a graph is to be drawn.
+
+use linerate_graph::{Arg, Class};
+
+use super::INFORMATION;
+
+pub(super) const CLASS: Class = Class {
+    name: "ClickyInfo",
+    summary: "styles for drawing the graph; accepted, not needed",
+    description: "Clicky, which draws configurations, reads its arguments.",
+    args: &[Arg::rest("STYLE", "style", "what Clicky is told")],
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Discard;\nClickyInfo(STYLE queue { style: none });",
+    ..INFORMATION
+};
