@@ -28,6 +28,8 @@ const WARM: Duration = Duration::from_millis(700);
 const REWRITE: &str = "EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)";
 /// Next hops whose link addresses are looked up in the case `arp`.
 const NEIGHBOURS: u32 = 200;
+/// Steps of a script.
+const STEPS: u32 = 1024;
 /// Hosts of the case `switch`, half of them at each of two ports.
 const HOSTS: u32 = 1000;
 /// Flows of the case `nat`.
@@ -234,8 +236,12 @@ fn segment(folder: &Path, neighbours: u32) -> Result<String> {
         neighbour = neighbour.wrapping_mul(1_664_525).wrapping_add(middle | 1) % neighbours;
         capture.udp([192, 0, 2, 1].into(), 1, (net + 1 + neighbour).into(), 2);
     }
-    let mut known = String::new();
+    let mut known = String::from("Script(");
     for neighbour in 0..neighbours {
+        // A script of very many steps is taken for one without end.
+        if neighbour % STEPS == STEPS - 1 {
+            known.push_str("end);\nScript(");
+        }
         let [.., high, low] = neighbour.to_be_bytes();
         let address: Ipv4Addr = (net + 1 + neighbour).into();
         writeln!(known, "write arp.insert {address} 2:0:0:1:{high:x}:{low:x},")?;
@@ -244,7 +250,7 @@ fn segment(folder: &Path, neighbours: u32) -> Result<String> {
     Ok(format!(
         "{source} -> strip :: Strip(14) -> check :: CheckIPHeader -> route :: RadixIPLookup(10.0.0.0/8 0)\n\
          -> ttl :: DecIPTTL -> arp :: ARPQuerier(10.255.0.1/8, 2:0:0:0:0:1) -> end :: Discard;\n\
-         Idle -> [1] arp;\nScript({known} end);\n"
+         Idle -> [1] arp;\n{known} end);\n"
     ))
 }
 

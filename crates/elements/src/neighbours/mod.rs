@@ -8,6 +8,7 @@ use linerate_lookup::exact::Key;
 use linerate_memory::{Arena, Slot};
 use linerate_packet::MacAddr;
 
+use self::remembered::Remember;
 use crate::{
     address6,
     ethernet::HEADER,
@@ -22,6 +23,8 @@ pub(crate) mod table;
 pub(crate) trait Address: Value + Copy + Ord + Send + Sync + 'static {
     /// What it is looked up by.
     type Key: Key + Send;
+    /// What it is remembered as.
+    type Bits: Remember;
     /// Queries for an address in quick succession, before they become rare.
     const QUICK: u8;
     /// Milliseconds between them, and then.
@@ -34,12 +37,15 @@ pub(crate) trait Address: Value + Copy + Ord + Send + Sync + 'static {
 
     fn key(self) -> Self::Key;
 
+    fn bits(self) -> Self::Bits;
+
     /// The address as Click writes it.
     fn text(self) -> String;
 }
 
 impl Address for Ipv4Addr {
     type Key = u64;
+    type Bits = u32;
     const QUICK: u8 = 10;
     const QUICK_INTERVAL: u64 = 100;
     const SLOW_INTERVAL: u64 = 2000;
@@ -50,6 +56,10 @@ impl Address for Ipv4Addr {
         u64::from(self.to_bits())
     }
 
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+
     fn text(self) -> String {
         self.to_string()
     }
@@ -58,6 +68,7 @@ impl Address for Ipv4Addr {
 /// Times are those of RFC 4861 section 10.
 impl Address for Ipv6Addr {
     type Key = u128;
+    type Bits = u128;
     const QUICK: u8 = 3;
     const QUICK_INTERVAL: u64 = 1000;
     const SLOW_INTERVAL: u64 = 3000;
@@ -65,6 +76,10 @@ impl Address for Ipv6Addr {
     const UNKNOWN: MacAddr = MacAddr::ZERO;
 
     fn key(self) -> u128 {
+        self.to_bits()
+    }
+
+    fn bits(self) -> u128 {
         self.to_bits()
     }
 

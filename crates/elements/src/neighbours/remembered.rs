@@ -7,11 +7,18 @@
 //! half is used up. The table grows with what is good then, up to what a table of
 //! neighbours can hold.
 //!
+//! What is remembered is good until the table of neighbours has changed. Such changes
+//! are counted by parts of the addresses ([`Generations`]), so that not everybody is
+//! asked for again because one neighbour has another address now.
+//!
 //! The hash is a multiplication by a random number (Dietzfelbinger et al., "A
 //! Reliable Randomized Algorithm for the Closest-Pair Problem", 1997): whoever does
 //! not know it cannot choose addresses that lie in a row.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use linerate_memory::prefetch;
 
@@ -25,17 +32,27 @@ const MOST: usize = 4 * ENTRIES_LIMIT as usize;
 const NEAR: usize = 1 << 12;
 /// Places looked at for one address, beyond which another multiplier is tried.
 const LONGEST: usize = 128;
+/// Parts of the addresses whose changes are told apart: four lines of counters.
+const PARTS: usize = 64;
 
 /// A neighbour's address as it is remembered.
 pub(crate) trait Remember: Copy + Eq + Default {
     /// Its hash, in the upper bits.
     fn spread(self, by: [u64; 2]) -> u64;
+
+    /// The part of the addresses it belongs to: neighbouring ones to different ones.
+    fn part(self) -> usize;
 }
 
 impl Remember for u32 {
     #[inline(always)]
     fn spread(self, by: [u64; 2]) -> u64 {
         u64::from(self).wrapping_mul(by[0])
+    }
+
+    #[inline(always)]
+    fn part(self) -> usize {
+        (self ^ self >> 8) as usize % PARTS
     }
 }
 
@@ -47,6 +64,41 @@ impl Remember for u128 {
         let low = low.wrapping_mul(by[0]);
         (low ^ low >> 32).wrapping_add(high).wrapping_mul(by[1])
     }
+
+    #[inline(always)]
+    fn part(self) -> usize {
+        (self ^ self >> 8) as usize % PARTS
+    }
+}
+
+/// Counts the changes of a table of neighbours, by parts of the addresses. Advanced
+/// after a change and read before the table is asked, so that what is remembered of
+/// an older state is not taken for good.
+pub(crate) struct Generations([AtomicU32; PARTS]);
+
+impl Generations {
+    pub(crate) fn new() -> Generations {
+        Generations([const { AtomicU32::new(1) }; PARTS])
+    }
+
+    /// How often an address, or another of its part, has changed.
+    #[inline(always)]
+    pub(crate) fn of<A: Remember>(&self, address: A) -> u32 {
+        // In bounds, which is seen here and not checked.
+        self.0[address.part() % PARTS].load(Ordering::Acquire)
+    }
+
+    /// An address is not what it was.
+    pub(crate) fn advance<A: Remember>(&self, address: A) {
+        self.0[address.part() % PARTS].fetch_add(1, Ordering::Release);
+    }
+
+    /// No address is.
+    pub(crate) fn advance_all(&self) {
+        for part in &self.0 {
+            part.fetch_add(1, Ordering::Release);
+        }
+    }
 }
 
 /// A header, whom it is for, and for how long it is good.
@@ -55,9 +107,16 @@ struct Known<A> {
     /// In milliseconds; 0 when nothing is here.
     until: u64,
     address: A,
-    /// Of the table of neighbours when it was asked.
+    /// Of the address, before the table of neighbours was asked.
     generation: u32,
     header: [u8; HEADER],
+}
+
+impl<A: Remember> Known<A> {
+    #[inline(always)]
+    fn is_good(&self, now: u64, generations: &Generations) -> bool {
+        (self.generation == generations.of(self.address)) & (now < self.until)
+    }
 }
 
 /// The headers one replica remembers.
@@ -88,13 +147,17 @@ impl<A: Remember> Remembered<A> {
 
     /// The header for a neighbour, unless the table has to be asked.
     #[inline(always)]
-    pub(crate) fn find(&self, address: A, now: u64, generation: u32) -> Option<&[u8; HEADER]> {
+    pub(crate) fn find(
+        &self,
+        address: A,
+        now: u64,
+        generations: &Generations,
+    ) -> Option<&[u8; HEADER]> {
         let mut at = self.home(address);
         loop {
             let known = self.place(at)?;
             if known.address == address {
-                let good = (known.generation == generation) & (now < known.until);
-                return good.then_some(&known.header);
+                return known.is_good(now, generations).then_some(&known.header);
             }
             if known.until == 0 {
                 return None;
@@ -117,17 +180,18 @@ impl<A: Remember> Remembered<A> {
         }
     }
 
-    /// Remembers the header for a neighbour. `until` is after `now`.
+    /// Remembers the header for a neighbour until some time, unless its generation
+    /// is not any more what it was before the table was asked.
     pub(crate) fn insert(
         &mut self,
         address: A,
         header: [u8; HEADER],
-        now: u64,
         (until, generation): (u64, u32),
+        (now, generations): (u64, &Generations),
     ) {
         let known = Known { until, address, generation, header };
         if (self.used + 1) * 2 > self.known.len() || !self.put(known, LONGEST) {
-            self.make_anew(now, generation);
+            self.make_anew(now, generations);
             self.put(known, usize::MAX);
         }
     }
@@ -150,8 +214,8 @@ impl<A: Remember> Remembered<A> {
     /// Forgets what is not good any more, or everything where all that there can be
     /// is. Room is made for half as many again as are good, at least.
     #[cold]
-    fn make_anew(&mut self, now: u64, generation: u32) {
-        let good = |known: &&Known<A>| known.generation == generation && now < known.until;
+    fn make_anew(&mut self, now: u64, generations: &Generations) {
+        let good = |known: &&Known<A>| known.is_good(now, generations);
         let count = self.known.iter().filter(good).count();
         let places = (3 * (count + 1)).next_power_of_two().clamp(self.known.len(), MOST);
         let old = std::mem::replace(self, Remembered::of(places));
@@ -178,7 +242,7 @@ impl<A: Remember> Remembered<A> {
 mod tests {
     use super::*;
 
-    const FOREVER: (u64, u32) = (u64::MAX, 7);
+    const FOREVER: (u64, u32) = (u64::MAX, 1);
 
     fn header(of: u64) -> [u8; HEADER] {
         let mut header = [0; HEADER];
@@ -188,14 +252,14 @@ mod tests {
 
     /// As many as a segment has, whatever their addresses: each is found.
     fn all_are_found<A: Remember>(addresses: impl Iterator<Item = A> + Clone) {
-        let mut remembered = Remembered::new();
+        let (mut remembered, generations) = (Remembered::new(), Generations::new());
         for round in 0..2 {
             for (at, address) in (0..).zip(addresses.clone()) {
                 if round == 0 {
-                    assert_eq!(remembered.find(address, 1, 7), None);
-                    remembered.insert(address, header(at), 1, FOREVER);
+                    assert_eq!(remembered.find(address, 1, &generations), None);
+                    remembered.insert(address, header(at), FOREVER, (1, &generations));
                 }
-                assert_eq!(remembered.find(address, 1, 7), Some(&header(at)));
+                assert_eq!(remembered.find(address, 1, &generations), Some(&header(at)));
             }
         }
         let count = addresses.count();
@@ -218,35 +282,63 @@ mod tests {
 
     #[test]
     fn what_is_not_good_any_more_is_not_found() {
-        let mut remembered = Remembered::new();
-        assert_eq!(remembered.find(0u32, 0, 0), None, "what is not there is not 0.0.0.0");
-        remembered.insert(5u32, header(1), 10, (20, 7));
-        assert!(remembered.find(5, 19, 7).is_some());
-        assert!(remembered.find(5, 20, 7).is_none() && remembered.find(5, 19, 8).is_none());
-        remembered.insert(5, header(2), 20, (30, 8));
-        assert_eq!((remembered.find(5, 29, 8), remembered.used), (Some(&header(2)), 1));
+        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        let found = |remembered: &Remembered<u32>, address, now| {
+            remembered.find(address, now, &generations).copied()
+        };
+        assert_eq!(found(&remembered, 0, 0), None, "what is not there is not 0.0.0.0");
+        remembered.insert(5, header(1), (20, 1), (10, &generations));
+        assert!(found(&remembered, 5, 19).is_some() && found(&remembered, 5, 20).is_none());
+        generations.advance(5);
+        assert!(found(&remembered, 5, 19).is_none());
+        // Asked for before the change.
+        remembered.insert(5, header(2), (30, 1), (20, &generations));
+        assert_eq!(found(&remembered, 5, 29), None);
+        remembered.insert(5, header(3), (30, 2), (20, &generations));
+        assert_eq!((found(&remembered, 5, 29), remembered.used), (Some(header(3)), 1));
+        generations.advance_all();
+        assert_eq!(found(&remembered, 5, 29), None);
+    }
+
+    #[test]
+    fn a_neighbour_that_changes_leaves_most_others_remembered() {
+        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        for address in 0..65_536u32 {
+            remembered.insert(address, header(1), FOREVER, (1, &generations));
+        }
+        generations.advance(77u32);
+        let found = |address: &u32| remembered.find(*address, 1, &generations).is_some();
+        assert!(!found(&77) && found(&76) && found(&78));
+        assert_eq!((0..65_536).filter(found).count(), 65_536 / PARTS * (PARTS - 1));
     }
 
     /// Groups without end, each good for a second, or addresses that always change.
     #[test]
     fn what_is_not_good_any_more_takes_no_memory() {
-        let mut remembered = Remembered::new();
-        for address in 0..1_000_000u32 {
-            let (now, generation) = (u64::from(address), address >> 10);
-            remembered.insert(address, header(1), now, (now + 100, generation));
-            assert!(remembered.find(address, now, generation).is_some());
+        for changing in [false, true] {
+            let (mut remembered, generations) = (Remembered::new(), Generations::new());
+            for address in 0..1_000_000u32 {
+                let now = u64::from(address);
+                let until = if changing { u64::MAX } else { now + 100 };
+                let good = (until, generations.of(address));
+                remembered.insert(address, header(1), good, (now, &generations));
+                assert!(remembered.find(address, now, &generations).is_some());
+                if changing && address % 512 == 0 {
+                    generations.advance_all();
+                }
+            }
+            assert!(remembered.known.len() <= 2 * LEAST, "{}", remembered.known.len());
         }
-        assert_eq!(remembered.known.len(), LEAST);
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut remembered = Remembered::new();
+        let (mut remembered, generations) = (Remembered::new(), Generations::new());
         for address in 0..3 * MOST as u32 / 2 {
-            remembered.insert(address, header(1), 1, FOREVER);
+            remembered.insert(address, header(1), FOREVER, (1, &generations));
             assert!(remembered.used * 2 <= remembered.known.len());
         }
         assert_eq!(remembered.known.len(), MOST);
-        assert!(remembered.find(3 * MOST as u32 / 2 - 1, 1, 7).is_some());
+        assert!(remembered.find(3 * MOST as u32 / 2 - 1, 1, &generations).is_some());
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -14,6 +14,7 @@ use linerate_packet::MacAddr;
 
 use super::{
     Address,
+    remembered::Generations,
     table::{ENTRIES_LIMIT, Limits, Neighbours},
 };
 use crate::ethernet::value_of;
@@ -72,9 +73,8 @@ pub(crate) fn limits(make: &mut Make<'_>, timeout: u64) -> Limits {
 /// The shared table.
 pub(crate) struct Shared<A: Address> {
     neighbours: Mutex<Neighbours<A>>,
-    /// Changes with every address that is not what it was: who remembers one
-    /// must ask again.
-    generation: AtomicU32,
+    /// For those who remember addresses: when they must ask again.
+    generations: Generations,
     /// Elements that use it.
     users: AtomicUsize,
 }
@@ -105,8 +105,8 @@ impl<A: Address> Shared<A> {
                 return None;
             }
         };
-        let (generation, users) = (AtomicU32::new(1), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { neighbours, generation, users });
+        let (generations, users) = (Generations::new(), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { neighbours, generations, users });
         tables.insert(element.into(), Arc::clone(&shared));
         Some(shared)
     }
@@ -117,13 +117,18 @@ impl<A: Address> Shared<A> {
     }
 
     #[inline]
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire)
+    pub(crate) fn generations(&self) -> &Generations {
+        &self.generations
     }
 
-    /// Addresses are not what they were.
-    pub(crate) fn changed(&self) {
-        self.generation.fetch_add(1, Ordering::Release);
+    /// An address is not what it was.
+    pub(crate) fn changed(&self, ip: A) {
+        self.generations.advance(ip.bits());
+    }
+
+    /// All addresses may not be what they were.
+    pub(crate) fn all_changed(&self) {
+        self.generations.advance_all();
     }
 
     pub(crate) fn enter(&self) {
@@ -161,7 +166,7 @@ impl<A: Address> Shared<A> {
     pub(crate) fn take_from(self: &Arc<Shared<A>>, old: &Arc<Shared<A>>) {
         if !Arc::ptr_eq(self, old) {
             self.lock().take_from(&mut old.lock());
-            old.changed();
+            old.all_changed();
         }
     }
 
@@ -199,23 +204,22 @@ impl<A: Address> Shared<A> {
         value: &str,
     ) -> Result<String, HandlerError> {
         let now = milliseconds(cx);
-        match handler {
-            "insert" => {
-                let (ip, mac) = address_pair::<A>(cx, value)?;
-                let mut neighbours = self.lock();
-                let waiting = neighbours.insert(ip, mac, now);
-                neighbours.keep_waiting(ip, waiting);
+        let (ip, mac) = match handler {
+            "insert" => address_pair::<A>(cx, value)?,
+            "delete" => (one_address(cx, value)?, MacAddr::BROADCAST),
+            "clear" => {
+                self.lock().clear();
+                self.all_changed();
+                self.give_back(cx);
+                return Ok(String::new());
             }
-            "delete" => {
-                let ip: A = one_address(cx, value)?;
-                let mut neighbours = self.lock();
-                let waiting = neighbours.insert(ip, MacAddr::BROADCAST, now);
-                neighbours.keep_waiting(ip, waiting);
-            }
-            "clear" => self.lock().clear(),
             _ => return Err(HandlerError::missing(handler)),
-        }
-        self.changed();
+        };
+        let mut neighbours = self.lock();
+        let waiting = neighbours.insert(ip, mac, now);
+        neighbours.keep_waiting(ip, waiting);
+        drop(neighbours);
+        self.changed(ip);
         self.give_back(cx);
         Ok(String::new())
     }

@@ -1,8 +1,8 @@
 //! `ARPQuerier`: IP packets to neighbours whose Ethernet address ARP tells.
 //!
 //! Addresses in use are remembered here ([`Remembered`]), so that a packet on its
-//! way takes no lock. One is good until its neighbour must be asked for again, or
-//! any address has changed ([`Shared::generation`]).
+//! way takes no lock. One is good until its neighbour must be asked for again, or its
+//! address may have changed.
 
 use std::{collections::VecDeque, net::Ipv4Addr, sync::Arc};
 
@@ -179,11 +179,12 @@ impl ArpQuerier {
         cx: &mut Context,
         ip: u32,
         now: u64,
-        generation: u32,
         like: &Meta,
     ) -> Option<[u8; HEADER]> {
+        let shared = self.shared.clone()?;
+        let generation = shared.generations().of(ip);
         let ip = Ipv4Addr::from_bits(ip);
-        let answer = self.shared.as_ref()?.lock().resolve(ip, now, self.poll_timeout);
+        let answer = shared.lock().resolve(ip, now, self.poll_timeout);
         let (mac, until) = match answer {
             Some(answer) => {
                 if answer.query {
@@ -200,7 +201,8 @@ impl ArpQuerier {
             None => return None,
         };
         let header = bytes(mac, self.mac, 0x0800);
-        self.remembered.insert(ip.to_bits(), header, now, (until, generation));
+        let now = (now, shared.generations());
+        self.remembered.insert(ip.to_bits(), header, (until, generation), now);
         Some(header)
     }
 
@@ -265,9 +267,11 @@ impl ArpQuerier {
         }
         cx.unshare(frame, NO_BUFFER);
         let now = milliseconds(cx);
-        let generation = self.shared.as_ref().map_or(0, |shared| shared.generation());
         header::make_room(cx.pool.arena(), frame, HEADER);
-        let ArpQuerier { remembered, waiting, .. } = self;
+        let ArpQuerier { shared: Some(shared), remembered, waiting, .. } = self else {
+            return cx.discard(frame);
+        };
+        let generations = shared.generations();
         if remembered.is_far() {
             let arena = cx.pool.arena();
             frame.slots().iter().for_each(|slot| remembered.ask(destination(arena.meta(slot))));
@@ -282,17 +286,17 @@ impl ArpQuerier {
         };
         cx.pool.arena().sift_packets(frame, encapsulate, |slot, ()| waiting.push(slot));
         if !self.waiting.is_empty() {
-            self.look_up(cx, frame, now, generation);
+            self.look_up(cx, frame, now);
         }
     }
 
     /// Packets whose header is not remembered, all of a neighbour's in the frame:
     /// they go behind the others, or wait.
     #[cold]
-    fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64, generation: u32) {
+    fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
         for mut slot in std::mem::take(&mut self.waiting) {
             let like = *cx.pool.arena().meta(&slot);
-            let header = self.header(cx, destination(&like), now, generation, &like);
+            let header = self.header(cx, destination(&like), now, &like);
             let put = header.is_some_and(|header| put_header(cx.pool.arena(), &mut slot, &header));
             let kept = if put { frame.push(slot) } else { Err(slot) };
             self.waiting.extend(kept.err());
@@ -306,7 +310,7 @@ impl ArpQuerier {
     fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
         let Some(shared) = self.shared.clone() else { return cx.discard(frame) };
         let now = milliseconds(cx);
-        let (mut changed, mut resolved) = (false, Vec::new());
+        let mut resolved = Vec::new();
         let mut neighbours = shared.lock();
         for bytes in cx.pool.arena().packets(frame).filter(|bytes| bytes.len() >= LENGTH) {
             self.responses += 1;
@@ -321,15 +325,14 @@ impl ArpQuerier {
             }
             let (learnt, packets) = neighbours.learn(ip, mac, now, self.unsolicited);
             self.spoofed += u64::from(learnt != Learnt::Expected);
-            changed |= learnt == Learnt::Changed;
+            if learnt == Learnt::Changed {
+                shared.changed(ip);
+            }
             if !packets.is_empty() {
                 resolved.push((packets, mac));
             }
         }
         drop(neighbours);
-        if changed {
-            shared.changed();
-        }
         for (packets, mac) in resolved {
             self.send_waiting(cx, packets, mac);
         }
@@ -413,7 +416,7 @@ impl Element for ArpQuerier {
         }
         if here && self.own && !same {
             new_table.lock().clear();
-            new_table.changed();
+            new_table.all_changed();
         }
         new_table.give_back(cx);
         if here || same {
@@ -464,7 +467,7 @@ impl Element for ArpQuerier {
                 return shared.write(cx, handler, value);
             }
         }
-        shared.changed();
+        shared.all_changed();
         Ok(String::new())
     }
 }

@@ -180,7 +180,7 @@ impl Solicitor {
     fn forward(&mut self, cx: &mut Context, frame: &mut Frame) {
         let Some(shared) = &self.shared else { return cx.discard(frame) };
         cx.unshare(frame, NO_BUFFER);
-        let (now, generation) = (milliseconds(cx), shared.generation());
+        let (now, generations) = (milliseconds(cx), shared.generations());
         let arena = cx.pool.arena();
         let (remembered, missed) = (&self.remembered, &mut self.missed);
         let destination = |slot: &Slot| u128::from_be_bytes(arena.meta(slot).destination);
@@ -189,20 +189,20 @@ impl Solicitor {
         }
         frame.sift(
             |slot| {
-                let header = remembered.find(destination(slot), now, generation);
+                let header = remembered.find(destination(slot), now, generations);
                 header.is_some_and(|header| put_header(arena, slot, header))
             },
             |slot| missed.push(slot),
         );
         if !self.missed.is_empty() {
-            self.look_up(cx, frame, now, generation);
+            self.look_up(cx, frame, now);
         }
     }
 
     /// Packets for addresses that are not remembered: those for known neighbours
     /// go into the frame, others wait.
     #[cold]
-    fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64, generation: u32) {
+    fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
         let Some(shared) = self.shared.clone() else { return };
         let (mut missed, mut queries) = (std::mem::take(&mut self.missed), Vec::new());
         let state = self.claim.state();
@@ -223,6 +223,7 @@ impl Solicitor {
                 cx.drop_packet(slot, reason);
                 continue;
             }
+            let generation = shared.generations().of(ip.to_bits());
             let known = if ip.is_multicast() {
                 Some((group(ip), now + GROUP))
             } else {
@@ -235,7 +236,8 @@ impl Solicitor {
             };
             if let Some((mac, until)) = known {
                 let header = self.header(mac);
-                self.remembered.insert(ip.to_bits(), header, now, (until, generation));
+                let now = (now, shared.generations());
+                self.remembered.insert(ip.to_bits(), header, (until, generation), now);
                 // It came out of this frame, and it fits.
                 put_header(cx.pool.arena(), &mut slot, &header);
                 if let Err(slot) = frame.push(slot) {
@@ -327,7 +329,7 @@ impl Solicitor {
     fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
         let Some(shared) = self.shared.clone() else { return cx.discard(frame) };
         let now = milliseconds(cx);
-        let (mut changed, mut claimed, mut resolved) = (false, false, Vec::new());
+        let (mut claimed, mut resolved) = (false, Vec::new());
         let mut neighbours = shared.lock();
         for message in cx.pool.arena().packets(frame).filter_map(Message::parse) {
             // One's own, come back.
@@ -335,7 +337,7 @@ impl Solicitor {
                 continue;
             }
             let is_own = message.target == self.ip;
-            let (learnt, packets, mac) = match (message.what, message.mac) {
+            let (ip, (learnt, packets), mac) = match (message.what, message.mac) {
                 (What::Advertisement { .. }, _) if is_own => {
                     claimed = true;
                     self.spoofed += 1;
@@ -345,8 +347,7 @@ impl Solicitor {
                     self.responses += 1;
                     let (solicited, overrides) = (flags & SOLICITED != 0, flags & OVERRIDE != 0);
                     let said = Advertised { mac, solicited, overrides };
-                    let (learnt, packets) = neighbours.advertised(message.target, said, now);
-                    (learnt, packets, mac)
+                    (message.target, neighbours.advertised(message.target, said, now), mac)
                 }
                 (What::Solicitation, None) => {
                     let probes = is_own && message.source.is_unspecified();
@@ -354,21 +355,19 @@ impl Solicitor {
                     continue;
                 }
                 (What::Solicitation, Some(mac)) if is_own && message.source != self.ip => {
-                    let (learnt, packets) = neighbours.heard(message.source, mac, now);
-                    (learnt, packets, Some(mac))
+                    (message.source, neighbours.heard(message.source, mac, now), Some(mac))
                 }
                 _ => continue,
             };
-            changed |= learnt == Learnt::Changed;
-            self.spoofed += u64::from(learnt == Learnt::Changed);
+            if learnt == Learnt::Changed {
+                shared.changed(ip);
+                self.spoofed += 1;
+            }
             if let Some(mac) = mac.filter(|_| !packets.is_empty()) {
                 resolved.push((packets, mac));
             }
         }
         drop(neighbours);
-        if changed {
-            shared.changed();
-        }
         for (packets, mac) in resolved {
             self.send_waiting(cx, packets, mac);
         }
@@ -463,7 +462,7 @@ impl Element for Solicitor {
             self.spoofed += old.spoofed;
         } else if Arc::ptr_eq(new_table, old_table) {
             new_table.lock().clear();
-            new_table.changed();
+            new_table.all_changed();
         }
         new_table.give_back(cx);
     }
