@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(found(&remembered, 0, 0), None, "what is not there is not 0.0.0.0");
         remembered.insert(5, header(1), (20, 1), (10, &generations));
         assert!(found(&remembered, 5, 19).is_some() && found(&remembered, 5, 20).is_none());
-        generations.advance(5);
+        generations.advance(5u32);
         assert!(found(&remembered, 5, 19).is_none());
         // Asked for before the change.
         remembered.insert(5, header(2), (30, 1), (20, &generations));

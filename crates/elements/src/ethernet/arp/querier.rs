@@ -174,13 +174,7 @@ impl ArpQuerier {
     /// Finds the header of a packet that is not remembered; `None` when it has
     /// to wait, or has no destination.
     #[cold]
-    fn header(
-        &mut self,
-        cx: &mut Context,
-        ip: u32,
-        now: u64,
-        like: &Meta,
-    ) -> Option<[u8; HEADER]> {
+    fn header(&mut self, cx: &mut Context, ip: u32, now: u64, like: &Meta) -> Option<[u8; HEADER]> {
         let shared = self.shared.clone()?;
         let generation = shared.generations().of(ip);
         let ip = Ipv4Addr::from_bits(ip);
@@ -279,7 +273,7 @@ impl ArpQuerier {
         let encapsulate = |packet: &mut PacketMut<'_>| match remembered.find(
             destination(packet.meta()),
             now,
-            generation,
+            generations,
         ) {
             Some(header) => header::put_one(packet, header, true),
             None => Err(()),
