@@ -4,6 +4,8 @@
 use linerate_graph::Context;
 use linerate_memory::{Frame, Slot};
 
+use super::capture_filter::CaptureFilter;
+
 /// Ethertypes.
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -24,6 +26,8 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct Filter {
     pub(super) link: Link,
+    /// Which packets are wanted.
+    pub(super) capture: Option<CaptureFilter>,
     /// Longest packet; what is longer is cut.
     pub(super) snaplen: Option<usize>,
     /// The only Ethertype wanted.
@@ -33,25 +37,36 @@ pub(super) struct Filter {
 }
 
 impl Filter {
+    /// What is no IP packet leaves by output 1.
+    pub(super) const RAW_IP: Filter =
+        Filter { link: Link::Raw, capture: None, snaplen: None, protocol: None, force_ip: true };
+
     /// Whether there is anything to do.
     pub(super) fn is_needed(&self) -> bool {
-        self.snaplen.is_some() || self.protocol.is_some() || self.force_ip
+        self.capture.is_some() || self.snaplen.is_some() || self.protocol.is_some() || self.force_ip
     }
 
-    /// Leaves the wanted packets in the frame; those that are no IP packets
-    /// leave by output 1, those of another protocol are given back.
-    pub(super) fn apply(&self, cx: &mut Context, frame: &mut Frame) {
+    /// Leaves the wanted packets in the frame, those that are no IP packets
+    /// leave by output 1. The others are given back: returns how many, and their
+    /// bytes.
+    pub(super) fn apply(&self, cx: &mut Context, frame: &mut Frame) -> (u64, u64) {
         let annotated = cx.world().annotated;
+        let before = (frame.len() as u64, frame.bytes());
+        if self.capture.is_some() || self.protocol.is_some() {
+            let mut others = Vec::new();
+            let arena = cx.pool.arena();
+            let wanted = |slot: &mut Slot| {
+                let packet = arena.packet(slot);
+                self.capture.as_ref().is_none_or(|capture| capture.accepts(packet))
+                    && self.protocol.is_none_or(|protocol| ethertype(packet) == Some(protocol))
+            };
+            frame.sift(wanted, |slot| others.push(slot));
+            others.into_iter().for_each(|slot| cx.pool.give_one(slot));
+        }
+        let refused = (before.0 - frame.len() as u64, before.1 - frame.bytes());
         if let Some(snaplen) = self.snaplen {
             let long = frame.slots_mut().iter_mut().filter(|slot| slot.len() > snaplen);
             long.for_each(|slot| slot.truncate(snaplen));
-        }
-        if let Some(protocol) = self.protocol {
-            let mut others = Vec::new();
-            let arena = cx.pool.arena();
-            let wanted = |slot: &mut Slot| ethertype(arena.packet(slot)) == Some(protocol);
-            frame.sift(wanted, |slot| others.push(slot));
-            others.into_iter().for_each(|slot| cx.pool.give_one(slot));
         }
         if self.force_ip {
             let Context { pool, out, .. } = cx;
@@ -67,6 +82,7 @@ impl Filter {
             };
             frame.sift(is_ip, |slot| out.emit(1, slot));
         }
+        refused
     }
 }
 

@@ -7,13 +7,15 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, parse_bool,
+    Arg, Class, Context, Element, Handler, HandlerError, IpProtocol, Make, Next, Role, TcpPort,
+    UdpPort, parse_bool,
 };
 use linerate_memory::Frame;
 use linerate_port::{DropReason, LeasedPort, PortUri, Wake};
 
 use super::{
     DROPS, FAMILY, TICK,
+    capture_filter::{CaptureFilter, Names},
     device::{prepare_source, source_port},
     filter::{Filter, Link},
     intake::{Intake, Notes},
@@ -24,6 +26,8 @@ use super::{
 /// What Click allows.
 const SNAPLEN: std::ops::RangeInclusive<usize> = 14..=65535;
 const HEADROOM_LIMIT: usize = 8190;
+/// The number of a protocol of IP.
+const UDP: u32 = 17;
 
 pub(super) const CLASS: Class = Class {
     name: "FromPort",
@@ -76,8 +80,40 @@ const BY_CLICK: &str = "\
     takes the packets away from the kernel, and so does `SNIFFER false`. `DEVNAME` can also be any \
     port, as for FromPort.\n\n\
     `FORCE_IP true` emits only IP packets, with their headers found; the others leave by the second \
-    output. `HEADROOM` is accepted and of no effect: buffers have as much as they have. There is no \
-    `BPF_FILTER`; put a classifier behind.";
+    output. `HEADROOM` is accepted and of no effect: buffers have as much as they have.\n\n\
+    `BPF_FILTER` chooses packets in tcpdump's language; the others are not counted. It has what \
+    pcap-filter(7) says of Ethernet: `host`, `net`, `port`, `portrange` and `proto` with `src`, \
+    `dst` and the protocols `ether`, `ip`, `ip6`, `arp`, `rarp`, `tcp`, `udp`, `sctp`, `icmp`, \
+    `icmp6`, `igmp`, `igrp`, `pim`, `ah`, `esp`, `vrrp`, `carp`; `broadcast`, `multicast`, `vlan`, `less`, \
+    `greater`; comparisons as `tcp[tcpflags] & tcp-syn != 0`; `and`, `or`, `not`. Names of hosts \
+    are not looked up, and what is about other links or about the state of the kernel is refused. \
+    With a `METHOD` other than `PCAP` it is ignored with a warning, as in Click.";
+
+/// The filter asked for.
+fn capture_filter(make: &mut Make<'_>) -> Option<CaptureFilter> {
+    let text: String = make.or("BPF_FILTER", String::new());
+    if text.is_empty() {
+        return None;
+    }
+    let method = if make.is_given("METHOD") { "METHOD" } else { "CAPTURE" };
+    if !matches!(make.or(method, String::new()).as_str(), "" | "PCAP") {
+        make.warn("not using METHOD PCAP, BPF filter ignored");
+        return None;
+    }
+    let names = Names {
+        port: &|name, protocol| {
+            let udp = || make.parse::<UdpPort>(name).map(|port| port.0);
+            let tcp = || make.parse::<TcpPort>(name).map(|port| port.0);
+            (if protocol == UDP { udp() } else { tcp() }).ok()
+        },
+        protocol: &|name| {
+            let number = make.parse::<IpProtocol>(name).ok()?.0;
+            (number <= u32::from(u8::MAX)).then_some(number)
+        },
+    };
+    let filter = CaptureFilter::new(&text, names);
+    filter.map_err(|error| make.error(format!("BPF_FILTER: {error}"))).ok()
+}
 
 pub(super) const DEVICE: Class = Class {
     name: "FromDevice",
@@ -92,7 +128,7 @@ pub(super) const DEVICE: Class = Class {
         Arg::keyword("FORCE_IP", "bool", "false", "whether only IP packets are emitted"),
         Arg::keyword("METHOD", "word", "PCAP", "how packets are received"),
         Arg::keyword("CAPTURE", "word", "", "old name of METHOD"),
-        Arg::keyword("BPF_FILTER", "string", "", "must be empty"),
+        Arg::keyword("BPF_FILTER", "string", "", "which packets are received"),
         Arg::keyword("PROTOCOL", "Ethertype", "0: all", "the only protocol received"),
         Arg::keyword("OUTBOUND", "bool", "false", "whether packets the kernel sends are received"),
         Arg::keyword("HEADROOM", "bytes", "", "has no effect"),
@@ -155,15 +191,13 @@ impl FromPort {
         if make.or::<usize>("HEADROOM", 0) > HEADROOM_LIMIT {
             make.error("HEADROOM out of range");
         }
-        if !make.or("BPF_FILTER", String::new()).is_empty() {
-            make.error("BPF_FILTER: there are no BPF filters; use a classifier behind FromDevice");
-        }
         if !matches!(make.or("ENCAP", String::new()).as_str(), "" | "ETHER") {
             make.error("bad encapsulation type");
         }
         let time = make.or("TIMESTAMP", true);
         let filter = Filter {
             link: Link::Ethernet,
+            capture: capture_filter(make),
             snaplen,
             protocol: make.get("PROTOCOL").filter(|protocol| *protocol != 0),
             force_ip: make.or("FORCE_IP", false),
@@ -232,7 +266,10 @@ impl Element for FromPort {
             return self.nothing(cx);
         }
         if let Some(filter) = &self.filter {
-            filter.apply(cx, frame);
+            let refused = filter.apply(cx, frame);
+            if refused.0 > 0 {
+                self.intake.uncount(cx, refused);
+            }
         }
         Next::Again
     }

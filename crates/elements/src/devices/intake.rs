@@ -291,6 +291,13 @@ impl Intake {
         self.drops[reason as usize]
     }
 
+    /// Takes packets and bytes out of the counts, which are not wanted.
+    pub(super) fn uncount(&mut self, cx: &Context, (packets, bytes): (u64, u64)) {
+        self.settle(cx);
+        self.packets -= packets;
+        self.bytes -= bytes;
+    }
+
     /// The counts, a line each.
     pub(super) fn counters(&mut self, cx: &mut Context) -> String {
         self.tick(cx);

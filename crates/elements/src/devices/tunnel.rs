@@ -19,7 +19,7 @@ use linerate_port::{DropReason, PortUri, Wake, interface};
 use super::{
     DROPS, FAMILY, FLUSH, TICK,
     device::Devices,
-    filter::{Filter, Link},
+    filter::Filter,
     intake::{Intake, Notes},
     keep_ticking,
     outlet::Outlet,
@@ -261,8 +261,7 @@ impl Tunnel {
             None => free_port(make, kind, &settings),
         };
         let burst = make.burst("BURST");
-        let filter = Filter { link: Link::Raw, snaplen: None, protocol: None, force_ip: !tap };
-        let filter = (!tap).then_some(filter);
+        let filter = (!tap).then_some(Filter::RAW_IP);
         let mut tunnel = Tunnel { filter, burst, ..Tunnel::new(make, &uri, true) };
         tunnel.intake = Some(Intake::new(make, uri, burst, NOTES));
         tunnel

@@ -18,10 +18,7 @@ use rustix::{
     },
 };
 
-use super::{
-    super::filter::{Filter, Link},
-    access::Access,
-};
+use super::{super::filter::Filter, access::Access};
 use crate::annotations::set_extra_length;
 
 /// How soon a source that does not say when it has packets is asked again.
@@ -232,7 +229,7 @@ impl<O: Open> Carrier<O> {
             }
         }
         if any && self.settings.raw {
-            let filter = Filter { link: Link::Raw, snaplen: None, protocol: None, force_ip: true };
+            let filter = Filter::RAW_IP;
             filter.apply(cx, frame);
         }
         any

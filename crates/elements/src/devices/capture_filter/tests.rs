@@ -1,0 +1,217 @@
+//! Filters beside tcpdump.
+
+use std::{fs, path::Path, process::Command};
+
+use linerate_port::pcap;
+
+use super::*;
+
+/// Expressions, and which of the [`packets`] tcpdump 4.99.3 with libpcap 1.10.3
+/// accepts; its programs not improved, since an improved one no longer looks at
+/// all that packets cut short do not have.
+const ANSWERS: &str = include_str!("answers.txt");
+
+const SECOND: u64 = 1_000_000_000;
+
+fn names<'a>() -> Names<'a> {
+    Names {
+        port: &|name, _| (name == "domain").then_some(53),
+        protocol: &|name| (name == "tcp").then_some(6),
+    }
+}
+
+fn ethernet(kind: u16, rest: &[u8]) -> Vec<u8> {
+    let addresses = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
+    [&addresses, &kind.to_be_bytes()[..], rest].concat()
+}
+
+fn ipv4(protocol: u8, fragment: u16, options: usize, rest: &[u8]) -> Vec<u8> {
+    let mut header = vec![0; 20 + options];
+    header[0] = 0x45 + (options / 4) as u8;
+    header[3] = (20 + options + rest.len()) as u8;
+    header[6..8].copy_from_slice(&fragment.to_be_bytes());
+    header[8..10].copy_from_slice(&[64, protocol]);
+    header[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 1, 2, 3]);
+    [header, rest.to_vec()].concat()
+}
+
+fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
+    let mut header = vec![0; 40];
+    header[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, rest.len() as u8, next, 64]);
+    header[8..12].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
+    header[23] = 1;
+    header[24..26].copy_from_slice(&[0xff, 2]);
+    header[39] = 1;
+    [header, rest.to_vec()].concat()
+}
+
+/// Packets of all kinds that filters tell apart.
+fn packets() -> Vec<Vec<u8>> {
+    let ports = |source: u16, destination: u16, rest: &[u8]| {
+        [&source.to_be_bytes(), &destination.to_be_bytes(), rest].concat()
+    };
+    let tcp = |flags: u8| ports(1024, 80, &[0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0, 9, 0, 0, 0, 0]);
+    let udp = |source, destination| ports(source, destination, &[0, 12, 0, 0, 1, 2, 3, 4]);
+    let arp =
+        [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 2, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 9, 9, 9];
+    let tagged = |vlan: u16, kind: u16, rest: &[u8]| {
+        [&vlan.to_be_bytes(), &kind.to_be_bytes()[..], rest].concat()
+    };
+    let mut packets = vec![
+        ethernet(0x800, &ipv4(6, 0, 0, &tcp(2))),
+        ethernet(0x800, &ipv4(6, 0, 8, &tcp(0x12))),
+        ethernet(0x800, &ipv4(6, 0x2000, 0, &tcp(1))),
+        ethernet(0x800, &ipv4(6, 1, 0, &tcp(2))),
+        ethernet(0x800, &ipv4(17, 0, 0, &udp(53, 4000))),
+        ethernet(0x800, &ipv4(17, 0, 40, &udp(4000, 53))),
+        ethernet(0x800, &ipv4(132, 0, 0, &udp(85, 86))),
+        ethernet(0x800, &ipv4(1, 0, 0, &[8, 0, 1, 2, 3, 4, 5, 6])),
+        ethernet(0x800, &ipv4(1, 0, 4, &[3, 3, 1, 2, 3, 4, 5, 6])),
+        ethernet(0x800, &ipv4(2, 0, 0, &[0x16, 0, 0, 0])),
+        ethernet(0x806, &arp),
+        ethernet(0x8035, &arp),
+        ethernet(0x86dd, &ipv6(6, &tcp(2))),
+        ethernet(0x86dd, &ipv6(17, &udp(53, 80))),
+        ethernet(0x86dd, &ipv6(58, &[128, 0, 0, 0, 0, 0, 0, 0])),
+        ethernet(0x86dd, &ipv6(44, &[6, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 80])),
+        ethernet(0x8100, &tagged(0x6005, 0x800, &ipv4(6, 0, 0, &tcp(2)))),
+        ethernet(0x88a8, &tagged(7, 0x8100, &tagged(5, 0x800, &ipv4(17, 0, 0, &udp(53, 53))))),
+        ethernet(0x88b5, &[0; 200]),
+        ethernet(100, &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
+    ];
+    for (destination, index) in [([0xff; 6], 10), ([1, 0, 0x5e, 0, 0, 1], 4)] {
+        let mut packet = packets[index].clone();
+        packet[..6].copy_from_slice(&destination);
+        packets.push(packet);
+    }
+    let mut multicast = packets[4].clone();
+    multicast[30] = 239;
+    packets.push(multicast);
+    // As far as something that is asked for, and short of it.
+    for (index, lengths) in [
+        (0, &[13, 14, 23, 24, 33, 34, 36, 37, 38, 47, 48][..]),
+        (4, &[22, 24, 35, 36, 37, 38]),
+        (7, &[34, 35]),
+        (12, &[20, 21, 54, 55, 56, 57, 58]),
+        (14, &[54, 55]),
+        (16, &[14, 15, 16, 18, 30, 40]),
+        (10, &[28, 32, 38, 41]),
+    ] {
+        let whole = packets[index].clone();
+        packets.extend(lengths.iter().map(|length| whole[..*length].to_vec()));
+    }
+    packets
+}
+
+fn decided(expression: &str, packets: &[Vec<u8>]) -> String {
+    let filter = CaptureFilter::new(expression, names())
+        .unwrap_or_else(|error| panic!("{expression}: {error}"));
+    packets.iter().map(|packet| if filter.accepts(packet) { '1' } else { '0' }).collect()
+}
+
+#[test]
+fn packets_are_chosen_as_tcpdump_chooses_them() {
+    let packets = packets();
+    let cases: Vec<_> = ANSWERS.lines().collect();
+    assert!(cases.len() > 100);
+    for case in cases {
+        let (answer, expression) = case.split_once(' ').expect("an answer and an expression");
+        assert_eq!(decided(expression, &packets), answer, "{expression}");
+    }
+}
+
+#[test]
+fn long_and_deep_expressions_are_refused() {
+    let read = |text: &str| CaptureFilter::new(text, names()).map(|_| ());
+    assert_eq!(read(&format!("{}tcp", "not ".repeat(100))), Ok(()));
+    for text in [
+        format!("{}tcp", "not ".repeat(101)),
+        format!("{}tcp{}", "(".repeat(101), ")".repeat(101)),
+        format!("{}1{} = 1", "(".repeat(101), ")".repeat(101)),
+        format!("{}1 = 1", "- ".repeat(101)),
+        format!("{}0{} = 1", "ip[".repeat(101), "]".repeat(101)),
+    ] {
+        assert_eq!(read(&text), Err("nested too deeply".into()), "{text}");
+    }
+    let terms = |count| vec!["host 10.0.0.1"; count].join(" or ");
+    assert_eq!(read(&terms(667)), Ok(()));
+    assert_eq!(read(&terms(668)), Err("more than 2000 words".into()));
+}
+
+/// `RECORD=1 cargo test -p linerate-elements the_answers -- --ignored` writes them.
+#[test]
+#[ignore = "needs tcpdump"]
+fn the_answers_are_those_of_tcpdump() {
+    let tcpdump = linerate_testlab::require("tcpdump");
+    let folder = std::env::temp_dir().join(format!("linerate-filters-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (from, to) = (folder.join("from.pcap"), folder.join("to.pcap"));
+    let packets = packets();
+    let options = pcap::Options::new(pcap::Format::Pcap);
+    let mut writer = pcap::Writer::create(&from, &options).unwrap();
+    for (at, packet) in packets.iter().enumerate() {
+        writer.write(at as u64 * SECOND, packet.len() as u32, packet).unwrap();
+    }
+    writer.finish().unwrap();
+    let mut answers = String::new();
+    for case in ANSWERS.lines() {
+        let (_, expression) = case.split_once(' ').expect("an answer and an expression");
+        let mut command = Command::new(&tcpdump);
+        command.arg("-O").arg("-r").arg(&from).arg("-w").arg(&to).arg("--").arg(expression);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{expression}: {output:?}");
+        let mut accepted = vec!['0'; packets.len()];
+        let mut reader = pcap::Reader::open(&to).unwrap();
+        while let Some(record) = reader.next().unwrap() {
+            accepted[(record.ts_ns / SECOND) as usize] = '1';
+        }
+        answers.extend(accepted);
+        answers += &format!(" {expression}\n");
+    }
+    fs::remove_dir_all(folder).unwrap();
+    if std::env::var_os("RECORD").is_some() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/devices/capture_filter");
+        fs::write(folder.join("answers.txt"), &answers).unwrap();
+    }
+    assert_eq!(answers, ANSWERS);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    for (expression, error) in [
+        ("ip proto tcp", "syntax error at 'tcp'"),
+        ("10.0.0.1", "syntax error at an address"),
+        ("tcp 80", "syntax error at '80'"),
+        ("tcp udp", "syntax error at 'udp'"),
+        ("src 10.0.0.0/8", "Mask syntax for networks only"),
+        ("net 10.0.0.1/8", "non-network bits set in a network"),
+        ("net 10/8", "syntax error at '/'"),
+        ("host 10.0.0.256", "illegal IPv4 address 10.0.0.256"),
+        (
+            "host www.example.org",
+            "names of hosts and networks are not looked up: 'www.example.org'",
+        ),
+        ("port no-such", "unknown port 'no-such'"),
+        ("port 70000", "illegal port number 70000 > 65535"),
+        ("ip proto \\nothing", "unknown protocol 'nothing'"),
+        ("vlan 4096", "VLAN tag 4096 greater than maximum 4095"),
+        ("host 2:0:0:0:0:1", "ethernet address used in non-ether expression"),
+        ("ether host 10.0.0.1", "illegal link layer address"),
+        ("arp port 80", "illegal qualifier of 'port'"),
+        ("udp[4:3] = 1", "data size must be 1, 2, or 4"),
+        ("10 / 0 = 1", "division by zero"),
+        ("ether proto 100", "protocol 100 of an LLC header is not supported"),
+        ("icmp[0] = 8 or 3", "syntax error at '3'"),
+        ("mpls 100", "'mpls' is not supported"),
+        ("tcp and inbound", "'inbound' is not supported"),
+        ("ip protochain 6", "'protochain' is not supported"),
+        ("ip broadcast", "'broadcast' of a protocol is not supported: its network is not known"),
+        ("(tcp", "syntax error: something is missing at the end"),
+        ("tcp)", "syntax error at ')'"),
+        ("tcp ^ 2", "illegal character '^'"),
+        ("len", "syntax error: something is missing at the end"),
+    ] {
+        let found = CaptureFilter::new(expression, names()).map(|_| ());
+        assert_eq!(found, Err(error.to_owned()), "{expression}");
+    }
+}
