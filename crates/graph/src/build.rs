@@ -146,6 +146,7 @@ impl Base {
             account: Account::new(stats, self.options.cycles),
             node: 0,
             delivered: false,
+            looks_again: false,
             limit: frame_limit,
             worker,
             hub: self.hub.clone(),

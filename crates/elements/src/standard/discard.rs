@@ -138,5 +138,9 @@ pub(super) const IDLE: Class = Class {
 struct Idle;
 
 impl Element for Idle {
+    fn ready(&self) -> Option<usize> {
+        Some(0)
+    }
+
     fn pull(&mut self, _: &mut Context, _: usize, _: usize, _: &mut Frame) {}
 }

@@ -10,7 +10,7 @@ pub(super) const PULL_SWITCH: Class = Class {
     family: FAMILY,
     summary: "pulls from one input, which can be changed",
     description: "A negative input, or one there is not, gives no packets. Whoever pulls sleeps \
-        while there are none and is woken when the input is changed.",
+        while there are none and is woken when the input is changed to one that has any.",
     ports: "-/1",
     processing: "l/l",
     args: &[Arg::optional("INPUT", "input", "0", "the input in use")],
@@ -28,9 +28,10 @@ pub(super) const PULL_SWITCH: Class = Class {
     ..Class::EMPTY
 };
 
-/// In Click without notification of its own; here both sleep alike.
 pub(super) const SIMPLE_PULL_SWITCH: Class = Class {
     name: "SimplePullSwitch",
+    description: "A negative input, or one there is not, gives no packets; whoever pulls goes on \
+        looking for some then, as long as there may be any at an input. PullSwitch lets it sleep.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> [1] s :: SimplePullSwitch(1) \
         -> Discard; Idle -> s;",
     ..PULL_SWITCH
@@ -54,11 +55,18 @@ pub(super) const STATIC_PULL_SWITCH: Class = Class {
 struct PullSwitch {
     input: i32,
     inputs: usize,
+    /// Whether who pulls sleeps while no input is in use.
+    tells: bool,
+    /// Whether no other worker fills the queues it pulls from.
+    alone: bool,
 }
 
 impl PullSwitch {
     fn new(make: &Make<'_>, input: i32) -> PullSwitch {
-        let mut switch = PullSwitch { input: 0, inputs: make.inputs() };
+        let class = make.plan().elements[make.element()].class.name;
+        let tells = class != SIMPLE_PULL_SWITCH.name;
+        let alone = make.world.workers == 1;
+        let mut switch = PullSwitch { input: 0, inputs: make.inputs(), tells, alone };
         switch.set(input);
         switch
     }
@@ -74,6 +82,14 @@ impl Element for PullSwitch {
         if let Ok(input) = usize::try_from(self.input) {
             cx.pull(input, count, frame);
         }
+        let off = self.input < 0 && !self.tells;
+        if off && (0..self.inputs).any(|input| cx.ready(input) != Some(0)) {
+            cx.look_again();
+        }
+    }
+
+    fn ready(&self) -> Option<usize> {
+        (self.input < 0).then_some(0)
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
@@ -94,7 +110,11 @@ impl Element for PullSwitch {
         }
         let input = parse_integer(value.trim()).and_then(|number| i32::try_from(number).ok());
         self.set(input.ok_or_else(|| HandlerError::refused("syntax error"))?);
-        cx.notify();
+        // Where all packets come and go on one worker, who waits is told when there are some.
+        let empty = |input| self.alone && cx.ready(input) == Some(0);
+        if usize::try_from(self.input).is_ok_and(|input| !empty(input)) {
+            cx.notify();
+        }
         Ok(String::new())
     }
 }
@@ -131,5 +151,32 @@ mod tests {
         run.run();
         assert_eq!((run.read("c.count"), run.read("s.switch")), ("7".into(), "0".into()));
         assert_eq!(run.write("s.switch", "x").unwrap_err().to_string(), "syntax error");
+    }
+
+    /// Click's test `standard/PullSwitch-01`.
+    #[test]
+    fn sleepers_wake_for_inputs_with_packets_alone() {
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(
+                "ps :: PullSwitch(-1); d :: Discard; xps, xps2 :: SimplePullSwitch(-1);
+                 InfiniteSource(LIMIT 4) -> [0] ps; InfiniteSource(LIMIT 5) -> [1] ps;
+                 Idle -> [2] ps; ps -> xps -> d;
+                 Idle -> PullSwitch -> xps2 -> d2 :: Discard;
+                 Script(print d.scheduled, print d2.scheduled,
+                    write xps.switch 0, write xps2.switch 0, wait 0.5s,
+                    print d2.scheduled, print d.scheduled,
+                    write ps.switch 2, print d.scheduled, wait 0.5s, print d.scheduled,
+                    write ps.switch 0, print d.scheduled, wait 0.5s, print d.scheduled,
+                    print d.count,
+                    write ps.switch 1, print d.scheduled, wait 0.5s, print d.scheduled,
+                    print d.count,
+                    write ps.switch -1, print d.scheduled, stop)",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            let expected = "false true false false false false true false 4 true false 9 false";
+            let printed = run.output();
+            assert_eq!(printed.split_whitespace().collect::<Vec<_>>().join(" "), expected);
+        }
     }
 }

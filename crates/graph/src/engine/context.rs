@@ -54,6 +54,8 @@ pub struct Context {
     pub(crate) node: usize,
     /// Whether the task that runs has had a packet pulled by anybody.
     pub(crate) delivered: bool,
+    /// Whether it is to look again though it has not ([`Context::look_again`]).
+    pub(crate) looks_again: bool,
     pub(crate) limit: usize,
     pub(crate) worker: usize,
     pub(crate) hub: Hub,
@@ -434,9 +436,16 @@ impl Context {
     pub fn nothing_pulled(&self) -> Next {
         match self.nodes[self.node].may_sleep {
             _ if self.delivered => Next::Again,
-            true => Next::Sleep,
-            false => Next::Idle,
+            true if !self.looks_again => Next::Sleep,
+            _ => Next::Idle,
         }
+    }
+
+    /// The element at work gives nothing to whoever pulls, though there may be
+    /// something behind it, and nobody will say when it does: the task goes on
+    /// looking.
+    pub fn look_again(&mut self) {
+        self.looks_again = true;
     }
 
     /// The element at work manages the run: it is asked what to do when the

@@ -261,6 +261,7 @@ impl Context {
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
         self.delivered = false;
+        self.looks_again = false;
         self.account.begin();
         let next = self.with(element, frame, |element, cx, frame| element.run(cx, frame));
         let (state, worked) = match next.unwrap_or(Next::Sleep) {
