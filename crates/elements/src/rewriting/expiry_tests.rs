@@ -1,4 +1,5 @@
-//! What becomes of packets whose flow has ended but was not removed yet.
+//! What becomes of packets whose flow has ended but was not removed yet, which flow makes room for
+//! another, and of flows that are their own answers.
 
 use crate::testing::Run;
 
@@ -88,4 +89,55 @@ fn errors_about_flows_that_have_ended_are_dropped() {
         run.run();
         assert_eq!(run.output().trim(), comes, "{seconds}");
     }
+}
+
+/// Where a flow is mapped to itself, its first packet goes on and those behind it are answers.
+#[test]
+fn a_flow_that_is_its_own_answer_leaves_as_in_click() {
+    for (rewriter, ends) in [
+        ("IPRewriter(keep 0 1)", "1.1.1.1, 5, 1.1.1.1, 5"),
+        ("UDPRewriter(keep 0 1)", "1.1.1.1, 5, 1.1.1.1, 5"),
+        ("IPAddrPairRewriter(keep 0 1)", "1.1.1.1, 5, 1.1.1.1, 5"),
+        ("IPRewriter(pattern 1.1.1.1 5 2.2.2.2 7 0 1)", "2.2.2.2, 7, 1.1.1.1, 5"),
+    ] {
+        for frame_limit in [1, 2, 7, 256] {
+            let mut run = Run::new(&format!(
+                "InfiniteSource(LIMIT 5, STOP true) -> UDPIPEncap({ends}) -> CheckIPHeader
+                    -> rw :: {rewriter} -> a :: Counter -> Discard; rw [1] -> b :: Counter -> Discard"
+            ))
+            .frame_limit(frame_limit);
+            run.run();
+            let counts = ["a.count", "b.count", "rw.table_size"].map(|handler| run.read(handler));
+            assert_eq!(counts, ["1", "4", "1"], "{rewriter} by {frame_limit}");
+        }
+    }
+}
+
+/// Click's answer: the second flow was used last, and ends first.
+#[test]
+fn the_flow_that_ends_first_makes_room() {
+    let host = |name: &str, address: &str| {
+        format!(
+            "{name} :: InfiniteSource(LIMIT 1, ACTIVE false)
+                -> UDPIPEncap({address}, 1000, 2.0.0.1, 53) -> forth;
+             r{name} :: InfiniteSource(LIMIT 1, ACTIVE false)
+                -> UDPIPEncap(2.0.0.1, 53, {address}, 1000) -> back;"
+        )
+    };
+    let hosts = [("a", "10.0.0.1"), ("b", "10.0.0.2"), ("c", "10.0.0.3")];
+    let mut run = Run::new(&format!(
+        "rw :: UDPRewriter(keep 0 1, drop, MAPPING_CAPACITY 2, TIMEOUT 300,
+             STREAMING_TIMEOUT 250, UDP_GUARANTEE 1);
+         forth :: CheckIPHeader -> [0] rw; back :: CheckIPHeader -> [1] rw; {}
+         rw [0] -> out :: Counter -> Discard; rw [1] -> in :: Counter -> Discard;
+         Script(write a.active true, wait 2s, write b.active true, wait 1ms,
+             write rb.active true, wait 1ms, write b.reset, write b.active true, wait 8s,
+             print out.count, print in.count, write c.active true, wait 1ms, print out.count,
+             write ra.active true, wait 1ms, print in.count, write rb.reset,
+             write rb.active true, wait 1ms, print in.count, print rw.mapping_failures,
+             print rw.size, stop)",
+        hosts.map(|(name, address)| host(name, address)).concat()
+    ));
+    run.run();
+    assert_eq!(run.output().split_whitespace().collect::<Vec<_>>().join(" "), "3 1 4 2 2 0 2");
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use linerate_lookup::{
     exact::{Backing, Entry, Table},
+    heap::Heap,
     wheel::Wheel,
 };
 use linerate_memory::MemoryError;
@@ -19,8 +20,9 @@ use super::{
     times::{AllTimes, Times},
 };
 
-/// Flows looked at to find one that may be given up.
-const TRIES: usize = 64;
+/// Flows looked at to find one that may be given up. More than one or two only where packets have
+/// put off the end of many since a flow was last given up.
+const TRIES: usize = 1024;
 /// Flows looked at for such as have ended when nothing is left of a range.
 const LEFTOVERS: usize = 4096;
 
@@ -50,13 +52,14 @@ impl Rewriting {
 /// is needed to rewrite a packet that goes its way; the other direction is touched when a flow
 /// begins, ends, or is closed.
 ///
-/// Flows are in one of two wheels, of those that had a packet within their guarantee and of the
-/// rest. Packets move no flow from one to the other: a flow found in the wrong one is moved.
+/// Flows are in one of two places: in a wheel when they had a packet within their guarantee, else in
+/// a heap, which knows the one that ends first. Packets move no flow from one to the other: a flow
+/// found in the wrong one is moved.
 #[derive(Debug)]
 pub(super) struct FlowSet {
     pub(super) table: Table<FlowV4, Mapping>,
     guaranteed: Wheel,
-    rest: Wheel,
+    rest: Heap,
     /// Most flows.
     capacity: usize,
     flows: usize,
@@ -113,7 +116,7 @@ impl FlowSet {
         Ok(FlowSet {
             table: Table::new(entries, Backing::OnDemand)?,
             guaranteed: Wheel::new(now, entries, Backing::OnDemand)?,
-            rest: Wheel::new(now, entries, Backing::OnDemand)?,
+            rest: Heap::new(entries, Backing::OnDemand)?,
             capacity: capacity.min(FlowSet::LIMIT),
             flows: 0,
             rewriters: names.iter().map(|_| Rewriting::NONE).collect(),
@@ -172,8 +175,8 @@ impl FlowSet {
         }
     }
 
-    /// The wheels learn when the flows of a rewriter end by its times, which may be sooner than they
-    /// knew.
+    /// It is learnt anew when the flows of a rewriter end, by its times: perhaps sooner than was
+    /// known.
     fn reschedule(&mut self, rewriter: u16) {
         let FlowSet { table, rewriters, guaranteed, rest, .. } = self;
         for (entry, key, mapping) in table.iter() {
@@ -205,10 +208,17 @@ impl FlowSet {
         self.capacity = capacity.min(self.room());
         self.reap(now, usize::MAX);
         while self.flows > self.capacity && self.make_room(now, None) {}
-        while self.flows > self.capacity {
-            let FlowSet { table, rewriters, guaranteed, .. } = self;
-            let until = |number| life(table, rewriters, number).guaranteed;
-            let Some(number) = guaranteed.oldest(until) else { return };
+        if self.flows <= self.capacity {
+            return;
+        }
+        // All that are left have a guarantee: those go for which it is over first.
+        let FlowSet { table, rewriters, .. } = &*self;
+        let forward = table.iter().filter(|(entry, _, it)| !it.is_reply() || it.peer == *entry);
+        let until = |number| life(table, rewriters, number).guaranteed;
+        let numbers = forward.map(|(entry, ..)| entry.number() as u32);
+        let mut left: Vec<(u64, u32)> = numbers.map(|number| (until(number), number)).collect();
+        left.sort_unstable();
+        for (_, number) in left.into_iter().take(self.flows - self.capacity) {
             self.remove(Entry::of(number));
         }
     }
@@ -238,7 +248,8 @@ impl FlowSet {
         Some(if mapping.is_reply() { mapping.peer } else { entry })
     }
 
-    /// A mapping for a flow that has none, as an input's specification says.
+    /// A mapping for a flow that has none, as an input's specification says, and the output its
+    /// first packet leaves by: when it is mapped to itself, those behind it are answers.
     pub(super) fn establish(
         &mut self,
         rewriter: u16,
@@ -247,7 +258,7 @@ impl FlowSet {
         protocol: IpProtocol,
         flow: Ends,
         now: u64,
-    ) -> Result<Entry, Unmapped> {
+    ) -> Result<(Entry, u32), Unmapped> {
         let mut decision = self.decide(rewriter, input, map, flow);
         if matches!(decision, Decision::Exhausted) {
             // What flows have that have ended is free.
@@ -301,7 +312,7 @@ impl FlowSet {
             self.crowds.added(&back);
         }
         self.flows += 1;
-        Ok(entry)
+        Ok((entry, forward))
     }
 
     /// What an input's specification makes of a new flow.
@@ -399,14 +410,14 @@ impl FlowSet {
         self.disturbed = true;
     }
 
-    /// Gives up the flow without a guarantee that would end next, nearly: see [`Wheel::oldest`]. When
-    /// there is none, or it ends after `rival`, says `false`.
+    /// Gives up the flow without a guarantee that would end next. When there is none, or it ends
+    /// after `rival`, says `false`.
     fn make_room(&mut self, now: u64, rival: Option<u64>) -> bool {
         self.release(now, TRIES);
         for _ in 0..TRIES {
             let FlowSet { table, rewriters, rest, .. } = self;
             let end = |number| life(table, rewriters, number).end;
-            let Some(number) = rest.oldest(end) else { return false };
+            let Some(number) = rest.earliest(TRIES, end) else { return false };
             let life = life(table, rewriters, number);
             if life.guaranteed > now {
                 self.rest.cancel(number);
@@ -439,7 +450,7 @@ impl FlowSet {
         })
     }
 
-    /// Removes flows that have ended; looks at no more than `budget` of each wheel. Whether there
+    /// Removes flows that have ended; looks at no more than `budget` of each kind. Whether there
     /// may be more.
     pub(super) fn reap(&mut self, now: u64, budget: usize) -> bool {
         let released = self.release(now, budget);

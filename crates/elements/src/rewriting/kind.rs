@@ -4,7 +4,7 @@ use linerate_lookup::exact::Entry;
 use linerate_packet::IpProtocol;
 
 use super::{
-    flow_set::{FlowSet, Unmapped},
+    flow_set::FlowSet,
     mapping::{Ends, delta, deltas},
 };
 
@@ -206,8 +206,6 @@ impl Kind {
             Kind::Pair => (ANY, bare),
             Kind::Ip | Kind::Tcp | Kind::Ping => return None,
         };
-        let made: Result<Entry, Unmapped> =
-            set.establish(rewriter, input, map, protocol, flow, now);
-        made.ok()
+        set.establish(rewriter, input, map, protocol, flow, now).ok().map(|(entry, _)| entry)
     }
 }

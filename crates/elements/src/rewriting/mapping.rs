@@ -41,7 +41,7 @@ pub(super) mod flags {
     pub(in crate::rewriting) const DONE: u8 = 2;
     /// Payload was seen in this direction.
     pub(in crate::rewriting) const DATA: u8 = 4;
-    /// The flow is in the wheel of those without a guarantee; kept at the forward direction.
+    /// The flow is among those without a guarantee; kept at the forward direction.
     pub(in crate::rewriting) const IN_REST: u8 = 8;
     /// Its times are those of TCP.
     pub(in crate::rewriting) const TCP: u8 = 16;

@@ -209,7 +209,7 @@ impl<F: Flavour> Rewriter<F> {
         let network = usize::from(self.scratch.places[at].network);
         let protocol = IpProtocol(arena.packet(slot).get(network + 9).copied().unwrap_or(0));
         match set.establish(rewriter, input, map, protocol, ends, now) {
-            Ok(entry) => {
+            Ok((entry, first)) => {
                 if let Some(byte) = self.reply_anno {
                     let anno = byte.get(arena.meta(slot));
                     let peer = set.table.get(entry).map(|mapping| mapping.peer);
@@ -219,7 +219,10 @@ impl<F: Flavour> Rewriter<F> {
                         }
                     }
                 }
-                self.one(set, arena, slot, entry, (input, at), now)
+                match self.one(set, arena, slot, entry, (input, at), now) {
+                    output if output < DROP => first,
+                    dropped => dropped,
+                }
             }
             Err(Unmapped::Pass(output)) => output,
             Err(Unmapped::Drop) => self.scratch.drop(SPECIFIED),
