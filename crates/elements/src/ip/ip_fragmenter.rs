@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::{Frame, Meta, Slot};
+use linerate_memory::{Arena, Frame, Meta, Slot};
 
 use super::{
     FAMILY,
@@ -29,7 +29,8 @@ pub(super) const CLASS: Class = Class {
         where there is none; the first five are reported, all with `VERBOSE`. With `HONOR_DF \
         false` all are taken apart, those that must not be under a random identification. \
         Options that are for all fragments are copied to all. What is in front of the IP header \
-        stays with the first fragment only. The IP header must be known (`CheckIPHeader`).",
+        stays with the first fragment only. The IP header of a packet that is too long must be \
+        known (`CheckIPHeader`), else it is dropped.",
     ports: "1/1-2",
     processing: "h/h",
     args: &[
@@ -82,6 +83,13 @@ impl IpFragmenter {
             random: Random::new(make),
             slots: Vec::new(),
         }
+    }
+
+    /// Whether a packet is short enough to go, whatever it is.
+    #[inline]
+    fn fits(&self, arena: &Arena, slot: &Slot) -> bool {
+        let start = usize::from(arena.meta(slot).network);
+        slot.len() <= self.mtu || slot.len().checked_sub(start).is_some_and(|len| len <= self.mtu)
     }
 
     /// A packet too long to go: its pieces leave by output 0.
@@ -239,19 +247,14 @@ struct Cut {
 impl Element for IpFragmenter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let arena = cx.pool.arena();
-        let fits = |slot: &Slot| {
-            let start = usize::from(arena.meta(slot).network);
-            slot.len() <= self.mtu || slot.len().saturating_sub(start) <= self.mtu
-        };
-        if frame.slots().iter().all(fits) {
+        if frame.slots().iter().all(|slot| self.fits(arena, slot)) {
             return;
         }
         // In order: all leave one by one.
         let mut slots = std::mem::take(&mut self.slots);
         frame.drain_front(frame.len(), |slot| slots.push(slot));
         for slot in slots.drain(..) {
-            let start = usize::from(cx.pool.arena().meta(&slot).network);
-            if start <= slot.len() && slot.len() - start <= self.mtu {
+            if self.fits(cx.pool.arena(), &slot) {
                 cx.out.emit(0, slot);
             } else {
                 self.fragment(cx, slot);
@@ -265,6 +268,32 @@ impl Element for IpFragmenter {
             "drops" => Ok(self.drops.to_string()),
             "fragments" => Ok(self.fragments.to_string()),
             _ => Err(HandlerError::missing(handler)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    /// Whatever else is in its frame.
+    #[test]
+    fn a_packet_without_a_known_header_is_judged_by_its_own_length() {
+        let packets: Vec<String> = [40, 100, 60, 68, 69, 20, 300, 68]
+            .iter()
+            .map(|length| format!("45{}", "00".repeat(length - 1)))
+            .collect();
+        for frame_limit in [1, 2, 3, 7, 256] {
+            let text = packets.join(" ");
+            let mut run =
+                Run::new(&format!("Packets({text}) -> f :: IPFragmenter(68) -> out :: Collect"))
+                    .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(
+                run.read("out.lengths").replace('\n', " "),
+                "40 60 68 20 68",
+                "{frame_limit}"
+            );
         }
     }
 }
