@@ -48,28 +48,29 @@ struct Delay {
     delay: u64,
     /// Whether packets get the time they leave as their stamp.
     restamps: bool,
+    /// The packet that is to go next.
     held: Frame,
-    /// When the first held packet is due, once that is known.
+    /// When it is due, once that is known.
     due: Option<u64>,
 }
 
 impl Delay {
     fn new(make: &mut Make<'_>, restamps: bool) -> Delay {
         let delay = nanoseconds(make.need::<Duration>("DELAY"));
-        Delay { delay, restamps, held: Frame::new(make.world.frame_limit), due: None }
+        Delay { delay, restamps, held: Frame::new(1), due: None }
     }
 
     /// Moves what is due to `to`; returns whether something is held that is
     /// not, in which case the timer is set.
     fn release(&mut self, cx: &mut Context, most: usize, to: &mut Frame) -> bool {
         let now = cx.now();
-        loop {
-            if self.held.is_empty() && cx.pull(0, most.min(to.room()), &mut self.held) == 0 {
+        while to.len() < most {
+            // One at a time: the others stay in their queue until it has gone.
+            if self.held.is_empty() && cx.pull(0, 1, &mut self.held) == 0 {
                 return false;
             }
             let arena = cx.pool.arena();
-            let mut count = 0;
-            for slot in self.held.slots_mut().iter_mut().take(most - to.len()) {
+            for slot in self.held.slots_mut() {
                 let due = self.due.take().unwrap_or_else(|| {
                     let stamp = arena.meta(slot).timestamp;
                     // As in Click, a stamp in the first second is none.
@@ -78,23 +79,16 @@ impl Delay {
                 });
                 if due > now {
                     self.due = Some(due);
-                    break;
+                    wake_at(cx, Some(cx.steady().saturating_add(due - now)));
+                    return true;
                 }
                 if let Some(meta) = arena.meta_mut(slot) {
                     meta.timestamp = if self.restamps { now } else { due };
                 }
-                count += 1;
             }
-            to.append(&mut self.held, count);
-            if let Some(due) = self.due {
-                let at = cx.steady().saturating_add(due - now);
-                wake_at(cx, Some(at));
-                return true;
-            }
-            if to.len() >= most {
-                return false;
-            }
+            to.append(&mut self.held, 1);
         }
+        false
     }
 }
 

@@ -7,18 +7,21 @@
 //! second happen `i` gaps after the second began, and up to a second's events
 //! that were missed be made up for.
 //!
-//! Both count in whole fractions of a token, so no time is ever lost to
-//! rounding. Click counts in ticks of a millisecond and rounds the tokens of a
-//! tick down, which makes 10 packets per second come 101 ms apart.
+//! A bucket is filled every millisecond, with whole parts of a token of which
+//! there are nearly 2^32 in a full one; those of a millisecond are rounded down.
+//! That is Click's arithmetic, which shows: from a bucket for one token 100 in a
+//! second come 11 ms apart. A gap is counted in nanoseconds.
 
 use linerate_graph::{Make, Scope, Value, parse_bandwidth, parse_u32};
 
 /// Nanoseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
-/// Who sleeps until the next packet is due sleeps at least so long when the
-/// rate has several in that time: 20 µs is 50 wake-ups per millisecond at most
-/// and the finest Click can do is one.
+/// How often a bucket is filled, in nanoseconds.
+const TICK: u64 = 1_000_000;
+
+/// Who sleeps until the next gap is over sleeps at least so long when there are
+/// several in that time: 20 µs is 50 wake-ups per millisecond at most.
 const GRAIN: u64 = 20_000;
 
 /// What a bucket of bytes must hold for a packet to go, beside the capacity
@@ -157,20 +160,29 @@ pub(super) fn interval_text(ns: u64) -> String {
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
     rate: Rate,
-    capacity: u64,
-    /// In parts of a token, of which there are `rate.period` in one: a
-    /// nanosecond brings `rate.tokens` of them.
+    /// Parts of a token in a full bucket.
+    full: u64,
+    /// Parts in a token.
+    scale: u64,
+    /// Parts that come in a tick.
+    per_tick: u64,
+    /// Parts there are.
     level: u64,
     /// When it was last filled.
     at: u64,
 }
 
 impl Bucket {
-    /// A full one; without a rate an empty one, which it remains.
+    /// One that is full when it is first filled; without a rate it remains empty.
     pub(super) fn new(rate: Rate, capacity: u64) -> Bucket {
-        let capacity = capacity.clamp(1, u64::MAX / rate.period);
-        let level = if rate.tokens == 0 { 0 } else { capacity * rate.period };
-        Bucket { rate, capacity, level, at: 0 }
+        // Rates per hour, which Click has not, need finer parts.
+        let full = if rate.period == SECOND { u64::from(u32::MAX) } else { u64::MAX >> 16 };
+        let ticks = rate.period / TICK;
+        // There is room for what comes in a tick.
+        let scale = full / capacity.max(rate.tokens.div_ceil(ticks)).clamp(1, full);
+        let per_tick = u128::from(rate.tokens) * u128::from(scale) / u128::from(ticks);
+        let per_tick = (per_tick as u64).max(rate.tokens.min(1));
+        Bucket { rate, full, scale, per_tick, level: 0, at: 0 }
     }
 
     pub(super) fn rate(&self) -> Rate {
@@ -179,59 +191,59 @@ impl Bucket {
 
     /// Goes on with another rate and capacity and the tokens there are.
     pub(super) fn change(&mut self, rate: Rate, capacity: u64) {
-        let tokens = self.tokens();
-        *self = Bucket { at: self.at, ..Bucket::new(rate, capacity) };
-        self.level = self.level.min(tokens.saturating_mul(rate.period));
+        let old = std::mem::replace(self, Bucket::new(rate, capacity));
+        self.take_state(&old);
     }
 
-    /// Takes over how full another one is.
+    /// Goes on with another rate and capacity, as full as it was.
+    pub(super) fn change_filled(&mut self, rate: Rate, capacity: u64) {
+        let old = std::mem::replace(self, Bucket::new(rate, capacity));
+        let level = u128::from(old.level) * u128::from(self.full) / u128::from(old.full);
+        (self.level, self.at) = (level as u64, old.at);
+    }
+
+    /// Takes over how many tokens another one has.
     pub(super) fn take_state(&mut self, old: &Bucket) {
-        self.at = old.at;
-        self.level = self.level.min(old.tokens().saturating_mul(self.rate.period));
+        let level = u128::from(old.level) * u128::from(self.scale) / u128::from(old.scale);
+        (self.level, self.at) = (u64::try_from(level).unwrap_or(u64::MAX).min(self.full), old.at);
     }
 
     /// Adds the tokens that have come since the last time.
     #[inline]
     pub(super) fn fill(&mut self, now: u64) {
-        let elapsed = now.saturating_sub(self.at);
-        // What saturates is far more than the capacity.
-        let more = elapsed.saturating_mul(self.rate.tokens);
-        self.level = self.level.saturating_add(more).min(self.capacity * self.rate.period);
+        let ticks = (now / TICK).saturating_sub(self.at / TICK);
+        // What saturates is far more than there is room for.
+        let more = ticks.saturating_mul(self.per_tick);
+        self.level = self.level.saturating_add(more).min(self.full);
         self.at = self.at.max(now);
     }
 
     /// Whole tokens there are.
     #[inline]
     pub(super) fn tokens(&self) -> u64 {
-        self.level / self.rate.period
+        self.level / self.scale
     }
 
     /// Takes tokens out, at most those there are.
     #[inline]
     pub(super) fn take(&mut self, tokens: u64) {
-        self.level = self.level.saturating_sub(tokens.saturating_mul(self.rate.period));
+        self.level = self.level.saturating_sub(tokens.saturating_mul(self.scale));
     }
 
     /// Sets how many tokens there are.
     pub(super) fn set(&mut self, tokens: u64) {
-        self.level = tokens.min(self.capacity) * self.rate.period;
+        self.level = tokens.saturating_mul(self.scale).min(self.full);
     }
 
-    /// When it will hold `tokens`; `None` when it never will.
-    pub(super) fn ready_at(&self, tokens: u64) -> Option<u64> {
-        if tokens > self.capacity || self.rate.tokens == 0 {
+    /// When to look again, some ticks after it was last filled, if it is to hold
+    /// `tokens`; `None` when it never will.
+    pub(super) fn look_at(&self, tokens: u64) -> Option<u64> {
+        let level = tokens.checked_mul(self.scale).filter(|level| *level <= self.full)?;
+        if self.per_tick == 0 {
             return None;
         }
-        let missing = (tokens * self.rate.period).saturating_sub(self.level);
-        Some(self.at.saturating_add(missing.div_ceil(self.rate.tokens)))
-    }
-
-    /// When to look again if it is to hold `tokens`: when it does, or a little
-    /// later when more come soon after and there is room for them.
-    pub(super) fn look_at(&self, tokens: u64) -> Option<u64> {
-        let ready = self.ready_at(tokens)?;
-        let full = self.ready_at(self.capacity)?;
-        Some(ready.max(full.min(self.at.saturating_add(GRAIN))))
+        let ticks = level.saturating_sub(self.level).div_ceil(self.per_tick);
+        Some(self.at.saturating_add(ticks.saturating_mul(TICK)))
     }
 }
 
@@ -328,55 +340,45 @@ mod tests {
     const HOUR: u64 = 3600 * SECOND;
     const START: u64 = 1_000_000_000 * SECOND;
 
-    /// Takes what is there at every look until `end`; returns how many.
-    fn drain(bucket: &mut Bucket, end: u64) -> u64 {
-        let mut now = START;
-        let mut taken = 0;
-        loop {
+    /// When tokens are taken, in milliseconds, by who takes all there are whenever
+    /// it looks until `end`.
+    fn times(bucket: &mut Bucket, end: u64) -> Vec<u64> {
+        let (mut now, mut times) = (START, Vec::new());
+        while now <= START + end {
             bucket.fill(now);
-            taken += bucket.tokens();
-            bucket.take(bucket.tokens());
-            match bucket.look_at(1) {
-                Some(next) if next <= end => now = next,
-                _ => return taken,
-            }
+            let tokens = bucket.tokens();
+            bucket.take(tokens);
+            times.extend((0..tokens).map(|_| (now - START) / 1_000_000));
+            now = bucket.look_at(1).unwrap();
         }
+        times
     }
 
+    /// Click's answers, of its tests and in simulated time.
     #[test]
-    fn a_bucket_is_exact_at_every_rate() {
-        for (rate, time, burst) in [
-            (Rate { tokens: 1, period: HOUR }, 1000 * HOUR, 1),
-            (Rate::per_second(1), HOUR, 1),
-            (Rate::per_second(3), HOUR, 2),
-            (Rate::per_second(7919), 100 * SECOND, 100),
-            (Rate::per_second(1_000_003), SECOND, 1000),
-            (Rate::per_second(100_000_000), SECOND, 2_000_000),
+    fn tokens_come_in_ticks() {
+        for (rate, burst, seconds, count) in [
+            (2, 1, 10, 20),
+            (2, 50, 10, 69),
+            (100, 1, 10, 910),
+            (100, 2, 10, 1001),
+            (1000, 20, 3, 3019),
         ] {
-            let mut bucket = Bucket::new(rate, burst);
-            let expected = burst + rate.tokens_in(time);
-            let taken = drain(&mut bucket, START + time);
-            // What has come since the last look is still to be taken.
-            let late = 1 + rate.tokens_in(GRAIN);
-            assert!((expected - late..=expected).contains(&taken), "{rate:?}: {taken} {expected}");
+            let mut bucket = Bucket::new(Rate::per_second(rate), burst);
+            let times = times(&mut bucket, seconds * SECOND - 1);
+            assert_eq!(times.len(), count, "{rate} {burst}");
         }
+        let mut bucket = Bucket::new(Rate::per_second(10), 2);
+        assert_eq!(times(&mut bucket, SECOND / 2), [0, 0, 101, 201, 301, 401]);
     }
 
     #[test]
-    fn one_per_hour_comes_on_the_nanosecond() {
+    fn one_per_hour_comes_once_an_hour() {
         let mut bucket = Bucket::new(Rate { tokens: 1, period: HOUR }, 1);
-        bucket.fill(START);
-        assert_eq!(bucket.tokens(), 1);
-        bucket.take(1);
-        for hour in 1..100_000 {
-            let at = START + hour * HOUR;
-            assert_eq!(bucket.ready_at(1), Some(at));
-            bucket.fill(at - 1);
-            assert_eq!(bucket.tokens(), 0);
-            bucket.fill(at);
-            assert_eq!(bucket.tokens(), 1);
-            bucket.take(1);
-        }
+        let times = times(&mut bucket, 1000 * HOUR);
+        assert_eq!(times.len(), 1000);
+        let late = times.iter().zip(0..).map(|(time, hour)| time - hour * 3_600_000);
+        assert!(late.max() <= Some(1000), "at most a tick each");
     }
 
     #[test]
@@ -391,6 +393,21 @@ mod tests {
         bucket.take(20);
         bucket.fill(START);
         assert_eq!(bucket.tokens(), 0);
+        // What comes in a tick always has room.
+        let mut bucket = Bucket::new(Rate::per_second(5_000_000), 1);
+        bucket.fill(START);
+        assert_eq!(bucket.tokens(), 5000);
+    }
+
+    #[test]
+    fn another_rate_keeps_the_tokens_or_how_full_it_is() {
+        let mut bucket = Bucket::new(Rate::per_second(100), 40);
+        bucket.fill(START);
+        bucket.take(20);
+        let mut other = bucket.clone();
+        bucket.change(Rate::per_second(100), 80);
+        other.change_filled(Rate::per_second(100), 80);
+        assert_eq!((bucket.tokens(), other.tokens()), (20, 40));
     }
 
     #[test]

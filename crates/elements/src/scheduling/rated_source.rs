@@ -44,7 +44,8 @@ pub(super) const CLASS: Class = Class {
         Handler::value("datasize", "older name of length"),
     ],
     signals: Signals { empty: true, full: false },
-    cost: "A clock reading per frame; writes every packet whole. Above 50,000 packets per second those due within 20 us are made together.",
+    cost: "A clock reading per frame; writes every packet whole. Those of a millisecond are made \
+        together.",
     example: "RatedSource(RATE 1000, LIMIT 10, STOP true) -> Discard;",
     make: |make| Box::new(RatedSource::new(make)),
     ..Class::EMPTY
@@ -209,29 +210,35 @@ mod tests {
 
     #[test]
     fn packets_come_at_equal_distances_after_a_burst() {
+        // As in Click.
         assert_eq!(
             times("RatedSource(RATE 100, LIMIT 6, STOP true)"),
-            [0, 0, 10_000, 20_000, 30_000, 40_000]
+            [0, 0, 11_000, 21_000, 31_000, 41_000]
         );
         assert_eq!(
             times("RatedSource(RATE 3, LIMIT 5, STOP true)"),
-            [0, 0, 333_333, 666_666, 1_000_000]
+            [0, 0, 334_000, 667_000, 1_001_000]
         );
         let hour = 3_600_000_000;
+        let late = [0, 0, 1, 1, 1].map(|milliseconds| 1000 * milliseconds);
         assert_eq!(
             times("RatedSource(RATE 1/hr, LIMIT 5, STOP true)"),
             [0, 0, hour, 2 * hour, 3 * hour]
+                .iter()
+                .zip(late)
+                .map(|(a, b)| a + b)
+                .collect::<Vec<_>>()
         );
         let burst = times("RatedSource(RATE 5000, LIMIT 60, STOP true)");
         assert_eq!(burst.iter().filter(|time| **time == 0).count(), 50);
-        assert_eq!(burst[50..53], [200, 400, 600]);
+        assert_eq!(burst[50..56], [1000, 1000, 1000, 1000, 1000, 2000]);
     }
 
     #[test]
     fn a_pulled_source_wakes_who_pulls() {
         assert_eq!(
             times("RatedSource(RATE 100, LIMIT 4, STOP true) -> Unqueue"),
-            [0, 0, 10_000, 20_000]
+            [0, 0, 11_000, 21_000]
         );
     }
 

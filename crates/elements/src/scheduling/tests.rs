@@ -35,3 +35,19 @@ fn bursts_are_in_the_order_of_click() {
         }
     }
 }
+
+/// A delay holds one packet, and a queue in front of it drops what does not fit: Click's counts.
+#[test]
+fn a_delay_takes_no_more_out_of_a_queue_than_it_holds() {
+    for delay in ["DelayUnqueue(0.1s)", "DelayShaper(0.1s) -> Unqueue"] {
+        for frame_limit in [1, 7, 32, 256] {
+            let mut run = Run::new(&format!(
+                "RatedSource(RATE 30000, DATASIZE 64) -> q :: Queue -> {delay} -> c :: Counter \
+                    -> Discard; Script(wait 0.3605s, print c.count, wait 1.2s, print c.count, stop)"
+            ))
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(run.output().trim_start_matches("q :: Queue: overflow\n"), "3003\n15015\n");
+        }
+    }
+}
