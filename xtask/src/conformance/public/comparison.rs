@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -102,8 +103,12 @@ pub(super) fn compare(
     if let Some(reason) = devices::unfit(declarations) {
         return Ok(Comparison::LeftOut(reason));
     }
-    let outputs = prepare(room, flat, declarations)?;
-    let handlers = handlers(room, programs, declarations)?;
+    let Prepared { inputs, outputs, mut addresses } = prepare(room, flat, declarations)?;
+    let (handlers, own) = handlers(room, programs, declarations)?;
+    for address in own {
+        addresses.add_own(address);
+    }
+    write_captures(room, inputs, &addresses)?;
     let mut words = vec!["--simtime"];
     words.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
     words.push(FILE);
@@ -136,8 +141,16 @@ pub(super) fn compare(
     Ok(Comparison::Same { packets, outputs, handlers: handlers.len() })
 }
 
-/// Writes captures and the configuration on captures; how many outputs it has.
-fn prepare(room: &Room, flat: &str, declarations: &[Declaration]) -> Result<usize> {
+/// What a configuration on captures reads and writes.
+#[derive(Debug)]
+struct Prepared {
+    inputs: usize,
+    outputs: usize,
+    addresses: Addresses,
+}
+
+/// Writes the configuration on captures, and captures to start it with.
+fn prepare(room: &Room, flat: &str, declarations: &[Declaration]) -> Result<Prepared> {
     let mut addresses = Addresses::of(flat);
     for number in 1..=devices::interfaces(declarations).len() as u8 {
         let (mac, address) = Room::addresses(number);
@@ -163,17 +176,20 @@ fn prepare(room: &Room, flat: &str, declarations: &[Declaration]) -> Result<usiz
             }
         });
     let _ = write!(on_captures, "\n{END}");
-    let write = |name: &str, text: &str| {
-        let path = room.here().join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write(FILE, &on_captures)?;
-    for number in 0..inputs.len() {
+    let path = room.here().join(FILE);
+    fs::write(&path, on_captures).with_context(|| format!("cannot write {}", path.display()))?;
+    let inputs = inputs.len();
+    write_captures(room, inputs, &addresses)?;
+    Ok(Prepared { inputs, outputs, addresses })
+}
+
+fn write_captures(room: &Room, inputs: usize, addresses: &Addresses) -> Result<()> {
+    for number in 0..inputs {
         let path = room.here().join(input(number));
-        traffic::write(&path, &addresses, number as u64)
+        traffic::write(&path, addresses, number as u64)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(outputs)
+    Ok(())
 }
 
 fn input(number: usize) -> String {
@@ -184,10 +200,15 @@ fn output(number: usize) -> String {
     format!("conformance-out-{number}.pcap")
 }
 
-/// The handlers that count, of all of Click's elements that have them.
-fn handlers(room: &Room, programs: &Programs, declarations: &[Declaration]) -> Result<Vec<String>> {
+/// The handlers that count, of all of Click's elements that have them, and the addresses that
+/// elements have.
+fn handlers(
+    room: &Room,
+    programs: &Programs,
+    declarations: &[Declaration],
+) -> Result<(Vec<String>, Vec<Ipv4Addr>)> {
     let all = room.run(&programs.click, &["-q", "-h", "*.handlers", FILE])?;
-    let mut found = Vec::new();
+    let (mut found, mut addresses) = (Vec::new(), Vec::new());
     for (name, list) in answers(&all.stdout) {
         let element = name.trim_end_matches(".handlers");
         let class = declarations.iter().find(|one| one.name == element).map(|one| &one.class);
@@ -199,9 +220,15 @@ fn handlers(room: &Room, programs: &Programs, declarations: &[Declaration]) -> R
             if HANDLERS.contains(&handler) && flags.starts_with('r') {
                 found.push(format!("{element}.{handler}"));
             }
+            if handler == "ipaddr" {
+                addresses.extend(["-h".to_owned(), format!("{element}.ipaddr")]);
+            }
         }
     }
-    Ok(found)
+    let words = ["-q", FILE].into_iter().chain(addresses.iter().map(String::as_str));
+    let own = room.run(&programs.click, &words.collect::<Vec<_>>())?;
+    let own = own.stdout.lines().filter_map(|line| line.trim().parse().ok());
+    Ok((found, own.collect()))
 }
 
 /// Reads what a run left behind, and removes it.

@@ -43,9 +43,9 @@ impl Ended {
         }
         // `linerate` ends with the number of errors, which says nothing of them.
         let says = |line: &&str| !line.is_empty() && !line.starts_with("linerate: error: the conf");
-        let lines = self.stderr.lines().map(str::trim).filter(says);
+        let mut lines = self.stderr.lines().map(str::trim).filter(says);
         let first = lines.clone().find(|line| !line.ends_with(':') && !line.contains("warning:"));
-        first.or_else(|| lines.last()).unwrap_or("ended without a word").to_owned()
+        first.or_else(|| lines.next_back()).unwrap_or("ended without a word").to_owned()
     }
 }
 

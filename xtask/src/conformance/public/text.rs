@@ -112,9 +112,9 @@ fn token(rest: &str) -> usize {
     if rest.starts_with('\'') {
         return until("'", 1);
     }
-    if rest.starts_with('"') {
+    if let Some(inside) = rest.strip_prefix('"') {
         let mut escaped = false;
-        let end = rest[1..].find(|letter| {
+        let end = inside.find(|letter| {
             let ends = letter == '"' && !escaped;
             escaped = letter == '\\' && !escaped;
             ends

@@ -28,6 +28,8 @@ const ETHERNET: u32 = 1;
 pub(super) struct Addresses {
     v4: Vec<Ipv4Addr>,
     mac: Vec<[u8; 6]>,
+    /// Those of `v4` that elements of the configuration have: no neighbour says they are its own.
+    own: Vec<Ipv4Addr>,
 }
 
 impl Addresses {
@@ -55,6 +57,11 @@ impl Addresses {
         if octets[0] != 0 && octets[0] < 224 && !self.v4.contains(&host) {
             self.v4.push(host);
         }
+    }
+
+    /// Says that an element of the configuration has this address.
+    pub(super) fn add_own(&mut self, address: Ipv4Addr) {
+        self.own.push(address);
     }
 
     /// Adds a hardware address.
@@ -161,7 +168,11 @@ impl Source<'_> {
     }
 
     fn arp(&mut self, operation: u8) -> Vec<u8> {
-        let (sender, target) = (self.address(), self.address());
+        let (mut sender, target) = (self.address(), self.address());
+        if operation == 2 && self.addresses.own.contains(&sender) {
+            let octets = sender.octets();
+            sender = Ipv4Addr::new(octets[0], octets[1], octets[2], 99);
+        }
         let hardware = [2, 0, 0, 0, 0xaa, sender.octets()[3]];
         let asked = if operation == 1 { [0; 6] } else { self.hardware() };
         let body = [
