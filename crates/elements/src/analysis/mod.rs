@@ -36,6 +36,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
     &replay::CLASS,
+    &replay::MULTI,
     &time_filter::CLASS,
     &to_dump::CLASS,
     &to_ip_summary_dump::CLASS,

@@ -30,6 +30,7 @@ mod vxlan;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
+    &arp::CHECK,
     &arp::FAKER,
     &arp::PRINT,
     &arp::QUERIER,

@@ -29,6 +29,14 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+pub(super) const MP: Class = Class {
+    name: "AverageCounterMP",
+    description: "As AverageCounter. In FastClick, this one may be used by several threads at once; \
+        here both count for each worker alone, and add up when they are read.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> AverageCounterMP -> Discard;",
+    ..CLASS
+};
+
 struct AverageCounter {
     ignore: u64,
     counts: Counts,

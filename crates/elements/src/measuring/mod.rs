@@ -17,6 +17,7 @@ pub use burner::Burner;
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
     &average_counter::CLASS,
+    &average_counter::MP,
     &counter_groups::CLASS,
     &cycle_count::ACCUM,
     &cycle_count::ROUND_TRIP,

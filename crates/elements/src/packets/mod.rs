@@ -11,6 +11,8 @@ mod color;
 mod crc32;
 mod error_element;
 mod message;
+mod move_data;
+mod number;
 mod pad;
 mod paint;
 mod paint_tee;
@@ -38,6 +40,9 @@ pub(crate) const CLASSES: &[&Class] = &[
     &crc32::SET,
     &error_element::CLASS,
     &message::CLASS,
+    &move_data::CLASS,
+    &number::CHECK,
+    &number::NUMBER_PACKET,
     &pad::CLASS,
     &paint::CLASS,
     &paint_tee::CLASS,

@@ -20,6 +20,15 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+pub(super) const SIMPLE: Class = Class {
+    name: "SimplePrioSched",
+    description: "As PrioSched. In Click, this one does not tell who pulls from it when there is \
+        something again, and is asked all the time.",
+    example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
+        a, b => SimplePrioSched -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
+    ..CLASS
+};
+
 struct Prio {
     inputs: usize,
 }

@@ -23,6 +23,8 @@ fn bursts_are_in_the_order_of_click() {
         ("StrideSched(10, 20, 70)", "cccbccccbacccbccccbacccbccccba", 1_291_147_276),
         ("StrideSched(3, 5, 7)", "cbcabccbacbccbacbcabccbacbccba", 2_409_831_986),
         ("RoundRobinSched", "abcabcabcabcabcabcabcabcabcabc", 528_428_870),
+        ("SimpleRoundRobinSched", "abcabcabcabcabcabcabcabcabcabc", 528_428_870),
+        ("SimplePrioSched", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 904_019_584),
         ("PrioSched", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 904_019_584),
         ("DRRSched(50)", "bbbbbbbbbbbbbbbbbbbbbbbbbccccccccccccaaaaaaaaaaaaa", 319_462_110),
         ("DRRSched(500)", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", 950_570_402),

@@ -300,7 +300,13 @@ fn difference(click: &Observed, ours: &Observed) -> Option<String> {
     }
     for (handler, theirs) in &click.handlers {
         let ours = ours.handlers.get(handler).map_or("", String::as_str);
-        if theirs != ours {
+        // Tables are hashed: their order means nothing.
+        let lines = |text: &str| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        };
+        if lines(theirs) != lines(ours) {
             return Some(format!("{handler} is `{theirs}` with Click, `{ours}` with us"));
         }
     }

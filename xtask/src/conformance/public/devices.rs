@@ -58,9 +58,22 @@ pub(super) fn interfaces(declarations: &[Declaration]) -> Vec<String> {
     names(declarations, &KERNEL)
 }
 
-/// Names of the devices to map, each once.
-pub(super) fn mapped(declarations: &[Declaration]) -> Vec<String> {
-    names(declarations, &MAPPED)
+/// Names of the devices to map, each once: where a name is a variable, what the text defines it as.
+pub(super) fn mapped(flat: &str, declarations: &[Declaration]) -> Vec<String> {
+    let mut mapped = Vec::new();
+    for name in names(declarations, &MAPPED) {
+        let name = if name.starts_with('$') { defined(flat, &name) } else { Some(name) };
+        mapped.extend(name.filter(|name| !mapped.contains(name)));
+    }
+    mapped
+}
+
+/// The first word behind a variable where `define` names it.
+fn defined(flat: &str, variable: &str) -> Option<String> {
+    let inside = flat.split("define(").skip(1).map(|rest| rest.split(')').next().unwrap_or(rest));
+    let words = inside.flat_map(|list| list.split(',')).map(str::split_ascii_whitespace);
+    let found = words.filter_map(|mut words| Some((words.next()?, words.next()?)));
+    found.into_iter().find(|(name, _)| *name == variable).map(|(_, value)| value.to_owned())
 }
 
 fn names(declarations: &[Declaration], classes: &[&str]) -> Vec<String> {
@@ -131,7 +144,9 @@ mod tests {
                     d :: FromDPDKDevice(0, 1); e :: ToHost(tap1); f :: FromDump(x.pcap);";
         let found = declarations(text);
         assert_eq!(interfaces(&found), ["eth0"]);
-        assert_eq!(mapped(&found), ["0"]);
+        assert_eq!(mapped(text, &found), ["0"]);
+        let text = "define($a 3 , $b 4); d :: FromDPDKDevice($b); e :: ToDPDKDevice(4);";
+        assert_eq!(mapped(text, &declarations(text)), ["4"]);
         let stands: Vec<_> = found.iter().map(stand).collect();
         let input = |name: &str| Stand::Input(name.to_owned());
         assert_eq!(stands[0], input("eth0"));

@@ -16,6 +16,8 @@ pub(super) enum Kind {
     Click,
     /// DPDK or netmap, mostly through `FastClick`.
     Dpdk,
+    /// Click, with elements of 802.11, which are left out here.
+    Wifi,
     /// Being included by another one.
     Library,
 }
@@ -40,6 +42,7 @@ impl Entry {
         let kind = match kind {
             "click" => Kind::Click,
             "dpdk" => Kind::Dpdk,
+            "wifi" => Kind::Wifi,
             "library" => Kind::Library,
             other => bail!("list.tsv: there is no kind `{other}`"),
         };

@@ -217,15 +217,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         eprintln!("{number}/{} {}", entries.len(), entry.name());
         rows.push(judge(&lab, entry, &programs, args)?);
     }
-    let (click, dpdk) = (Totals::of(&rows, Kind::Click), Totals::of(&rows, Kind::Dpdk));
+    let totals = |kind| Totals::of(&rows, kind);
+    let (click, dpdk, wifi) = (totals(Kind::Click), totals(Kind::Dpdk), totals(Kind::Wifi));
     let runs = Runs::of(&rows);
     if args.json {
         let all = serde_json::json!({
-            "configurations": rows, "click": click, "dpdk": dpdk, "runs": args.run.then_some(&runs)
+            "configurations": rows, "click": click, "dpdk": dpdk, "wifi": wifi,
+            "runs": args.run.then_some(&runs)
         });
         println!("{}", serde_json::to_string_pretty(&all)?);
     } else {
-        print(&rows, [&click, &dpdk], args.run.then_some(&runs));
+        print(&rows, [&click, &dpdk, &wifi], args.run.then_some(&runs));
     }
     let low = |totals: &Totals, least| totals.counted > 0 && totals.percent < least;
     if low(&click, args.least) {
@@ -255,7 +257,7 @@ fn judge(lab: &Lab, entry: &Entry, programs: &Programs, args: &Args) -> Result<R
         comparison: None,
     };
     if entry.kind == Kind::Dpdk {
-        let mapped = devices::mapped(&declarations);
+        let mapped = devices::mapped(&flat, &declarations);
         let mut words = vec!["check".to_owned(), file];
         for (number, device) in mapped.iter().enumerate() {
             let interface = format!("port-{number}");
@@ -284,7 +286,7 @@ fn judge(lab: &Lab, entry: &Entry, programs: &Programs, args: &Args) -> Result<R
     Ok(row)
 }
 
-fn print(rows: &[Row], totals: [&Totals; 2], runs: Option<&Runs>) {
+fn print(rows: &[Row], totals: [&Totals; 3], runs: Option<&Runs>) {
     let word = |verdict: Option<&Verdict>| match verdict {
         None => "-",
         Some(Verdict::Accepts) => "accepts",
@@ -298,11 +300,12 @@ fn print(rows: &[Row], totals: [&Totals; 2], runs: Option<&Runs>) {
         let colon = if complaint.is_empty() { "" } else { ": " };
         println!("{click:<8} {ours:<8} {linerate:<8} {}{colon}{complaint}", row.configuration);
     }
-    let [click, dpdk] = totals;
+    let [click, dpdk, wifi] = totals;
     println!(
         "\nof {} configurations Click accepts {}; of those we accept {} ({:.1} %)",
         click.listed, click.counted, click.accepted, click.percent
     );
+    println!("of {} with elements of 802.11, which are left out, {}", wifi.counted, wifi.accepted);
     println!(
         "of {} configurations for DPDK or netmap we accept {} ({:.1} %)",
         dpdk.listed, dpdk.accepted, dpdk.percent

@@ -64,6 +64,14 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+pub(super) const MULTI: Class = Class {
+    name: "MultiReplayUnqueue",
+    description: "What ReplayUnqueue is, by the name it once had for several inputs.",
+    example: "FromIPSummaryDump(STOP false, FIELDS ip_src, DATA \"1.0.0.1\") \
+        -> MultiReplayUnqueue(STOP 3) -> Discard;",
+    ..CLASS
+};
+
 /// The timer for the next packet.
 const TIMER: u32 = 0;
 const SECOND: u64 = 1_000_000_000;

@@ -11,12 +11,14 @@ use linerate_packet::{
 
 use super::HEADER;
 
+mod check;
 mod faker;
 mod print;
 mod querier;
 mod responder;
 mod table;
 
+pub(super) const CHECK: Class = check::CLASS;
 pub(super) const FAKER: Class = faker::CLASS;
 pub(super) const PRINT: Class = print::CLASS;
 pub(super) const QUERIER: Class = querier::CLASS;
