@@ -8,7 +8,8 @@
 //! | 8-11 | bytes it had on the wire beyond those captured |
 //! | 12 | whether the source address is still to be set (Click's FIX_IP_SRC) |
 //! | 13 | offset of the byte an ICMP parameter problem is about |
-//! | 16-23 | time of the first of the packets it stands for; or a cycle count |
+//! | 16-23 | time of the first of the packets it stands for; or a cycle count; or the
+//! security parameters index and the security association of a tunnel |
 
 use linerate_memory::Meta;
 use linerate_packet::MacAddr;
@@ -40,6 +41,9 @@ annotation!(problem_offset, set_problem_offset, u8, 13, "what a parameter proble
 annotation!(first_time, set_first_time, u64, 16, "the time of the first packet it stands for");
 // Those who count cycles do not care what packets stand for.
 annotation!(cycle_count, set_cycle_count, u64, 16, "the cycle count");
+// Nor are packets in tunnels those of captures.
+annotation!(parameters_index, set_parameters_index, u32, 16, "the security parameters index");
+annotation!(association, set_association, u32, 20, "the number of the security association");
 
 /// How a packet to `destination` was addressed, seen by the station `own`; where
 /// that is not known, packets to one station are to this one.

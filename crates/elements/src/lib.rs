@@ -22,6 +22,7 @@ mod icmp_names;
 mod information;
 mod ip;
 mod ip6;
+mod ipsec;
 mod measuring;
 mod neighbours;
 mod packets;
@@ -53,6 +54,7 @@ pub fn library() -> Library {
         information::CLASSES,
         ip::CLASSES,
         ip6::CLASSES,
+        ipsec::CLASSES,
         measuring::CLASSES,
         packets::CLASSES,
         rewriting::CLASSES,

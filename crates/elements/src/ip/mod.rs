@@ -68,7 +68,7 @@ const FAMILY: &str = "ip";
 
 /// A protocol by name or number; what is wrong with it is said as of a number.
 #[derive(Debug, Clone, Copy, Default)]
-struct ProtocolNumber(i32);
+pub(crate) struct ProtocolNumber(pub(crate) i32);
 
 impl Value for ProtocolNumber {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<ProtocolNumber, String> {

@@ -37,7 +37,7 @@ impl<'t, A: Family> Change<'t, A> {
     }
 
     /// The route for the same prefix.
-    fn find(&self, key: &Route<A>) -> Option<Route<A>> {
+    pub(super) fn find(&self, key: &Route<A>) -> Option<Route<A>> {
         let changed = key.prefix().and_then(|prefix| self.pending.get(&prefix));
         match changed {
             Some(hop) => Some(self.routes.hops.route(&self.table.hops, key, (*hop)?)),

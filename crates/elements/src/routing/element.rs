@@ -12,7 +12,6 @@ use linerate_graph::{Aside, Context, Element, Inert, Make, Scope};
 use linerate_memory::Frame;
 
 use super::{
-    family::Family,
     handlers::Routes4,
     list::Order,
     route,
@@ -61,14 +60,14 @@ pub(super) struct IpLookup {
 }
 
 /// The table of the replicas there are now: a new configuration has a new one.
-type Current<A> = Mutex<Option<Arc<Table<A>>>>;
+type Current<T> = Mutex<Option<Arc<T>>>;
 
 /// A new table for the first replica, and the same for the others.
-pub(super) fn shared_table<A: Family>(
+pub(super) fn shared_table<T: Send + Sync + 'static>(
     make: &mut Make<'_>,
-    new: impl FnOnce() -> Option<Table<A>>,
-) -> Option<Arc<Table<A>>> {
-    let current = make.shared(Current::<A>::default);
+    new: impl FnOnce() -> Option<T>,
+) -> Option<Arc<T>> {
+    let current = make.shared(Current::<T>::default);
     let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
     if make.replica().index == 0 || current.is_none() {
         *current = new().map(Arc::new);
@@ -91,7 +90,7 @@ impl IpLookup {
         configure: impl FnOnce(&mut Make<'_>, &Table<u32>),
     ) -> Box<dyn Element> {
         let new = || Table::new(style.order, style.odd_masks).ok();
-        let Some(table) = shared_table::<u32>(make, new) else { return Box::new(Inert) };
+        let Some(table) = shared_table::<Table<u32>>(make, new) else { return Box::new(Inert) };
         if make.replica().index == 0 {
             configure(make, &table);
         }

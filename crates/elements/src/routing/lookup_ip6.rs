@@ -74,7 +74,7 @@ struct LookupIp6 {
 impl LookupIp6 {
     fn make(make: &mut Make<'_>) -> Box<dyn Element> {
         let new = || Table::new(Order::LowestFree, false).ok();
-        let Some(table) = shared_table::<u128>(make, new) else { return Box::new(Inert) };
+        let Some(table) = shared_table::<Table<u128>>(make, new) else { return Box::new(Inert) };
         let used = !make.rest().is_empty();
         if make.replica().index == 0 {
             configure(make, &table);

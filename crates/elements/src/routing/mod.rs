@@ -12,6 +12,7 @@ mod element;
 mod family;
 mod handlers;
 mod hops;
+mod ipsec;
 mod list;
 mod lookup_ip6;
 mod lookup_mp;
@@ -30,6 +31,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &class::RANGE,
     &class::SORTED,
     &class::STATIC,
+    &ipsec::CLASS,
     &lookup_ip6::CLASS,
     &lookup_mp::CLASS,
 ];

@@ -1,0 +1,74 @@
+//! Elements for ESP tunnels of `IPsec` (RFC 2406), as Click has them.
+//!
+//! The routes of `RadixIPsecLookup` have keys, and it says on packets which ones
+//! are theirs. There is no key exchange. What is done to packets is what Click
+//! does, so that either end of a tunnel may be Click; its algorithms are no longer
+//! recommended, and its way to chain AES blocks is its own.
+
+use std::cell::Cell;
+
+use linerate_graph::{Class, Inert};
+use linerate_memory::{Frame, Slot};
+
+pub(crate) mod association;
+mod auth;
+mod cipher;
+mod encap;
+mod esp;
+#[cfg(test)]
+mod tests;
+
+/// The family's classes.
+pub(crate) const CLASSES: &[&Class] = &[
+    &auth::HMAC,
+    &auth::PLAIN,
+    &cipher::AES,
+    &cipher::DES,
+    &encap::CLASS,
+    &esp::ENCAP,
+    &esp::UNENCAP,
+    &SA_TABLE,
+];
+
+/// The name of the family in the reference.
+pub(crate) const FAMILY: &str = "ipsec";
+
+/// Bytes of the ESP header: parameters index, sequence number, and 8 bytes that
+/// begin the chain of blocks.
+const ESP: usize = 16;
+/// Bytes of the digest behind a packet.
+const DIGEST: usize = 12;
+
+/// Drop reasons that elements have in common.
+const NO_BUFFER: usize = 0;
+const NO_ASSOCIATION: usize = 1;
+const DROPS: &[&str] = &["no buffer", "no security association", "too short"];
+const SHORT: usize = 2;
+
+pub(crate) use esp::EXAMPLE;
+
+const SA_TABLE: Class = Class {
+    name: "SATable",
+    family: FAMILY,
+    summary: "security associations; accepted, not needed",
+    description: "RadixIPsecLookup keeps those of its routes itself, in Click as well.",
+    ports: "0/0",
+    cost: "Nothing while packets are handled.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Discard; SATable;",
+    make: |_| Box::new(Inert),
+    ..Class::EMPTY
+};
+
+/// Keeps the packets `judge` has nothing against; returns the others with what it
+/// says of them.
+fn sift(
+    frame: &mut Frame,
+    mut judge: impl FnMut(&mut Slot) -> Result<(), usize>,
+) -> Vec<(Slot, usize)> {
+    // Frames without any, nearly all, take no memory.
+    let mut failed = Vec::new();
+    let reason = Cell::new(0);
+    let keep = |slot: &mut Slot| judge(slot).map_err(|why| reason.set(why)).is_ok();
+    frame.sift(keep, |slot| failed.push((slot, reason.get())));
+    failed
+}
