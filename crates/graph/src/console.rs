@@ -3,7 +3,10 @@
 use std::{
     fmt,
     io::{self, Write},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use crate::lang::Diagnostics;
@@ -13,6 +16,17 @@ use crate::lang::Diagnostics;
 pub struct Console {
     out: Arc<Mutex<dyn Write + Send>>,
     err: Arc<Mutex<dyn Write + Send>>,
+    listeners: Arc<Listeners>,
+}
+
+/// Who is told what is reported.
+pub type Listener = dyn Fn(&str) + Send + Sync;
+
+#[derive(Default)]
+struct Listeners {
+    /// Whether there are any.
+    any: AtomicBool,
+    all: Mutex<Vec<Weak<Listener>>>,
 }
 
 impl Default for Console {
@@ -24,13 +38,18 @@ impl Default for Console {
 impl Console {
     /// Streams of the caller's own.
     pub fn new(out: impl Write + Send + 'static, err: impl Write + Send + 'static) -> Console {
-        Console { out: Arc::new(Mutex::new(out)), err: Arc::new(Mutex::new(err)) }
+        Console {
+            out: Arc::new(Mutex::new(out)),
+            err: Arc::new(Mutex::new(err)),
+            listeners: Arc::default(),
+        }
     }
 
     /// Both streams into one buffer, for tests.
     pub fn buffered() -> (Console, Arc<Mutex<Vec<u8>>>) {
         let buffer = Arc::new(Mutex::new(Vec::new()));
-        let console = Console { out: buffer.clone(), err: buffer.clone() };
+        let (out, err) = (buffer.clone(), buffer.clone());
+        let console = Console { out, err, listeners: Arc::default() };
         (console, buffer)
     }
 
@@ -42,6 +61,17 @@ impl Console {
     /// Writes to the standard error stream: packets shown, warnings.
     pub fn report(&self, text: &str) {
         write(&self.err, text);
+        if self.listeners.any.load(Ordering::Acquire) {
+            self.listeners.tell(text);
+        }
+    }
+
+    /// Has a listener told what is reported from now on, as long as it lives. It
+    /// is called by whoever reports, and must not report itself.
+    pub fn listen(&self, listener: &Arc<Listener>) {
+        let mut all = self.listeners.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.push(Arc::downgrade(listener));
+        self.listeners.any.store(true, Ordering::Release);
     }
 
     /// Reports what was found, if anything was, in Click's form.
@@ -49,6 +79,16 @@ impl Console {
         if !found.is_empty() {
             self.report(&found.click());
         }
+    }
+}
+
+impl Listeners {
+    #[cold]
+    fn tell(&self, text: &str) {
+        let mut all = self.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.retain(|listener| listener.strong_count() > 0);
+        self.any.store(!all.is_empty(), Ordering::Release);
+        all.iter().filter_map(Weak::upgrade).for_each(|listener| listener(text));
     }
 }
 

@@ -30,7 +30,7 @@ pub use aside::{Answer, Aside};
 pub use class::{
     Access, Arg, Class, Handler, Inert, Library, Merge, Need, Preparation, Role, Signals,
 };
-pub use console::Console;
+pub use console::{Console, Listener};
 pub use control::Control;
 pub use element::{Element, Next};
 pub use engine::{

@@ -5,6 +5,7 @@ use std::io;
 use linerate_graph::Class;
 
 mod aggregate;
+mod chatter_socket;
 mod poke;
 mod proxy;
 mod script;
@@ -13,6 +14,7 @@ mod socket;
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
     &aggregate::CLASS,
+    &chatter_socket::CLASS,
     &poke::CLASS,
     &proxy::CLASS,
     &script::DRIVER_MANAGER,

@@ -28,7 +28,7 @@ const ANSWERS: usize = 1 << 20;
 
 /// A connection of either kind.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(in super::super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -42,7 +42,7 @@ impl Stream {
     }
 
     /// Rust's standard streams do not raise a signal when nobody listens.
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+    pub(in super::super) fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.write(from),
             Stream::Unix(stream) => stream.write(from),
@@ -70,7 +70,7 @@ impl Stream {
         };
     }
 
-    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+    pub(in super::super) fn set_nonblocking(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_nonblocking(true),
             Stream::Unix(stream) => stream.set_nonblocking(true),

@@ -7,11 +7,7 @@
 use std::{
     collections::BTreeMap,
     io::{self, ErrorKind},
-    net::{Ipv4Addr, TcpListener},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::net::UnixListener,
-    },
+    os::fd::{AsFd, OwnedFd},
 };
 
 use linerate_graph::{
@@ -23,8 +19,8 @@ use linerate_port::{Interest, Wake};
 use rustix::event::{Timespec, epoll};
 
 mod answers;
-mod client;
-mod place;
+pub(super) mod client;
+pub(super) mod place;
 mod protocol;
 
 use super::{FAMILY, proxy::is_proxy, reason};
@@ -37,8 +33,6 @@ use protocol::{Command, code};
 const CLIENTS: usize = 256;
 /// Commands carried out at a time.
 const COMMANDS: usize = 16;
-/// Ports tried for `PORT+`.
-const PORTS: u16 = 12;
 /// What the listener is called among the clients.
 const LISTENER: u64 = u64::MAX;
 /// The global handler that replaces the configuration.
@@ -158,33 +152,9 @@ impl ControlSocket {
 
     /// Starts to listen.
     fn listen(&mut self) -> Result<(), String> {
-        let (listener, port) = match &self.place {
-            Place::Nowhere | Place::Given(_) => return Ok(()),
-            Place::Tcp { port, or_above } => {
-                let address = if self.local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
-                let last = if *or_above { port.saturating_add(PORTS - 1) } else { *port };
-                let mut bound = TcpListener::bind((address, *port));
-                for other in port.saturating_add(1)..=last {
-                    if bound.is_ok() {
-                        break;
-                    }
-                    bound = TcpListener::bind((address, other));
-                }
-                let listener = bound.map_err(|error| format!("bind: {}", reason(&error)))?;
-                let port = listener.local_addr().map_or(*port, |address| address.port());
-                (Listener::Tcp(listener), port)
-            }
-            Place::Unix(name) => {
-                let listener = UnixListener::bind(name);
-                let listener = listener.map_err(|error| format!("bind: {}", reason(&error)))?;
-                (Listener::Unix(listener), 0)
-            }
+        let Some((listener, port)) = Listener::bind(&self.place, self.local)? else {
+            return Ok(());
         };
-        let nonblocking = match &listener {
-            Listener::Tcp(listener) => listener.set_nonblocking(true),
-            Listener::Unix(listener) => listener.set_nonblocking(true),
-        };
-        nonblocking.map_err(|error| format!("listen: {}", reason(&error)))?;
         self.port = port;
         self.listener = Some(listener);
         self.wait_for_clients(true).map_err(|error| format!("listen: {}", reason(&error)))
@@ -211,17 +181,8 @@ impl ControlSocket {
                 let _ = self.wait_for_clients(false);
                 return;
             }
-            let accepted = match &self.listener {
-                None => return,
-                Some(Listener::Tcp(listener)) => listener.accept().map(|(stream, from)| {
-                    let from = format!(" from {}.{}", from.ip(), from.port());
-                    (Stream::Tcp(stream), from)
-                }),
-                Some(Listener::Unix(listener)) => {
-                    listener.accept().map(|(stream, _)| (Stream::Unix(stream), String::new()))
-                }
-            };
-            match accepted {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
                 Ok((stream, from)) => self.add(cx, stream, &from),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {

@@ -1,7 +1,8 @@
 //! Where a control socket listens.
 
 use std::{
-    net::TcpListener,
+    io,
+    net::{Ipv4Addr, TcpListener},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixListener,
@@ -10,9 +11,14 @@ use std::{
 
 use linerate_graph::{Make, parse_integer};
 
+use super::{super::reason, client::Stream};
+
+/// Ports tried for `PORT+`.
+const PORTS: u16 = 12;
+
 /// Where it listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in super::super) enum Place {
     Nowhere,
     Tcp {
         port: u16,
@@ -26,7 +32,7 @@ pub(super) enum Place {
 impl Place {
     /// Whether a socket that listens there can be had from one that listens at
     /// `old`.
-    pub(super) fn can_be(&self, old: &Place) -> bool {
+    pub(in super::super) fn can_be(&self, old: &Place) -> bool {
         match (self, old) {
             (Place::Nowhere, _) => false,
             (Place::Tcp { or_above: true, .. }, Place::Tcp { .. }) => true,
@@ -36,7 +42,7 @@ impl Place {
 }
 
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(in super::super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
@@ -46,6 +52,60 @@ impl AsFd for Listener {
         match self {
             Listener::Tcp(listener) => listener.as_fd(),
             Listener::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl Listener {
+    /// Listens at a place, and returns the TCP port that is, if it is one; at
+    /// `local` connections only this host may make.
+    ///
+    /// # Errors
+    ///
+    /// The system call that failed, and why.
+    pub(in super::super) fn bind(
+        place: &Place,
+        local: bool,
+    ) -> Result<Option<(Listener, u16)>, String> {
+        let failed = |call: &str, error: &io::Error| format!("{call}: {}", reason(error));
+        let (listener, port) = match place {
+            Place::Nowhere | Place::Given(_) => return Ok(None),
+            Place::Tcp { port, or_above } => {
+                let address = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let last = if *or_above { port.saturating_add(PORTS - 1) } else { *port };
+                let mut bound = TcpListener::bind((address, *port));
+                for other in port.saturating_add(1)..=last {
+                    if bound.is_ok() {
+                        break;
+                    }
+                    bound = TcpListener::bind((address, other));
+                }
+                let listener = bound.map_err(|error| failed("bind", &error))?;
+                let port = listener.local_addr().map_or(*port, |address| address.port());
+                (Listener::Tcp(listener), port)
+            }
+            Place::Unix(name) => {
+                let listener = UnixListener::bind(name).map_err(|error| failed("bind", &error))?;
+                (Listener::Unix(listener), 0)
+            }
+        };
+        let nonblocking = match &listener {
+            Listener::Tcp(listener) => listener.set_nonblocking(true),
+            Listener::Unix(listener) => listener.set_nonblocking(true),
+        };
+        nonblocking.map_err(|error| failed("listen", &error))?;
+        Ok(Some((listener, port)))
+    }
+
+    /// Takes in a client that has come, and says from where.
+    pub(in super::super) fn accept(&self) -> io::Result<(Stream, String)> {
+        match self {
+            Listener::Tcp(listener) => listener.accept().map(|(stream, from)| {
+                (Stream::Tcp(stream), format!(" from {}.{}", from.ip(), from.port()))
+            }),
+            Listener::Unix(listener) => {
+                listener.accept().map(|(stream, _)| (Stream::Unix(stream), String::new()))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `Socket`, `McastSocket`, `RawSocket`: packets over the sockets of this
+//! `Socket`, `FromSocket`, `ToSocket`, `McastSocket`, `RawSocket`: packets over the sockets of this
 //! machine's network stack.
 
 mod access;
@@ -75,6 +75,26 @@ pub(super) const SOCKET: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> Socket(UDP, 127.0.0.1, 9);",
     make: |make| Box::new(Carrier::new(make, socket)),
     ..Class::EMPTY
+};
+
+pub(super) const FROM_SOCKET: Class = Class {
+    name: "FromSocket",
+    summary: "receives packets from another program over a socket",
+    description: "A Socket by an older name, whose input, if it has one, is pushed to.",
+    processing: "h/h",
+    example: "FromSocket(UDP, 127.0.0.1, 41931) -> Discard; DriverManager(wait 10ms, stop);",
+    ..SOCKET
+};
+
+pub(super) const TO_SOCKET: Class = Class {
+    name: "ToSocket",
+    summary: "sends packets to another program over a socket",
+    description: "A Socket without output by an older name, which pulls: so it connects, unless \
+        `CLIENT false`.",
+    ports: "1/0",
+    processing: "l/h",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> ToSocket(UDP, 127.0.0.1, 9);",
+    ..SOCKET
 };
 
 pub(super) const MCAST_SOCKET: Class = Class {

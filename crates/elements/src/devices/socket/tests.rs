@@ -55,16 +55,32 @@ fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
 
 #[test]
 fn a_udp_client_sends_every_packet() {
-    for queue in ["", "-> Queue "] {
+    for (queue, class) in [("", "Socket"), ("-> Queue ", "Socket"), ("-> Queue ", "ToSocket")] {
         let socket = udp();
         let port = socket.local_addr().unwrap().port();
         let text = format!(
-            "InfiniteSource(DATA abc, LIMIT 20) {queue} -> s :: Socket(UDP, 127.0.0.1, {port})"
+            "InfiniteSource(DATA abc, LIMIT 20) {queue} -> s :: {class}(UDP, 127.0.0.1, {port})"
         );
         run_beside(&text, "s.class", || {
             (0..20).for_each(|_| assert_eq!(receive(&socket).0, b"abc"));
         });
     }
+}
+
+#[test]
+fn the_older_names_receive_and_send() {
+    let (port, to) = (free_port(), udp());
+    let end = to.local_addr().unwrap().port();
+    let text = format!(
+        "FromSocket(UDP, 127.0.0.1, {port}, SNAPLEN 8) -> c :: Counter -> Queue
+            -> ToSocket(UDP, 127.0.0.1, {end})"
+    );
+    let counted = run_beside(&text, "c.count", || {
+        let socket = udp();
+        socket.send_to(b"0123456789", (Ipv4Addr::LOCALHOST, port)).unwrap();
+        assert_eq!(receive(&to).0, b"01234567");
+    });
+    assert_eq!(counted, "1");
 }
 
 #[test]
