@@ -6,6 +6,7 @@ mod aggregate_counter;
 mod aggregate_first;
 mod aggregate_ip;
 mod aggregate_ip_flows;
+mod aggregate_simple;
 pub(crate) mod call;
 mod cursor;
 mod encap;
@@ -24,6 +25,7 @@ mod span;
 mod stamp;
 mod summary;
 mod time_filter;
+mod time_range;
 mod to_dump;
 mod to_ip_summary_dump;
 
@@ -33,11 +35,14 @@ pub(crate) const CLASSES: &[&Class] = &[
     &aggregate_first::CLASS,
     &aggregate_ip::CLASS,
     &aggregate_ip_flows::CLASS,
+    &aggregate_simple::LENGTH,
+    &aggregate_simple::PAINT,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
     &replay::CLASS,
     &replay::MULTI,
     &time_filter::CLASS,
+    &time_range::CLASS,
     &to_dump::CLASS,
     &to_ip_summary_dump::CLASS,
 ];

@@ -28,6 +28,13 @@ pub(super) const CLASS: Class = Class {
     ..Class::EMPTY
 };
 
+/// By its old name.
+pub(super) const OLD: Class = Class {
+    name: "SetVlanAnno",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> SetVlanAnno(5) -> Discard;",
+    ..CLASS
+};
+
 struct SetVlanAnno(Tagging);
 
 impl Element for SetVlanAnno {

@@ -52,6 +52,13 @@ pub(super) const STRIP: Class = Class {
     ..CLASS
 };
 
+/// By its old name.
+pub(super) const STRIP_OLD: Class = Class {
+    name: "StripEtherVlanHeader",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> StripEtherVlanHeader -> Discard;",
+    ..STRIP
+};
+
 /// The tag of a packet that has one of that Ethertype.
 #[inline]
 fn tag_of(bytes: &[u8], ethertype: u16) -> Option<u16> {

@@ -47,6 +47,14 @@ pub(super) const SHIM: Class = Class {
     ..Class::EMPTY
 };
 
+/// By its old name.
+pub(super) const ETHER_OLD: Class = Class {
+    name: "EtherVlanEncap",
+    example: "InfiniteSource(LIMIT 10, STOP true) \
+        -> EtherVlanEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, 5) -> Discard;",
+    ..ETHER
+};
+
 pub(super) const ETHER: Class = Class {
     name: "EtherVLANEncap",
     summary: "puts an Ethernet header with a VLAN tag in front of packets",

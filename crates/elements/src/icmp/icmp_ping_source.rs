@@ -88,6 +88,13 @@ static LISTENING: [Handler; 4] = [
     Handler::read("rtt_max", "longest time an answer took"),
 ];
 
+/// By its old name.
+pub(super) const OLD: Class = Class {
+    name: "ICMPSendPings",
+    example: "ICMPSendPings(1.0.0.1, 2.0.0.2, LIMIT 1, STOP true) -> Discard;",
+    ..CLASS
+};
+
 /// What the replicas share.
 #[derive(Debug)]
 struct State {

@@ -20,6 +20,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &icmp_error::CLASS,
     &icmp_ping_responder::CLASS,
     &icmp_ping_source::CLASS,
+    &icmp_ping_source::OLD,
 ];
 
 /// The name of the family in the reference.

@@ -51,6 +51,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &middlebox::OUT,
     &service::MARK_CE,
     &service::SET_DSCP,
+    &service::SET_ECN,
     &set_ip_checksum::RESET,
     &set_ip_checksum::SET,
     &store_ip_address::CLASS,

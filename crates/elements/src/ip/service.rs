@@ -1,8 +1,10 @@
-//! `SetIPDSCP`, `MarkIPCE`: the type of service byte.
+//! `SetIPDSCP`, `SetIPECN`, `MarkIPCE`: the type of service byte.
 //!
 //! RFC 2474 and RFC 3168.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_u32};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Text, parse_u32, unquoted,
+};
 use linerate_memory::{Frame, Slot};
 
 use super::{
@@ -27,6 +29,19 @@ pub(super) const SET_DSCP: Class = Class {
         -> SetIPDSCP(46) -> Discard;",
     make: |make| Box::new(SetIpDscp::new(make)),
     ..Class::EMPTY
+};
+
+pub(super) const SET_ECN: Class = Class {
+    name: "SetIPECN",
+    summary: "sets the explicit congestion notification bits",
+    description: "`ECN` is a number, or `no`, `ect1`, `ect2` (which is 2, ECT(0)) or `ce`. The code \
+        point stays. The checksum is updated. The IP header must be known (`CheckIPHeader`).",
+    args: &[Arg::required("ECN", "0 to 3, no, ect1, ect2 or ce", "the bits")],
+    handlers: &[Handler::value("ecn", "the bits, as they were given")],
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
+        -> SetIPECN(ect1) -> Discard;",
+    make: |make| Box::new(SetIpEcn::new(make)),
+    ..SET_DSCP
 };
 
 pub(super) const MARK_CE: Class = Class {
@@ -108,6 +123,53 @@ impl Element for SetIpDscp {
             }
             _ => return Err(HandlerError::missing(handler)),
         }
+        Ok(String::new())
+    }
+}
+
+struct SetIpEcn {
+    ecn: u8,
+    /// As it was given.
+    text: String,
+    failed: Vec<Slot>,
+}
+
+/// The bits a text stands for.
+fn ecn(text: &str) -> Result<u8, &'static str> {
+    match text {
+        "0" | "no" | "-" => Ok(0),
+        "1" | "ect1" | "ECT(1)" => Ok(1),
+        "2" | "ect2" | "ECT(0)" => Ok(2),
+        "3" | "ce" | "CE" => Ok(3),
+        _ => Err("bad ECN argument"),
+    }
+}
+
+impl SetIpEcn {
+    fn new(make: &mut Make<'_>) -> SetIpEcn {
+        let Text(text) = make.need("ECN");
+        let ecn = ecn(&unquoted(&text)).unwrap_or_else(|error| {
+            make.error(error);
+            0
+        });
+        SetIpEcn { ecn, text, failed: Vec::new() }
+    }
+}
+
+impl Element for SetIpEcn {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let bits = self.ecn;
+        edit(cx, frame, &mut self.failed, |ip, _| set_bits(ip, 3, bits));
+    }
+
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.text.clone())
+    }
+
+    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
+        self.ecn = ecn(&unquoted(value.trim())).map_err(HandlerError::refused)?;
+        self.text = value.trim().to_owned();
+        record_argument(cx, 0, "ECN", value);
         Ok(String::new())
     }
 }

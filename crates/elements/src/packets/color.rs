@@ -23,6 +23,11 @@ impl Color {
         Color { value: make.need("COLOR"), anno: Byte::from_args(make) }
     }
 
+    /// From the arguments of `SetAnnoByte`.
+    pub(super) fn of_any_byte(make: &mut Make<'_>) -> Color {
+        Color { value: make.need("VALUE"), anno: Byte::from_args(make) }
+    }
+
     /// Whether a packet has it.
     #[inline]
     pub(super) fn is(self, meta: &Meta) -> bool {
@@ -37,14 +42,14 @@ impl Color {
 
     pub(super) fn read(self, handler: &str) -> Result<String, HandlerError> {
         match handler {
-            "color" => Ok(self.value.to_string()),
+            "color" | "value" => Ok(self.value.to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
     pub(super) fn write(&mut self, handler: &str, value: &str) -> Result<String, HandlerError> {
         match handler {
-            "color" => self.value = byte(value)?,
+            "color" | "value" => self.value = byte(value)?,
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())

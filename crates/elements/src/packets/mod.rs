@@ -45,6 +45,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &number::NUMBER_PACKET,
     &pad::CLASS,
     &paint::CLASS,
+    &paint::SET_BYTE,
     &paint_tee::CLASS,
     &random_bit_errors::CLASS,
     &random_sample::CLASS,

@@ -1,6 +1,6 @@
-//! `Paint`: sets the paint annotation.
+//! `Paint` and `SetAnnoByte`: set an annotation of one byte.
 
-use linerate_graph::{Class, Context, Element, HandlerError};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError};
 use linerate_memory::Frame;
 
 use super::{FAMILY, color::Color};
@@ -25,6 +25,24 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> CheckPaint(1) -> Discard;",
     make: |make| Box::new(Paint { color: Color::from_args(make) }),
     ..Class::EMPTY
+};
+
+pub(super) const SET_BYTE: Class = Class {
+    name: "SetAnnoByte",
+    summary: "sets an annotation of one byte (obsolete)",
+    description: "Paint with its arguments the other way round, which Click recommends instead.",
+    args: &[
+        Arg::required("ANNO", "annotation", "the one-byte annotation to set"),
+        Arg::required("VALUE", "0 to 255", "what to set it to"),
+    ],
+    handlers: &[Handler::value("value", "what it is set to")],
+    example: "InfiniteSource(LIMIT 10, STOP true) -> SetAnnoByte(PAINT, 1) -> CheckPaint(1) \
+        -> Discard;",
+    make: |make| {
+        make.warn("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
+        Box::new(Paint { color: Color::of_any_byte(make) })
+    },
+    ..CLASS
 };
 
 struct Paint {
