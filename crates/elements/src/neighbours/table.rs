@@ -4,7 +4,10 @@
 //! addresses that are new, about to be asked for again, or unknown; those in
 //! use are remembered by each querier for itself.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, VecDeque},
+};
 
 use linerate_lookup::exact::{Backing, Entry, Table};
 use linerate_memory::{MemoryError, Slot};
@@ -61,8 +64,11 @@ struct Neighbour {
     known: bool,
     /// Queries since the last reply.
     polls: u8,
-    /// When it was last heard of, or first asked for, in milliseconds.
+    /// When it was last heard of, or first asked for, in milliseconds; or when it was last
+    /// wanted, if that was too long ago then.
     live: u64,
+    /// Whether it was.
+    lapsed: bool,
     /// When it was last asked for; queries were allowed from before the start.
     polled: Option<u64>,
     /// Its place in the order of age.
@@ -211,6 +217,7 @@ impl<A: Address> Neighbours<A> {
             if std::mem::replace(&mut neighbour.known, false) {
                 (neighbour.polls, neighbour.polled) = (0, None);
             }
+            neighbour.lapsed = true;
             self.move_to(entry, now);
         }
         let most = self.limits.entry_packets as usize;
@@ -242,6 +249,7 @@ impl<A: Address> Neighbours<A> {
         if let Some(neighbour) = self.table.get_mut(entry) {
             neighbour.mac = mac;
             neighbour.known = !mac.is_broadcast();
+            neighbour.lapsed = false;
             (neighbour.polls, neighbour.polled) = (0, None);
         }
         self.move_to(entry, now);
@@ -300,6 +308,7 @@ impl<A: Address> Neighbours<A> {
             known: false,
             polls: 0,
             live: now,
+            lapsed: false,
             polled: None,
             age,
             packets: VecDeque::new(),
@@ -413,6 +422,7 @@ impl<A: Address> Neighbours<A> {
                 place.packets.extend(neighbour.packets);
                 (place.mac, place.known) = (neighbour.mac, neighbour.known);
                 (place.polls, place.polled) = (neighbour.polls, neighbour.polled);
+                place.lapsed = neighbour.lapsed;
             }
             self.move_to(entry, neighbour.live);
         }
@@ -423,21 +433,25 @@ impl<A: Address> Neighbours<A> {
     }
 
     /// The entries as Click shows them: address, whether it is known, Ethernet
-    /// address, and for some addresses seconds since it was heard of.
+    /// address, and for some addresses seconds since it was heard of. Those of which that is
+    /// longer ago than an entry is good for, but that are still wanted, are that old.
     pub(crate) fn text(&self, now: u64) -> String {
+        let timeout = self.limits.timeout;
         let line = |ip: &A| {
             let ip = *ip;
             let neighbour = self.table.get(self.find(ip)?)?;
-            let known = u8::from(neighbour.is_known(now, self.limits.timeout));
-            let age = now.saturating_sub(neighbour.live);
+            let known = u8::from(neighbour.is_known(now, timeout));
+            let age = now.saturating_sub(neighbour.live) + u64::from(neighbour.lapsed) * timeout;
             let mac = if neighbour.mac.is_broadcast() { A::UNKNOWN } else { neighbour.mac };
             let (ip, mac) = (ip.text(), mac_text(mac));
             let (seconds, micros) = (age / 1000, age % 1000 * 1000);
             Some(match A::AGES {
-                true => format!("{ip} {known} {mac} {seconds}.{micros:06}\n"),
-                false => format!("{ip} {known} {mac}\n"),
+                true => (age, format!("{ip} {known} {mac} {seconds}.{micros:06}\n")),
+                false => (0, format!("{ip} {known} {mac}\n")),
             })
         };
-        self.ages.values().filter_map(line).collect()
+        let mut lines: Vec<(u64, String)> = self.ages.values().filter_map(line).collect();
+        lines.sort_by_key(|(age, _)| Reverse(*age));
+        lines.into_iter().map(|(_, line)| line).collect()
     }
 }

@@ -285,15 +285,19 @@ impl ArpQuerier {
     }
 
     /// Packets whose header is not remembered, all of a neighbour's in the frame:
-    /// they go behind the others, or wait.
+    /// they go behind the others and what is asked because of them, or wait.
     #[cold]
     fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
+        cx.out.emit_frame(0, frame);
         for mut slot in std::mem::take(&mut self.waiting) {
             let like = *cx.pool.arena().meta(&slot);
             let header = self.header(cx, destination(&like), now, &like);
             let put = header.is_some_and(|header| put_header(cx.pool.arena(), &mut slot, &header));
-            let kept = if put { frame.push(slot) } else { Err(slot) };
-            self.waiting.extend(kept.err());
+            if put {
+                cx.out.emit(0, slot);
+            } else {
+                self.waiting.push(slot);
+            }
         }
         if !self.waiting.is_empty() {
             self.wait(cx, now);

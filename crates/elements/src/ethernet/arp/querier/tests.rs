@@ -210,3 +210,40 @@ fn neighbours_in_use_are_remembered_however_many_there_are() {
         assert_eq!(RESOLVED.get() - before, NEIGHBOURS, "at frames of {frame_limit}");
     }
 }
+
+/// As in Click: a neighbour that gets old is asked for before the packet that shows it goes.
+#[test]
+fn a_poll_goes_before_the_packet_it_is_for() {
+    let mut run = Run::new(
+        "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1, POLL_TIMEOUT 2);
+         s :: InfiniteSource(LIMIT 2, ACTIVE false) -> UDPIPEncap(10.0.0.1, 5, 10.0.0.2, 6) -> q;
+         q -> Print(ip, MAXLENGTH 0) -> Discard; q[1] -> Print(arp, MAXLENGTH 0) -> Discard;
+         Idle -> [1] q;
+         Script(write q.insert 10.0.0.2 2:0:0:0:0:2, wait 3s, write s.active true, wait 1ms, stop)",
+    )
+    .frame_limit(1);
+    run.run();
+    let lines: Vec<String> =
+        run.output().lines().map(|line| line.split(':').next().unwrap_or("").into()).collect();
+    assert_eq!(lines, ["arp", "ip", "ip"]);
+}
+
+/// Ages as Click's `table` has them, where an entry has had its time and is still wanted.
+#[test]
+fn entries_that_are_wanted_again_are_as_old_as_they_may_be() {
+    for frame_limit in [1, 7, 32, 256] {
+        let mut run = Run::new(
+            "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1, TIMEOUT 2);
+             s :: InfiniteSource(LIMIT 1, ACTIVE false) -> UDPIPEncap(10.0.0.1, 5, 10.0.0.2, 6) -> q;
+             q -> Discard; q[1] -> Discard; Idle -> [1] q;
+             Script(write q.insert 10.0.0.2 2:0:0:0:0:2, wait 1s, print q.table,
+                 write q.insert 10.0.0.3 2:0:0:0:0:3, wait 1.5s,
+                 write s.active true, wait 0.25s, print q.table, stop)",
+        )
+        .frame_limit(frame_limit);
+        run.run();
+        let expected = "10.0.0.2 1 02-00-00-00-00-02 1.000000 \
+            10.0.0.2 0 02-00-00-00-00-02 2.250000 10.0.0.3 1 02-00-00-00-00-03 1.750000";
+        assert_eq!(run.output().split_whitespace().collect::<Vec<_>>().join(" "), expected);
+    }
+}
