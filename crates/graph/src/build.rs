@@ -145,6 +145,7 @@ impl Base {
             timers: Timers::default(),
             account: Account::new(stats, self.options.cycles),
             node: 0,
+            late: Vec::new(),
             delivered: false,
             looks_again: false,
             limit: frame_limit,

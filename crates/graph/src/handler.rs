@@ -141,6 +141,13 @@ pub fn listing<'a>(
     text
 }
 
+/// A handler written while its element was at work.
+pub(crate) struct LateWrite {
+    element: usize,
+    name: String,
+    value: String,
+}
+
 impl Context {
     /// Reads a handler: of an element, wherever its replicas are, or a global
     /// one.
@@ -318,7 +325,9 @@ impl Context {
         call.unwrap_or_else(|| Err(HandlerError::Busy(self.plan.elements[element].name.clone())))
     }
 
-    /// Writes a handler of an element that is on this worker.
+    /// Writes a handler of an element that is on this worker. When the element is at
+    /// work, which packets that it pulls may find, that is done as soon as it is not
+    /// any more, and what it then refuses goes to the console.
     ///
     /// # Errors
     ///
@@ -336,8 +345,26 @@ impl Context {
         if own == Some(false) || name == "config" {
             return self.reconfigure(element, value).map(|()| String::new());
         }
-        let call = self.call(element, |found, cx| found.write(cx, name, value));
-        call.unwrap_or_else(|| Err(HandlerError::Busy(self.plan.elements[element].name.clone())))
+        match self.call(element, |found, cx| found.write(cx, name, value)) {
+            Some(answer) => answer,
+            None => {
+                let (name, value) = (name.to_owned(), value.to_owned());
+                self.late.push(LateWrite { element, name, value });
+                Ok(String::new())
+            }
+        }
+    }
+
+    /// Writes the handlers that were written while their elements were at work, by
+    /// packets they pulled.
+    #[cold]
+    pub(crate) fn write_late(&mut self) {
+        for LateWrite { element, name, value } in std::mem::take(&mut self.late) {
+            if let Err(error) = self.write_here(element, &name, &value) {
+                let text = format!("{}.{name}: {error}\n", self.plan.elements[element].name);
+                self.console().report(&text);
+            }
+        }
     }
 
     fn read_common(&self, element: usize, name: &str) -> String {

@@ -307,4 +307,26 @@ mod tests {
         assert_eq!(run.read("c.count_call"), u64::MAX.to_string());
         assert!(run.output().contains("COUNT_CALL overflow, max 18446744073709551615"));
     }
+
+    /// Click's answers: who is at work pulling is told when the packet has arrived.
+    #[test]
+    fn who_pulls_can_be_stopped_by_what_it_pulls() {
+        for (config, counts) in [
+            (
+                "InfiniteSource(LIMIT 99) -> c :: Counter(COUNT_CALL 33 u.active false)
+                -> u :: Unqueue -> d :: Counter -> Discard",
+                ["33", "33"],
+            ),
+            (
+                "InfiniteSource(LIMIT 99) -> Queue -> d :: Counter
+                -> c :: Counter(COUNT_CALL 33 u.active false) -> u :: Discard",
+                ["33", "33"],
+            ),
+        ] {
+            let mut run = Run::new(&format!("{config}; Script(wait 1s, stop)")).frame_limit(1);
+            run.run();
+            assert_eq!(["c.count", "d.count"].map(|handler| run.read(handler)), counts);
+            assert_eq!((run.read("u.active"), run.output()), ("false".into(), String::new()));
+        }
+    }
 }

@@ -22,6 +22,7 @@ use crate::{
     control::Control,
     element::{Element, Next},
     error::HandlerError,
+    handler::LateWrite,
     lang::Severity,
     make::{Complaint, Make, Replica, World},
     plan::Plan,
@@ -50,6 +51,8 @@ pub struct Context {
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
     pub(crate) account: Account,
+    /// Handlers to be written when their elements are no longer at work.
+    pub(crate) late: Vec<LateWrite>,
     /// The element at work.
     pub(crate) node: usize,
     /// Whether the task that runs has had a packet pulled by anybody.

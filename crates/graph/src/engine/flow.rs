@@ -250,6 +250,9 @@ impl Context {
         if self.out.is_touched() {
             self.collect();
         }
+        if !self.late.is_empty() {
+            self.write_late();
+        }
         self.flow(next, frame);
         self.account.switch(ENGINE);
         Some(result)
