@@ -109,9 +109,10 @@ impl HeldQueue {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Packets held.
-    pub(crate) fn len(&self) -> usize {
-        self.core().packets.len()
+    /// Packets held, and how many there can be.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let core = self.core();
+        (core.packets.len(), core.capacity)
     }
 
     /// Empties the front down to `keep` packets; those taken are as good as
@@ -211,7 +212,7 @@ impl Element for HeldQueue {
     }
 
     fn ready(&self) -> Option<usize> {
-        Some(self.len())
+        Some(self.held().0)
     }
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {

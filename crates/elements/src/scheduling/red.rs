@@ -186,7 +186,13 @@ impl Red {
 
     /// Packets in all queues.
     fn size(&self, cx: &mut Context) -> usize {
-        self.queues.iter().map(|queue| length(cx, *queue).unwrap_or(0)).sum()
+        self.queues.iter().map(|queue| length(cx, *queue).map_or(0, |held| held.0)).sum()
+    }
+
+    /// Packets all queues can hold.
+    fn capacity(&self, cx: &mut Context) -> usize {
+        let rooms = self.queues.iter().map(|queue| length(cx, *queue));
+        rooms.fold(0, |sum, held| sum.saturating_add(held.map_or(0, |held| held.1)))
     }
 
     /// Whether a packet is dropped that comes when queues hold `size`.
@@ -233,11 +239,11 @@ fn stores(class: &Class) -> bool {
     ours.contains(&class.name) || queues.contains(&class.name)
 }
 
-/// Packets an element holds; `None` when it cannot be asked.
-fn length(cx: &mut Context, element: usize) -> Option<usize> {
-    cx.with_element(element, |queue: &mut Queue, _| queue.len())
-        .or_else(|| cx.with_element(element, |queue: &mut HeldQueue, _| queue.len()))
-        .or_else(|| cx.with_element(element, |link: &mut LinkUnqueue, _| link.len()))
+/// Packets an element holds and how many it can hold; `None` when it cannot be asked.
+fn length(cx: &mut Context, element: usize) -> Option<(usize, usize)> {
+    cx.with_element(element, |queue: &mut Queue, _| (queue.len(), queue.len() + queue.room()))
+        .or_else(|| cx.with_element(element, |queue: &mut HeldQueue, _| queue.held()))
+        .or_else(|| cx.with_element(element, |link: &mut LinkUnqueue, _| (link.len(), usize::MAX)))
 }
 
 /// The first elements that hold packets on every way from output 0, or to the
@@ -287,13 +293,14 @@ impl Element for Red {
         // In a pull path the frame has just left the queues, else it is about
         // to go there: each packet finds what those before it leave.
         let mut size = self.size(cx) + if self.pulls { frame.len() } else { 0 };
+        let most = self.capacity(cx);
         let now = cx.steady();
         let mut keep = std::mem::take(&mut self.keep);
         keep.clear();
         for _ in 0..frame.len() {
             size -= usize::from(self.pulls);
             let drop = self.drops(size, now);
-            size += usize::from(!self.pulls && !drop);
+            size += usize::from(!self.pulls && !drop && size < most);
             keep.push(!drop);
         }
         let mut decisions = keep.iter().copied();
@@ -394,6 +401,20 @@ impl Element for Red {
 #[cfg(test)]
 mod tests {
     use crate::testing::Run;
+
+    /// Click's answer: what a full queue drops does not make it longer.
+    #[test]
+    fn a_frame_does_not_count_for_more_than_the_queue_holds() {
+        for frame_limit in [1, 7, 32, 256] {
+            let mut run = Run::new(
+                "RatedSource(RATE 20000, LIMIT 200) -> r :: RED(10, 50, 1) -> q :: Queue(8) -> Idle; \
+                    Script(wait 0.1, stop)",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(["r.drops", "q.drops"].map(|handler| run.read(handler)), ["0", "192"]);
+        }
+    }
 
     #[test]
     fn what_click_prints() {
