@@ -40,9 +40,10 @@ impl Tickets {
     /// As the arguments say, one for each of `count` ports; `side` is what these are
     /// called.
     pub(crate) fn from_args(make: &mut Make<'_>, count: usize, side: &str) -> Tickets {
-        let given = make.rest();
+        let mut given = make.rest();
         if given.len() != count {
             make.error(format!("need {count} arguments, one per {side} port"));
+            given.clear();
         }
         let mut tickets = Tickets { ports: Vec::new(), order: Vec::with_capacity(count) };
         for at in 0..count {

@@ -185,8 +185,11 @@ impl Bucket {
         Bucket { rate, full, scale, per_tick, level: 0, at: 0 }
     }
 
+    /// The rate it has, of whole parts in a tick, rounded.
     pub(super) fn rate(&self) -> Rate {
-        self.rate
+        let ticks = u128::from(self.rate.period / TICK);
+        let parts = u128::from(self.per_tick) * ticks + u128::from(self.per_tick / 2);
+        Rate { tokens: (parts / u128::from(self.scale)) as u64, period: self.rate.period }
     }
 
     /// Goes on with another rate and capacity and the tokens there are.
