@@ -5,6 +5,7 @@ use linerate_graph::Context;
 use linerate_memory::{Frame, Slot};
 
 use super::capture_filter::CaptureFilter;
+use crate::annotations::set_extra_length;
 
 /// Ethertypes.
 const IPV4: u16 = 0x0800;
@@ -65,8 +66,14 @@ impl Filter {
         }
         let refused = (before.0 - frame.len() as u64, before.1 - frame.bytes());
         if let Some(snaplen) = self.snaplen {
-            let long = frame.slots_mut().iter_mut().filter(|slot| slot.len() > snaplen);
-            long.for_each(|slot| slot.truncate(snaplen));
+            let arena = cx.pool.arena();
+            for slot in frame.slots_mut().iter_mut().filter(|slot| slot.len() > snaplen) {
+                let more = slot.len() - snaplen;
+                slot.truncate(snaplen);
+                if annotated && let Some(meta) = arena.meta_mut(slot) {
+                    set_extra_length(meta, more as u32);
+                }
+            }
         }
         if self.force_ip {
             let Context { pool, out, .. } = cx;
@@ -83,6 +90,25 @@ impl Filter {
             frame.sift(is_ip, |slot| out.emit(1, slot));
         }
         refused
+    }
+}
+
+/// Notes an IPv4 header behind the Ethernet header, and its destination, where
+/// there is room for one, whatever the packets are: as Click's `FromHost`.
+pub(super) fn assume_ipv4(cx: &Context, frame: &mut Frame) {
+    if !cx.world().annotated {
+        return;
+    }
+    let arena = cx.pool.arena();
+    for slot in frame.slots_mut() {
+        let header = arena.packet(slot).get(ETHERNET..).and_then(<[u8]>::first_chunk);
+        let Some(header): Option<&[u8; IPV4_LEAST]> = header else { continue };
+        let (length, [.., a, b, c, d]) = (u16::from(header[0] & 15) * 4, *header);
+        if let Some(meta) = arena.meta_mut(slot) {
+            meta.network = ETHERNET as u16;
+            meta.transport = ETHERNET as u16 + length;
+            meta.destination[..4].copy_from_slice(&[a, b, c, d]);
+        }
     }
 }
 

@@ -351,6 +351,27 @@ fn packets_of_the_stack_carry_a_time_stamp() {
     }
 }
 
+/// Click 2.1 counts the packet too: its `FromHost` says where the IP header is.
+#[test]
+#[ignore = "needs root"]
+fn packets_from_the_host_have_their_headers_found() {
+    let lab = Lab::new();
+    let space = lab.namespace("t");
+    let text = "FromHost(made, 10.9.0.1/24, ETHER 2:0:0:0:0:1)
+        -> i :: IPClassifier(dst host 10.9.0.3 and dst udp port 9, -) -> Strip(14)
+        -> rt :: StaticIPLookup(10.9.0.3/32 0, 0/0 1) -> c :: Counter -> Discard;
+        rt[1] -> Discard; i[1] -> Discard";
+    let sends = |control: &Control| {
+        space.ip(["neigh", "replace", "10.9.0.3", "lladdr", "2:0:0:0:0:3", "dev", "made"]);
+        space.enter(|| {
+            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+            socket.send_to(b"hello", "10.9.0.3:9").unwrap();
+        });
+        assert!(wait_until(|| count(control, "c") > 0, PATIENCE));
+    };
+    run_in(&space, text, sends, &[]);
+}
+
 /// A router whose table is that of the kernel of its namespace.
 #[test]
 #[ignore = "needs root"]

@@ -268,6 +268,21 @@ fn only_ip_packets_leave_by_the_first_output() {
     assert_eq!(lengths, [vec!["20"; 10], vec!["19"; 5]].concat());
 }
 
+/// As Click's: how much longer packets were is known behind it.
+#[test]
+fn what_was_cut_off_is_known() {
+    let scratch = Scratch::new("cut");
+    let (from, to) = (scratch.file("a.pcap"), scratch.file("b.pcap"));
+    Run::new(&format!("InfiniteSource(LENGTH 100, LIMIT 3, STOP true) -> ToPort(pcap:{from})"))
+        .run();
+    Run::new(&format!("FromDevice(pcap:{from}, SNAPLEN 20) -> ToDump({to}); {SOON}")).run();
+    let mut reader = linerate_port::pcap::Reader::open(&to).unwrap();
+    for _ in 0..3 {
+        let record = reader.next().unwrap().expect("three packets");
+        assert_eq!((record.data.len(), record.orig_len), (20, 100));
+    }
+}
+
 #[test]
 fn wrong_device_arguments_are_said_as_click_does() {
     for (text, error) in [

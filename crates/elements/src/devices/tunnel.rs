@@ -19,7 +19,7 @@ use linerate_port::{DropReason, PortUri, Wake, interface};
 use super::{
     DROPS, FAMILY, FLUSH, TICK,
     device::Devices,
-    filter::Filter,
+    filter::{Filter, assume_ipv4},
     intake::{Intake, Notes},
     keep_ticking,
     outlet::Outlet,
@@ -141,6 +141,8 @@ struct Tunnel {
     intake: Option<Intake>,
     outlet: Option<Outlet>,
     filter: Option<Filter>,
+    /// Whether IPv4 headers are taken to be there.
+    assumes: bool,
     burst: usize,
     pulls: bool,
     /// Whether packets are IP packets.
@@ -237,6 +239,7 @@ impl Tunnel {
             intake: receives.then(|| Intake::new(make, uri.clone(), burst, NOTES)),
             outlet: (make.inputs() > 0).then(|| Outlet::new(make, uri.clone(), pulls)),
             filter: None,
+            assumes: false,
             burst,
             pulls,
             raw: uri.driver() == "tun",
@@ -271,7 +274,7 @@ impl Tunnel {
         let name: String = make.need("DEVNAME");
         let (settings, errors) = settings(make, "DST", None);
         errors.into_iter().for_each(|error| make.error(error));
-        Tunnel::new(make, &settings.named("tap", &name), true)
+        Tunnel { assumes: true, ..Tunnel::new(make, &settings.named("tap", &name), true) }
     }
 
     fn to_host(make: &mut Make<'_>) -> Tunnel {
@@ -347,6 +350,9 @@ impl Element for Tunnel {
         if intake.receive(cx, frame) > 0 {
             if let Some(filter) = &self.filter {
                 filter.apply(cx, frame);
+            }
+            if self.assumes {
+                assume_ipv4(cx, frame);
             }
             return Next::Again;
         }
