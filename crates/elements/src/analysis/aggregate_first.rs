@@ -26,6 +26,8 @@ pub(super) const CLASS: Class = Class {
     args: &[Arg::keyword("NOTIFIER", "element", "", "an AggregateIPFlows; checked, not needed")],
     annotates: true,
     drops: &["not the first"],
+    // Which is the first depends on who comes first by several ways.
+    shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
     cost: "A line of annotations per packet and a line of memory, where a line has 512 aggregates; \
         8 KiB of memory for each 65,536 of which one has been seen.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
