@@ -4,6 +4,8 @@
 //! keyword, of which the last counts; a positional one that was not given by
 //! keyword takes the next argument without one. A positional argument that
 //! must be given takes the next argument even if it looks like a keyword's.
+//! Declared arguments that are [late](Arg::late) come after all others, and find
+//! what those have taken gone.
 //! What an argument's text means is not decided here.
 
 use crate::class::{Arg, Need};
@@ -33,30 +35,35 @@ impl Arguments {
     pub(crate) fn assign(declared: &[Arg], texts: Vec<String>) -> Arguments {
         let keywords: Vec<usize> = texts.iter().map(|text| keyword_length(text)).collect();
         let mut free = vec![true; texts.len()];
-        // Those before are taken by their place; the next one's place is here.
-        let mut place = 0;
         let mut given = Vec::new();
-        for arg in declared.iter().filter(|arg| arg.need != Need::Rest) {
-            let mut taken = Vec::new();
-            for (at, text) in texts.iter().enumerate() {
-                let length = keywords[at];
-                if free[at] && length > 0 && &text[..length] == arg.name {
-                    free[at] = false;
-                    taken.push(Given { at, from: value_start(text, length) });
+        for late in [false, true] {
+            let places: Vec<usize> = (0..texts.len()).filter(|at| free[*at]).collect();
+            // Those before are taken by their place; the next one's place is here.
+            let mut place = 0;
+            let asked = |arg: &&Arg| arg.need != Need::Rest && arg.late == late;
+            for arg in declared.iter().filter(asked) {
+                let mut taken = Vec::new();
+                for (at, text) in texts.iter().enumerate() {
+                    let length = keywords[at];
+                    if free[at] && length > 0 && &text[..length] == arg.name {
+                        free[at] = false;
+                        taken.push(Given { at, from: value_start(text, length) });
+                    }
                 }
-            }
-            if let Need::Positional { required } = arg.need {
-                let here = free.get(place) == Some(&true);
-                let forced = required && taken.is_empty();
-                if here && (forced || keywords[place] == 0) {
-                    free[place] = false;
-                    // Of the same one given twice, the later one counts.
-                    taken.push(Given { at: place, from: 0 });
-                    taken.sort_by_key(|given| given.at);
-                    place += 1;
+                if let Need::Positional { required } = arg.need
+                    && let Some(&at) = places.get(place)
+                {
+                    let forced = required && taken.is_empty();
+                    if free[at] && (forced || keywords[at] == 0) {
+                        free[at] = false;
+                        // Of the same one given twice, the later one counts.
+                        taken.push(Given { at, from: 0 });
+                        taken.sort_by_key(|given| given.at);
+                        place += 1;
+                    }
                 }
+                given.push((arg.name, taken));
             }
-            given.push((arg.name, taken));
         }
         let left = (0..texts.len()).filter(|at| free[*at]).collect();
         Arguments { texts, given, left }
@@ -129,9 +136,13 @@ mod tests {
 
     /// What each declared argument got, and what was left.
     fn assigned(config: &str) -> String {
-        let arguments = Arguments::assign(DECLARED, split(config));
+        assigned_to(DECLARED, config)
+    }
+
+    fn assigned_to(declared: &[Arg], config: &str) -> String {
+        let arguments = Arguments::assign(declared, split(config));
         let mut out = Vec::new();
-        for arg in DECLARED {
+        for arg in declared {
             if let Some((text, _)) = arguments.last(arg.name) {
                 out.push(format!("{}={text}", arg.name));
             }
@@ -164,6 +175,24 @@ mod tests {
             ("1, , K \t 'x y'", "A=1 B= K='x y'"),
         ] {
             assert_eq!(assigned(config), expected, "{config}");
+        }
+    }
+
+    #[test]
+    fn keywords_in_front_of_late_ones() {
+        const LATE: &[Arg] = &[
+            Arg::required("A", "", "").late(),
+            Arg::keyword("K", "", "", ""),
+            Arg::optional("B", "", "", "").late(),
+        ];
+        for (config, expected) in [
+            ("K 1, 2, 3", "A=2 K=1 B=3"),
+            ("2, K 1, 3", "A=2 K=1 B=3"),
+            ("K 1, B 3, 2", "A=B 3 K=1 B=2"),
+            ("K 1", "K=1"),
+            ("K 1, 2, X 3", "A=2 K=1 +X 3"),
+        ] {
+            assert_eq!(assigned_to(LATE, config), expected, "{config}");
         }
     }
 

@@ -154,6 +154,8 @@ pub struct Arg {
     pub name: &'static str,
     /// Whether and where it must be given.
     pub need: Need,
+    /// Whether it is looked for among what all others left ([`Arg::late`]).
+    pub late: bool,
     /// What is written for it, for people: `bool`, `packets`, `bandwidth`.
     pub kind: &'static str,
     /// What holds when it is not given, for people.
@@ -165,7 +167,14 @@ pub struct Arg {
 impl Arg {
     /// A positional argument that must be given.
     pub const fn required(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
-        Arg { name, need: Need::Positional { required: true }, kind, default: "", help }
+        Arg {
+            name,
+            need: Need::Positional { required: true },
+            late: false,
+            kind,
+            default: "",
+            help,
+        }
     }
 
     /// A positional argument that may be left out.
@@ -175,7 +184,7 @@ impl Arg {
         default: &'static str,
         help: &'static str,
     ) -> Arg {
-        Arg { name, need: Need::Positional { required: false }, kind, default, help }
+        Arg { name, need: Need::Positional { required: false }, late: false, kind, default, help }
     }
 
     /// A keyword argument that may be left out.
@@ -185,12 +194,18 @@ impl Arg {
         default: &'static str,
         help: &'static str,
     ) -> Arg {
-        Arg { name, need: Need::Keyword { required: false }, kind, default, help }
+        Arg { name, need: Need::Keyword { required: false }, late: false, kind, default, help }
     }
 
     /// All positional arguments from here on ([`Make::rest`]).
     pub const fn rest(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
-        Arg { name, need: Need::Rest, kind, default: "", help }
+        Arg { name, need: Need::Rest, late: false, kind, default: "", help }
+    }
+
+    /// Keywords of the other arguments may be written in front of it. In Click
+    /// elements decide that one by one: most want positional arguments first.
+    pub const fn late(self) -> Arg {
+        Arg { late: true, ..self }
     }
 }
 

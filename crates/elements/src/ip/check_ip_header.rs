@@ -49,7 +49,7 @@ pub(super) const CLASS_2: Class = Class {
 };
 
 const ARGS: &[Arg] = &[
-    Arg::optional("OFFSET", "bytes", "0", "where the IP header is"),
+    Arg::optional("OFFSET", "bytes", "0", "where the IP header is").late(),
     Arg::keyword("INTERFACES", "address/bits list", "", "addresses and prefixes of the router"),
     Arg::keyword("BADSRC", "IP addresses", "", "source addresses to refuse"),
     Arg::keyword("GOODDST", "IP addresses", "", "destinations for which any source will do"),

@@ -62,9 +62,9 @@ pub(super) const CLASS: Class = Class {
         a socket of the same name and place there takes the listener and all clients over.",
     args: &[
         Arg::required("TYPE", "TCP, UNIX or SOCKET", "what kind of socket"),
-        Arg::optional("PORT", "port, port+, file name or descriptor", "", "where to listen"),
-        Arg::keyword("FILENAME", "file name", "", "where to listen, for UNIX"),
-        Arg::keyword("FD", "descriptor", "", "the client's socket, for SOCKET"),
+        Arg::optional("PORT", "port, port+, file name or descriptor", "", "where to listen").late(),
+        Arg::keyword("FILENAME", "file name", "", "where to listen, for UNIX").late(),
+        Arg::keyword("FD", "descriptor", "", "the client's socket, for SOCKET").late(),
         Arg::keyword("READONLY", "bool", "false", "whether handlers cannot be written"),
         Arg::keyword("PROXY", "element", "none", "the element whose handlers are called instead"),
         Arg::keyword("VERBOSE", "bool", "false", "whether clients coming and going are reported"),

@@ -59,8 +59,9 @@ pub(in crate::ethernet) const CLASS: Class = Class {
     processing: "h/h",
     flow: "xy/x",
     args: &[
-        Arg::required("IP", "IPv4 address or prefix", "the address of this host"),
-        Arg::optional("ETH", "Ethernet address", "IP, as a name", "the address of this host"),
+        Arg::required("IP", "IPv4 address or prefix", "the address of this host").late(),
+        Arg::optional("ETH", "Ethernet address", "IP, as a name", "the address of this host")
+            .late(),
         shared::ARGS[0],
         shared::ARGS[1],
         shared::ARGS[2],
