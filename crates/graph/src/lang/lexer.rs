@@ -19,7 +19,7 @@ pub enum Kind {
     Ident,
     /// `$name`.
     Variable,
-    /// `->`
+    /// `->`, or the `~>`, `~name>` and `~/name>` of `FastClick`.
     Arrow,
     /// `=>`
     DoubleArrow,
@@ -156,6 +156,8 @@ impl<'a> Lexer<'a> {
             (Kind::Variable, 1 + name)
         } else if rest.starts_with(b"->") {
             (Kind::Arrow, 2)
+        } else if let Some(length) = context_arrow(rest) {
+            (Kind::Arrow, length)
         } else if rest.starts_with(b"=>") {
             (Kind::DoubleArrow, 2)
         } else if rest.starts_with(b"::") {
@@ -281,6 +283,13 @@ fn word_length(bytes: &[u8]) -> usize {
 /// Whether the byte at `at` is the first of its line.
 fn at_line_start(bytes: &[u8], at: usize) -> bool {
     at == 0 || matches!(bytes[at - 1], b'\n' | b'\r')
+}
+
+/// The length of a context arrow of `FastClick`, if there is one.
+fn context_arrow(bytes: &[u8]) -> Option<usize> {
+    let name = bytes.strip_prefix(b"~")?;
+    let length = name.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'/').count();
+    (name.get(length) == Some(&b'>')).then_some(length + 2)
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ const HANDLERS: &[Handler] = &[
     Handler::read("sub", "the first number less the others").with_parameter(),
     Handler::read("min", "the least number").with_parameter(),
     Handler::read("max", "the greatest number").with_parameter(),
+    Handler::read("avg", "the mean of numbers, cut for integers (FastClick's)").with_parameter(),
+    Handler::read("count", "how many numbers there are (FastClick's)").with_parameter(),
     Handler::read("mul", "the product of numbers").with_parameter(),
     Handler::read("div", "the first number divided by the others").with_parameter(),
     Handler::read("idiv", "the same, cut to an integer").with_parameter(),
@@ -608,7 +610,9 @@ impl Element for Script {
         handler: &str,
         parameter: &str,
     ) -> Result<String, HandlerError> {
-        if let Some(answer) = numbers::compute(handler, parameter) {
+        // Variables of Click's scripts are called so, which has no such handlers.
+        let own = matches!(handler, "avg" | "count") && self.exported.contains_key(handler);
+        if !own && let Some(answer) = numbers::compute(handler, parameter) {
             return answer.map_err(HandlerError::Refused);
         }
         let answer = match handler {

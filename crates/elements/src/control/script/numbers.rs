@@ -15,6 +15,7 @@ pub(crate) type Answer = Result<String, String>;
 pub(crate) fn compute(name: &str, parameter: &str) -> Option<Answer> {
     Some(match name {
         "add" | "sub" | "min" | "max" | "mul" | "div" | "idiv" => arithmetic(name, parameter),
+        "avg" | "count" => many(name, parameter),
         "mod" | "rem" => remainder(name, parameter),
         "neg" | "abs" => sign(name, parameter),
         "eq" | "ne" | "gt" | "ge" | "lt" | "le" => compare(name, parameter),
@@ -102,6 +103,22 @@ fn arithmetic(name: &str, parameter: &str) -> Answer {
         Some(value) => value.to_string(),
         None if name == "idiv" => (doubles as i64).to_string(),
         None => decimal(doubles),
+    })
+}
+
+/// How many numbers there are, or their mean, which for integers is cut to one. Both are those of
+/// FastClick.
+fn many(name: &str, parameter: &str) -> Answer {
+    let count = words(parameter).len();
+    // Says what is wrong with a word.
+    let sum = arithmetic("add", parameter)?;
+    if name == "count" {
+        return Ok(count.to_string());
+    }
+    Ok(match integer(&sum) {
+        _ if count == 0 => i32::MAX.to_string(),
+        Some(sum) => (sum / count as i64).to_string(),
+        None => decimal(double(&sum).unwrap_or(f64::NAN) / count as f64),
     })
 }
 
@@ -227,6 +244,12 @@ mod tests {
             ("min", "1"),
             ("min 10 6 20", "6"),
             ("max -1 6 3", "6"),
+            ("avg 1 2 4", "2"),
+            ("avg 1 2.5 4", "2.5"),
+            ("avg -3 0", "-1"),
+            ("avg", "2147483647"),
+            ("count 7 8.5 9", "3"),
+            ("count", "0"),
             ("rem 7.5 2", "1.5"),
             ("mod -7 3", "-1"),
             ("neg 3", "-3"),

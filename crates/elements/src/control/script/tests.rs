@@ -368,3 +368,14 @@ fn signals_that_cannot_be_caught_are_refused() {
         assert!(errors.contains("signal: Invalid argument"), "{errors}");
     }
 }
+
+/// They are FastClick's; Click's scripts have variables of these names.
+#[test]
+fn exported_variables_come_before_handlers_click_does_not_have() {
+    let mut run = Run::new(
+        "s :: Script(TYPE PASSIVE, export count 5, set count $(add $count 1), return $(avg 1 3));
+        Script(print s.run, print s.count, print $(count 7 8), stop)",
+    );
+    run.run();
+    assert_eq!(run.output(), "2\n6\n2\n");
+}

@@ -268,6 +268,10 @@ impl Parser<'_> {
             connection.lists.push(list);
             let Some(arrow) = self.arrow() else { break };
             connection.arrows.push(arrow);
+            if let Some(context) = self.context(arrow) {
+                connection.lists.push(context);
+                connection.arrows.push(arrow);
+            }
         }
         connection.read = self.read();
         connection
@@ -307,6 +311,29 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// The element that a context arrow of `FastClick` stands for: `IPIn` for `~IP>`, `IPOut` for
+    /// `~/IP>`.
+    fn context(&self, arrow: Arrow) -> Option<ElementList> {
+        let token = Token { kind: Kind::Arrow, span: arrow.span };
+        let context = self.lexer.word(token).strip_prefix('~')?.strip_suffix('>')?;
+        let class = match context.strip_prefix('/') {
+            Some(left) => format!("{}Out", left.to_ascii_uppercase()),
+            None => format!("{}In", context.to_ascii_uppercase()),
+        };
+        let span = arrow.span;
+        let element = Element {
+            span,
+            read: self.read(),
+            inputs: Ports::default(),
+            what: What::Name(Ident { name: class, span }),
+            class: None,
+            config: None,
+            outputs: Ports::default(),
+        };
+        let named = !matches!(context, "" | "/");
+        named.then(|| ElementList { elements: vec![element], spread: false, read: self.read() })
     }
 
     /// Elements with commas between them; nothing if there is none.
