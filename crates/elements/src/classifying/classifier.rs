@@ -313,6 +313,9 @@ mod tests {
         run.write("c.config", "-, 12/0806").unwrap();
         let output = run.output();
         let later: Vec<_> = output.lines().skip(2).collect();
-        assert_eq!(later, ["c :: Classifier: warning: output 1 matches no packets"]);
+        assert_eq!(
+            later,
+            ["While calling 'c.config -, 12/0806':", "  warning: output 1 matches no packets"]
+        );
     }
 }

@@ -495,7 +495,8 @@ impl Context {
     }
 
     /// Gives an element a new configuration string: a new one is made, which
-    /// takes over the old one's state. What it warns of goes to the console.
+    /// takes over the old one's state. What it warns of goes to the console, as
+    /// said of the call.
     pub(crate) fn reconfigure(&mut self, element: usize, config: &str) -> Result<(), HandlerError> {
         let (plan, world) = (Arc::clone(&self.plan), Arc::clone(&self.world));
         let class = plan.elements[element].class;
@@ -522,10 +523,14 @@ impl Context {
                 self.drop_aside(before);
                 self.stations[element].put(made);
                 self.configs.insert(element, config.into());
+                let name = &plan.elements[element].name;
+                let mut said = String::new();
                 for Complaint { message, severity, .. } in warnings {
                     let warning = if severity == Severity::Warning { "warning: " } else { "" };
-                    let name = &plan.elements[element].name;
-                    let text = format!("{name} :: {}: {warning}{message}\n", class.name);
+                    said += &format!("  {warning}{message}\n");
+                }
+                if !said.is_empty() {
+                    let text = format!("While calling '{name}.config {config}':\n{said}");
                     self.console().report(&text);
                 }
             }

@@ -187,9 +187,10 @@ impl Client {
     }
 
     /// Answers with data.
-    pub(super) fn data(&mut self, data: &str) {
+    pub(super) fn data(&mut self, data: impl AsRef<[u8]>) {
+        let data = data.as_ref();
         self.output.extend(format!("DATA {}\r\n", data.len()).bytes());
-        self.output.extend(data.bytes());
+        self.output.extend(data);
     }
 
     /// Sends what can be sent.

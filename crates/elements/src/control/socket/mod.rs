@@ -20,6 +20,7 @@ use rustix::event::{Timespec, epoll};
 
 mod answers;
 pub(super) mod client;
+mod llrpc;
 pub(super) mod place;
 mod protocol;
 
@@ -286,7 +287,7 @@ impl ControlSocket {
             Command::Read { handler, parameter } => self.read(cx, client, &handler, &parameter),
             Command::Write { handler, value } => self.write(cx, client, &handler, &value),
             Command::Check { handler, write } => self.check(cx, client, &handler, write),
-            Command::Llrpc { name } => self.llrpc(cx, client, &name),
+            Command::Llrpc { name, data } => self.llrpc(cx, client, &name, &data),
             Command::Help => help(client),
             Command::Quit { more } => {
                 if more {
@@ -394,16 +395,50 @@ impl ControlSocket {
         client.message(code, &text, false);
     }
 
-    /// No element here has calls by number, so none can be made.
-    fn llrpc(&mut self, cx: &mut Context, client: &mut Client, name: &str) {
+    /// Carries out a call by number.
+    fn llrpc(&mut self, cx: &mut Context, client: &mut Client, name: &str, data: &[u8]) {
         let (element, number) = name.split_once('#').unwrap_or((name, name));
         let digits = number.strip_prefix("0x").unwrap_or(number);
-        if u32::from_str_radix(digits, 16).is_err() {
+        let Ok(number) = u32::from_str_radix(digits, 16) else {
             let text = format!("Syntax error in LLRPC name '{name}'");
-            client.message(code::SYNTAX, &text, false);
-        } else if self.find(cx, client, &format!("{element}.name")).is_some() {
+            return client.message(code::SYNTAX, &text, false);
+        };
+        let Some(found) = self.find(cx, client, &format!("{element}.name")) else { return };
+        let element = found.handler.element;
+        let Some((call, element)) = llrpc::Call::new(number).zip(element) else {
             let text = format!("Cannot call LLRPC '{name}' remotely");
-            client.message(code::UNIMPLEMENTED, &text, false);
+            return client.message(code::UNIMPLEMENTED, &text, false);
+        };
+        // Which of them change something only the element knows.
+        if self.read_only {
+            let text = format!("Permission denied for '{name}'");
+            return client.message(code::PERMISSION, &text, false);
+        }
+        if call.sent > 0 && data.len() != call.sent {
+            let text = format!("LLRPC '{name}' requires {} bytes input data", call.sent);
+            return client.message(code::LLRPC, &text, false);
+        }
+        let action = call.action(&cx.plan().elements[element], data);
+        let answer = action.and_then(|action| {
+            let handler = |name: &str| HandlerRef { element: Some(element), handler: name.into() };
+            cx.stand_in(self, |cx| match action {
+                llrpc::Action::Read(name) => {
+                    cx.read_handler(&handler(name), "").ok().as_deref().and_then(llrpc::data)
+                }
+                llrpc::Action::Write(name, value) => {
+                    cx.write_handler(&handler(name), &value).ok().map(|_| [0; 4])
+                }
+            })
+        });
+        match answer {
+            Some(answer) => {
+                client.message(code::OK, &format!("LLRPC '{name}' OK"), false);
+                client.data(if call.answers { &answer[..] } else { &[] });
+            }
+            None => {
+                let text = format!("LLRPC '{name}' error: Invalid argument");
+                client.message(code::LLRPC, &text, false);
+            }
         }
     }
 }

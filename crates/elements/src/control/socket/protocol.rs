@@ -28,6 +28,8 @@ pub(super) mod code {
     pub(in super::super) const HANDLER: u16 = 520;
     /// There is more data than is taken.
     pub(in super::super) const TOO_BIG: u16 = 521;
+    /// A call by number failed.
+    pub(in super::super) const LLRPC: u16 = 522;
     /// The client may not do this.
     pub(in super::super) const PERMISSION: u16 = 530;
     /// Another failure.
@@ -52,9 +54,10 @@ pub(super) enum Command {
         handler: String,
         write: bool,
     },
-    /// A call by number, which no element here knows.
+    /// A call by number, with data.
     Llrpc {
         name: String,
+        data: Vec<u8>,
     },
     Help,
     /// Ends the conversation; whether there was more on the line.
@@ -130,7 +133,10 @@ pub(super) fn take(input: &[u8], closed: bool) -> Option<(Command, usize)> {
                 return Some((lost(code::TOO_BIG, "Data too large for LLRPC"), input.len()));
             }
             Some(length) if data().len() < length => return insufficient(closed, after),
-            Some(length) => (Command::Llrpc { name: handler }, after + length),
+            Some(length) => {
+                let data = data()[..length].to_vec();
+                (Command::Llrpc { name: handler, data }, after + length)
+            }
         },
         (
             "READ" | "GET" | "WRITE" | "SET" | "READDATA" | "WRITEDATA" | "SETDATA" | "READUNTIL"

@@ -73,6 +73,38 @@ fn commands_are_answered_as_click_does() {
 }
 
 #[test]
+fn calls_by_number_are_handlers() {
+    let sent = b"llrpc s#4004C005\nllrpc s#80044006 4\n\x01\0\0\0read s.switch\n\
+        llrpc s#80044006 4\n\x09\0\0\0llrpc c#c004c003 4\n\0\0\0\0\
+        llrpc c#4004c005\nllrpc s#80044006\nllrpc s#20000000\nllrpc x#4004c005\nquit\n";
+    let answers = talk(
+        "); Idle -> s :: Switch(0) -> Idle; s [1] -> Idle; c :: Counter; Idle -> c -> Discard",
+        "numbers",
+        &[sent],
+    );
+    let lines: Vec<&str> = answers[0].split("\r\n").skip(1).collect();
+    // What Click answers.
+    let expected = [
+        "200 LLRPC 's#4004C005' OK",
+        "DATA 4",
+        "\0\0\0\x00200 LLRPC 's#80044006' OK",
+        "DATA 0",
+        "200 Read handler 's.switch' OK",
+        "DATA 1",
+        "1522 LLRPC 's#80044006' error: Invalid argument",
+        "200 LLRPC 'c#c004c003' OK",
+        "DATA 4",
+        "\0\0\0\x00522 LLRPC 'c#4004c005' error: Invalid argument",
+        "522 LLRPC 's#80044006' requires 4 bytes input data",
+        "501 Cannot call LLRPC 's#20000000' remotely",
+        "510 No element named 'x'",
+        "200 Goodbye!",
+        "",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
 fn who_may_only_read_cannot_write() {
     let answers = talk(
         ", READONLY true); c :: Counter; Idle -> c -> Discard; Script(wait 1s, stop)",

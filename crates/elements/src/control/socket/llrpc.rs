@@ -1,0 +1,94 @@
+//! Calls by number, which Click's older clients make: each stands for a handler.
+//!
+//! A number says how many bytes go along, in which direction, and whether they
+//! are all there is to it; only such calls can be made over a socket. The bytes
+//! are a number in the byte order of the machine.
+
+use linerate_graph::{Access, PlanElement};
+
+/// Bits of a call's number: data comes back, data goes along, and it points to
+/// nothing else.
+const OUT: u32 = 0x4000_0000;
+const IN: u32 = 0x8000_0000;
+const FLAT: u32 = 0x4000;
+
+/// A call that is known by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Call {
+    /// The bytes that go along.
+    pub(super) sent: usize,
+    /// Whether as many come back.
+    pub(super) answers: bool,
+    number: u32,
+}
+
+/// What is to be done for a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Read(&'static str),
+    Write(&'static str, String),
+}
+
+impl Call {
+    /// `None` where it cannot be made over a socket.
+    pub(super) fn new(bits: u32) -> Option<Call> {
+        let size = (bits >> 16 & 0xfff) as usize;
+        let possible = size > 0 && bits & (IN | OUT) != 0 && bits & FLAT != 0;
+        let sent = if bits & IN != 0 { size } else { 0 };
+        possible.then_some(Call { sent, answers: bits & OUT != 0, number: bits })
+    }
+
+    /// The handler of an element that it stands for; `None` where that has no
+    /// such call or `data` is not for it.
+    pub(super) fn action(&self, element: &PlanElement, data: &[u8]) -> Option<Action> {
+        let class = element.class;
+        let outputs = i32::try_from(element.outputs.len()).unwrap_or(i32::MAX);
+        let given = data.try_into().map(i32::from_ne_bytes);
+        let switch = class
+            .handlers
+            .iter()
+            .any(|handler| handler.name == "switch" && handler.access == Access::ReadWrite);
+        Some(match (self.number, class.name, given) {
+            (0xc004_c001, "Counter", Ok(0)) => Action::Read("rate"),
+            (0xc004_c003, "Counter", Ok(0)) => Action::Read("count"),
+            (0xc004_c003, "Counter", Ok(1)) => Action::Read("byte_count"),
+            (0x4004_c005, ..) if switch => Action::Read("switch"),
+            (0x8004_4006, _, Ok(output)) if switch && output < outputs => {
+                Action::Write("switch", output.to_string())
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The answer of a read handler as data. Fractions and what does not fit are
+/// cut off.
+pub(super) fn data(answer: &str) -> Option<[u8; 4]> {
+    let whole = answer.trim().split('.').next()?;
+    Some((whole.parse::<i64>().ok()? as u32).to_ne_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_taken_apart() {
+        let both = Call { sent: 4, answers: true, number: 0xc004_c003 };
+        assert_eq!(Call::new(0xc004_c003), Some(both));
+        let set = Call { sent: 4, answers: false, number: 0x8004_4006 };
+        assert_eq!(Call::new(0x8004_4006), Some(set));
+        // Nothing goes along, nothing is said of direction, or it has pointers.
+        for impossible in [0, 0x4000_c005, 0x2004_c005, 0x4004_8002] {
+            assert_eq!(Call::new(impossible), None, "{impossible:x}");
+        }
+    }
+
+    #[test]
+    fn answers_are_numbers() {
+        assert_eq!(data("7\n"), Some(7u32.to_ne_bytes()));
+        assert_eq!(data("-1"), Some(u32::MAX.to_ne_bytes()));
+        assert_eq!(data("12.75"), Some(12u32.to_ne_bytes()));
+        assert_eq!(data("true"), None);
+    }
+}
