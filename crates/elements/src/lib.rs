@@ -30,6 +30,7 @@ mod random;
 mod rewriting;
 mod routing;
 mod scheduling;
+mod selftest;
 mod standard;
 mod switching;
 mod tcpudp;
@@ -60,6 +61,7 @@ pub fn library() -> Library {
         rewriting::CLASSES,
         routing::CLASSES,
         scheduling::CLASSES,
+        selftest::CLASSES,
         standard::CLASSES,
         switching::CLASSES,
         tcpudp::CLASSES,

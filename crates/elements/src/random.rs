@@ -1,9 +1,11 @@
 //! Random numbers for elements.
 //!
-//! In simulated time they are the same in every run: an element's place in the
-//! graph is the seed.
+//! In simulated time, and where there is a `RandomSeed`, they are the same in
+//! every run: an element's place in the graph is part of the seed.
 
 use linerate_graph::{Fixed, Make};
+
+use crate::selftest::Seed;
 
 /// A probability as Click keeps and shows it.
 pub(crate) type Probability = Fixed<28>;
@@ -13,11 +15,15 @@ pub(crate) struct Random(fastrand::Rng);
 
 impl Random {
     pub(crate) fn new(make: &Make<'_>) -> Random {
-        Random(if make.world.simulated {
-            let (element, replica) = (make.element() as u64, make.replica().index as u64);
-            fastrand::Rng::with_seed(element << 32 | replica)
-        } else {
-            fastrand::Rng::new()
+        let given = make.world.common::<Seed>().get();
+        let seed = given.or(make.world.simulated.then_some(0));
+        Random(match seed {
+            Some(seed) => {
+                let (element, replica) = (make.element() as u64, make.replica().index as u64);
+                let place = element << 32 | replica;
+                fastrand::Rng::with_seed(place ^ u64::from(seed).rotate_right(16))
+            }
+            None => fastrand::Rng::new(),
         })
     }
 

@@ -10,6 +10,7 @@ mod command_line;
 mod flatten;
 mod handlers;
 mod options;
+mod self_test;
 mod usage;
 
 use std::{
@@ -67,13 +68,13 @@ fn program_name(path: &str) -> String {
 }
 
 /// Nobody may be reading: that is no reason to fail.
-fn print(text: &str) {
+fn print(text: impl AsRef<[u8]>) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(text.as_ref()).and_then(|()| out.flush());
 }
 
 fn run(line: &CommandLine) -> u8 {
-    let library = linerate_elements::library();
+    let library = self_test::library();
     let Some(plan) = read(line, &library) else { return 1 };
     let Some(mut router) = build(line, plan, &library) else { return 1 };
     let mut code = 0;

@@ -90,8 +90,13 @@ impl Quotes {
         let language = env::var("LANG").unwrap_or_default();
         match ["UTF-8", "UTF8", "utf8"].iter().any(|name| language.contains(name)) {
             true => Quotes("\u{2018}", "\u{2019}"),
-            false => Quotes("'", "'"),
+            false => Quotes::plain(),
         }
+    }
+
+    /// Those of a terminal that knows no others.
+    pub(super) fn plain() -> Quotes {
+        Quotes("'", "'")
     }
 
     /// A word in its marks.

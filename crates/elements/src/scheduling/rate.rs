@@ -31,7 +31,7 @@ pub(super) const OWED: u64 = 131_072;
 
 /// Tokens per time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     /// Tokens there are in every period.
     pub(super) tokens: u64,
     /// Nanoseconds.
@@ -45,7 +45,7 @@ impl Default for Rate {
 }
 
 impl Rate {
-    pub(super) const fn per_second(tokens: u64) -> Rate {
+    pub(crate) const fn per_second(tokens: u64) -> Rate {
         Rate { tokens, period: SECOND }
     }
 
@@ -158,7 +158,7 @@ pub(super) fn interval_text(ns: u64) -> String {
 
 /// Tokens that come at a rate, as many as there is room for.
 #[derive(Debug, Clone)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     rate: Rate,
     /// Parts of a token in a full bucket.
     full: u64,
@@ -174,7 +174,7 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// One that is full when it is first filled; without a rate it remains empty.
-    pub(super) fn new(rate: Rate, capacity: u64) -> Bucket {
+    pub(crate) fn new(rate: Rate, capacity: u64) -> Bucket {
         // Rates per hour, which Click has not, need finer parts.
         let full = if rate.period == SECOND { u64::from(u32::MAX) } else { u64::MAX >> 16 };
         let ticks = rate.period / TICK;
@@ -213,7 +213,7 @@ impl Bucket {
 
     /// Adds the tokens that have come since the last time.
     #[inline]
-    pub(super) fn fill(&mut self, now: u64) {
+    pub(crate) fn fill(&mut self, now: u64) {
         let ticks = (now / TICK).saturating_sub(self.at / TICK);
         // What saturates is far more than there is room for.
         let more = ticks.saturating_mul(self.per_tick);
@@ -223,13 +223,13 @@ impl Bucket {
 
     /// Whole tokens there are.
     #[inline]
-    pub(super) fn tokens(&self) -> u64 {
+    pub(crate) fn tokens(&self) -> u64 {
         self.level / self.scale
     }
 
     /// Takes tokens out, at most those there are.
     #[inline]
-    pub(super) fn take(&mut self, tokens: u64) {
+    pub(crate) fn take(&mut self, tokens: u64) {
         self.level = self.level.saturating_sub(tokens.saturating_mul(self.scale));
     }
 
@@ -240,7 +240,7 @@ impl Bucket {
 
     /// When to look again, some ticks after it was last filled, if it is to hold
     /// `tokens`; `None` when it never will.
-    pub(super) fn look_at(&self, tokens: u64) -> Option<u64> {
+    pub(crate) fn look_at(&self, tokens: u64) -> Option<u64> {
         let level = tokens.checked_mul(self.scale).filter(|level| *level <= self.full)?;
         if self.per_tick == 0 {
             return None;

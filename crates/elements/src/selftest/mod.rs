@@ -1,0 +1,40 @@
+//! Elements for tests of the program itself: those that Click's own suite names.
+//!
+//! Some check what other elements are built on, on the machine of whoever asks;
+//! others show what a graph looks like from inside. None has a place in a
+//! configuration that is in use.
+
+use linerate_graph::Class;
+
+mod checks;
+mod neighborhood_test;
+mod notifier_debug;
+mod random_seed;
+mod timer_test;
+
+pub(crate) use random_seed::Seed;
+
+/// The family's name.
+const FAMILY: &str = "selftest";
+
+/// The family's classes.
+pub(crate) const CLASSES: &[&Class] = &[
+    &checks::BIGINT,
+    &checks::BITVECTOR,
+    &checks::CONF_PARSE,
+    &checks::CRYPTO,
+    &checks::DEQUE,
+    &checks::ERROR,
+    &checks::FUNCTION,
+    &checks::HASH_TABLE,
+    &checks::HEAP,
+    &checks::LIST,
+    &checks::NOTIFIER,
+    &checks::SORT,
+    &checks::TOKEN_BUCKET,
+    &checks::VECTOR,
+    &neighborhood_test::CLASS,
+    &notifier_debug::CLASS,
+    &random_seed::CLASS,
+    &timer_test::CLASS,
+];
