@@ -16,7 +16,10 @@ use linerate_graph::{
     },
 };
 
-use crate::exit::ConfigurationError;
+use crate::{
+    archive::{self, Member},
+    exit::ConfigurationError,
+};
 
 /// Where the text comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,10 +50,16 @@ impl Source {
         }
     }
 
-    /// The text. Bytes that are not UTF-8 become replacement characters.
+    /// The text. Bytes that are not UTF-8 become replacement characters. Of an
+    /// archive it is the member `config`.
     pub(crate) fn read(&self) -> io::Result<String> {
+        Ok(self.read_members()?.0)
+    }
+
+    /// The text, and all members where it is in an archive.
+    pub(crate) fn read_members(&self) -> io::Result<(String, Vec<Member>)> {
         let bytes = match self {
-            Source::Expression(text) => return Ok(text.clone()),
+            Source::Expression(text) => text.clone().into_bytes(),
             Source::File(name) => fs::read(name)?,
             Source::Input => {
                 let mut bytes = Vec::new();
@@ -58,9 +67,18 @@ impl Source {
                 bytes
             }
         };
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        if !archive::is_archive(&bytes) {
+            return Ok((String::from_utf8_lossy(&bytes).into_owned(), Vec::new()));
+        }
+        let members = archive::members(&bytes).map_err(io::Error::other)?;
+        let config = members.iter().find(|member| member.name == CONFIG);
+        let config = config.ok_or_else(|| io::Error::other("archive has no 'config' section"))?;
+        Ok((String::from_utf8_lossy(&config.data).into_owned(), members))
     }
 }
+
+/// The member of an archive that is the configuration.
+pub(crate) const CONFIG: &str = "config";
 
 /// A text that has been read and taken apart, not yet checked.
 pub(crate) struct Parsed {

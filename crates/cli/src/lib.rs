@@ -4,6 +4,7 @@
 //! prints; what moves packets is in the library crates.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod args;
 mod click;
 mod commands;

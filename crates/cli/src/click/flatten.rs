@@ -1,7 +1,7 @@
 //! The program `click-flatten`: writes a configuration without compound
 //! elements, with directives that say where each element came from.
 //!
-//! As in Click it knows no element classes: every name that is no element's is one. Unlike Click's
+//! A configuration in an archive is written as that archive again. As in Click it knows no element classes: every name that is no element's is one. Unlike Click's
 //! it always puts the values of global variables in their places, as that does
 //! under `--expand-vars`.
 
@@ -14,7 +14,10 @@ use super::{
     options::{Item, Kind, Options, Quotes, Spec},
     print, program_name,
 };
-use crate::configuration::{Parsed, Source, click_path, system_message, variable};
+use crate::{
+    archive::{self, Member},
+    configuration::{CONFIG, Parsed, Source, click_path, system_message, variable},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Id {
@@ -156,7 +159,7 @@ Options:
   -d, --declarations        write the declarations of elements
   -f, --file FILE           read the configuration from this file
   -e, --expression EXPR     take it from the command line
-      --config              write the configuration (also the default)
+      --config              write the configuration (the default, but for archives)
       --expand-vars         put in the values of variables (always done)
   -o, --output FILE         write to this file
   -C, --clickpath PATH      search libraries here instead of in CLICKPATH
@@ -168,8 +171,8 @@ Options:
 
 fn run(line: &CommandLine) -> u8 {
     let name = line.source.name();
-    let text = match line.source.read() {
-        Ok(text) => text,
+    let (text, members) = match line.source.read_members() {
+        Ok(read) => read,
         Err(error) => {
             eprintln!("{name}: {}", system_message(&error));
             return 1;
@@ -194,16 +197,28 @@ fn run(line: &CommandLine) -> u8 {
         ),
         _ => with_directives(flat),
     };
+    let bytes = match line.action {
+        Id::ExpandVariables if members.len() > 1 => archived(members, text),
+        _ => text.into_bytes(),
+    };
     match line.output.as_deref() {
-        None | Some("-") => print(&text),
+        None | Some("-") => print(&bytes),
         Some(file) => {
-            if let Err(error) = fs::write(file, text) {
+            if let Err(error) = fs::write(file, bytes) {
                 eprintln!("{file}: {}", system_message(&error));
                 return 1;
             }
         }
     }
     0
+}
+
+/// The archive the configuration was in, with this one in its place.
+fn archived(mut members: Vec<Member>, text: String) -> Vec<u8> {
+    if let Some(config) = members.iter_mut().find(|member| member.name == CONFIG) {
+        config.data = text.into_bytes();
+    }
+    archive::archive(&members)
 }
 
 /// One a line, each once.
