@@ -53,3 +53,18 @@ fn a_delay_takes_no_more_out_of_a_queue_than_it_holds() {
         }
     }
 }
+
+/// What is due goes before a source fills the room it leaves: Click's counts.
+#[test]
+fn all_that_is_due_goes_at_once() {
+    for frame_limit in [1, 7, 32, 256] {
+        let mut run = Run::new(
+            "RatedSource(RATE 1000, LIMIT 500) -> q :: Queue(10) -> DelayUnqueue(0.02) \
+                -> c :: Counter -> Discard; Script(wait 2s, stop)",
+        )
+        .frame_limit(frame_limit);
+        run.run();
+        let counts = ["c.count", "q.drops"].map(|handler| run.read(handler));
+        assert_eq!(counts, ["275", "225"], "{frame_limit}");
+    }
+}
