@@ -434,10 +434,11 @@ impl<A: Address> Neighbours<A> {
 
     /// The entries as Click shows them: address, whether it is known, Ethernet
     /// address, and for some addresses seconds since it was heard of. Those of which that is
-    /// longer ago than an entry is good for, but that are still wanted, are that old.
+    /// longer ago than an entry is good for, but that are still wanted, are that old, and stand
+    /// in front of those as old, the one that was asked for last first.
     pub(crate) fn text(&self, now: u64) -> String {
         let timeout = self.limits.timeout;
-        let line = |ip: &A| {
+        let line = |(ip, place): (&A, i64)| {
             let ip = *ip;
             let neighbour = self.table.get(self.find(ip)?)?;
             let known = u8::from(neighbour.is_known(now, timeout));
@@ -445,13 +446,16 @@ impl<A: Address> Neighbours<A> {
             let mac = if neighbour.mac.is_broadcast() { A::UNKNOWN } else { neighbour.mac };
             let (ip, mac) = (ip.text(), mac_text(mac));
             let (seconds, micros) = (age / 1000, age % 1000 * 1000);
+            let place = if neighbour.lapsed { -place } else { place };
             Some(match A::AGES {
-                true => (age, format!("{ip} {known} {mac} {seconds}.{micros:06}\n")),
-                false => (0, format!("{ip} {known} {mac}\n")),
+                true => {
+                    ((Reverse(age), place), format!("{ip} {known} {mac} {seconds}.{micros:06}\n"))
+                }
+                false => ((Reverse(0), place.abs()), format!("{ip} {known} {mac}\n")),
             })
         };
-        let mut lines: Vec<(u64, String)> = self.ages.values().filter_map(line).collect();
-        lines.sort_by_key(|(age, _)| Reverse(*age));
+        let mut lines: Vec<_> = self.ages.values().zip(1..).filter_map(line).collect();
+        lines.sort_by_key(|(order, _)| *order);
         lines.into_iter().map(|(_, line)| line).collect()
     }
 }

@@ -37,6 +37,8 @@ pub(super) const CLASS: Class = Class {
     ],
     drops: &["no buffer for a copy"],
     annotates: true,
+    // The mapping of a connection whose first packets are in the same frame is made behind it.
+    shows_order: |_, _| true,
     cost: "Five bytes of each packet; `PORT` commands a mapping and the segment's checksum.",
     example: "rw :: TCPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1); \
         FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
