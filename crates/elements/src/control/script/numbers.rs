@@ -107,7 +107,7 @@ fn arithmetic(name: &str, parameter: &str) -> Answer {
 }
 
 /// How many numbers there are, or their mean, which for integers is cut to one. Both are those of
-/// FastClick.
+/// `FastClick`.
 fn many(name: &str, parameter: &str) -> Answer {
     let count = words(parameter).len();
     // Says what is wrong with a word.
