@@ -9,7 +9,8 @@ use crate::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
         hub::Hub,
-        pending::{Order, Pending},
+        order::Order,
+        pending::Pending,
         tasks::Tasks,
         timers::Timers,
         waiting::Lists,
@@ -129,15 +130,19 @@ impl Base {
         let elements = plan.elements.iter();
         let stats = elements.map(|element| (element.class.role, element.class.drops.len()));
         let stats = Arc::new(WorkerStats::new(stats));
-        let Wiring { stations, nodes, inputs } = wire(plan, placement, worker, &stats, &mut out);
+        let Wiring { stations, nodes, inputs, places } =
+            wire(plan, placement, worker, &stats, &mut out);
         Context {
             pool: world.arena().cache(self.options.cache),
             out,
             clock: self.clock.clone(),
             driver: self.driver.clone(),
             plan: Arc::clone(plan),
-            pending: Pending::new(frame_limit == 1, inputs.len()),
-            order: Order::new(stations.iter().any(|at| at.meets_again), world.arena()),
+            order: Order::new(
+                stations.iter().any(|at| at.meets_again) || places.iter().any(|at| at.joint),
+                world.arena(),
+            ),
+            pending: Pending::new(frame_limit == 1, places),
             stations,
             nodes,
             inputs,
@@ -148,6 +153,9 @@ impl Base {
             late: Vec::new(),
             delivered: false,
             looks_again: false,
+            task: usize::MAX,
+            pulled: 0,
+            turns: None,
             limit: frame_limit,
             worker,
             hub: self.hub.clone(),

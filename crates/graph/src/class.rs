@@ -52,10 +52,25 @@ pub struct Class {
     /// Whether each worker gets one of its own even where nothing leads to it:
     /// a source with a queue per worker.
     pub replicates: bool,
-    /// Whether somebody sees the order in which an element of a graph and
-    /// others get packets: it prints them, writes what comes by several ways
-    /// one after the other, or does something at a certain packet. The `click`
-    /// program runs such a graph a packet at a time, in Click's order.
+    /// Whether it sends copies of a packet by several outputs, or several packets
+    /// for one.
+    pub copies: bool,
+    /// Whether where a packet goes depends on how many came before it: it deals them
+    /// out.
+    pub deals: bool,
+    /// Whether it writes about packets to the console. All that do get their packets
+    /// in one order.
+    pub prints: bool,
+    /// The elements whose state decides what it does to a packet, or that look at its
+    /// own, by their places in the plan. They get their packets in one order with it.
+    pub watches: fn(&Plan, usize) -> Vec<usize>,
+    /// Whether it calls handlers of any other elements at certain packets. Such a packet
+    /// sets out alone ([`Element::until_call`]).
+    pub calls: fn(&Plan, usize) -> bool,
+    /// Whether somebody sees the order in which an element of a graph gets packets
+    /// of different tasks, besides those that print and call: it writes what comes by
+    /// several ways one after the other. The `click` program runs a graph in which
+    /// that is so a packet at a time, in Click's order.
     pub shows_order: fn(&Plan, usize) -> bool,
     /// What it says about other elements before any is made.
     pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
@@ -85,6 +100,11 @@ impl Class {
         annotates: false,
         asks_type: false,
         replicates: false,
+        copies: false,
+        deals: false,
+        prints: false,
+        watches: |_, _| Vec::new(),
+        calls: |_, _| false,
         shows_order: |_, _| false,
         prepare: None,
         make: |_| Box::new(Inert),

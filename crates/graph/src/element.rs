@@ -65,6 +65,13 @@ pub trait Element: Any + Send {
         None
     }
 
+    /// Packets that can come to it up to the one at which it calls a handler of
+    /// another element, and with it; asked of elements whose class says that they do
+    /// ([`Class::calls`](crate::Class::calls)).
+    fn until_call(&self) -> usize {
+        1
+    }
+
     /// What to wait for before running the task again, when it last returned
     /// [`Next::Idle`] or [`Next::Wait`]. Asked right before sleeping.
     fn wake(&mut self) -> Wake<'_> {

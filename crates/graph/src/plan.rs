@@ -132,8 +132,9 @@ impl Plan {
     /// Whether somebody sees the order in which its elements get packets
     /// ([`Class::shows_order`]).
     pub fn shows_order(&self) -> bool {
-        let mut elements = self.elements.iter().enumerate();
-        elements.any(|(at, element)| (element.class.shows_order)(self, at))
+        self.elements.iter().enumerate().any(|(at, PlanElement { class, .. })| {
+            class.prints || (class.calls)(self, at) || (class.shows_order)(self, at)
+        })
     }
 
     /// Whether an argument of an element was given.
@@ -180,6 +181,15 @@ impl Plan {
     fn arguments(&self, element: usize) -> Arguments {
         let PlanElement { class, config, .. } = &self.elements[element];
         Arguments::assign(class.args, split(config))
+    }
+
+    /// The elements that the words of some arguments of an element name.
+    pub fn elements_named(&self, element: usize, arguments: &[&str]) -> Vec<usize> {
+        let given = self.arguments(element);
+        let texts = arguments.iter().filter_map(|argument| given.last(argument));
+        let words = texts.flat_map(|(text, _)| text.split_whitespace());
+        let name = &self.elements[element].name;
+        words.filter_map(|word| self.resolve(word, name)).collect()
     }
 
     /// Packets all its queues hold when they are full: the sum of the `CAPACITY`

@@ -60,6 +60,18 @@ impl Frame {
         self.limit
     }
 
+    /// From now on the frame holds at most `limit` packets.
+    ///
+    /// # Panics
+    ///
+    /// When `limit` is zero, less than the packets in it, or more than it was made for.
+    #[inline]
+    pub fn set_limit(&mut self, limit: usize) {
+        let most = self.lines.len() * SLOTS_PER_LINE;
+        assert!(limit >= self.len.max(1) && limit <= most, "frame limit {limit} not in 1..={most}");
+        self.limit = limit;
+    }
+
     /// Packets that can still be added.
     #[inline]
     pub fn room(&self) -> usize {

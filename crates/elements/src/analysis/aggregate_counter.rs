@@ -59,7 +59,7 @@ pub(super) const CLASS: Class = Class {
         Handler::write("write_file", "writes aggregates and counts packed"),
     ],
     annotates: true,
-    shows_order: |plan, at| {
+    calls: |plan, at| {
         let ends = ["COUNT_CALL", "AGGREGATE_CALL", "COUNT_STOP", "AGGREGATE_STOP"];
         ends.iter().any(|name| plan.is_given(at, name))
     },

@@ -370,7 +370,7 @@ impl Element for FromDump {
         if !self.active || cx.is_downstream_full() {
             return Next::Sleep;
         }
-        match self.read_on(cx, frame, self.burst) {
+        match self.read_on(cx, frame, self.burst.min(frame.room())) {
             Stop::Full | Stop::Behind => Next::Again,
             Stop::NoBuffers => Next::Idle,
             Stop::Until(_) | Stop::EndOfFile => Next::Sleep,

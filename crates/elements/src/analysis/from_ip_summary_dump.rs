@@ -559,7 +559,7 @@ impl Element for FromIpSummaryDump {
         if !self.active || cx.is_downstream_full() {
             return Next::Sleep;
         }
-        match self.fill(cx, frame, self.burst) {
+        match self.fill(cx, frame, self.burst.min(frame.room())) {
             Stop::Full => Next::Again,
             Stop::NoBuffers => Next::Idle,
             Stop::Until(_) | Stop::EndOfFile => Next::Sleep,

@@ -32,7 +32,7 @@ pub(super) const CLASS: Class = Class {
         Handler::write("extend_interval", "moves the end by a time"),
     ],
     annotates: true,
-    shows_order: |plan, at| plan.is_given(at, "END_CALL"),
+    calls: |plan, at| plan.is_given(at, "END_CALL"),
     cost: "A line of metadata and two comparisons per packet: some three cycles.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> TimeFilter(END_AFTER 1s) -> Discard;",
     make: |make| Box::new(TimeFilter::new(make)),

@@ -37,8 +37,8 @@ pub(super) struct Intake {
     attached: bool,
     /// The queue to look at first.
     next: usize,
-    /// A smaller frame than those of the engine, when the burst is smaller.
-    part: Option<Frame>,
+    /// Most packets received at a time.
+    burst: usize,
     /// What is to be noted.
     wanted: Notes,
     /// What of it the port leaves to be done here; `None` for nothing.
@@ -93,7 +93,7 @@ impl Intake {
             place: (replica.index, replica.count),
             attached: false,
             next: 0,
-            part: (burst < make.world.frame_limit).then(|| Frame::new(burst)),
+            burst,
             wanted: Notes { types: wanted.types && make.world.types, ..wanted },
             missing: None,
             packets: 0,
@@ -149,12 +149,13 @@ impl Intake {
     /// Receives into `frame`; a failure has been dealt with.
     #[inline]
     pub(super) fn receive(&mut self, cx: &mut Context, frame: &mut Frame) -> usize {
+        let limit = frame.limit();
+        frame.set_limit(limit.min(self.burst));
         let received = match &mut self.sides[..] {
-            [side] if self.attached && self.part.is_none() => {
-                side.receive.receive(&mut cx.pool, frame).map(|_| ())
-            }
+            [side] if self.attached => side.receive.receive(&mut cx.pool, frame).map(|_| ()),
             _ => self.receive_apart(cx, frame),
         };
+        frame.set_limit(limit);
         if let Err(error) = received {
             self.failed(cx, &error);
         }
@@ -164,20 +165,12 @@ impl Intake {
         frame.len()
     }
 
-    /// Receives from several queues, or by way of a smaller frame.
+    /// Receives from several queues.
     #[inline(never)]
     fn receive_apart(&mut self, cx: &mut Context, frame: &mut Frame) -> Result<(), PortError> {
         if !self.attached {
             self.attach();
         }
-        let Some(mut part) = self.part.take() else { return self.fill(cx, frame) };
-        let received = self.fill(cx, &mut part);
-        frame.append(&mut part, usize::MAX);
-        self.part = Some(part);
-        received
-    }
-
-    fn fill(&mut self, cx: &mut Context, frame: &mut Frame) -> Result<(), PortError> {
         for _ in 0..self.sides.len() {
             let at = if self.next < self.sides.len() { self.next } else { 0 };
             self.sides[at].receive.receive(&mut cx.pool, frame)?;

@@ -148,12 +148,11 @@ impl ToPort {
         self.outlet.send(cx, &mut sent);
     }
 
-    /// Sends what waits. Returns whether there is room.
+    /// Sends what waits. Returns whether anything was sent.
     fn retry(&mut self, cx: &mut Context) -> bool {
-        self.outlet.retry(cx);
-        let room = !self.outlet.is_blocked();
-        cx.set_full(self.blocks && !room);
-        room
+        let sent = self.outlet.retry(cx);
+        cx.set_full(self.blocks && self.outlet.is_blocked());
+        sent
     }
 }
 
@@ -167,8 +166,11 @@ impl Element for ToPort {
     }
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        if self.outlet.is_blocked() && !self.retry(cx) {
-            return Next::Idle;
+        if self.outlet.is_blocked() {
+            let sent = self.retry(cx);
+            if self.outlet.is_blocked() {
+                return if sent { Next::Again } else { Next::Idle };
+            }
         }
         if !self.pulls {
             return Next::Sleep;

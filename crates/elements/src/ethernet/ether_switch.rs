@@ -58,11 +58,11 @@ pub(super) const CLASS: Class = Class {
     args: &[TIMEOUT, CAPACITY, PORT_CAPACITY],
     handlers: &HANDLERS,
     drops: &["destination is where it came from", "no Ethernet header", "no buffer"],
-    shows_order: |_, _| false,
     cost: "Source and destination of \
         all packets of a frame are looked up together, and each packet is moved to its output. 28 \
         bytes of memory per host, and 8 to 16 for the index.",
     example: "s :: EtherSwitch; Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;",
+    copies: true,
     make: |make| match EtherSwitch::new(make) {
         Some(switch) => Box::new(switch),
         None => Box::new(Inert),

@@ -67,6 +67,7 @@ pub(super) const CLASS: Class = Class {
         its tag otherwise.",
     example: "s :: VLANSwitch(ACCESS 10, TRUNK ALL NATIVE 1); Idle -> s -> Discard; \
         Idle -> [1] s [1] -> Discard;",
+    copies: true,
     make: |make| match VlanSwitch::new(make) {
         Some(switch) => Box::new(switch),
         None => Box::new(Inert),

@@ -71,7 +71,7 @@ pub(super) const CLASS: Class = Class {
     ],
     annotates: true,
     drops: &["answers heard", "no buffer"],
-    shows_order: |_, _| true,
+    prints: true,
     cost: "A timer per request, a lock per frame of answers, a megabyte for the times of \
         requests.",
     example: "p :: ICMPPingSource(1.0.0.1, 2.0.0.1, INTERVAL 10ms, LIMIT 3, STOP true)\n  \

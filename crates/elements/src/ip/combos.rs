@@ -60,6 +60,7 @@ pub(super) const OUTPUT: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> o :: IPOutputCombo(1, 2.0.0.1, 1500) -> Discard; o [1-4] => Discard, Discard, \
         Discard, Discard;",
+    copies: true,
     make: |make| Box::new(IpOutputCombo::new(make)),
     ..Class::EMPTY
 };
@@ -190,7 +191,7 @@ impl Element for IpOutputCombo {
         };
         arena.sift_packets(frame, judge, |slot, fate| leaving.push((slot, fate)));
         // A packet at a time, the copy goes first, as in Click.
-        if cx.frame_limit() == 1 {
+        if cx.out.is_exact() {
             cx.out.emit_frame(0, frame);
         }
         for (slot, fate) in self.leaving.drain(..) {

@@ -43,7 +43,7 @@ pub(super) const CLASS: Class = Class {
     ],
     handlers: &[Handler::value("active", "whether anything is shown")],
     annotates: true,
-    shows_order: |_, _| true,
+    prints: true,
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 U\") \
         -> CheckIPHeader -> IPPrint(ok) -> Discard;",

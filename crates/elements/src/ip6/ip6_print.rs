@@ -25,7 +25,7 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("NBYTES", "bytes", "1500", "most bytes shown"),
     ],
     annotates: true,
-    shows_order: |_, _| true,
+    prints: true,
     cost: "Hundreds of cycles per packet, and a system call per frame: for people.",
     example: "InfiniteSource(LIMIT 2, STOP true) -> MarkIP6Header -> IP6Print(six) -> Discard;",
     make: |make| Box::new(Ip6Print::new(make)),

@@ -38,7 +38,7 @@ pub(super) const CLASS: Class = Class {
     ],
     handlers: &[Handler::value("active", "whether anything is shown")],
     annotates: true,
-    shows_order: |_, _| true,
+    prints: true,
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "InfiniteSource(LIMIT 3, STOP true) -> Print(ok) -> Discard;",
     make: |make| Box::new(Print::new(make)),

@@ -19,6 +19,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Reads a line of annotations per packet; an atomic increment per copy.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> t :: PaintTee(1) -> Discard; \
         t [1] -> Discard;",
+    copies: true,
     make: |make| Box::new(PaintTee { color: Color::from_args(make) }),
     ..Class::EMPTY
 };
@@ -43,7 +44,7 @@ impl Element for PaintTee {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.copy(cx, frame);
         // A packet at a time, the copy goes first, as in Click.
-        if cx.frame_limit() == 1 {
+        if cx.out.is_exact() {
             cx.out.emit_frame(0, frame);
         }
     }

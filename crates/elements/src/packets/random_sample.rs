@@ -36,6 +36,7 @@ pub(super) const CLASS: Class = Class {
     drops: &["not chosen"],
     cost: "A random number per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RandomSample(0.5) -> Discard;",
+    deals: true,
     make: |make| Box::new(RandomSample::new(make)),
     ..Class::EMPTY
 };

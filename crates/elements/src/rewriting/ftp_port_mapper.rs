@@ -44,6 +44,7 @@ pub(super) const CLASS: Class = Class {
         FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
         DATA \"10.0.0.2 5000 2.0.0.2 21 T\") -> FTPPortMapper(rw, rw, 0) -> rw -> Discard; \
         rw [1] -> Discard;",
+    watches: |plan, at| plan.elements_named(at, &["CONTROL_REWRITER", "DATA_REWRITER"]),
     make: |make| Box::new(FtpPortMapper::new(make)),
     ..Class::EMPTY
 };

@@ -49,6 +49,7 @@ pub(super) const CLASS: Class = Class {
     example: "rw :: IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1); Idle -> rw -> Discard; \
         rw [1] -> Discard; FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst ip_proto icmp_type, \
         DATA \"3.0.0.3 1.0.0.1 I 11\") -> ICMPRewriter(rw) -> Discard;",
+    watches: |plan, at| plan.elements_named(at, &["MAPS"]),
     make: |make| Box::new(IcmpRewriter::new(make)),
     ..Class::EMPTY
 };

@@ -27,6 +27,7 @@ pub(super) const PACKETS: Class = Class {
         on whole.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> m :: Meter(1000) -> Discard; \
         m [1] -> Discard;",
+    deals: true,
     make: |make| Box::new(Meter::new(make, Unit::Packets)),
     ..Class::EMPTY
 };

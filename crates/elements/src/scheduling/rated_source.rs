@@ -123,7 +123,7 @@ impl RatedSource {
 
 impl Element for RatedSource {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        match self.produce(cx, cx.frame_limit(), frame) {
+        match self.produce(cx, frame.limit(), frame) {
             true => Next::Sleep,
             // All buffers are on their way: they come back.
             false if frame.is_empty() => Next::Idle,

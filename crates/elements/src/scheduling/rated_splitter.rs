@@ -33,6 +33,7 @@ pub(super) const PACKETS: Class = Class {
     cost: "A clock reading and a division per frame; frames are cut in two, not looked through.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> r :: RatedSplitter(100) -> Discard; \
         r [1] -> Discard;",
+    deals: true,
     make: |make| Box::new(RatedSplitter::new(make, Unit::Packets)),
     ..Class::EMPTY
 };

@@ -165,7 +165,7 @@ impl Element for RatedUnqueue {
             wake_at(cx, self.bucket.look_at(self.threshold()));
             return Next::Sleep;
         }
-        let limit = cx.frame_limit();
+        let limit = frame.limit();
         let used = match self.unit {
             Unit::Packets => cx.pull(0, usize::try_from(tokens).unwrap_or(limit), frame) as u64,
             Unit::Bytes => self.ahead.pull(cx, tokens - OWED, limit, frame),

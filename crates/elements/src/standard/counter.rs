@@ -34,7 +34,7 @@ pub(super) const CLASS: Class = Class {
         ),
         Handler::write("byte_count_call", "sets the byte count at which a handler is written"),
     ],
-    shows_order: |plan, at| plan.is_given(at, "COUNT_CALL") || plan.is_given(at, "BYTE_COUNT_CALL"),
+    calls: |plan, at| plan.is_given(at, "COUNT_CALL") || plan.is_given(at, "BYTE_COUNT_CALL"),
     cost: "About one cycle per packet: only lengths are added up, which are in the slots. For the \
         rates the cycle counter is read once in a thousand packets and the clock at most a \
         thousand times a second.",
@@ -159,6 +159,12 @@ impl Element for Counter {
         } else {
             (self.count, self.bytes) = (count, bytes);
         }
+    }
+
+    fn until_call(&self) -> usize {
+        let packets = self.count_due.checked_sub(self.count).filter(|packets| *packets > 0);
+        let bytes = self.bytes_due.saturating_sub(self.bytes).div_ceil(u16::MAX.into()).max(1);
+        usize::try_from(packets.unwrap_or(u64::MAX).min(bytes)).unwrap_or(usize::MAX)
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {

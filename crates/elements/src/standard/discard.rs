@@ -28,9 +28,8 @@ pub(super) const CLASS: Class = Class {
 
 struct Discard {
     count: u64,
-    burst: usize,
-    /// Whether `burst` was asked for, and not just what a frame holds.
-    wanted: bool,
+    /// What it pulls in a turn, when that is said.
+    burst: Option<usize>,
     active: bool,
     pulls: bool,
 }
@@ -42,14 +41,11 @@ impl Discard {
         if !active && !pulls {
             make.error("ACTIVE is meaningless in push context");
         }
-        let burst = make.get::<u32>("BURST");
-        let wanted = burst.is_some();
-        let burst = match burst {
-            None => make.world.frame_limit,
-            Some(0) => usize::MAX,
-            Some(burst) => burst as usize,
+        let burst = match make.get::<u32>("BURST") {
+            Some(0) => Some(usize::MAX),
+            burst => burst.map(|burst| burst as usize),
         };
-        Discard { count: 0, active, burst, wanted, pulls }
+        Discard { count: 0, active, burst, pulls }
     }
 }
 
@@ -63,19 +59,23 @@ impl Element for Discard {
         if !self.active {
             return Next::Sleep;
         }
-        let mut left = self.burst;
+        if self.burst.is_some() {
+            cx.charge(1);
+        }
+        let burst = self.burst.unwrap_or(frame.limit());
+        let mut left = burst;
         loop {
             let asked = left.min(frame.limit());
             let pulled = cx.pull(0, asked, frame);
             self.push(cx, 0, frame);
             left -= pulled;
             // Schedulers give less where the sources might run before the next packet.
-            let ended = if self.wanted { pulled == 0 } else { pulled < asked };
+            let ended = if self.burst.is_some() { pulled == 0 } else { pulled < asked };
             if left == 0 || ended {
                 break;
             }
         }
-        if left == self.burst { cx.nothing_pulled() } else { Next::Again }
+        if left == burst { cx.nothing_pulled() } else { Next::Again }
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {

@@ -17,14 +17,15 @@ pub(super) const CLASS: Class = Class {
     family: FAMILY,
     summary: "makes packets as fast as they are taken",
     description: "Makes `LIMIT` packets with the bytes of `DATA`, repeated to or cut at \
-        `LENGTH`, `BURST` at a time. With a push output it stops while everything behind it \
+        `LENGTH`, `BURST` in a turn. Without `BURST` it makes one, and takes as many turns at once \
+        as queues behind it have room for. With a push output it stops while everything behind it \
         is full. When the limit is reached, `STOP true` asks for the end of the run, and \
         `END_CALL` writes a handler.",
     ports: "0/1",
     args: &[
         Arg::optional("DATA", "string", "a text of 64 bytes", "the packets' bytes"),
         Arg::optional("LIMIT", "packets", "-1: no limit", "packets to make in all"),
-        Arg::optional("BURST", "packets", "frame limit", "packets made at a time"),
+        Arg::optional("BURST", "packets", "1, many times", "packets made in a turn"),
         Arg::optional("ACTIVE", "bool", "true", "whether it makes packets"),
         Arg::keyword("TIMESTAMP", "bool", "true", "whether packets have the time they were made"),
         Arg::keyword("LENGTH", "bytes", "length of DATA", "length of the packets"),
@@ -55,8 +56,8 @@ struct InfiniteSource {
     /// Packets still to make in all, no limit below zero.
     limit: i64,
     count: i64,
-    /// More than a frame holds is made in several.
-    burst: usize,
+    /// What it makes in a turn, when that is said; more than a frame holds in several.
+    burst: Option<usize>,
     active: bool,
     stamps: bool,
     end: End,
@@ -72,8 +73,8 @@ enum End {
 
 impl InfiniteSource {
     fn new(make: &mut Make<'_>) -> InfiniteSource {
-        let burst = make.or("BURST", make.world.frame_limit as i64);
-        if burst < 1 {
+        let burst = make.get::<i64>("BURST");
+        if burst.is_some_and(|burst| burst < 1) {
             make.error("burst size must be >= 1");
         }
         let end = match (make.or("STOP", false), make.get::<HandlerCall>("END_CALL")) {
@@ -89,7 +90,7 @@ impl InfiniteSource {
             template: Template::from_args(make),
             limit: make.or("LIMIT", -1),
             count: 0,
-            burst: burst.max(1) as usize,
+            burst: burst.map(|burst| burst.max(1) as usize),
             active: make.or("ACTIVE", true),
             stamps: make.or("TIMESTAMP", true),
             end,
@@ -135,11 +136,13 @@ impl InfiniteSource {
 
 impl Element for InfiniteSource {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        let room = cx.downstream_room();
-        if room == 0 {
+        if cx.is_downstream_full() {
             return Next::Sleep;
         }
-        let mut count = self.allowed(self.burst).min(room);
+        if self.burst.is_some() {
+            cx.charge(1);
+        }
+        let mut count = self.allowed(self.burst.unwrap_or(frame.limit()));
         if count == 0 {
             self.ended(cx);
             return Next::Sleep;
@@ -193,7 +196,7 @@ impl Element for InfiniteSource {
             "count" => Ok(self.count.to_string()),
             "data" => Ok(self.template.text()),
             "limit" => Ok(self.limit.to_string()),
-            "burst" | "burstsize" => Ok(self.burst.to_string()),
+            "burst" | "burstsize" => Ok(self.burst.unwrap_or(1).to_string()),
             "active" => Ok(self.active.to_string()),
             "length" | "datasize" => Ok(self.template.length_text()),
             _ => Err(HandlerError::missing(handler)),
@@ -219,7 +222,7 @@ impl Element for InfiniteSource {
                 let burst = number.filter(|burst| *burst >= 1);
                 let burst =
                     burst.ok_or_else(refused("burstsize parameter must be integer >= 1"))?;
-                self.burst = burst.min(u32::MAX.into()) as usize;
+                self.burst = Some(burst.min(u32::MAX.into()) as usize);
             }
             "length" | "datasize" => {
                 let length = number.ok_or_else(refused("length must be integer"))?;

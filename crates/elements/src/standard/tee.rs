@@ -16,6 +16,7 @@ pub(super) const TEE: Class = Class {
     cost: "An atomic increment per packet and output but the first; whoever writes to a shared \
         packet copies it.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> t :: Tee -> Discard; t [1] -> Discard;",
+    copies: true,
     make: |make| Box::new(Tee::new(make)),
     ..Class::EMPTY
 };

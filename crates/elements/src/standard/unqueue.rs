@@ -11,16 +11,17 @@ pub(super) const CLASS: Class = Class {
     name: "Unqueue",
     family: FAMILY,
     summary: "pulls packets as fast as they come and pushes them on",
-    description: "Moves up to `BURST` packets at a time, but no more than there is room for behind \
-        it: a queue it pushes to drops what comes when it is full, never for a burst.",
+    description: "Moves up to `BURST` packets in a turn. Without `BURST` it moves one, and takes as \
+        many turns at once as there is room for behind it: a queue it pushes to drops what comes \
+        when it is full, never for a burst that nobody asked for.",
     ports: "1/1",
     processing: "l/h",
     args: &[
         Arg::optional(
             "BURST",
             "packets",
-            "frame limit",
-            "most packets moved at a time; no limit below zero",
+            "1, many times",
+            "most packets moved in a turn; no limit below zero",
         ),
         Arg::keyword("ACTIVE", "bool", "true", "whether it moves packets"),
         Arg::keyword("LIMIT", "packets", "-1: no limit", "packets to move in all"),
@@ -40,9 +41,8 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct Unqueue {
-    burst: usize,
-    /// Whether `burst` was asked for, and not just what a frame holds.
-    wanted: bool,
+    /// What it moves in a turn, when that is said.
+    burst: Option<usize>,
     active: bool,
     limit: i64,
     count: u64,
@@ -55,11 +55,8 @@ fn unlimited_below_zero(burst: i32) -> usize {
 
 impl Unqueue {
     fn new(make: &mut Make<'_>) -> Unqueue {
-        let limit = make.world.frame_limit;
-        let burst = make.get::<i32>("BURST");
         Unqueue {
-            burst: burst.map_or(limit, unlimited_below_zero),
-            wanted: burst.is_some(),
+            burst: make.get::<i32>("BURST").map(unlimited_below_zero),
             active: make.or("ACTIVE", true),
             limit: make.or("LIMIT", -1),
             count: 0,
@@ -69,8 +66,11 @@ impl Unqueue {
 
 impl Element for Unqueue {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        // Like Click it goes on when all behind it is full, a packet at a time.
-        let mut burst = self.burst.min(cx.downstream_room().max(1));
+        // Like Click it goes on when all behind it is full.
+        if self.burst.is_some() {
+            cx.charge(1);
+        }
+        let mut burst = self.burst.unwrap_or(frame.limit());
         if let Ok(limit) = u64::try_from(self.limit) {
             burst = burst.min(limit.saturating_sub(self.count) as usize);
         }
@@ -83,11 +83,11 @@ impl Element for Unqueue {
             let pulled = cx.pull(0, asked, frame);
             left -= pulled;
             // Schedulers give less where the sources might run before the next packet.
-            let ended = if self.wanted { pulled == 0 } else { pulled < asked };
+            let ended = if self.burst.is_some() { pulled == 0 } else { pulled < asked };
             if left == 0 || ended {
                 break;
             }
-            cx.out.emit_frame(0, frame);
+            cx.send_on(frame);
         }
         self.count += (burst - left) as u64;
         if left == burst { cx.nothing_pulled() } else { Next::Again }
@@ -108,7 +108,7 @@ impl Element for Unqueue {
         match handler {
             "count" => Ok(self.count.to_string()),
             "active" => Ok(self.active.to_string()),
-            "burst" => Ok(self.burst.to_string()),
+            "burst" => Ok(self.burst.unwrap_or(1).to_string()),
             "limit" => Ok(self.limit.to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
@@ -126,8 +126,7 @@ impl Element for Unqueue {
             "reset" | "reset_counts" => self.count = 0,
             "burst" => {
                 let burst = i32::try_from(number()?).map_err(|_| syntax())?;
-                self.burst = unlimited_below_zero(burst);
-                self.wanted = true;
+                self.burst = Some(unlimited_below_zero(burst));
             }
             "limit" => self.limit = number()?.clamp(-1, i64::MAX.into()) as i64,
             "active" => {

@@ -17,6 +17,7 @@ pub(super) const CLASS: Class = Class {
     cost: "An atomic increment per packet and output but the first.",
     example: "h :: Hub -> Discard; InfiniteSource(LIMIT 10, STOP true) -> h; \
         Idle -> [1] h [1] -> Discard;",
+    copies: true,
     make: |make| Box::new(Hub { ports: make.outputs() }),
     ..Class::EMPTY
 };

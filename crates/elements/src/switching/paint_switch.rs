@@ -26,6 +26,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Reads a line of annotations per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> s :: PaintSwitch -> Discard; \
         s [1] -> Discard;",
+    copies: true,
     make: |make| Box::new(PaintSwitch { anno: Byte::from_args(make), outputs: make.outputs() }),
     ..Class::EMPTY
 };

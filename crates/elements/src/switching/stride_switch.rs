@@ -23,6 +23,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A few cycles per packet and output; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: StrideSwitch(1, 2) -> Discard; \
         s [1] -> Discard;",
+    deals: true,
     make: |make| Box::new(StrideSwitch::new(make)),
     ..Class::EMPTY
 };

@@ -64,11 +64,10 @@ impl Element for Source {
             cx.driver.stop();
             return Next::Sleep;
         }
-        let room = cx.downstream_room();
-        if room == 0 {
+        if cx.is_downstream_full() {
             return Next::Sleep;
         }
-        let count = self.burst.min(room).min((self.limit - self.made) as usize);
+        let count = self.burst.min(frame.room()).min((self.limit - self.made) as usize);
         if cx.pool.take(frame, count, 64) == 0 {
             return Next::Idle;
         }

@@ -9,8 +9,9 @@ use super::{
     clock::Clock,
     driver::Driver,
     hub::Hub,
+    order::Order,
     outputs::Outputs,
-    pending::{Order, Pending},
+    pending::Pending,
     station::{Input, Station},
     tasks::{State, Tasks},
     timers::Timers,
@@ -59,6 +60,12 @@ pub struct Context {
     pub(crate) delivered: bool,
     /// Whether it is to look again though it has not ([`Context::look_again`]).
     pub(crate) looks_again: bool,
+    /// The element whose task runs.
+    pub(crate) task: usize,
+    /// Packets it has pulled itself.
+    pub(crate) pulled: usize,
+    /// Turns it says it has taken.
+    pub(crate) turns: Option<u32>,
     pub(crate) limit: usize,
     pub(crate) worker: usize,
     pub(crate) hub: Hub,
@@ -91,6 +98,10 @@ pub(crate) struct Node {
     pub(crate) may_sleep: bool,
     /// Elements behind it that say when they are full.
     pub(crate) fulls: Vec<usize>,
+    /// What limits how many packets its task may send at a time.
+    pub(crate) limits: Vec<Limit>,
+    /// Tasks on this worker whose packets come to wait here.
+    pub(crate) pushers: Vec<usize>,
     /// Whether it is full.
     pub(crate) full: bool,
     /// By port: the port on the other side packets go on by without stopping
@@ -99,6 +110,16 @@ pub(crate) struct Node {
     /// Whether packets have been found here that went round in circles, which is
     /// said once.
     pub(crate) circled: bool,
+}
+
+/// An element that limits how many packets may come to it at a time.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    pub(crate) element: usize,
+    /// How many come to it at most for one that sets out.
+    pub(crate) copies: usize,
+    /// Whether they wait there to be pulled; else it calls handlers of others.
+    pub(crate) store: bool,
 }
 
 /// Tasks to wake.
@@ -268,6 +289,8 @@ impl Context {
         let Some(mut element) = self.stations[source].take() else { return 0 };
         let (node, place) = (self.node, self.out.place());
         let charged = self.enter(source);
+        // What pulling one packet sends elsewhere goes before the next is pulled.
+        let count = if self.out.is_exact() { 1 } else { count };
         element.pull(self, output, count, frame);
         let station = &mut self.stations[source];
         station.put(element);
@@ -282,6 +305,12 @@ impl Context {
         self.node = node;
         self.out.enter(place);
         self.account.switch(charged);
+        if node == self.task {
+            self.pulled += frame.len();
+        }
+        if self.stations[node].meets_again {
+            self.order.number(frame, self.pool.arena());
+        }
         frame.len()
     }
 
@@ -417,19 +446,28 @@ impl Context {
         nodes[*node].feeders.here.iter().for_each(|task| tasks.wake(*task));
     }
 
-    /// Packets the element at work can push before every element it could
-    /// push to is full: as many as it likes when none of them says so.
-    #[inline]
-    pub fn downstream_room(&self) -> usize {
-        let fulls = self.nodes[self.node].fulls.iter();
-        let rooms = fulls.filter_map(|element| self.stations[*element].element.as_ref());
-        rooms.map(|element| element.room()).max().unwrap_or(usize::MAX)
-    }
-
-    /// Whether there is no [`Context::downstream_room`].
+    /// Whether every element that the element at work could push to is full. Never
+    /// when one of them does not say so.
     #[inline]
     pub fn is_downstream_full(&self) -> bool {
-        self.downstream_room() == 0
+        let fulls = &self.nodes[self.node].fulls;
+        let mut elements = fulls.iter().filter_map(|at| self.stations[*at].element.as_ref());
+        !fulls.is_empty() && elements.all(|element| element.room() == 0)
+    }
+
+    /// Says how many turns the task that runs has taken: each stands for a run in
+    /// which it handles the packets of a burst that its configuration names. A task
+    /// that does not say so has taken one for each packet.
+    #[inline]
+    pub fn charge(&mut self, turns: usize) {
+        self.turns = Some(turns as u32);
+    }
+
+    /// The packet `made`, which the element at work has just made for `cause`, goes
+    /// right behind it where ways meet again.
+    #[inline]
+    pub fn made_for(&mut self, made: &Slot, cause: &Slot) {
+        self.order.follow(made, cause, self.pool.arena());
     }
 
     /// What a task says that found nothing to pull: it sleeps when everything

@@ -6,7 +6,7 @@ use linerate_memory::Frame;
 
 use super::{
     account::{ENGINE, WorkerStats},
-    context::Context,
+    context::{Context, Limit, Node},
     outputs::{InputId, NOWHERE},
     station::Input,
     tasks::State,
@@ -43,8 +43,12 @@ impl Context {
         self.out.enter(station.outputs);
         let meets_again = station.meets_again;
         self.account.switch(node);
+        self.pending.step = self.pending.step.wrapping_add(1);
         if meets_again {
             self.order.number(frame, self.pool.arena());
+        }
+        if self.order.is_numbered() {
+            self.note_cause(frame);
         }
         element.push(self, port as usize, frame);
         let station = &mut self.stations[node];
@@ -54,6 +58,15 @@ impl Context {
             self.collect();
         }
         next
+    }
+
+    /// What the element is about to make is made for one of these packets: nobody
+    /// knows which, but often there is one only.
+    #[inline]
+    fn note_cause(&mut self, frame: &Frame) {
+        let first = frame.slots().first();
+        let number = first.and_then(|slot| self.order.number_of(slot, self.pool.arena()));
+        self.pending.cause = number.unwrap_or(0);
     }
 
     /// Packets have come round to an element that is still at work.
@@ -71,12 +84,12 @@ impl Context {
         let mark = self.pending.mark();
         let Context { out, pending, pool, stations, node, order, .. } = self;
         out.collect(|out, to, mut frame| {
-            if to == NOWHERE {
+            if to.0 == NOWHERE {
                 stations[*node].stats.nowhere(frame.len());
                 pool.give(&mut frame);
                 out.recycle(frame);
             } else {
-                pending.add(to, frame, order.is_numbered(), out);
+                pending.add(to, frame, order, pool.arena(), out);
             }
         });
         self.pending.reverse_from(mark);
@@ -97,10 +110,7 @@ impl Context {
         let mut kept = Vec::new();
         let mut steps = 0;
         while self.pending.mark() > mark {
-            let Some((mut to, mut frame)) = self.pending.take(&mut self.order, self.pool.arena())
-            else {
-                break;
-            };
+            let Some((mut to, mut frame)) = self.take_pending() else { break };
             while to != NOWHERE && !frame.is_empty() {
                 steps += 1;
                 if steps > CIRCLE {
@@ -109,6 +119,7 @@ impl Context {
                     let waiting = std::mem::replace(&mut frame, self.out.fresh());
                     kept.push((to, waiting));
                 } else {
+                    self.go_alone(to, &mut frame);
                     to = self.step(to, &mut frame);
                 }
             }
@@ -119,16 +130,49 @@ impl Context {
             self.out.recycle(frame);
         }
         for (to, frame) in kept {
-            self.pending.add(to, frame, false, &mut self.out);
+            self.add_pending((to, 0), frame);
         }
         self.pending.reverse_from(mark);
+    }
+
+    fn take_pending(&mut self) -> Option<(InputId, Frame)> {
+        self.pending.take(&mut self.order, self.pool.arena(), &mut self.out)
+    }
+
+    fn add_pending(&mut self, to: (InputId, u32), frame: Frame) {
+        self.pending.add(to, frame, &mut self.order, self.pool.arena(), &mut self.out);
+    }
+
+    /// Where packets go one by one, those in a frame behind the first wait for it to
+    /// have gone all the way.
+    #[inline(always)]
+    fn go_alone(&mut self, to: InputId, frame: &mut Frame) {
+        if frame.len() > 1 && self.out.is_exact() {
+            self.set_aside(to, frame);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_aside(&mut self, to: InputId, frame: &mut Frame) {
+        let mark = self.pending.mark();
+        let mut first = self.out.fresh();
+        first.append(frame, 1);
+        while !frame.is_empty() {
+            let mut one = self.out.fresh();
+            one.append(frame, 1);
+            self.add_pending((to, 0), one);
+        }
+        self.pending.reverse_from(mark);
+        std::mem::swap(frame, &mut first);
+        self.out.recycle(first);
     }
 
     /// Packets that the element at work has left in `frame` go on to `next`,
     /// and all packets on the way go as far as they get.
     fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
         for _ in 0..CIRCLE {
-            if frame.is_empty() || next == NOWHERE || !self.pending.is_next(next) {
+            if frame.is_empty() || next == NOWHERE || !self.pending.is_next(next, frame) {
                 if frame.is_empty() && self.pending.is_empty() {
                     return;
                 }
@@ -137,6 +181,7 @@ impl Context {
                     None => return,
                 }
             }
+            self.go_alone(next, frame);
             next = self.step(next, frame);
         }
         self.break_circle(frame, 0);
@@ -150,8 +195,7 @@ impl Context {
         let mut dropped = frame.len();
         self.pool.give(frame);
         while mark == 0 || self.pending.mark() > mark {
-            let waiting = self.pending.take(&mut self.order, self.pool.arena());
-            let Some((_, mut waiting)) = waiting else { break };
+            let Some((_, mut waiting)) = self.take_pending() else { break };
             dropped += waiting.len();
             self.pool.give(&mut waiting);
             self.out.recycle(waiting);
@@ -174,9 +218,10 @@ impl Context {
             self.pool.give(frame);
         } else if !frame.is_empty() {
             let waiting = std::mem::replace(frame, self.out.fresh());
-            self.pending.add(next, waiting, self.order.is_numbered(), &mut self.out);
+            let edge = self.stations[self.node].outputs.first;
+            self.add_pending((next, edge), waiting);
         }
-        let (to, mut waiting) = self.pending.take(&mut self.order, self.pool.arena())?;
+        let (to, mut waiting) = self.take_pending()?;
         std::mem::swap(frame, &mut waiting);
         self.out.recycle(waiting);
         Some(to)
@@ -190,11 +235,20 @@ impl Context {
             return false;
         }
         let (node, place) = (self.node, self.out.place());
+        self.pending.step = self.pending.step.wrapping_add(1);
         self.flow(self.stations[node].next, frame);
         self.node = node;
         self.out.enter(place);
         self.account.switch(node);
         true
+    }
+
+    /// Sends a frame by output 0 that more is to follow in this run, which leaves it
+    /// empty. Where packets go all the way one by one, they do so at once.
+    pub fn send_on(&mut self, frame: &mut Frame) {
+        if !(self.out.is_exact() && self.send_ahead(frame)) {
+            self.out.emit_frame(0, frame);
+        }
     }
 
     /// All packets on the way go as far as they get.
@@ -234,11 +288,15 @@ impl Context {
     fn with<R>(
         &mut self,
         element: usize,
+        one_by_one: bool,
         frame: &mut Frame,
         f: impl FnOnce(&mut dyn Element, &mut Context, &mut Frame) -> R,
     ) -> Option<R> {
         let mut taken = self.stations[element].take()?;
         self.order.begin();
+        if one_by_one != self.out.is_exact() {
+            self.go_one_by_one(one_by_one);
+        }
         self.enter(element);
         let result = f(&mut *taken, self, frame);
         let station = &mut self.stations[element];
@@ -258,24 +316,99 @@ impl Context {
         Some(result)
     }
 
+    /// From now on packets go all the way one by one, or not.
+    #[cold]
+    fn go_one_by_one(&mut self, one_by_one: bool) {
+        self.pending.set_exact(one_by_one);
+        self.out.set_exact(one_by_one);
+    }
+
     /// Runs the next task that is ready; `None` when there is none, else
     /// whether it did something. `frame` is empty before and after.
     #[inline]
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
+        let Some((room, alone)) = self.room_for_turns(element) else { return Some(true) };
         self.delivered = false;
         self.looks_again = false;
+        (self.task, self.pulled, self.turns) = (element, 0, None);
         self.account.begin();
-        let next = self.with(element, frame, |element, cx, frame| element.run(cx, frame));
+        let mut moved = 0;
+        let alone = alone || self.stations[element].one_by_one;
+        let next = self.with(element, alone, frame, |element, cx, frame| {
+            let limit = frame.limit();
+            frame.set_limit(limit.min(room));
+            let next = element.run(cx, frame);
+            frame.set_limit(limit);
+            moved = frame.len();
+            if cx.out.is_touched() {
+                moved += cx.out.put();
+            }
+            next
+        });
+        self.task = usize::MAX;
+        let turns = self.turns.unwrap_or(moved.max(self.pulled) as u32).max(1);
         let (state, worked) = match next.unwrap_or(Next::Sleep) {
             Next::Again => (State::Ready, true),
             Next::Idle => (State::Ready, false),
             Next::Wait => (State::Waiting, false),
             Next::Sleep => (State::Asleep, false),
         };
-        self.tasks.done(element, state);
+        if next == Some(Next::Idle) {
+            self.tasks.idled(element);
+        } else {
+            self.tasks.done(element, state, turns);
+        }
         self.account.end(worked);
         Some(worked)
+    }
+
+    /// How many packets a task may send in this run, as if each were sent in a run of
+    /// its own and other tasks ran in between: as many as fit where they come to wait
+    /// to be pulled, and one where nothing fits any more; and none together with one at
+    /// which handlers are called. Whether that one is next is the other answer. `None`
+    /// when other tasks are to run first, who make room.
+    #[inline]
+    fn room_for_turns(&mut self, task: usize) -> Option<(usize, bool)> {
+        match self.nodes[task].limits.is_empty() {
+            true => Some((usize::MAX, false)),
+            false => self.least_room(task),
+        }
+    }
+
+    #[inline(never)]
+    fn least_room(&mut self, task: usize) -> Option<(usize, bool)> {
+        let mut least = usize::MAX;
+        let mut alone = false;
+        for &Limit { element: at, copies, store } in &self.nodes[task].limits {
+            let Some(element) = &self.stations[at].element else { continue };
+            if !store {
+                let until = element.until_call();
+                alone |= until <= copies;
+                least = least.min((until - 1) / copies);
+                continue;
+            }
+            let room = element.room();
+            if room < copies
+                && let Some(puller) = self.owed(task, at)
+            {
+                self.tasks.give_way(task, puller);
+                return None;
+            }
+            least = least.min(room / copies);
+        }
+        Some((least.max(1), alone))
+    }
+
+    /// A task that pulls from a full store and is ready, and has taken fewer turns than
+    /// some other task that has filled the store: packet by packet it would have pulled
+    /// before `task` pushes.
+    fn owed(&self, task: usize, store: usize) -> Option<usize> {
+        let Node { pullers, pushers, .. } = &self.nodes[store];
+        let ahead = |puller: usize| {
+            pushers.iter().any(|other| *other != task && self.tasks.is_behind(puller, *other))
+        };
+        pullers.here.iter().copied().find(|puller| *puller != task && ahead(*puller))
     }
 
     /// Calls the timers that are due; returns whether there was one. `frame`
@@ -291,7 +424,8 @@ impl Context {
             any = true;
             self.account.begin();
             let element = element as usize;
-            self.with(element, frame, |element, cx, frame| element.timer(cx, timer, frame));
+            let alone = self.stations[element].one_by_one;
+            self.with(element, alone, frame, |element, cx, frame| element.timer(cx, timer, frame));
             self.account.end(true);
         }
         any

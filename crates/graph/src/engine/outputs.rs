@@ -33,7 +33,7 @@ pub struct Outputs {
     /// Edges something was put on, in the order of the first packet.
     touched: Vec<u32>,
     /// Frames that were full, and in exact mode every packet, in order.
-    log: Vec<(InputId, Frame)>,
+    log: Vec<(u32, Frame)>,
     /// Empty frames.
     spare: Vec<Frame>,
     limit: usize,
@@ -55,9 +55,28 @@ impl Outputs {
         outputs
     }
 
-    /// Whether every packet goes on alone.
-    pub(crate) fn is_exact(&self) -> bool {
+    /// Whether every packet goes all the way before the next sets out.
+    #[inline(always)]
+    pub fn is_exact(&self) -> bool {
         self.exact
+    }
+
+    /// From now on it does, or not. Nothing is on an output.
+    pub(crate) fn set_exact(&mut self, exact: bool) {
+        debug_assert!(!self.is_touched());
+        self.exact = exact;
+    }
+
+    /// Most packets in a frame.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Packets the element has put on outputs.
+    pub(crate) fn put(&self) -> usize {
+        let logged: usize = self.log.iter().map(|(_, frame)| frame.len()).sum();
+        let edges = self.touched.iter().map(|at| self.edges[*at as usize].frame.len());
+        logged + edges.sum::<usize>()
     }
 
     /// A new edge; returns its number.
@@ -194,8 +213,8 @@ impl Outputs {
 
     fn log_edge(&mut self, at: usize) {
         let fresh = self.fresh();
-        let edge = &mut self.edges[at];
-        self.log.push((edge.to, std::mem::replace(&mut edge.frame, fresh)));
+        let full = std::mem::replace(&mut self.edges[at].frame, fresh);
+        self.log.push((at as u32, full));
     }
 
     /// An empty frame.
@@ -217,11 +236,13 @@ impl Outputs {
         !self.touched.is_empty()
     }
 
-    /// Hands over everything that was put on outputs, in order.
-    pub(crate) fn collect(&mut self, mut each: impl FnMut(&mut Outputs, InputId, Frame)) {
+    /// Hands over everything that was put on outputs, in order, with the input it is
+    /// for and its edge.
+    pub(crate) fn collect(&mut self, mut each: impl FnMut(&mut Outputs, (InputId, u32), Frame)) {
         let mut log = std::mem::take(&mut self.log);
-        for (to, frame) in log.drain(..) {
-            each(self, to, frame);
+        for (at, frame) in log.drain(..) {
+            let to = self.edges[at as usize].to;
+            each(self, (to, at), frame);
         }
         self.log = log;
         let mut touched = std::mem::take(&mut self.touched);
@@ -232,7 +253,7 @@ impl Outputs {
                 let to = edge.to;
                 let fresh = self.fresh();
                 let frame = std::mem::replace(&mut self.edges[at as usize].frame, fresh);
-                each(self, to, frame);
+                each(self, (to, at), frame);
             }
         }
         self.touched = touched;

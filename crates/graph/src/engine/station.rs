@@ -23,6 +23,8 @@ pub(crate) struct Station {
     pub(crate) meets_again: bool,
     /// Whether packets pulled from it have been pushed to it before.
     pub(crate) stores: bool,
+    /// Whether what its task pulls and pushes goes all the way one by one.
+    pub(crate) one_by_one: bool,
 }
 
 const _: () = assert!(size_of::<Station>() == 64);

@@ -153,15 +153,17 @@ impl Tasks {
         Some(element as usize)
     }
 
-    /// The task that ran is done for now.
+    /// The task that ran is done for now, and has taken some turns.
     #[inline]
-    pub(crate) fn done(&mut self, element: usize, state: State) {
+    pub(crate) fn done(&mut self, element: usize, state: State, turns: u32) {
         let task = &mut self.tasks[element];
         let state = if task.again { State::Ready } else { state };
         task.state = state;
+        // One that sleeps has taken its last turn, as if it had never been ready then.
+        let turns = if state == State::Ready { turns } else { turns - 1 };
+        task.pass += task.stride * u64::from(turns);
         match state {
             State::Ready => {
-                task.pass += task.stride;
                 if self.queue.is_empty() {
                     self.alone = Some(element as u32);
                 } else {
@@ -172,6 +174,33 @@ impl Tasks {
             State::Waiting => self.waiting += 1,
             State::Asleep | State::Absent => {}
         }
+    }
+
+    /// The task that ran found nothing to do, and looks again when all that are ready
+    /// have run: what others did in many turns at once is no reason to look as often.
+    #[inline]
+    pub(crate) fn idled(&mut self, element: usize) {
+        let last = self.queue.back().map_or(0, |last| self.tasks[*last as usize].pass);
+        let task = &mut self.tasks[element];
+        task.pass = last.max(task.pass);
+        self.done(element, State::Ready, 1);
+    }
+
+    /// The next task gives way to one that is ready, and whose turns come first
+    /// although they are counted from a later one.
+    #[inline]
+    pub(crate) fn give_way(&mut self, element: usize, to: usize) {
+        let pass = self.tasks[to].pass;
+        let task = &mut self.tasks[element];
+        task.pass = pass.max(task.pass);
+        self.enqueue(element as u32);
+    }
+
+    /// Whether a task is ready and has taken fewer turns than another.
+    #[inline]
+    pub(crate) fn is_behind(&self, element: usize, other: usize) -> bool {
+        let [task, other] = [element, other].map(|at| &self.tasks[at]);
+        task.state == State::Ready && task.pass < other.pass
     }
 
     /// Takes a task out, when its element stops.
@@ -229,7 +258,7 @@ mod tests {
         for _ in 0..4000 {
             let task = tasks.next().unwrap();
             runs[task] += 1;
-            tasks.done(task, State::Ready);
+            tasks.done(task, State::Ready, 1);
         }
         assert!(runs[0].abs_diff(1000) <= 1 && runs[1].abs_diff(2000) <= 2, "{runs:?}");
     }
@@ -240,9 +269,9 @@ mod tests {
         tasks.wake(0);
         assert_eq!(tasks.next(), Some(0));
         tasks.wake(0);
-        tasks.done(0, State::Asleep);
+        tasks.done(0, State::Asleep, 1);
         assert_eq!(tasks.next(), Some(0));
-        tasks.done(0, State::Asleep);
+        tasks.done(0, State::Asleep, 1);
         assert_eq!(tasks.next(), None);
     }
 
@@ -251,7 +280,7 @@ mod tests {
         let mut tasks = Tasks::new(2);
         tasks.wake(1);
         assert_eq!(tasks.next(), Some(1));
-        tasks.done(1, State::Ready);
+        tasks.done(1, State::Ready, 1);
         assert_eq!(tasks.queued().collect::<Vec<_>>(), [1]);
         tasks.sleep(1);
         assert_eq!((tasks.next(), tasks.queued().count()), (None, 0));
@@ -268,7 +297,7 @@ mod tests {
             (1, State::Asleep, true),
         ] {
             assert_eq!(tasks.next(), Some(task));
-            tasks.done(task, state);
+            tasks.done(task, state, 1);
             assert_eq!(tasks.all_idle(false), idle, "{task}");
         }
     }
@@ -279,7 +308,7 @@ mod tests {
         tasks.wake(0);
         for _ in 0..100 {
             let task = tasks.next().unwrap();
-            tasks.done(task, State::Ready);
+            tasks.done(task, State::Ready, 1);
         }
         tasks.wake(1);
         assert_eq!(tasks.queued().collect::<Vec<_>>(), [1, 0]);
@@ -287,7 +316,7 @@ mod tests {
         for _ in 0..10 {
             let task = tasks.next().unwrap();
             runs[task] += 1;
-            tasks.done(task, State::Ready);
+            tasks.done(task, State::Ready, 1);
         }
         assert_eq!(runs, [5, 5]);
     }

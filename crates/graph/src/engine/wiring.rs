@@ -1,11 +1,13 @@
 //! Which elements a worker has, and how they are connected on it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     account::WorkerStats,
-    context::{Listeners, Node},
+    context::{Limit, Listeners, Node},
+    groups::{Groups, find_one_by_one},
     outputs::{InputId, NOWHERE, Outputs, Span},
+    pending::Place,
     station::{Input, Station},
 };
 use crate::{
@@ -112,8 +114,9 @@ impl Placement {
     }
 }
 
-/// Numbers push inputs so that those closer to the sources come first.
-fn number_inputs(plan: &Plan) -> (Vec<Input>, Vec<Vec<InputId>>) {
+/// The elements, each in front of those its packets go to, as far as the graph has
+/// no cycles.
+fn along_the_graph(plan: &Plan) -> Vec<usize> {
     let mut order = Vec::new();
     let mut seen = vec![false; plan.elements.len()];
     // Depth first without recursion: an element is listed when all behind it
@@ -137,15 +140,43 @@ fn number_inputs(plan: &Plan) -> (Vec<Input>, Vec<Vec<InputId>>) {
             }
         }
     }
-    let mut inputs = Vec::new();
-    let mut ids = vec![Vec::new(); plan.elements.len()];
-    for node in order.into_iter().rev() {
+    order.reverse();
+    order
+}
+
+/// Inputs in the order of their numbers, and the numbers by element and port.
+struct Numbered {
+    inputs: Vec<Input>,
+    places: Vec<Place>,
+    ids: Vec<Vec<InputId>>,
+}
+
+/// Numbers inputs so that those closer to the sources come first. Those of a group
+/// are next to each other, where the last of its elements is.
+fn number_inputs(plan: &Plan, groups: &Groups) -> Numbered {
+    let order = along_the_graph(plan);
+    let mut last = vec![0; plan.elements.len()];
+    for (rank, element) in order.iter().enumerate() {
+        last[groups.of(*element)] = rank;
+    }
+    let mut ranked: Vec<(usize, usize)> =
+        order.iter().map(|element| (last[groups.of(*element)], *element)).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    let mut numbered =
+        Numbered { inputs: Vec::new(), places: Vec::new(), ids: vec![Vec::new(); order.len()] };
+    let (mut group, mut first) = (None, 0);
+    for (rank, node) in ranked {
+        if group.replace(rank) != Some(rank) {
+            first = numbered.inputs.len() as InputId;
+        }
         for port in 0..plan.elements[node].inputs.len() {
-            ids[node].push(inputs.len() as InputId);
-            inputs.push(Input { node: node as u32, port: port as u32 });
+            numbered.ids[node].push(numbered.inputs.len() as InputId);
+            numbered.inputs.push(Input { node: node as u32, port: port as u32 });
+            let (joint, single) = (groups.is_joint(node), groups.leads_on(node));
+            numbered.places.push(Place { first, joint, single });
         }
     }
-    (inputs, ids)
+    numbered
 }
 
 /// How the elements of one worker are connected.
@@ -156,6 +187,8 @@ pub(crate) struct Wiring {
     pub(crate) nodes: Vec<Node>,
     /// By number.
     pub(crate) inputs: Vec<Input>,
+    /// Likewise.
+    pub(crate) places: Vec<Place>,
 }
 
 /// Connects the elements of one worker.
@@ -166,7 +199,10 @@ pub(crate) fn wire(
     stats: &WorkerStats,
     outputs: &mut Outputs,
 ) -> Wiring {
-    let (inputs, ids) = number_inputs(plan);
+    let groups = Groups::new(plan);
+    let Numbered { inputs, places, ids } = number_inputs(plan, &groups);
+    let one_by_one = find_one_by_one(plan, &groups);
+    let single_packets = outputs.limit() == 1;
     let here = |element: usize| placement.reached[worker][element].present;
     let mut nodes: Vec<Node> = Vec::with_capacity(plan.elements.len());
     let mut stations = Vec::with_capacity(plan.elements.len());
@@ -179,6 +215,7 @@ pub(crate) fn wire(
             next: NOWHERE,
             meets_again: false,
             stores: false,
+            one_by_one: single_packets,
         };
         if here(at) {
             for (port, targets) in element.targets.iter().enumerate() {
@@ -195,7 +232,8 @@ pub(crate) fn wire(
             let pulls = element.inputs.contains(&Processing::Pull);
             station.stores = !pulls && !element.inputs.is_empty();
             // Single packets keep their order by themselves.
-            station.meets_again = !outputs.is_exact() && meets_again(plan, at);
+            station.meets_again = !single_packets && groups.meet_behind(plan, at);
+            station.one_by_one |= one_by_one[at];
             for (port, sources) in element.sources.iter().enumerate() {
                 let pull = element.inputs[port] == Processing::Pull;
                 let source = sources.first().filter(|_| pull);
@@ -205,12 +243,16 @@ pub(crate) fn wire(
         nodes.push(node);
         stations.push(station);
     }
+    let limits = find_limits(plan);
     for at in 0..nodes.len() {
         let of = Tasks { here: here(at), elsewhere: placement.others_of(at, worker) };
         connect_pulls(plan, at, &of, &mut nodes);
         connect_fulls(plan, at, &of, &mut nodes);
+        if of.here {
+            connect_limits(plan, at, &limits, &mut nodes);
+        }
     }
-    Wiring { stations, nodes, inputs }
+    Wiring { stations, nodes, inputs, places }
 }
 
 /// The workers an element's task is on.
@@ -226,35 +268,6 @@ impl Tasks {
         }
         to.elsewhere.extend(self.elsewhere.iter().map(|worker| (*worker, task)));
     }
-}
-
-/// Whether packets that leave an element by different push outputs can come
-/// to one element again before a queue.
-fn meets_again(plan: &Plan, element: usize) -> bool {
-    let pushes = |at: usize| {
-        let element = &plan.elements[at];
-        let push = |(port, _): &(usize, _)| element.outputs[*port] == Processing::Push;
-        element.targets.iter().enumerate().filter(push).flat_map(|(_, targets)| targets)
-    };
-    if pushes(element).count() < 2 {
-        return false;
-    }
-    // The output by which each element was first reached.
-    let mut by = vec![None; plan.elements.len()];
-    for (output, first) in pushes(element).enumerate() {
-        let mut open = vec![first.element];
-        while let Some(at) = open.pop() {
-            match by[at] {
-                Some(other) if other != output => return true,
-                Some(_) => {}
-                None => {
-                    by[at] = Some(output);
-                    open.extend(pushes(at).map(|target| target.element));
-                }
-            }
-        }
-    }
-    false
 }
 
 /// Tells everything `task` pulls from whom to wake.
@@ -329,4 +342,76 @@ fn connect_fulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
 fn is_never_full(element: &PlanElement) -> bool {
     let idles = element.outputs.is_empty() && element.class.signals.empty;
     !element.outputs.contains(&Processing::Push) && !idles
+}
+
+/// By element: what is behind it that limits how many packets may come at a time.
+/// Packets come there once, or once by each way where an element on the way sends
+/// copies.
+fn find_limits(plan: &Plan) -> Vec<BTreeMap<usize, usize>> {
+    let mut limits = vec![BTreeMap::new(); plan.elements.len()];
+    // From the ends: what is behind an element is known, but for cycles, by which
+    // other packets come.
+    for at in along_the_graph(plan).into_iter().rev() {
+        let element = &plan.elements[at];
+        let mut found = BTreeMap::new();
+        let pushes = element.targets.iter().zip(&element.outputs);
+        let pushes = pushes.filter(|(_, output)| **output == Processing::Push);
+        for target in pushes.flat_map(|(targets, _)| targets).map(|target| target.element) {
+            let own = (is_store(plan, target) || calls(plan, target)).then_some((target, 1));
+            for (limit, copies) in
+                limits[target].iter().map(|(at, copies)| (*at, *copies)).chain(own)
+            {
+                let all: &mut usize = found.entry(limit).or_default();
+                *all = if element.class.copies { *all + copies } else { copies.max(*all) };
+            }
+        }
+        limits[at] = found;
+    }
+    limits
+}
+
+/// Whether packets pushed to an element wait there, to be pulled or to be sent.
+fn is_store(plan: &Plan, element: usize) -> bool {
+    let PlanElement { inputs, outputs, class, .. } = &plan.elements[element];
+    inputs.contains(&Processing::Push)
+        && (outputs.contains(&Processing::Pull) || class.signals.full)
+}
+
+/// Whether an element calls handlers of others.
+fn calls(plan: &Plan, element: usize) -> bool {
+    (plan.elements[element].class.calls)(plan, element)
+}
+
+/// Tells a task what limits how many packets it may send at a time, and the elements
+/// where packets wait whose packets they are.
+fn connect_limits(plan: &Plan, task: usize, limits: &[BTreeMap<usize, usize>], nodes: &mut [Node]) {
+    if plan.elements[task].inputs.contains(&Processing::Push) {
+        return;
+    }
+    let mut found = limits[task].clone();
+    // What it pulls through may send packets elsewhere, and call.
+    let (mut seen, mut open) = (vec![false; nodes.len()], vec![task]);
+    while let Some(at) = open.pop() {
+        let element = &plan.elements[at];
+        let pulls = element.sources.iter().zip(&element.inputs);
+        let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
+        for from in pulls.flat_map(|(sources, _)| sources).map(|source| source.element) {
+            if !std::mem::replace(&mut seen[from], true) && !is_store(plan, from) {
+                open.push(from);
+                let own = calls(plan, from).then_some((from, 1));
+                let behind = limits[from].iter().map(|(at, copies)| (*at, *copies));
+                for (limit, copies) in behind.chain(own) {
+                    let all = found.entry(limit).or_default();
+                    *all = copies.max(*all);
+                }
+            }
+        }
+    }
+    for (element, copies) in found {
+        let store = is_store(plan, element);
+        nodes[task].limits.push(Limit { element, copies, store });
+        if store {
+            nodes[element].pushers.push(task);
+        }
+    }
 }

@@ -261,7 +261,7 @@ impl Element for ReplayUnqueue {
             return self.end(cx);
         }
         let now = cx.steady();
-        let mut left = self.burst.min(cx.downstream_room().max(1));
+        let mut left = self.burst.min(frame.limit());
         while left > 0 && self.next < self.recording.len() {
             let due = self.due(self.next);
             if due > now + SOON {

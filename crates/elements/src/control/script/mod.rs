@@ -129,7 +129,7 @@ pub(super) const SCRIPT: Class = Class {
     drops: &["script gave no output"],
     role: Role::Information,
     // It is run for each packet.
-    shows_order: |plan, at| !plan.elements[at].inputs.is_empty(),
+    calls: |plan, at| !plan.elements[at].inputs.is_empty(),
     cost: "About a microsecond per instruction, so also per packet for a PACKET script.",
     example: "s :: Script(set x 0, label again, print $x, set x $(add $x 1), \
         goto again $(lt $x 3), stop);",

@@ -34,7 +34,7 @@ pub(in crate::ethernet) const CLASS: Class = Class {
     ],
     handlers: &[Handler::value("active", "whether anything is shown")],
     annotates: true,
-    shows_order: |_, _| true,
+    prints: true,
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> ARPPrint -> Discard; \
         DriverManager(wait 0.1s, stop);",

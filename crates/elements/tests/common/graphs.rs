@@ -1,0 +1,455 @@
+//! Random graphs, and what comes of them, for comparing frames of several packets
+//! with packets one at a time.
+//!
+//! A graph is drawn from a list of choices, numbers below a bound, so that a property
+//! test and a fuzzer can both make them. Packets carry the source they come from and
+//! their number there; `Record` keeps those of all packets that come to it, in order.
+
+use std::fmt::Write;
+
+use linerate_elements::library;
+use linerate_graph::{
+    Arg, Class, Console, Context, Element, Handler, HandlerError, Library, Options, Router,
+    lang::Globals, load,
+};
+use linerate_memory::{Arena, Frame};
+
+/// What a packet carries: where it comes from, the queues it has waited in, as a number,
+/// and its own number.
+type Packet = ((u8, u32), u32);
+
+/// What a run came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// By `Record`: sources and numbers of packets, in the order they came.
+    pub(crate) records: Vec<(String, Vec<Packet>)>,
+    /// Handlers that count.
+    pub(crate) counts: Vec<(String, String)>,
+    /// What was printed.
+    pub(crate) printed: String,
+    /// Packets that were dropped.
+    pub(crate) drops: u64,
+}
+
+/// How a graph is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// Tasks say how many packets they handle in a turn.
+    Said,
+    /// They do not: one, and many turns at once where nobody sees it.
+    Open,
+}
+
+/// A random graph as a configuration. `choose(n)` draws a number below `n`.
+pub(crate) fn graph(turns: Turns, choose: &mut dyn FnMut(usize) -> usize) -> String {
+    let mut drawing =
+        Drawing { turns, choose, text: String::new(), names: 0, open: Vec::new(), sources: 1 };
+    drawing.draw();
+    drawing.text
+}
+
+struct Drawing<'a> {
+    turns: Turns,
+    choose: &'a mut dyn FnMut(usize) -> usize,
+    text: String,
+    names: usize,
+    /// Push outputs that lead nowhere yet.
+    open: Vec<String>,
+    sources: usize,
+}
+
+const PASSING: &[&str] = &[
+    "Null",
+    "Counter",
+    "Paint(1)",
+    "Strip(2) -> Unstrip(2)",
+    "Paint(2)",
+    "Null -> Null -> Null",
+    "Align(4, 0)",
+    "Truncate(60)",
+    "SetTimestamp",
+    "Print(p, 12)",
+];
+
+/// Where a packet goes by what it carries, whatever came before it.
+const SORTING: &[(&str, usize)] = &[
+    ("Classifier(7/00%01, -)", 2),
+    ("Classifier(7/00%03, 7/01%03, 7/02%03, -)", 4),
+    ("Classifier(7/03%07, -)", 2),
+    ("HashSwitch(7, 1)", 2),
+    ("Tee", 2),
+    ("Tee", 3),
+    ("PaintTee(1)", 2),
+    ("PaintSwitch", 3),
+    ("Switch(1)", 2),
+    ("CheckPaint(1)", 2),
+];
+
+/// Where it goes by what came before.
+const DEALING: &[(&str, usize)] = &[
+    ("RoundRobinSwitch", 2),
+    ("RoundRobinSwitch", 3),
+    ("StrideSwitch(1, 2)", 2),
+    ("RandomSwitch", 2),
+    ("RandomSample(DROP 0.3)", 2),
+    ("Meter(1000, 2000)", 3),
+    ("RatedSplitter(1000)", 2),
+];
+
+const SCHEDULING: &[&str] = &["RoundRobinSched", "PrioSched", "StrideSched(1, 3)", "DRRSched"];
+
+impl Drawing<'_> {
+    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[(self.choose)(list.len())]
+    }
+
+    fn splitter(&mut self) -> (&'static str, usize) {
+        // Between sources the order is a matter of when tasks run.
+        let deals = self.turns == Turns::Said || self.sources == 1;
+        if deals && (self.choose)(2) == 0 { self.one_of(DEALING) } else { self.one_of(SORTING) }
+    }
+
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("e{}", self.names)
+    }
+
+    fn burst(&mut self, separator: &str) -> String {
+        match self.turns {
+            Turns::Said => {
+                let burst = self.one_of(&[1, 2, 5, 16, 40, 100, 300]);
+                format!("{separator}BURST {burst}")
+            }
+            Turns::Open => String::new(),
+        }
+    }
+
+    fn draw(&mut self) {
+        self.sources = 1 + (self.choose)(3);
+        for source in 0..self.sources {
+            let limit = 1 + (self.choose)(400);
+            let burst = self.burst(", ");
+            let name = self.name();
+            let kind = (self.choose)(4);
+            let class = match (self.turns, kind) {
+                (Turns::Said, 0) => format!("TimedSource(10ms, LIMIT {limit})"),
+                (Turns::Open, 0) => format!("RatedSource(RATE 1000, LIMIT {limit})"),
+                _ => format!("InfiniteSource(LIMIT {limit}{burst})"),
+            };
+            let _ = writeln!(self.text, "{class} -> {name} :: Number({source});");
+            self.open.push(name);
+        }
+        for _ in 0..2 + (self.choose)(9) {
+            self.step();
+        }
+        while let Some(output) = self.open.pop() {
+            let to = self.name();
+            let end = if (self.choose)(3) == 0 { "" } else { " -> Discard" };
+            let class = if end.is_empty() { "Record" } else { "Passing" };
+            let _ = match (self.choose)(4) {
+                0 => {
+                    let burst = self.burst("");
+                    writeln!(
+                        self.text,
+                        "{output} -> {to}q :: Queue(5000) -> {to} :: Passing -> Discard({burst});"
+                    )
+                }
+                _ => writeln!(self.text, "{output} -> {to} :: {class}{end};"),
+            };
+        }
+        self.text.push_str("DriverManager(wait 100s, stop);\n");
+    }
+
+    /// Some outputs that are open.
+    fn take(&mut self, most: usize) -> Vec<String> {
+        let count = 1 + (self.choose)(most.min(self.open.len()));
+        (0..count)
+            .map(|_| {
+                let at = (self.choose)(self.open.len());
+                self.open.swap_remove(at)
+            })
+            .collect()
+    }
+
+    fn connect(&mut self, outputs: &[String], to: &str) {
+        for output in outputs {
+            let _ = writeln!(self.text, "{output} -> {to};");
+        }
+    }
+
+    fn step(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let name = self.name();
+        match (self.choose)(12) {
+            0..4 => {
+                let from = self.take(3);
+                let class = self.one_of(PASSING);
+                let _ = writeln!(self.text, "{name}i :: Null -> {class} -> {name} :: Null;");
+                self.connect(&from, &format!("{name}i"));
+                self.open.push(name);
+            }
+            4..8 => {
+                let from = self.take(2);
+                let (class, outputs) = self.splitter();
+                let _ = writeln!(self.text, "{name} :: {class};");
+                self.connect(&from, &name);
+                self.open.extend((0..outputs).map(|output| format!("{name} [{output}]")));
+            }
+            8 => self.cycle(name),
+            _ => self.queue(name),
+        }
+    }
+
+    /// Some packets come round a second time.
+    fn cycle(&mut self, name: String) {
+        let from = self.take(2);
+        let (class, outputs) = self.splitter();
+        let _ = writeln!(
+            self.text,
+            "{name}i :: Null -> {name}s :: CheckPaint(7); {name}s [1] -> {name}c :: {class};
+             {name}b :: Null -> Paint(7) -> {name}i; {name}c [1] -> {name}b;"
+        );
+        self.connect(&from, &format!("{name}i"));
+        self.open.push(format!("{name}s [0]"));
+        let others = (0..outputs).filter(|output| *output != 1);
+        self.open.extend(others.map(|output| format!("{name}c [{output}]")));
+    }
+
+    /// Packets wait, and are pulled.
+    fn queue(&mut self, name: String) {
+        let from = self.take(3);
+        // What is in several queues together is a matter of when tasks run.
+        let several = self.turns == Turns::Said && from.len() > 1 && (self.choose)(2) == 0;
+        let mut capacity = || {
+            let list = [1, 2, 5, 8, 30, 64, 250, 1000, 5000];
+            list[(self.choose)(list.len())]
+        };
+        if several {
+            let capacities: Vec<i32> = from.iter().map(|_| capacity()).collect();
+            let scheduler = self.one_of(SCHEDULING);
+            let scheduler = if scheduler.starts_with("Stride") && from.len() > 2 {
+                "StrideSched(1, 3, 2)"
+            } else {
+                scheduler
+            };
+            let _ = writeln!(self.text, "{name}p :: {scheduler};");
+            for (at, (output, capacity)) in from.iter().zip(capacities).enumerate() {
+                let _ = writeln!(
+                    self.text,
+                    "{output} -> {name}q{at} :: Queue({capacity}) -> [{at}] {name}p;"
+                );
+            }
+        } else {
+            let capacity = capacity();
+            let _ = writeln!(self.text, "{name}p :: Queue({capacity});");
+            self.connect(&from, &format!("{name}p"));
+        }
+        let burst = self.burst("");
+        let pulled = match (self.choose)(4) {
+            0 => "-> Counter ",
+            1 => "-> Passing ",
+            _ => "",
+        };
+        let task = match (self.turns, (self.choose)(6)) {
+            (Turns::Open, 0) => "RatedUnqueue(300)".to_owned(),
+            (Turns::Open, 1) => "DelayUnqueue(10ms)".to_owned(),
+            (Turns::Open, 2) => "LinkUnqueue(1ms, 1Mbps)".to_owned(),
+            _ => format!("Unqueue({burst})"),
+        };
+        let _ = writeln!(self.text, "{name}p {pulled}-> {task} -> {name} :: Via({});", self.names);
+        self.open.push(name);
+    }
+}
+
+/// Runs a configuration in simulated time.
+///
+/// # Panics
+///
+/// When it is not accepted, or a buffer is lost.
+pub(crate) fn run(text: &str, frame_limit: usize, arena: &Arena) -> Outcome {
+    let ours = [&NUMBER, &RECORD, &PASSING_RECORD, &VIA];
+    let library = Library::new(library().iter().chain(ours));
+    let mut loader = |_: &str, _: &str| Err(None);
+    let loaded = load("config", text, &library, &Globals::default(), &mut loader);
+    let plan = loaded.plan.unwrap_or_else(|| panic!("{}\n{text}", loaded.found.click()));
+    let (console, printed) = Console::buffered();
+    let options = Options { simulated: true, frame_limit, console, ..Options::default() };
+    let ports = linerate_port::Context::new(arena.clone());
+    let mut router = Router::new(plan, &library, ports, &options)
+        .unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+    router.run();
+    let mut outcome = Outcome::default();
+    let elements: Vec<(String, &'static Class)> =
+        router.plan().elements.iter().map(|at| (at.name.clone(), at.class)).collect();
+    for (name, class) in elements {
+        let mut read = |handler: &str| router.read(&format!("{name}.{handler}"), "").unwrap();
+        if class.name == "Record" || class.name == "Passing" {
+            let packets = read("packets");
+            let packet = |line: &str| {
+                let mut words = line.split(' ').map(|word| word.parse::<u32>().unwrap());
+                let mut word = || words.next().unwrap();
+                ((word() as u8, word()), word())
+            };
+            outcome.records.push((name.clone(), packets.lines().map(packet).collect()));
+        }
+        if matches!(class.name, "Counter" | "Discard" | "Unqueue") {
+            outcome.counts.push((name.clone(), read("count")));
+        }
+        if class.name == "Queue" {
+            let drops = read("drops");
+            outcome.drops += drops.parse::<u64>().unwrap();
+            outcome.counts.push((name.clone(), format!("drops {drops}")));
+            let length = read("length");
+            outcome.counts.push((name.clone(), format!("length {length}")));
+        }
+    }
+    router.close();
+    drop(router);
+    assert_eq!(arena.accounting().held, 0, "buffers leaked by {text}");
+    let printed = printed.lock().unwrap();
+    let lines = String::from_utf8_lossy(&printed);
+    // That a queue overflows for the first time is told once, at some moment.
+    let lines = lines.lines().filter(|line| !line.contains("overflow"));
+    outcome.printed = lines.fold(String::new(), |all, line| all + line + "\n");
+    outcome
+}
+
+/// What a run with whole frames shows that one with single packets does not.
+pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Option<String> {
+    if turns == Turns::Said {
+        return first_difference(single, frames);
+    }
+    if single.drops > 0 {
+        // Which packets find a queue full is a matter of when tasks run.
+        let dropped = |outcome: &Outcome, name: &str| {
+            let drops = |(at, text): &&(String, String)| at == name && text.starts_with("drops ");
+            outcome.counts.iter().find(drops).is_some_and(|(_, text)| text != "drops 0")
+        };
+        let queues = single.counts.iter().map(|(name, _)| name.as_str());
+        return queues
+            .filter(|name| dropped(frames, name) && !dropped(single, name))
+            .map(|name| format!("{name} drops packets only with whole frames"))
+            .next();
+    }
+    if frames.drops > 0 {
+        return Some(format!("{} packets dropped only with whole frames", frames.drops));
+    }
+    // Between sources, and between those that waited and others, the order is a matter
+    // of when tasks run.
+    for ((name, one), (_, other)) in single.records.iter().zip(&frames.records) {
+        let [one, other] = [one, other].map(|packets| {
+            let mut packets = packets.clone();
+            packets.sort_by_key(|(way, _)| *way);
+            packets
+        });
+        if one != other {
+            return Some(parted(name, &one, &other));
+        }
+    }
+    None
+}
+
+/// Where two lists of packets part.
+fn parted(name: &str, one: &[Packet], other: &[Packet]) -> String {
+    let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let rest = |packets: &[Packet]| format!("{:?}", &packets[at..packets.len().min(at + 12)]);
+    let (lengths, one, other) = ((one.len(), other.len()), rest(one), rest(other));
+    format!("{name}, {lengths:?} packets, from {at} on: {one} and {other}")
+}
+
+fn first_difference(one: &Outcome, other: &Outcome) -> Option<String> {
+    for ((name, one), (_, other)) in one.records.iter().zip(&other.records) {
+        if one != other {
+            return Some(parted(name, one, other));
+        }
+    }
+    let counts = one.counts.iter().zip(&other.counts).find(|(one, other)| one != other);
+    if let Some((one, other)) = counts {
+        return Some(format!("{one:?} and {other:?}"));
+    }
+    (one.printed != other.printed).then(|| "what is printed".into())
+}
+
+/// Writes the source and a running number into packets.
+const NUMBER: Class = Class {
+    name: "Number",
+    ports: "1/1",
+    args: &[Arg::required("SOURCE", "number", "the source")],
+    make: |make| Box::new(Number { source: make.need::<u32>("SOURCE") as u8, next: 0 }),
+    ..Class::EMPTY
+};
+
+struct Number {
+    source: u8,
+    next: u32,
+}
+
+impl Element for Number {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.pool.arena().for_each_mut(frame, |bytes| {
+            bytes[2..4].copy_from_slice(&[0, self.source]);
+            bytes[4..8].copy_from_slice(&self.next.to_be_bytes());
+            bytes[8..12].fill(0);
+            self.next += 1;
+        });
+    }
+}
+
+/// Writes into packets that they have waited in a queue.
+const VIA: Class = Class {
+    name: "Via",
+    ports: "1/1",
+    args: &[Arg::required("QUEUE", "number", "the queue")],
+    make: |make| Box::new(Via(make.need("QUEUE"))),
+    ..Class::EMPTY
+};
+
+struct Via(u32);
+
+impl Element for Via {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        // Copies share their bytes.
+        cx.unshare(frame, 0);
+        cx.pool.arena().for_each_mut(frame, |bytes| {
+            let before = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
+            let after = before.wrapping_mul(101).wrapping_add(self.0);
+            bytes[8..12].copy_from_slice(&after.to_be_bytes());
+        });
+    }
+}
+
+/// Keeps what packets carry.
+const RECORD: Class = Class {
+    name: "Record",
+    ports: "1/0",
+    processing: "h/h",
+    handlers: &[Handler::read("packets", "source and number of each, a line each")],
+    make: |_| Box::new(Record::default()),
+    ..Class::EMPTY
+};
+
+/// The same, and hands packets on.
+const PASSING_RECORD: Class = Class { name: "Passing", ports: "1/1", processing: "a/a", ..RECORD };
+
+#[derive(Default)]
+struct Record {
+    text: String,
+}
+
+impl Element for Record {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        for bytes in cx.pool.arena().packets(frame) {
+            let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+            let _ = writeln!(self.text, "{} {} {}", bytes[3], word(8), word(4));
+        }
+        if cx.out.count() == 0 && cx.plan().elements[cx.element()].targets.is_empty() {
+            cx.discard(frame);
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.text.clone())
+    }
+}

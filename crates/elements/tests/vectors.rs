@@ -1,0 +1,67 @@
+//! Frames of several packets do what packets one at a time do.
+//!
+//! Random graphs of sources, splitters, meetings, cycles, small queues and rated
+//! elements are run with frames of one packet and of several. Where tasks say how many
+//! packets they handle in a turn, everything is the same: packets, their order, counts,
+//! drops and what is printed. Where they do not, the same packets come by the same ways
+//! in the order of their source, and queues drop only where they do with single ones.
+
+#[path = "common/graphs.rs"]
+mod graphs;
+
+use graphs::{Turns, difference, graph, run};
+use linerate_memory::{Arena, ArenaOptions};
+use proptest::{prelude::*, test_runner::Config};
+
+thread_local! {
+    static ARENA: Arena = {
+        let options = ArenaOptions { size: 48 << 20, huge: false, ..Default::default() };
+        options.create().expect("48 MiB")
+    };
+}
+
+/// Draws from a list of numbers, over and over.
+fn chooser(choices: &[u8]) -> impl FnMut(usize) -> usize {
+    let mut choices = choices.iter().copied();
+    move |bound| usize::from(choices.next().unwrap_or(0)) % bound
+}
+
+fn compare(turns: Turns, choices: &[u8]) -> Result<(), String> {
+    let text = graph(turns, &mut chooser(choices));
+    let run = |frame_limit| ARENA.with(|arena| run(&text, frame_limit, arena));
+    let single = run(1);
+    for frame_limit in [7, 32, 256, 2048] {
+        if let Some(difference) = difference(&single, &run(frame_limit), turns) {
+            return Err(format!("frames of {frame_limit}: {difference}\n{text}"));
+        }
+    }
+    Ok(())
+}
+
+fn cases() -> Config {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    Config {
+        cases: cases.unwrap_or(96),
+        max_shrink_iters: 3000,
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn with_turns_that_are_said_all_is_the_same(
+        choices in proptest::collection::vec(any::<u8>(), 20..200)
+    ) {
+        compare(Turns::Said, &choices).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn many_turns_at_once_are_seen_by_nobody(
+        choices in proptest::collection::vec(any::<u8>(), 20..200)
+    ) {
+        compare(Turns::Open, &choices).map_err(TestCaseError::fail)?;
+    }
+}

@@ -1,0 +1,187 @@
+//! Elements that get their packets in one order, because their results depend on
+//! one another.
+//!
+//! Frames go through a graph element by element. Nobody sees that, except where an
+//! element looks at another one ([`Class::watches`](crate::Class::watches)), or where
+//! several write to the console: a packet must then have come to all of them before
+//! the next comes to any. Such elements form a group, and the engine serves the group
+//! as one ([`pending`](super::pending)); the elements around them keep whole frames.
+//!
+//! Which packets must even go all the way one by one is found here, too: where a
+//! packet can change what becomes of others anywhere.
+
+use crate::plan::{Plan, Processing};
+
+/// Which elements belong together.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// By element: a member that stands for its group.
+    leader: Vec<usize>,
+    /// By element: whether another of its group is behind it.
+    leads_on: Vec<bool>,
+}
+
+impl Groups {
+    pub(crate) fn new(plan: &Plan) -> Groups {
+        let count = plan.elements.len();
+        let mut groups = Groups { leader: (0..count).collect(), leads_on: vec![false; count] };
+        let mut printer = None;
+        for (at, element) in plan.elements.iter().enumerate() {
+            for other in (element.class.watches)(plan, at) {
+                groups.join(at, other);
+            }
+            if element.class.prints {
+                let first = *printer.get_or_insert(at);
+                groups.join(first, at);
+            }
+        }
+        let members: Vec<usize> = (0..count).filter(|at| groups.is_joint(*at)).collect();
+        let behind: Vec<Vec<bool>> = members.iter().map(|at| pushed_to(plan, *at)).collect();
+        // A group that is in the middle of another is part of it.
+        loop {
+            let before = groups.leader.clone();
+            for (from, behind_it) in members.iter().zip(&behind) {
+                for (between, behind_that) in members.iter().zip(&behind) {
+                    let returns = |to: &usize| behind_that[*to] && groups.same(*from, *to);
+                    if behind_it[*between]
+                        && !groups.same(*from, *between)
+                        && members.iter().any(returns)
+                    {
+                        groups.join(*from, *between);
+                    }
+                }
+            }
+            if groups.leader == before {
+                break;
+            }
+        }
+        for (at, behind) in members.iter().zip(&behind) {
+            let leads_to =
+                |other: &usize| other != at && behind[*other] && groups.same(*at, *other);
+            groups.leads_on[*at] = members.iter().any(leads_to);
+        }
+        groups
+    }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let (to, from) = (self.leader[one], self.leader[other]);
+        self.leader.iter_mut().filter(|leader| **leader == from).for_each(|leader| *leader = to);
+    }
+
+    /// What an element's group goes by.
+    pub(crate) fn of(&self, element: usize) -> usize {
+        self.leader[element]
+    }
+
+    fn same(&self, one: usize, other: usize) -> bool {
+        self.leader[one] == self.leader[other]
+    }
+
+    /// Whether an element is not alone in its group.
+    pub(crate) fn is_joint(&self, element: usize) -> bool {
+        let mates = self.leader.iter().filter(|leader| **leader == self.leader[element]);
+        mates.take(2).count() > 1
+    }
+
+    /// Whether another element of its group is behind an element.
+    pub(crate) fn leads_on(&self, element: usize) -> bool {
+        self.leads_on[element]
+    }
+
+    /// Whether packets that leave an element by different outputs can come to one
+    /// group again before a queue.
+    pub(crate) fn meet_behind(&self, plan: &Plan, element: usize) -> bool {
+        let ways = ways(plan, element);
+        if ways.len() < 2 {
+            return false;
+        }
+        // The output by which each group was first reached.
+        let mut by = vec![None; plan.elements.len()];
+        for (output, first) in ways.into_iter().enumerate() {
+            let mut open = vec![first];
+            let mut seen = vec![false; plan.elements.len()];
+            while let Some(way) = open.pop() {
+                if std::mem::replace(&mut seen[way.element], true) {
+                    continue;
+                }
+                if *by[self.leader[way.element]].get_or_insert(output) != output {
+                    return true;
+                }
+                open.extend(onward(plan, way));
+            }
+        }
+        false
+    }
+}
+
+/// A step of packets, to an element.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    element: usize,
+    /// Whether the element pulled them.
+    pulled: bool,
+}
+
+/// Where packets that leave an element go next, by output.
+fn ways(plan: &Plan, element: usize) -> Vec<Way> {
+    let element = &plan.elements[element];
+    let outputs = element.targets.iter().zip(&element.outputs);
+    let targets = outputs.flat_map(|(targets, output)| targets.iter().map(move |to| (to, output)));
+    targets
+        .map(|(to, output)| Way { element: to.element, pulled: *output == Processing::Pull })
+        .collect()
+}
+
+/// Where packets go from an element they have come to, in the same round. Those that
+/// were pushed to an element wait there to be pulled.
+fn onward(plan: &Plan, way: Way) -> impl Iterator<Item = Way> + '_ {
+    ways(plan, way.element).into_iter().filter(move |next| way.pulled || !next.pulled)
+}
+
+/// The elements that packets pushed to an element, or pulled by it, can come to in the
+/// same round, by their places. The element itself only when packets come back to it.
+fn pushed_to(plan: &Plan, element: usize) -> Vec<bool> {
+    let mut seen = vec![false; plan.elements.len()];
+    let pulled = plan.elements[element].inputs.contains(&Processing::Pull);
+    let mut open: Vec<Way> = onward(plan, Way { element, pulled }).collect();
+    while let Some(way) = open.pop() {
+        if !std::mem::replace(&mut seen[way.element], true) {
+            open.extend(onward(plan, way));
+        }
+    }
+    seen
+}
+
+/// By element: whether what it sends by itself must go all the way one by one. So it
+/// must where a packet can come to an element that sends it by several outputs that meet
+/// again, or that deals packets out in turns and may get it a second time.
+pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
+    let all = 0..plan.elements.len();
+    let demands = |at: usize| {
+        let class = plan.elements[at].class;
+        class.copies && groups.meet_behind(plan, at) || class.deals && pushed_to(plan, at)[at]
+    };
+    let demanding: Vec<usize> = all.clone().filter(|at| demands(*at)).collect();
+    // Against the direction of packets, and from what is pulled to who pulls it.
+    let mut one_by_one = vec![false; plan.elements.len()];
+    let mut open = demanding;
+    while let Some(at) = open.pop() {
+        if std::mem::replace(&mut one_by_one[at], true) {
+            continue;
+        }
+        let element = &plan.elements[at];
+        let pushed = element.sources.iter().zip(&element.inputs);
+        let pushed = pushed.filter(|(_, input)| **input == Processing::Push);
+        open.extend(pushed.flat_map(|(sources, _)| sources).map(|source| source.element));
+        let pulled = element.targets.iter().zip(&element.outputs);
+        let pulled = pulled.filter(|(_, output)| **output == Processing::Pull);
+        open.extend(pulled.flat_map(|(targets, _)| targets).map(|target| target.element));
+    }
+    for at in all {
+        let element = &plan.elements[at];
+        one_by_one[at] |= !element.inputs.contains(&Processing::Push)
+            && !element.outputs.contains(&Processing::Pull)
+            && groups.meet_behind(plan, at);
+    }
+    one_by_one
+}
