@@ -35,10 +35,18 @@ pub trait Element: Any + Send {
         }
     }
 
-    /// The element's task runs. `frame` is empty.
+    /// The element's task runs. `frame` is empty, and may hold fewer packets than other
+    /// frames.
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         let _ = (cx, frame);
         Next::Sleep
+    }
+
+    /// Packets that its task handles in a turn, when its configuration says so: its
+    /// runs are turns then, as in Click. Else each packet is a turn, and a run takes as
+    /// many as nobody sees, which is what `frame` has room for.
+    fn burst(&self) -> Option<usize> {
+        None
     }
 
     /// A time set with [`Context::set_timer`] has come. `frame` is empty.

@@ -100,10 +100,14 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 impl Element for Delay {
+    fn burst(&self) -> Option<usize> {
+        Some(BURST)
+    }
+
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         // All that is due goes, as in Click: what comes next may be for the room it leaves.
         for left in (0..BURST.div_ceil(frame.limit())).rev() {
-            let waits = self.release(cx, cx.frame_limit(), frame);
+            let waits = self.release(cx, frame.limit(), frame);
             if waits && frame.is_empty() {
                 return Next::Sleep;
             }

@@ -55,12 +55,13 @@ impl Element for Discard {
         cx.discard(frame);
     }
 
+    fn burst(&self) -> Option<usize> {
+        self.burst
+    }
+
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         if !self.active {
             return Next::Sleep;
-        }
-        if self.burst.is_some() {
-            cx.charge(1);
         }
         let burst = self.burst.unwrap_or(frame.limit());
         let mut left = burst;

@@ -135,12 +135,13 @@ impl InfiniteSource {
 }
 
 impl Element for InfiniteSource {
+    fn burst(&self) -> Option<usize> {
+        self.burst
+    }
+
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         if cx.is_downstream_full() {
             return Next::Sleep;
-        }
-        if self.burst.is_some() {
-            cx.charge(1);
         }
         let mut count = self.allowed(self.burst.unwrap_or(frame.limit()));
         if count == 0 {

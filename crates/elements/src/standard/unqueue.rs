@@ -65,11 +65,12 @@ impl Unqueue {
 }
 
 impl Element for Unqueue {
+    fn burst(&self) -> Option<usize> {
+        self.burst
+    }
+
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         // Like Click it goes on when all behind it is full.
-        if self.burst.is_some() {
-            cx.charge(1);
-        }
         let mut burst = self.burst.unwrap_or(frame.limit());
         if let Ok(limit) = u64::try_from(self.limit) {
             burst = burst.min(limit.saturating_sub(self.count) as usize);

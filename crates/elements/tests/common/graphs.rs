@@ -42,8 +42,7 @@ pub(crate) enum Turns {
 
 /// A random graph as a configuration. `choose(n)` draws a number below `n`.
 pub(crate) fn graph(turns: Turns, choose: &mut dyn FnMut(usize) -> usize) -> String {
-    let mut drawing =
-        Drawing { turns, choose, text: String::new(), names: 0, open: Vec::new(), sources: 1 };
+    let mut drawing = Drawing { turns, choose, text: String::new(), names: 0, open: Vec::new() };
     drawing.draw();
     drawing.text
 }
@@ -55,7 +54,6 @@ struct Drawing<'a> {
     names: usize,
     /// Push outputs that lead nowhere yet.
     open: Vec<String>,
-    sources: usize,
 }
 
 const PASSING: &[&str] = &[
@@ -104,9 +102,12 @@ impl Drawing<'_> {
     }
 
     fn splitter(&mut self) -> (&'static str, usize) {
-        // Between sources the order is a matter of when tasks run.
-        let deals = self.turns == Turns::Said || self.sources == 1;
-        if deals && (self.choose)(2) == 0 { self.one_of(DEALING) } else { self.one_of(SORTING) }
+        // Between what tasks send the order is a matter of when they run.
+        if self.turns == Turns::Said && (self.choose)(2) == 0 {
+            self.one_of(DEALING)
+        } else {
+            self.one_of(SORTING)
+        }
     }
 
     fn name(&mut self) -> String {
@@ -125,8 +126,8 @@ impl Drawing<'_> {
     }
 
     fn draw(&mut self) {
-        self.sources = 1 + (self.choose)(3);
-        for source in 0..self.sources {
+        let sources = 1 + (self.choose)(3);
+        for source in 0..sources {
             let limit = 1 + (self.choose)(400);
             let burst = self.burst(", ");
             let name = self.name();

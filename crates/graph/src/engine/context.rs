@@ -9,7 +9,7 @@ use super::{
     clock::Clock,
     driver::Driver,
     hub::Hub,
-    order::Order,
+    order::{Number, Order},
     outputs::Outputs,
     pending::Pending,
     station::{Input, Station},
@@ -60,12 +60,15 @@ pub struct Context {
     pub(crate) delivered: bool,
     /// Whether it is to look again though it has not ([`Context::look_again`]).
     pub(crate) looks_again: bool,
+    /// Whether packets are on the way that a task or a timer has sent.
+    pub(crate) on_the_way: bool,
+    /// Tasks to wake when they have arrived: the number of the packet it is for, and
+    /// the place among those.
+    pub(crate) woken: Vec<(Number, usize, usize)>,
     /// The element whose task runs.
     pub(crate) task: usize,
     /// Packets it has pulled itself.
     pub(crate) pulled: usize,
-    /// Turns it says it has taken.
-    pub(crate) turns: Option<u32>,
     pub(crate) limit: usize,
     pub(crate) worker: usize,
     pub(crate) hub: Hub,
@@ -242,8 +245,14 @@ impl Context {
     #[cold]
     fn unshare_some(&mut self, frame: &mut Frame, reason: usize) {
         let mut failed = Vec::new();
-        let pool = &mut self.pool;
-        frame.sift(|slot| pool.unshare(slot), |slot| failed.push(slot));
+        let Context { pool, order, .. } = self;
+        let unshare = |slot: &mut Slot| {
+            let number = order.number_of(slot, pool.arena());
+            let done = pool.unshare(slot);
+            order.keep(number, slot, pool.arena());
+            done
+        };
+        frame.sift(unshare, |slot| failed.push(slot));
         failed.into_iter().for_each(|slot| self.drop_packet(slot, reason));
     }
 
@@ -401,8 +410,30 @@ impl Context {
     /// before: wakes whoever pulls from it, also through other elements.
     #[inline]
     pub fn notify(&mut self) {
+        if self.on_the_way && self.order.is_numbered() {
+            return self.wake_later();
+        }
         let Context { nodes, tasks, node, .. } = self;
         nodes[*node].pullers.here.iter().for_each(|task| tasks.wake(*task));
+    }
+
+    /// Wakes them when all packets on the way are where they go, in the order of the
+    /// packets for which they are woken.
+    #[inline(never)]
+    fn wake_later(&mut self) {
+        for &task in &self.nodes[self.node].pullers.here {
+            self.woken.push((self.pending.cause, self.woken.len(), task));
+        }
+    }
+
+    /// All packets are where they go.
+    #[inline]
+    pub(crate) fn arrived(&mut self) {
+        self.on_the_way = false;
+        if !self.woken.is_empty() {
+            self.woken.sort_unstable();
+            self.woken.drain(..).for_each(|(_, _, task)| self.tasks.wake(task));
+        }
     }
 
     /// As [`Context::notify`], for those on other workers, which costs a lock
@@ -453,14 +484,6 @@ impl Context {
         let fulls = &self.nodes[self.node].fulls;
         let mut elements = fulls.iter().filter_map(|at| self.stations[*at].element.as_ref());
         !fulls.is_empty() && elements.all(|element| element.room() == 0)
-    }
-
-    /// Says how many turns the task that runs has taken: each stands for a run in
-    /// which it handles the packets of a burst that its configuration names. A task
-    /// that does not say so has taken one for each packet.
-    #[inline]
-    pub fn charge(&mut self, turns: usize) {
-        self.turns = Some(turns as u32);
     }
 
     /// The packet `made`, which the element at work has just made for `cause`, goes

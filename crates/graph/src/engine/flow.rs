@@ -6,7 +6,7 @@ use linerate_memory::Frame;
 
 use super::{
     account::{ENGINE, WorkerStats},
-    context::{Context, Limit, Node},
+    context::{Context, Limit},
     outputs::{InputId, NOWHERE},
     station::Input,
     tasks::State,
@@ -299,6 +299,10 @@ impl Context {
         }
         self.enter(element);
         let result = f(&mut *taken, self, frame);
+        if one_by_one && self.out.is_touched() {
+            // Behind those that it has sent before.
+            self.out.emit_frame(0, frame);
+        }
         let station = &mut self.stations[element];
         station.put(taken);
         let next = station.next;
@@ -311,7 +315,9 @@ impl Context {
         if !self.late.is_empty() {
             self.write_late();
         }
+        self.on_the_way = true;
         self.flow(next, frame);
+        self.arrived();
         self.account.switch(ENGINE);
         Some(result)
     }
@@ -328,10 +334,12 @@ impl Context {
     #[inline]
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
-        let Some((room, alone)) = self.room_for_turns(element) else { return Some(true) };
+        let burst = self.stations[element].element.as_ref().and_then(|element| element.burst());
+        let counted = burst.is_some();
+        let (room, alone) = self.room_for_turns(element, burst);
         self.delivered = false;
         self.looks_again = false;
-        (self.task, self.pulled, self.turns) = (element, 0, None);
+        (self.task, self.pulled) = (element, 0);
         self.account.begin();
         let mut moved = 0;
         let alone = alone || self.stations[element].one_by_one;
@@ -347,7 +355,7 @@ impl Context {
             next
         });
         self.task = usize::MAX;
-        let turns = self.turns.unwrap_or(moved.max(self.pulled) as u32).max(1);
+        let turns = if counted { 1 } else { moved.max(self.pulled).max(1) as u32 };
         let (state, worked) = match next.unwrap_or(Next::Sleep) {
             Next::Again => (State::Ready, true),
             Next::Idle => (State::Ready, false),
@@ -364,51 +372,35 @@ impl Context {
     }
 
     /// How many packets a task may send in this run, as if each were sent in a run of
-    /// its own and other tasks ran in between: as many as fit where they come to wait
-    /// to be pulled, and one where nothing fits any more; and none together with one at
-    /// which handlers are called. Whether that one is next is the other answer. `None`
-    /// when other tasks are to run first, who make room.
+    /// its own and other tasks ran in between: its share of the room where they come to
+    /// wait to be pulled, and one where there is none any more; and none together with
+    /// one at which handlers are called. Whether there is such a one among them is the
+    /// other answer.
     #[inline]
-    fn room_for_turns(&mut self, task: usize) -> Option<(usize, bool)> {
+    fn room_for_turns(&self, task: usize, burst: Option<usize>) -> (usize, bool) {
         match self.nodes[task].limits.is_empty() {
-            true => Some((usize::MAX, false)),
-            false => self.least_room(task),
+            true => (usize::MAX, false),
+            false => self.least_room(task, burst),
         }
     }
 
     #[inline(never)]
-    fn least_room(&mut self, task: usize) -> Option<(usize, bool)> {
+    fn least_room(&self, task: usize, burst: Option<usize>) -> (usize, bool) {
         let mut least = usize::MAX;
         let mut alone = false;
         for &Limit { element: at, copies, store } in &self.nodes[task].limits {
             let Some(element) = &self.stations[at].element else { continue };
-            if !store {
+            if store {
+                // Others who send packets there take as many turns, and must find room.
+                least = least.min(element.room() / (copies * self.nodes[at].pushers.len()));
+            } else {
                 let until = element.until_call();
-                alone |= until <= copies;
+                alone |= until <= burst.unwrap_or(1).saturating_mul(copies);
                 least = least.min((until - 1) / copies);
-                continue;
             }
-            let room = element.room();
-            if room < copies
-                && let Some(puller) = self.owed(task, at)
-            {
-                self.tasks.give_way(task, puller);
-                return None;
-            }
-            least = least.min(room / copies);
         }
-        Some((least.max(1), alone))
-    }
-
-    /// A task that pulls from a full store and is ready, and has taken fewer turns than
-    /// some other task that has filled the store: packet by packet it would have pulled
-    /// before `task` pushes.
-    fn owed(&self, task: usize, store: usize) -> Option<usize> {
-        let Node { pullers, pushers, .. } = &self.nodes[store];
-        let ahead = |puller: usize| {
-            pushers.iter().any(|other| *other != task && self.tasks.is_behind(puller, *other))
-        };
-        pullers.here.iter().copied().find(|puller| *puller != task && ahead(*puller))
+        let least = if burst.is_some() { usize::MAX } else { least.max(1) };
+        (least, alone)
     }
 
     /// Calls the timers that are due; returns whether there was one. `frame`

@@ -112,6 +112,37 @@ impl Groups {
         }
         false
     }
+
+    /// Whether packets that leave an element by different outputs can come to one
+    /// group by different tasks, which pull them from different queues: the order in
+    /// which these tasks are woken is seen there.
+    pub(crate) fn tasks_meet_behind(&self, plan: &Plan, element: usize) -> bool {
+        let ways = ways(plan, element);
+        if ways.len() < 2 {
+            return false;
+        }
+        let count = plan.elements.len();
+        let (mut pushed_by, mut pulled_by) = (vec![None; count], vec![None; count]);
+        for (output, first) in ways.into_iter().enumerate() {
+            let mut open = vec![first];
+            let mut seen = vec![false; 2 * count];
+            while let Some(way) = open.pop() {
+                if std::mem::replace(&mut seen[2 * way.element + usize::from(way.pulled)], true) {
+                    continue;
+                }
+                if way.pulled {
+                    // From where one task pulls both there is one order.
+                    if *pulled_by[way.element].get_or_insert(output) != output {
+                        continue;
+                    }
+                } else if *pushed_by[self.leader[way.element]].get_or_insert(output) != output {
+                    return true;
+                }
+                open.extend(self::ways(plan, way.element));
+            }
+        }
+        false
+    }
 }
 
 /// A step of packets, to an element.

@@ -82,7 +82,15 @@ impl Order {
     /// The number of a packet, in this round.
     #[inline(always)]
     pub(crate) fn number_of(&self, slot: &Slot, arena: &Arena) -> Option<Number> {
-        Some(self.numbers[arena.index_of(slot)]).filter(|number| *number >= self.first)
+        let number = self.numbers.get(arena.index_of(slot)).copied()?;
+        (self.numbered && number >= self.first).then_some(number)
+    }
+
+    /// A packet has the number it had in another buffer.
+    pub(crate) fn keep(&mut self, number: Option<Number>, slot: &Slot, arena: &Arena) {
+        if let Some(number) = number {
+            self.numbers[arena.index_of(slot)] = number;
+        }
     }
 
     /// Numbers the packets of a frame that have no numbers yet.
@@ -114,9 +122,7 @@ impl Order {
     /// A packet that an element has just made goes right behind the one it was made
     /// for.
     pub(crate) fn follow(&mut self, made: &Slot, cause: &Slot, arena: &Arena) {
-        if let Some(number) = self.number_of(cause, arena).filter(|_| self.numbered) {
-            self.numbers[arena.index_of(made)] = number | 1;
-        }
+        self.keep(self.number_of(cause, arena).map(|number| number | 1), made, arena);
     }
 
     /// The least and greatest numbers that packets of a lot go by.

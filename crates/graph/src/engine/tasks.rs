@@ -186,23 +186,6 @@ impl Tasks {
         self.done(element, State::Ready, 1);
     }
 
-    /// The next task gives way to one that is ready, and whose turns come first
-    /// although they are counted from a later one.
-    #[inline]
-    pub(crate) fn give_way(&mut self, element: usize, to: usize) {
-        let pass = self.tasks[to].pass;
-        let task = &mut self.tasks[element];
-        task.pass = pass.max(task.pass);
-        self.enqueue(element as u32);
-    }
-
-    /// Whether a task is ready and has taken fewer turns than another.
-    #[inline]
-    pub(crate) fn is_behind(&self, element: usize, other: usize) -> bool {
-        let [task, other] = [element, other].map(|at| &self.tasks[at]);
-        task.state == State::Ready && task.pass < other.pass
-    }
-
     /// Takes a task out, when its element stops.
     pub(crate) fn sleep(&mut self, element: usize) {
         let task = &mut self.tasks[element];

@@ -114,34 +114,58 @@ impl Placement {
     }
 }
 
-/// The elements, each in front of those its packets go to, as far as the graph has
-/// no cycles.
+/// The elements, each in front of those it pushes packets to. Those of a cycle are next
+/// to each other, in front of all behind it: what comes round has done so before packets
+/// go on from there.
 fn along_the_graph(plan: &Plan) -> Vec<usize> {
-    let mut order = Vec::new();
-    let mut seen = vec![false; plan.elements.len()];
-    // Depth first without recursion: an element is listed when all behind it
-    // have been, so that the list backwards is topological.
-    for root in 0..plan.elements.len() {
-        let mut open = vec![(root, 0)];
-        if std::mem::replace(&mut seen[root], true) {
-            continue;
+    let count = plan.elements.len();
+    let (mut behind, mut before) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    for (at, element) in plan.elements.iter().enumerate() {
+        let pushes = element.targets.iter().zip(&element.outputs);
+        let pushes = pushes.filter(|(_, output)| **output == Processing::Push);
+        for target in pushes.flat_map(|(targets, _)| targets).map(|target| target.element) {
+            behind[at].push(target);
+            before[target].push(at);
         }
-        while let Some((at, next)) = open.pop() {
-            let element = &plan.elements[at];
-            let mut targets = element.targets.iter().flatten().rev();
-            match targets.nth(next) {
-                None => order.push(at),
-                Some(target) => {
-                    open.push((at, next + 1));
-                    if !std::mem::replace(&mut seen[target.element], true) {
-                        open.push((target.element, 0));
-                    }
+    }
+    let mut order = Vec::new();
+    let mut seen = vec![false; count];
+    (0..count).for_each(|root| visit(root, &behind, &mut seen, &mut order));
+    order.reverse();
+    // Backwards from each in this order, only its own cycle is reached (Kosaraju).
+    let mut place = vec![0; count];
+    order.iter().enumerate().for_each(|(rank, element)| place[*element] = rank);
+    let mut cycles = Vec::new();
+    seen.fill(false);
+    for root in order {
+        let mut cycle = Vec::new();
+        visit(root, &before, &mut seen, &mut cycle);
+        cycle.sort_by_key(|element| place[*element]);
+        cycles.extend(cycle);
+    }
+    cycles
+}
+
+/// Adds what is reached from `root` and was not before, each element when all behind it
+/// have been added. Depth first without recursion.
+fn visit(root: usize, edges: &[Vec<usize>], seen: &mut [bool], to: &mut Vec<usize>) {
+    if std::mem::replace(&mut seen[root], true) {
+        return;
+    }
+    let mut open = vec![(root, edges[root].iter().rev())];
+    while let Some((at, targets)) = open.last_mut() {
+        match targets.next() {
+            None => {
+                to.push(*at);
+                open.pop();
+            }
+            Some(target) => {
+                if !std::mem::replace(&mut seen[*target], true) {
+                    open.push((*target, edges[*target].iter().rev()));
                 }
             }
         }
     }
-    order.reverse();
-    order
 }
 
 /// Inputs in the order of their numbers, and the numbers by element and port.
@@ -232,7 +256,8 @@ pub(crate) fn wire(
             let pulls = element.inputs.contains(&Processing::Pull);
             station.stores = !pulls && !element.inputs.is_empty();
             // Single packets keep their order by themselves.
-            station.meets_again = !single_packets && groups.meet_behind(plan, at);
+            station.meets_again = !single_packets
+                && (groups.meet_behind(plan, at) || groups.tasks_meet_behind(plan, at));
             station.one_by_one |= one_by_one[at];
             for (port, sources) in element.sources.iter().enumerate() {
                 let pull = element.inputs[port] == Processing::Pull;

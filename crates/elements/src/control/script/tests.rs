@@ -369,7 +369,7 @@ fn signals_that_cannot_be_caught_are_refused() {
     }
 }
 
-/// They are FastClick's; Click's scripts have variables of these names.
+/// They are `FastClick`'s; Click's scripts have variables of these names.
 #[test]
 fn exported_variables_come_before_handlers_click_does_not_have() {
     let mut run = Run::new(
