@@ -68,12 +68,15 @@ pub(super) fn mapped(flat: &str, declarations: &[Declaration]) -> Vec<String> {
     mapped
 }
 
-/// The first word behind a variable where `define` names it.
+/// The word behind a variable where it is defined, which is where a word follows it.
 fn defined(flat: &str, variable: &str) -> Option<String> {
-    let inside = flat.split("define(").skip(1).map(|rest| rest.split(')').next().unwrap_or(rest));
-    let words = inside.flat_map(|list| list.split(',')).map(str::split_ascii_whitespace);
-    let found = words.filter_map(|mut words| Some((words.next()?, words.next()?)));
-    found.into_iter().find(|(name, _)| *name == variable).map(|(_, value)| value.to_owned())
+    let behind = flat.split(variable).skip(1);
+    let words = behind.filter(|rest| rest.starts_with(char::is_whitespace));
+    let word = |rest: &str| {
+        let word = rest.split_ascii_whitespace().next()?;
+        Some(word.trim_matches([',', ')', ';', '"', '\'']).to_owned())
+    };
+    words.filter_map(word).find(|word| !word.is_empty() && !word.starts_with(['/', '-', '$']))
 }
 
 fn names(declarations: &[Declaration], classes: &[&str]) -> Vec<String> {

@@ -31,14 +31,17 @@ pub(super) struct Entry {
     pub(super) commit: String,
     /// Where it is in the repository.
     pub(super) path: String,
+    /// Variables that who starts it has to set, as NAME=VALUE.
+    pub(super) variables: Vec<String>,
 }
 
 impl Entry {
     fn parse(line: &str) -> Result<Entry> {
         let fields: Vec<&str> = line.split('\t').collect();
-        let &[kind, repository, commit, path] = fields.as_slice() else {
+        let &[kind, repository, commit, path, ref rest @ ..] = fields.as_slice() else {
             bail!("list.tsv: `{line}` has not four fields");
         };
+        let variables = rest.iter().flat_map(|words| words.split(' ')).map(str::to_owned).collect();
         let kind = match kind {
             "click" => Kind::Click,
             "dpdk" => Kind::Dpdk,
@@ -47,7 +50,7 @@ impl Entry {
             other => bail!("list.tsv: there is no kind `{other}`"),
         };
         let [repository, commit, path] = [repository, commit, path].map(str::to_owned);
-        Ok(Entry { kind, repository, commit, path })
+        Ok(Entry { kind, repository, commit, path, variables })
     }
 
     /// The folder of its repository at its commit, below `folder`.

@@ -246,7 +246,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn judge(lab: &Lab, entry: &Entry, programs: &Programs, args: &Args) -> Result<Row> {
     let mut room = Room::new(lab, entry, &args.configurations, args.timeout)?;
     let file = room.file.to_string_lossy().into_owned();
-    let flat = room.run(&programs.flatten, &[&file])?.stdout;
+    let variables = entry.variables.iter().map(String::as_str);
+    let words: Vec<&str> = std::iter::once(file.as_str()).chain(variables).collect();
+    let flat = room.run(&programs.flatten, &words)?.stdout;
     let declarations = text::declarations(&flat);
     let row = |click, our_click, linerate| Row {
         configuration: entry.name(),
@@ -259,6 +261,7 @@ fn judge(lab: &Lab, entry: &Entry, programs: &Programs, args: &Args) -> Result<R
     if entry.kind == Kind::Dpdk {
         let mapped = devices::mapped(&flat, &declarations);
         let mut words = vec!["check".to_owned(), file];
+        words.extend(entry.variables.iter().cloned());
         for (number, device) in mapped.iter().enumerate() {
             let interface = format!("port-{number}");
             room.add_interface(&interface);

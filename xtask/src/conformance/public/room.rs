@@ -44,6 +44,9 @@ impl Ended {
         // `linerate` ends with the number of errors, which says nothing of them.
         let says = |line: &&str| !line.is_empty() && !line.starts_with("linerate: error: the conf");
         let mut lines = self.stderr.lines().map(str::trim).filter(says);
+        if let Some(error) = lines.clone().find(|line| line.starts_with("error:")) {
+            return error.to_owned();
+        }
         let first = lines.clone().find(|line| !line.ends_with(':') && !line.contains("warning:"));
         first.or_else(|| lines.next_back()).unwrap_or("ended without a word").to_owned()
     }

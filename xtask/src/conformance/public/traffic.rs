@@ -128,7 +128,12 @@ impl Source<'_> {
             }
             97 => self.ethernet(0x86dd, &ipv6()),
             98 => self.ethernet(0x88b5, &[number as u8; 46]),
-            _ => self.bytes(20),
+            _ => {
+                // Nothing behind an Ethernet header, or next to nothing.
+                let mut frame = self.bytes(20);
+                frame.resize(frame.len().max(14), 0);
+                frame
+            }
         }
     }
 
