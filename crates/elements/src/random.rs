@@ -39,6 +39,11 @@ impl Random {
         self.0.u32(..) >> 4
     }
 
+    /// Fills bytes with random ones.
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill(bytes);
+    }
+
     /// A number in 0..1.
     #[inline]
     pub(crate) fn unit(&mut self) -> f64 {

@@ -22,6 +22,12 @@ impl Template {
         // The older name of the same; not every class has it.
         let name = if make.is_given("DATASIZE") { "DATASIZE" } else { "LENGTH" };
         let length = make.or(name, -1);
+        Template::new(make, data, length)
+    }
+
+    /// Packets with these bytes, repeated to or cut at a length, or as they are when that is below
+    /// zero.
+    pub(crate) fn new(make: &mut Make<'_>, data: Vec<u8>, length: i64) -> Template {
         let room = make.world.arena().room();
         if length > room as i64 || data.len() > room {
             make.error(format!("packets longer than a buffer ({room} bytes)"));

@@ -1,4 +1,4 @@
-//! `InfiniteSource`: packets as fast as they are taken.
+//! `InfiniteSource` and `RandomSource`: packets as fast as they are taken.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, Make, Next, Signals,
@@ -9,6 +9,7 @@ use linerate_memory::Frame;
 use super::FAMILY;
 use crate::{
     analysis::call,
+    random::Random,
     template::{Template, stamp},
 };
 
@@ -47,12 +48,52 @@ pub(super) const CLASS: Class = Class {
     signals: Signals { empty: true, full: false },
     cost: "Writes every packet whole: about two cycles for 64 bytes at 256 per frame.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Discard;",
-    make: |make| Box::new(InfiniteSource::new(make)),
+    make: |make| {
+        let template = Template::from_args(make);
+        Box::new(InfiniteSource::new(make, template))
+    },
     ..Class::EMPTY
+};
+
+pub(super) const RANDOM: Class = Class {
+    name: "RandomSource",
+    summary: "makes packets of random bytes as fast as they are taken",
+    description: "As InfiniteSource, but that packets have `LENGTH` random bytes, others each.",
+    args: &[
+        Arg::required("LENGTH", "bytes", "length of the packets"),
+        Arg::optional("LIMIT", "packets", "-1: no limit", "packets to make in all"),
+        Arg::optional("BURST", "packets", "frame limit", "packets made at a time"),
+        Arg::optional("ACTIVE", "bool", "true", "whether it makes packets"),
+        Arg::keyword("TIMESTAMP", "bool", "true", "whether packets have the time they were made"),
+        Arg::keyword("STOP", "bool", "false", "whether the end of the limit ends the run"),
+        Arg::keyword("END_CALL", "HANDLER [VALUE]", "", "writes a handler at the limit"),
+    ],
+    handlers: &[
+        Handler::count("count", "packets made"),
+        Handler::button("reset", "sets the count to zero, so that the limit is made again"),
+        Handler::value("limit", "packets to make in all"),
+        Handler::value("burst", "packets made at a time"),
+        Handler::value("active", "whether it makes packets"),
+        Handler::value("length", "length of the packets"),
+    ],
+    cost: "Writes every packet whole, eight bytes for each number drawn.",
+    example: "RandomSource(64, LIMIT 10, STOP true) -> Discard;",
+    make: |make| {
+        let length: i64 = make.need("LENGTH");
+        if !(0..64 * 1024).contains(&length) {
+            make.error(format!("bad length {length}"));
+        }
+        let template = Template::new(make, vec![0], length.max(0));
+        let random = Some(Random::new(make));
+        Box::new(InfiniteSource { random, ..InfiniteSource::new(make, template) })
+    },
+    ..CLASS
 };
 
 struct InfiniteSource {
     template: Template,
+    /// Where packets have random bytes instead of the template's.
+    random: Option<Random>,
     /// Packets still to make in all, no limit below zero.
     limit: i64,
     count: i64,
@@ -72,7 +113,7 @@ enum End {
 }
 
 impl InfiniteSource {
-    fn new(make: &mut Make<'_>) -> InfiniteSource {
+    fn new(make: &mut Make<'_>, template: Template) -> InfiniteSource {
         let burst = make.get::<i64>("BURST");
         if burst.is_some_and(|burst| burst < 1) {
             make.error("burst size must be >= 1");
@@ -87,7 +128,8 @@ impl InfiniteSource {
             (false, None) => End::Nothing,
         };
         InfiniteSource {
-            template: Template::from_args(make),
+            template,
+            random: None,
             limit: make.or("LIMIT", -1),
             count: 0,
             burst: burst.map(|burst| burst.max(1) as usize),
@@ -109,6 +151,9 @@ impl InfiniteSource {
 
     fn make(&mut self, cx: &mut Context, count: usize, frame: &mut Frame) -> usize {
         let made = self.template.make(cx, count, frame);
+        if let Some(random) = &mut self.random {
+            cx.pool.arena().for_each_mut(frame, |bytes| random.fill(bytes));
+        }
         self.count += made as i64;
         if self.stamps {
             stamp(cx, frame);
@@ -249,6 +294,26 @@ impl Element for InfiniteSource {
 #[cfg(test)]
 mod tests {
     use crate::testing::Run;
+
+    #[test]
+    fn random_packets_differ_and_have_the_length() {
+        for limit in [1, 7, 32, 256] {
+            let mut run = Run::new(
+                "r :: RandomSource(12, 300, BURST 50, STOP true) -> c :: Collect; \
+                    RandomSource(0, LIMIT 5) -> d :: Collect",
+            )
+            .frame_limit(limit);
+            run.run();
+            let packets = run.read("c.packets");
+            let mut packets: Vec<&str> = packets.lines().collect();
+            assert!(packets.len() == 300 && packets.iter().all(|packet| packet.len() == 24));
+            packets.sort_unstable();
+            packets.dedup();
+            assert_eq!(packets.len(), 300);
+            assert_eq!((run.read("r.count"), run.read("r.length")), ("300".into(), "12".into()));
+            assert_eq!(run.read("d.lengths"), "0\n0\n0\n0\n0");
+        }
+    }
 
     #[test]
     fn the_end_of_the_limit_writes_a_handler() {

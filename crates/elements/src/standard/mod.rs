@@ -18,6 +18,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &discard::CLASS,
     &discard::IDLE,
     &infinite_source::CLASS,
+    &infinite_source::RANDOM,
     &null::ENSURE_DPDK_BUFFER,
     &null::NULL,
     &null::PATH_SPINLOCK,

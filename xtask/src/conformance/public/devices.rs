@@ -82,7 +82,8 @@ fn defined(flat: &str, variable: &str) -> Option<String> {
 fn names(declarations: &[Declaration], classes: &[&str]) -> Vec<String> {
     let mut names = Vec::new();
     for declaration in declarations.iter().filter(|one| classes.contains(&one.class.as_str())) {
-        let name = declaration.first().to_owned();
+        // The argument may be named; no interface has a space in its name.
+        let name = declaration.first().rsplit(' ').next().unwrap_or_default().to_owned();
         if !name.is_empty() && !names.contains(&name) {
             names.push(name);
         }
@@ -148,6 +149,8 @@ mod tests {
         let found = declarations(text);
         assert_eq!(interfaces(&found), ["eth0"]);
         assert_eq!(mapped(text, &found), ["0"]);
+        let text = "d :: FromDPDKDevice(PORT 7, N_QUEUES 2);";
+        assert_eq!(mapped(text, &declarations(text)), ["7"]);
         let text = "define($a 3 , $b 4); d :: FromDPDKDevice($b); e :: ToDPDKDevice(4);";
         assert_eq!(mapped(text, &declarations(text)), ["4"]);
         let stands: Vec<_> = found.iter().map(stand).collect();
