@@ -5,13 +5,16 @@ use std::{fs::File, io::Write as _};
 use linerate_graph::{
     Arg, Class, Context, Element, Filename, Handler, HandlerError, Make, Word, parse_bool,
 };
-use linerate_memory::{Frame, Meta};
+use linerate_memory::{Frame, Meta, Slot};
 
 use super::{
     FAMILY,
     print_lines::{Line, Shown},
 };
-use crate::written::boolean;
+use crate::{
+    ethernet::{HEADER, mac_header::marked},
+    written::boolean,
+};
 
 pub(super) const CLASS: Class = Class {
     name: "IPPrint",
@@ -37,6 +40,7 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("SWAP", "bool", "true", "shows ICMP echo numbers as they are on the wire"),
         Arg::keyword("LENGTH", "bool", "false", "shows the length of the IP packet"),
         Arg::keyword("AGGREGATE", "bool", "false", "shows the aggregate"),
+        Arg::keyword("ETHER", "bool", "false", "shows the Ethernet addresses in front of IP"),
         Arg::keyword("ACTIVE", "bool", "true", "whether anything is shown"),
         Arg::keyword("OUTFILE", "path", "", "file to write to"),
         Arg::keyword("CHANNEL", "string", "", "a channel of Click's; there is one here"),
@@ -53,6 +57,8 @@ pub(super) const CLASS: Class = Class {
 
 struct IpPrint {
     shown: Shown,
+    /// Whether Ethernet addresses are; not in Click, in `FastClick`.
+    ether: bool,
     active: bool,
     path: Option<Filename>,
     file: Option<File>,
@@ -119,12 +125,20 @@ impl IpPrint {
         };
         IpPrint {
             shown,
+            ether: make.or("ETHER", false),
             active: make.or("ACTIVE", true),
             path: make.get("OUTFILE"),
             file: None,
             text: String::new(),
         }
     }
+}
+
+/// The Ethernet header, where the packet still has it in front of its IP header.
+fn ethernet_header<'a>(slot: &Slot, bytes: &'a [u8], meta: &Meta) -> Option<&'a [u8; HEADER]> {
+    let at = marked(slot, meta).map_or(Some(0), |at| usize::try_from(at).ok())?;
+    let header = bytes.get(at..)?.first_chunk()?;
+    (at + HEADER <= usize::from(meta.network)).then_some(header)
 }
 
 impl Element for IpPrint {
@@ -148,7 +162,9 @@ impl Element for IpPrint {
         for slot in frame.slots() {
             let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
             if meta.network != Meta::UNSET {
-                Line::new(&self.shown, bytes, meta).write(&mut self.text);
+                let line = Line::new(&self.shown, bytes, meta);
+                let ethernet = self.ether.then(|| ethernet_header(slot, bytes, meta)).flatten();
+                line.with_ethernet(ethernet).write(&mut self.text);
             }
         }
         match &mut self.file {
@@ -177,5 +193,28 @@ impl Element for IpPrint {
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Run;
+
+    #[test]
+    fn ethernet_addresses_are_shown_where_they_are_there() {
+        for limit in [1, 7, 256] {
+            let packet = "020000000001 020000000002 0800 45000014 00000000 40110000 01000001 \
+                02000002";
+            let mut run = Run::new(&format!(
+                "InfiniteSource(\\<{packet}>, LIMIT 1, STOP true) -> MarkIPHeader(14) \
+                    -> IPPrint(a, ETHER true, TIMESTAMP false) -> Strip(14) \
+                    -> IPPrint(b, ETHER true, TIMESTAMP false) -> Discard"
+            ))
+            .frame_limit(limit);
+            run.run();
+            let (said, addresses) = (run.output(), "02-00-00-00-00-02 > 02-00-00-00-00-01: ");
+            assert!(said.contains(&format!("a: {addresses}1.0.0.1 > 2.0.0.2: ")), "{said}");
+            assert!(said.contains("b: 1.0.0.1 > 2.0.0.2: "), "{said}");
+        }
     }
 }

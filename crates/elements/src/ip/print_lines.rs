@@ -6,7 +6,7 @@ use std::{
 };
 
 use linerate_memory::Meta;
-use linerate_packet::IpProtocol;
+use linerate_packet::{IpProtocol, MacAddr};
 
 use super::{
     header::{
@@ -15,7 +15,11 @@ use super::{
     },
     ip_print::Contents,
 };
-use crate::{annotations::aggregate, icmp_names};
+use crate::{
+    annotations::aggregate,
+    ethernet::{HEADER, mac_text},
+    icmp_names,
+};
 
 /// What is shown of packets.
 #[derive(Debug)]
@@ -42,6 +46,8 @@ pub(super) struct Line<'a> {
     shown: &'a Shown,
     bytes: &'a [u8],
     meta: &'a Meta,
+    /// The Ethernet header, where it is to be shown.
+    ethernet: Option<&'a [u8; HEADER]>,
     /// From the IP header on; empty where it is not there.
     ip: &'a [u8],
     /// From the transport header to the end of the buffer.
@@ -81,7 +87,11 @@ impl<'a> Line<'a> {
         let behind = bytes.get(usize::from(meta.transport)..).unwrap_or_default();
         let end = usize::try_from(payload_length).unwrap_or(0).min(behind.len());
         let transport = &behind[..end];
-        Line { shown, bytes, meta, ip, behind, transport, payload_length }
+        Line { shown, bytes, meta, ethernet: None, ip, behind, transport, payload_length }
+    }
+
+    pub(super) fn with_ethernet(self, ethernet: Option<&'a [u8; HEADER]>) -> Line<'a> {
+        Line { ethernet, ..self }
     }
 
     pub(super) fn write(&self, to: &mut String) {
@@ -110,6 +120,10 @@ impl<'a> Line<'a> {
         }
         if shown.aggregate || shown.paint {
             to.push_str(": ");
+        }
+        if let Some([to0, to1, to2, to3, to4, to5, from @ .., _, _]) = self.ethernet {
+            let destination = MacAddr([*to0, *to1, *to2, *to3, *to4, *to5]);
+            write!(to, "{} > {}: ", mac_text(MacAddr(*from)), mac_text(destination))?;
         }
         if self.ip.len() < LEAST {
             to.push_str("truncated-ip");

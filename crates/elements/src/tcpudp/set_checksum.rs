@@ -150,7 +150,8 @@ fn set_udp(ip: &mut [u8]) -> bool {
     }
     let start = header_length(ip);
     let length = usize::from(get16(ip, start + 4));
-    if length < 8 || start + length > ip.len() {
+    // A length that is too small for the header itself is taken as it is, as Click does.
+    if start + length.max(8) > ip.len() {
         return false;
     }
     let mut sum = pseudo_header(ip, length);
@@ -183,6 +184,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// What Click makes of it.
+    #[test]
+    fn a_datagram_that_says_it_has_no_bytes_has_a_sum() {
+        let mut ip = [
+            0x45, 0x10, 0, 0x1c, 0, 0x42, 0, 0, 0x40, 0x11, 0x45, 0x70, 0xc6, 0x33, 0x64, 8, 10, 0,
+            0, 0xd4, 1, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert!(set_udp(&mut ip));
+        assert_eq!(ip[20..], [1, 0, 0, 0, 0, 0, 0xca, 0xde]);
+        ip[25] = 9;
+        assert!(!set_udp(&mut ip));
+    }
 
     proptest! {
         #[test]

@@ -90,7 +90,10 @@ pub(super) fn write(path: &Path, addresses: &Addresses, seed: u64) -> io::Result
     let mut time = 0;
     let mut left_in_burst = 1;
     for number in 0..PACKETS {
-        let packet = if number == 0 { vec![0; 60] } else { source.packet(number) };
+        let packet = match number {
+            0 => source.ethernet(0x88b5, &[]),
+            _ => source.packet(number),
+        };
         let length = packet.len() as u32;
         let seconds = START + (time / 1_000_000) as u32;
         for word in [seconds, (time % 1_000_000) as u32, length, length] {
@@ -130,8 +133,8 @@ impl Source<'_> {
             98 => self.ethernet(0x88b5, &[number as u8; 46]),
             _ => {
                 // Nothing behind an Ethernet header, or next to nothing.
-                let mut frame = self.bytes(20);
-                frame.resize(frame.len().max(14), 0);
+                let mut frame = self.ethernet(0x88b5, &[]);
+                frame.truncate(14 + self.random.usize(..7));
                 frame
             }
         }
