@@ -91,7 +91,8 @@ pub(super) fn write(path: &Path, addresses: &Addresses, seed: u64) -> io::Result
     let mut left_in_burst = 1;
     for number in 0..PACKETS {
         let packet = match number {
-            0 => source.ethernet(0x88b5, &[]),
+            // The same in all of them: whose comes first then does not show.
+            0 => [[2, 0, 0, 0, 0xdd, 1], [2, 0, 0, 0, 0xcc, 5], [0x88, 0xb5, 0, 0, 0, 0]].concat(),
             _ => source.packet(number),
         };
         let length = packet.len() as u32;
