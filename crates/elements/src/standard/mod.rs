@@ -10,6 +10,8 @@ mod null;
 pub(crate) mod queue;
 mod rate;
 mod tee;
+#[cfg(test)]
+mod turns_tests;
 mod unqueue;
 
 /// The family's classes.

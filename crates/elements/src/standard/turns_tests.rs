@@ -1,0 +1,107 @@
+//! Frames do not overrun queues: Click's answers at every frame limit.
+
+use crate::testing::Run;
+
+const LIMITS: [usize; 5] = [1, 7, 32, 256, 2048];
+
+/// Runs a configuration with a queue `q` and a counter `c` at each frame limit; all
+/// packets arrive and none is dropped.
+fn all_arrive(text: &str, packets: &str) {
+    for limit in LIMITS {
+        let mut run =
+            Run::new(&format!("{text}; DriverManager(wait 100s, stop)")).frame_limit(limit);
+        run.run();
+        let seen = (run.read("c.count"), run.read("q.drops"));
+        assert_eq!(seen, (packets.into(), "0".into()), "frames of {limit}: {text}");
+    }
+}
+
+/// Click drops none of them.
+#[test]
+fn queues_behind_something_are_not_overrun() {
+    let end = "q :: Queue(64) -> Unqueue -> c :: Counter -> Discard";
+    all_arrive(
+        &format!("InfiniteSource(LIMIT 10000) -> s :: Switch(0) -> {end}; s [1] -> Discard"),
+        "10000",
+    );
+    all_arrive(
+        &format!("InfiniteSource(LIMIT 10000) -> s :: Classifier(0/52, -) -> {end}; s [1] -> Discard"),
+        "10000",
+    );
+    all_arrive(&format!("InfiniteSource(LIMIT 10000) -> t :: Tee -> {end}; t [1] -> Discard"), "10000");
+    all_arrive(
+        &format!("RatedSource(RATE 1000000, LIMIT 10000) -> n :: Null -> {end}"),
+        "10000",
+    );
+    all_arrive(
+        "InfiniteSource(LIMIT 3000) -> Queue(150) -> Unqueue -> t :: Tee \
+            -> q :: Queue(8) -> Unqueue -> c :: Counter -> Discard; t [1] -> Discard",
+        "3000",
+    );
+}
+
+/// Both copies of a packet come to one queue.
+#[test]
+fn copies_need_room_too() {
+    for limit in LIMITS {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 1000) -> t :: Tee -> q :: Queue(8) -> Unqueue(BURST 2) \
+                -> c :: Counter -> Discard; t [1] -> q; t [2] -> Discard; \
+                DriverManager(wait 100s, stop)",
+        )
+        .frame_limit(limit);
+        run.run();
+        let seen = (run.read("c.count"), run.read("q.drops"));
+        assert_eq!(seen, ("2000".into(), "0".into()), "frames of {limit}");
+    }
+}
+
+/// As Click does: it was asked for.
+#[test]
+fn a_burst_that_is_asked_for_overruns_a_queue() {
+    for limit in LIMITS {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 1000, BURST 100) -> q :: Queue(64) -> Unqueue(BURST 100) \
+                -> c :: Counter -> Discard; DriverManager(wait 100s, stop)",
+        )
+        .frame_limit(limit);
+        run.run();
+        let seen = (run.read("c.count"), run.read("q.drops"));
+        assert_eq!(seen, ("640".into(), "360".into()), "frames of {limit}");
+    }
+}
+
+/// Every packet has gone all the way when the handler is called, and none more.
+#[test]
+fn a_handler_is_called_at_its_packet() {
+    for limit in LIMITS {
+        let mut run = Run::new(
+            "i :: InfiniteSource(LIMIT 1000) -> Counter(COUNT_CALL 100 s.switch 1) \
+                -> s :: Switch(0) -> a :: Counter -> Discard; s [1] -> b :: Counter -> Discard; \
+                DriverManager(wait 100s, stop)",
+        )
+        .frame_limit(limit);
+        run.run();
+        let seen = (run.read("a.count"), run.read("b.count"));
+        assert_eq!(seen, ("99".into(), "901".into()), "frames of {limit}");
+    }
+}
+
+/// The lines of several elements come in the order of the packets.
+#[test]
+fn what_is_printed_is_in_order() {
+    let text = "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 1 U\", \
+            DATA \"1.0.0.1 2 U\", DATA \"1.0.0.1 3 U\", DATA \"1.0.0.1 4 U\", DATA \"1.0.0.1 5 U\") \
+        -> c :: Classifier(21/01, 21/03, -) -> Print(a, 0) -> Null -> Print(b, 0) -> Discard; \
+        c [1] -> Null -> Null -> Print(c, 0) -> Discard; c [2] -> Print(d, 0) -> Discard";
+    let printed = |limit| {
+        let mut run = Run::new(text).frame_limit(limit);
+        run.run();
+        run.output()
+    };
+    let single = printed(1);
+    assert_eq!(single.matches("a:").count(), 1, "{single}");
+    for limit in LIMITS {
+        assert_eq!(printed(limit), single, "frames of {limit}");
+    }
+}

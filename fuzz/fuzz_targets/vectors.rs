@@ -1,0 +1,33 @@
+//! Frames of several packets do what packets one at a time do: random graphs of sources,
+//! splitters, meetings, cycles, small queues and rated elements, run with frames of one packet
+//! and of several, come to the same. What is drawn and what is compared is the property test's
+//! (crates/elements/tests/vectors.rs).
+
+#![no_main]
+
+#[path = "../../crates/elements/tests/common/graphs.rs"]
+mod graphs;
+
+use graphs::{Turns, difference, graph, run};
+use libfuzzer_sys::fuzz_target;
+use linerate_fuzz::{Bytes, show};
+use linerate_memory::{Arena, ArenaOptions};
+
+thread_local! {
+    static ARENA: Arena = {
+        let options = ArenaOptions { size: 48 << 20, huge: false, ..ArenaOptions::default() };
+        options.create().expect("48 megabytes can be had")
+    };
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut bytes = Bytes(data);
+    let turns = *bytes.choice(&[Turns::Said, Turns::Open]);
+    let limit = *bytes.choice(&[2, 7, 32, 256, 2048]);
+    let text = graph(turns, &mut |bound| bytes.below(bound));
+    show(format!("frame limit {limit}, turns {turns:?}\n{text}"));
+    let run = |limit| ARENA.with(|arena| run(&text, limit, arena));
+    if let Some(difference) = difference(&run(1), &run(limit), turns) {
+        panic!("{difference}\n{text}");
+    }
+});
