@@ -392,7 +392,8 @@ impl Context {
             let Some(element) = &self.stations[at].element else { continue };
             if store {
                 // Others who send packets there take as many turns, and must find room.
-                least = least.min(element.room() / (copies * self.nodes[at].pushers.len()));
+                least =
+                    least.min(element.room() / copies.saturating_mul(self.nodes[at].pushers.len()));
             } else {
                 let until = element.until_call();
                 alone |= until <= burst.unwrap_or(1).saturating_mul(copies);

@@ -171,7 +171,7 @@ fn onward(plan: &Plan, way: Way) -> impl Iterator<Item = Way> + '_ {
 
 /// The elements that packets pushed to an element, or pulled by it, can come to in the
 /// same round, by their places. The element itself only when packets come back to it.
-fn pushed_to(plan: &Plan, element: usize) -> Vec<bool> {
+pub(crate) fn pushed_to(plan: &Plan, element: usize) -> Vec<bool> {
     let mut seen = vec![false; plan.elements.len()];
     let pulled = plan.elements[element].inputs.contains(&Processing::Pull);
     let mut open: Vec<Way> = onward(plan, Way { element, pulled }).collect();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     account::WorkerStats,
     context::{Limit, Listeners, Node},
-    groups::{Groups, find_one_by_one},
+    groups::{Groups, find_one_by_one, pushed_to},
     outputs::{InputId, NOWHERE, Outputs, Span},
     pending::Place,
     station::{Input, Station},
@@ -146,6 +146,28 @@ fn along_the_graph(plan: &Plan) -> Vec<usize> {
     cycles
 }
 
+/// By element: its place where every packet goes all the way by one output before it goes
+/// by the next.
+fn places_depth_first(plan: &Plan) -> Vec<usize> {
+    let mut places = vec![usize::MAX; plan.elements.len()];
+    let mut next = 0;
+    for root in 0..plan.elements.len() {
+        let mut open = vec![root];
+        while let Some(at) = open.pop() {
+            if places[at] != usize::MAX {
+                continue;
+            }
+            places[at] = next;
+            next += 1;
+            let element = &plan.elements[at];
+            let pushes = element.targets.iter().zip(&element.outputs).rev();
+            let pushes = pushes.filter(|(_, output)| **output == Processing::Push);
+            open.extend(pushes.flat_map(|(targets, _)| targets).map(|target| target.element));
+        }
+    }
+    places
+}
+
 /// Adds what is reached from `root` and was not before, each element when all behind it
 /// have been added. Depth first without recursion.
 fn visit(root: usize, edges: &[Vec<usize>], seen: &mut [bool], to: &mut Vec<usize>) {
@@ -225,13 +247,14 @@ pub(crate) fn wire(
 ) -> Wiring {
     let groups = Groups::new(plan);
     let Numbered { inputs, places, ids } = number_inputs(plan, &groups);
+    let depth_first = places_depth_first(plan);
     let one_by_one = find_one_by_one(plan, &groups);
     let single_packets = outputs.limit() == 1;
     let here = |element: usize| placement.reached[worker][element].present;
     let mut nodes: Vec<Node> = Vec::with_capacity(plan.elements.len());
     let mut stations = Vec::with_capacity(plan.elements.len());
     for (at, element) in plan.elements.iter().enumerate() {
-        let mut node = Node::default();
+        let mut node = Node { depth_first: depth_first[at], ..Node::default() };
         let mut station = Station {
             element: None,
             stats: Arc::clone(stats.element(at)),
@@ -387,8 +410,16 @@ fn find_limits(plan: &Plan) -> Vec<BTreeMap<usize, usize>> {
                 limits[target].iter().map(|(at, copies)| (*at, *copies)).chain(own)
             {
                 let all: &mut usize = found.entry(limit).or_default();
-                *all = if element.class.copies { *all + copies } else { copies.max(*all) };
+                *all = if element.class.copies {
+                    all.saturating_add(copies)
+                } else {
+                    copies.max(*all)
+                };
             }
+        }
+        if element.class.copies && pushed_to(plan, at)[at] {
+            // Nobody knows how often packets go round and are copied again.
+            found.values_mut().for_each(|copies| *copies = usize::MAX);
         }
         limits[at] = found;
     }
