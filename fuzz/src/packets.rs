@@ -104,7 +104,7 @@ impl Element for Packets {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         PACKETS.with_borrow(|packets| {
             let room = cx.pool.arena().room();
-            let burst = frame.room().min(self.left).min(cx.downstream_room());
+            let burst = frame.room().min(self.left);
             for _ in 0..burst {
                 let Some(Packet { bytes, meta }) = packets.get(self.at % packets.len()) else {
                     break;

@@ -421,7 +421,7 @@ fn spsc_hands_on_what_is_left_by_the_last_owner() {
             producer.push(1).unwrap();
             producer.push(2).unwrap();
         });
-        let taken = consumer.pop().is_some() as u32;
+        let taken = u32::from(consumer.pop().is_some());
         drop(consumer);
         sender.join().unwrap();
         assert_eq!(taken + seen.load(Ordering::Relaxed), 2);

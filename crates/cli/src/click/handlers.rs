@@ -77,7 +77,7 @@ fn print_one(router: &mut Router, handler: &str, title: bool) -> bool {
         text.push('\n');
     }
     match title {
-        true => print(&format!("{handler}:\n{text}\n")),
+        true => print(format!("{handler}:\n{text}\n")),
         false => print(&text),
     }
     true

@@ -96,7 +96,7 @@ fn run(line: &CommandLine) -> u8 {
     }
     let control = router.control();
     if line.times {
-        print(&Usage::now().text(&before, start.elapsed()));
+        print(Usage::now().text(&before, start.elapsed()));
     }
     if !handlers::print_all(&mut router, &line.handlers) {
         code = 1;

@@ -34,7 +34,7 @@ pub(super) struct Received<'a> {
     /// Whether the whole frame waits in the socket's queue.
     pub(super) queued: bool,
     /// How it was addressed: the kernel numbers the types as
-    /// [`Meta`](linerate_memory::Meta) does.
+    /// [`Meta`] does.
     pub(super) kind: u8,
     /// When it was received, in nanoseconds since the epoch.
     pub(super) time: u64,
