@@ -34,7 +34,7 @@ pub use console::{Console, Listener};
 pub use control::Control;
 pub use element::{Element, Next};
 pub use engine::{
-    Clock, Context, Driver, ElementUsage, Outputs, TICKETS_DEFAULT, TICKETS_LIMIT, Usage,
+    Clock, Context, Driver, ElementUsage, Outputs, Rank, TICKETS_DEFAULT, TICKETS_LIMIT, Usage,
     WorkerStats,
 };
 pub use error::{BuildError, HandlerError};

@@ -9,7 +9,7 @@ use super::{
     clock::Clock,
     driver::Driver,
     hub::Hub,
-    order::{Number, Order},
+    order::{Number, Order, Rank},
     outputs::Outputs,
     pending::Pending,
     station::{Input, Station},
@@ -488,11 +488,18 @@ impl Context {
         !fulls.is_empty() && elements.all(|element| element.room() == 0)
     }
 
-    /// The packet `made`, which the element at work has just made for `cause`, goes
-    /// right behind it where ways meet again.
+    /// Where a packet belongs among those of its round.
     #[inline]
-    pub fn made_for(&mut self, made: &Slot, cause: &Slot) {
-        self.order.follow(made, cause, self.pool.arena());
+    pub fn rank_of(&self, slot: &Slot) -> Rank {
+        Rank(self.order.number_of(slot, self.pool.arena()))
+    }
+
+    /// A packet that the element at work has just made goes right behind the one of that
+    /// rank, for which it was made, where ways meet again.
+    #[inline]
+    pub fn put_behind(&mut self, made: &Slot, rank: Rank) {
+        let number = rank.0.map(|number| number | 1);
+        self.order.keep(number, made, self.pool.arena());
     }
 
     /// What a task says that found nothing to pull: it sleeps when everything

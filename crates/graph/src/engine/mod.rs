@@ -23,5 +23,6 @@ pub use account::{ElementUsage, Usage, WorkerStats};
 pub use clock::Clock;
 pub use context::Context;
 pub use driver::Driver;
+pub use order::Rank;
 pub use outputs::Outputs;
 pub use tasks::{TICKETS_DEFAULT, TICKETS_LIMIT};

@@ -18,6 +18,10 @@ use super::{outputs::Outputs, pending::Lot};
 /// made for the packet with the number below.
 pub(crate) type Number = u32;
 
+/// Where a packet belongs among those of its round ([`Context::rank_of`](super::Context)).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rank(pub(crate) Option<Number>);
+
 /// Numbers begin again above this.
 const LAST: Number = 1 << 31;
 
@@ -117,12 +121,6 @@ impl Order {
                 None => self.numbers[arena.index_of(slot)] = last | 1,
             }
         }
-    }
-
-    /// A packet that an element has just made goes right behind the one it was made
-    /// for.
-    pub(crate) fn follow(&mut self, made: &Slot, cause: &Slot, arena: &Arena) {
-        self.keep(self.number_of(cause, arena).map(|number| number | 1), made, arena);
     }
 
     /// The least and greatest numbers that packets of a lot go by.

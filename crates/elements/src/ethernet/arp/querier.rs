@@ -4,11 +4,11 @@
 //! way takes no lock. One is good until its neighbour must be asked for again, or its
 //! address may have changed.
 
-use std::{collections::VecDeque, net::Ipv4Addr, sync::Arc};
+use std::{cell::Cell, collections::VecDeque, net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Seconds,
-    Text,
+    Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Rank,
+    Seconds, Text,
 };
 use linerate_memory::{Frame, Meta, PacketMut, Slot};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -122,7 +122,7 @@ struct ArpQuerier {
     returns: bool,
     remembered: Remembered<u32>,
     /// Packets of a frame that are to wait.
-    waiting: Vec<Slot>,
+    waiting: Vec<(usize, Slot)>,
     queries: u64,
     responses: u64,
     drops: u64,
@@ -175,7 +175,9 @@ impl ArpQuerier {
     /// Finds the header of a packet that is not remembered; `None` when it has
     /// to wait, or has no destination.
     #[cold]
-    fn header(&mut self, cx: &mut Context, ip: u32, now: u64, like: &Meta) -> Option<[u8; HEADER]> {
+    fn header(&mut self, cx: &mut Context, slot: &Slot, now: u64) -> Option<[u8; HEADER]> {
+        let (like, rank) = (*cx.pool.arena().meta(slot), cx.rank_of(slot));
+        let ip = destination(&like);
         let shared = self.shared.clone()?;
         let generation = shared.generations().of(ip);
         let ip = Ipv4Addr::from_bits(ip);
@@ -184,7 +186,7 @@ impl ArpQuerier {
             Some(answer) => {
                 if answer.query {
                     let to = if self.broadcast_poll { MacAddr::BROADCAST } else { answer.mac };
-                    self.send_query(cx, ip, to, like);
+                    self.send_query(cx, ip, to, &like, rank);
                 }
                 (answer.mac, answer.until)
             }
@@ -201,47 +203,43 @@ impl ArpQuerier {
         Some(header)
     }
 
-    fn send_query(&mut self, cx: &mut Context, ip: Ipv4Addr, to: MacAddr, like: &Meta) {
+    /// Asks for a neighbour, because of the packet of that rank.
+    fn send_query(&mut self, cx: &mut Context, ip: Ipv4Addr, to: MacAddr, like: &Meta, rank: Rank) {
         let sender = (self.mac, self.ip);
         let operation = Operation::REQUEST;
         let query = Message { operation, sender, target: (MacAddr::ZERO, ip) };
         match query.packet(cx, to, like) {
             Some(slot) => {
                 self.queries += 1;
+                cx.put_behind(&slot, rank);
                 cx.out.emit(self.query_output, slot);
             }
             None => cx.count_drops(NO_BUFFER, 1),
         }
     }
 
-    /// Packets whose neighbour is not known.
+    /// A packet whose neighbour is not known.
     #[cold]
-    fn wait(&mut self, cx: &mut Context, now: u64) {
-        let Some(shared) = self.shared.clone() else { return };
-        let (mut waiting, mut asked) = (std::mem::take(&mut self.waiting), Vec::new());
+    fn wait(&mut self, cx: &mut Context, slot: Slot, now: u64) {
+        let Some(shared) = self.shared.clone() else { return cx.pool.give_one(slot) };
         let most = cx.pool.arena().buffer_size() - HEADER;
-        let mut neighbours = shared.lock();
-        for slot in waiting.drain(..) {
-            let like = *cx.pool.arena().meta(&slot);
-            let ip = Ipv4Addr::from_bits(destination(&like));
-            if slot.len() > most {
-                self.drops += 1;
-                cx.drop_packet(slot, TOO_LONG);
-            } else if ip.is_unspecified() {
-                self.warn(cx);
-                self.drops += 1;
-                cx.drop_packet(slot, NO_DESTINATION);
-            } else if neighbours.wait(ip, slot, now, true) {
-                asked.push((ip, like));
+        let (like, rank) = (*cx.pool.arena().meta(&slot), cx.rank_of(&slot));
+        let ip = Ipv4Addr::from_bits(destination(&like));
+        if slot.len() > most {
+            self.drops += 1;
+            cx.drop_packet(slot, TOO_LONG);
+        } else if ip.is_unspecified() {
+            self.warn(cx);
+            self.drops += 1;
+            cx.drop_packet(slot, NO_DESTINATION);
+        } else {
+            let ask = shared.lock().wait(ip, slot, now, true);
+            if ask {
+                self.send_query(cx, ip, MacAddr::BROADCAST, &like, rank);
             }
+            let dropped = shared.give_back(cx);
+            cx.count_drops(UNANSWERED, dropped);
         }
-        drop(neighbours);
-        self.waiting = waiting;
-        for (ip, like) in asked {
-            self.send_query(cx, ip, MacAddr::BROADCAST, &like);
-        }
-        let dropped = shared.give_back(cx);
-        cx.count_drops(UNANSWERED, dropped);
     }
 
     fn warn(&mut self, cx: &Context) {
@@ -271,37 +269,47 @@ impl ArpQuerier {
             let arena = cx.pool.arena();
             frame.slots().iter().for_each(|slot| remembered.ask(destination(arena.meta(slot))));
         }
-        let encapsulate = |packet: &mut PacketMut<'_>| match remembered.find(
-            destination(packet.meta()),
-            now,
-            generations,
-        ) {
-            Some(header) => header::put_one(packet, header, true),
-            None => Err(()),
+        let place = Cell::new(0);
+        let encapsulate = |packet: &mut PacketMut<'_>| {
+            place.set(place.get() + 1);
+            match remembered.find(destination(packet.meta()), now, generations) {
+                Some(header) => header::put_one(packet, header, true),
+                None => Err(()),
+            }
         };
-        cx.pool.arena().sift_packets(frame, encapsulate, |slot, ()| waiting.push(slot));
+        let keep = |slot, ()| waiting.push((place.get() - 1, slot));
+        cx.pool.arena().sift_packets(frame, encapsulate, keep);
         if !self.waiting.is_empty() {
             self.look_up(cx, frame, now);
         }
     }
 
-    /// Packets whose header is not remembered, all of a neighbour's in the frame:
-    /// they go behind the others and what is asked because of them, or wait.
+    /// Some headers are not remembered: all packets of the frame go one by one, in
+    /// their order and that of what is asked because of them, or wait.
     #[cold]
     fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
-        cx.out.emit_frame(0, frame);
-        for mut slot in std::mem::take(&mut self.waiting) {
-            let like = *cx.pool.arena().meta(&slot);
-            let header = self.header(cx, destination(&like), now, &like);
-            let put = header.is_some_and(|header| put_header(cx.pool.arena(), &mut slot, &header));
-            if put {
-                cx.out.emit(0, slot);
-            } else {
-                self.waiting.push(slot);
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut unknown = waiting.drain(..).peekable();
+        let mut place = 0;
+        let count = frame.len();
+        frame.drain_front(count, |slot| {
+            while let Some((_, slot)) = unknown.next_if(|(at, _)| *at == place) {
+                self.send_unknown(cx, slot, now);
+                place += 1;
             }
-        }
-        if !self.waiting.is_empty() {
-            self.wait(cx, now);
+            cx.out.emit(0, slot);
+            place += 1;
+        });
+        unknown.for_each(|(_, slot)| self.send_unknown(cx, slot, now));
+        self.waiting = waiting;
+    }
+
+    fn send_unknown(&mut self, cx: &mut Context, mut slot: Slot, now: u64) {
+        match self.header(cx, &slot, now) {
+            Some(header) if put_header(cx.pool.arena(), &mut slot, &header) => {
+                cx.out.emit(0, slot);
+            }
+            _ => self.wait(cx, slot, now),
         }
     }
 
@@ -398,7 +406,7 @@ impl Element for ArpQuerier {
         }
         let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
         for ip in again {
-            self.send_query(cx, ip, MacAddr::BROADCAST, &Meta::EMPTY);
+            self.send_query(cx, ip, MacAddr::BROADCAST, &Meta::EMPTY, Rank::default());
         }
         let dropped = shared.give_up(cx, unanswered, self.returns);
         cx.count_drops(UNANSWERED, dropped);
