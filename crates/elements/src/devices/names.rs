@@ -211,10 +211,9 @@ impl Naming {
 
 /// Only frames for this host, where that was asked for.
 pub(super) fn by_promisc(make: &mut Make<'_>, uri: PortUri) -> PortUri {
-    match quietly(make, "PROMISC") {
-        Some(false) => uri.with("promisc", "off"),
-        _ => uri,
-    }
+    // Those that send have no such argument.
+    let on = !has(make, "PROMISC") || quietly(make, "PROMISC").unwrap_or(true);
+    if on { uri } else { uri.with("promisc", "off") }
 }
 
 #[cfg(test)]
