@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     aside::Asides,
-    class::{Library, Preparation, Role},
+    class::{Class, Library, Preparation, Role},
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
@@ -101,7 +101,8 @@ impl Base {
                     world.asides.set(at, aside);
                 }
                 cx.stations[at].put(element);
-                if replica.index == 0 {
+                // What has informed others was reported then.
+                if replica.index == 0 && !informs(plan.elements[at].class) {
                     report(&plan, at, "configuring", make.into_complaints(), &mut errors);
                 }
             }
@@ -184,22 +185,25 @@ fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
     }
 }
 
+/// Whether all that elements of a class do is to speak before any is made.
+fn informs(class: &Class) -> bool {
+    class.role == Role::Information && class.prepare.is_some()
+}
+
 /// Lets information elements speak before any element is made.
 fn prepare(plan: &Plan, world: &mut World, errors: &mut Diagnostics) -> Preparation {
     let mut preparation = Preparation::default();
-    let mut ask = |world: &World, preparation: &mut Preparation, informs: bool| {
+    let mut ask = |world: &World, preparation: &mut Preparation, informing: bool| {
         for (at, element) in plan.elements.iter().enumerate() {
             let prepare = element.class.prepare;
-            let Some(say) =
-                prepare.filter(|_| (element.class.role == Role::Information) == informs)
-            else {
+            let Some(say) = prepare.filter(|_| informs(element.class) == informing) else {
                 continue;
             };
             let mut make = Make::new(world, plan, at, Replica::ONLY);
             say(&mut make, preparation);
             // Others only look at their arguments, which are checked when they
             // are made.
-            if informs {
+            if informing {
                 report(plan, at, "configuring", make.into_complaints(), errors);
             }
         }
