@@ -9,7 +9,7 @@ use super::{
     clock::Clock,
     driver::Driver,
     hub::Hub,
-    order::{Number, Order, Rank},
+    order::{self, Number, Order, Rank},
     outputs::Outputs,
     pending::Pending,
     station::{Input, Station},
@@ -494,12 +494,11 @@ impl Context {
         Rank(self.order.number_of(slot, self.pool.arena()))
     }
 
-    /// A packet that the element at work has just made goes right behind the one of that
+    /// A packet that the element at work has just made goes right before the one of that
     /// rank, for which it was made, where ways meet again.
     #[inline]
-    pub fn put_behind(&mut self, made: &Slot, rank: Rank) {
-        let number = rank.0.map(|number| number | 1);
-        self.order.keep(number, made, self.pool.arena());
+    pub fn put_before(&mut self, made: &Slot, rank: Rank) {
+        self.order.keep(rank.0.map(order::before), made, self.pool.arena());
     }
 
     /// What a task says that found nothing to pull: it sleeps when everything

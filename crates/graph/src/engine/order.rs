@@ -14,9 +14,23 @@ use linerate_memory::{Arena, Frame, Slot};
 
 use super::{outputs::Outputs, pending::Lot};
 
-/// A packet's number: even when it was given where ways part, odd for one that was
-/// made for the packet with the number below.
+/// A packet's number. Those given where ways part are [`STEP`] apart: right before and
+/// behind each there is one for packets made for it.
 pub(crate) type Number = u32;
+
+const STEP: Number = 4;
+/// The first number there is.
+const START: Number = STEP / 2;
+
+/// The number before that of a packet.
+pub(crate) fn before(number: Number) -> Number {
+    number / STEP * STEP + 1
+}
+
+/// The one behind it.
+fn behind(number: Number) -> Number {
+    number | 1
+}
 
 /// Where a packet belongs among those of its round ([`Context::rank_of`](super::Context)).
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,7 +41,7 @@ const LAST: Number = 1 << 31;
 
 /// Counters of the counting sort per packet; with numbers farther apart, packets are
 /// compared.
-const SPREAD: usize = 8;
+const SPREAD: usize = 4 * STEP as usize;
 
 /// Numbers of the packets on one worker.
 pub(crate) struct Order {
@@ -53,8 +67,8 @@ impl Order {
     pub(crate) fn new(needed: bool, arena: &Arena) -> Order {
         Order {
             numbers: if needed { vec![0; arena.count()] } else { Vec::new() },
-            next: 2,
-            first: 2,
+            next: START,
+            first: before(START),
             numbered: false,
             effective: Vec::new(),
             before: Vec::new(),
@@ -69,10 +83,10 @@ impl Order {
     pub(crate) fn begin(&mut self) {
         if self.numbered {
             self.numbered = false;
-            self.first = self.next;
+            self.first = before(self.next);
             if self.next > LAST {
                 self.numbers.fill(0);
-                (self.next, self.first) = (2, 2);
+                (self.next, self.first) = (START, before(START));
             }
         }
     }
@@ -101,24 +115,24 @@ impl Order {
     pub(crate) fn number(&mut self, frame: &Frame, arena: &Arena) {
         let slots = frame.slots();
         if !std::mem::replace(&mut self.numbered, true) {
-            for (number, slot) in (self.next..).step_by(2).zip(slots) {
+            for (number, slot) in (self.next..).step_by(STEP as usize).zip(slots) {
                 self.numbers[arena.index_of(slot)] = number;
             }
-            self.next += 2 * slots.len() as Number;
+            self.next += STEP * slots.len() as Number;
             return;
         }
         let known = slots.iter().find_map(|slot| self.number_of(slot, arena));
         let Some(mut last) = known else {
             for slot in slots {
                 self.numbers[arena.index_of(slot)] = self.next;
-                self.next += 2;
+                self.next += STEP;
             }
             return;
         };
         for slot in slots {
             match self.number_of(slot, arena) {
                 Some(number) => last = number,
-                None => self.numbers[arena.index_of(slot)] = last | 1,
+                None => self.numbers[arena.index_of(slot)] = behind(last),
             }
         }
     }
@@ -126,7 +140,7 @@ impl Order {
     /// The least and greatest numbers that packets of a lot go by.
     pub(crate) fn span_of(&self, lot: &Lot, arena: &Arena) -> (Number, Number) {
         let mut numbers = lot.frame.slots().iter().map(|slot| self.number_of(slot, arena));
-        let first = numbers.next().flatten().unwrap_or(lot.cause | 1);
+        let first = numbers.next().flatten().unwrap_or(behind(lot.cause));
         (first, numbers.flatten().fold(first, Number::max))
     }
 
@@ -189,8 +203,8 @@ impl Order {
             for slot in lot.frame.slots() {
                 last = match self.number_of(slot, arena) {
                     Some(number) => last.max(number),
-                    None if last > 0 => last | 1,
-                    None => lot.cause | 1,
+                    None if last > 0 => behind(last),
+                    None => behind(lot.cause),
                 };
                 least = least.min(last);
                 greatest = greatest.max(last);

@@ -203,7 +203,7 @@ impl ArpQuerier {
         Some(header)
     }
 
-    /// Asks for a neighbour, because of the packet of that rank.
+    /// Asks for a neighbour, before the packet of that rank goes.
     fn send_query(&mut self, cx: &mut Context, ip: Ipv4Addr, to: MacAddr, like: &Meta, rank: Rank) {
         let sender = (self.mac, self.ip);
         let operation = Operation::REQUEST;
@@ -211,7 +211,7 @@ impl ArpQuerier {
         match query.packet(cx, to, like) {
             Some(slot) => {
                 self.queries += 1;
-                cx.put_behind(&slot, rank);
+                cx.put_before(&slot, rank);
                 cx.out.emit(self.query_output, slot);
             }
             None => cx.count_drops(NO_BUFFER, 1),

@@ -214,18 +214,46 @@ fn neighbours_in_use_are_remembered_however_many_there_are() {
 /// As in Click: a neighbour that gets old is asked for before the packet that shows it goes.
 #[test]
 fn a_poll_goes_before_the_packet_it_is_for() {
-    let mut run = Run::new(
-        "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1, POLL_TIMEOUT 2);
-         s :: InfiniteSource(LIMIT 2, ACTIVE false) -> UDPIPEncap(10.0.0.1, 5, 10.0.0.2, 6) -> q;
-         q -> Print(ip, MAXLENGTH 0) -> Discard; q[1] -> Print(arp, MAXLENGTH 0) -> Discard;
-         Idle -> [1] q;
-         Script(write q.insert 10.0.0.2 2:0:0:0:0:2, wait 3s, write s.active true, wait 1ms, stop)",
-    )
-    .frame_limit(1);
-    run.run();
-    let lines: Vec<String> =
-        run.output().lines().map(|line| line.split(':').next().unwrap_or("").into()).collect();
-    assert_eq!(lines, ["arp", "ip", "ip"]);
+    for frame_limit in [1, 7, 32, 256] {
+        let mut run = Run::new(
+            "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1, POLL_TIMEOUT 2);
+             s :: InfiniteSource(LIMIT 2, ACTIVE false) -> UDPIPEncap(10.0.0.1, 5, 10.0.0.2, 6)
+                -> q;
+             q -> Print(ip, MAXLENGTH 0) -> Discard; q[1] -> Print(arp, MAXLENGTH 0) -> Discard;
+             Idle -> [1] q;
+             Script(write q.insert 10.0.0.2 2:0:0:0:0:2, wait 3s, write s.active true, wait 1ms,
+                stop)",
+        )
+        .frame_limit(frame_limit);
+        run.run();
+        let lines: Vec<String> =
+            run.output().lines().map(|line| line.split(':').next().unwrap_or("").into()).collect();
+        assert_eq!(lines, ["arp", "ip", "ip"], "frames of {frame_limit}");
+    }
+}
+
+/// Packets to neighbours that are known and that are not, and what is asked for these,
+/// come to one element in the order of packets one at a time.
+#[test]
+fn packets_and_queries_keep_their_order() {
+    let order = |frame_limit| {
+        let mut run = Run::new(
+            "s :: FromIPSummaryDump(ACTIVE false, FIELDS ip_dst ip_proto, DATA \"10.0.0.2 U\\n10.0.0.3 U\\n10.0.0.4 U\\n\
+                10.0.0.2 U\\n10.0.0.5 U\\n10.0.0.3 U\\n10.0.0.4 U\\n10.0.0.2 U\")
+                -> GetIPAddress(16) -> q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1) -> c :: Collect;
+             q[1] -> Null -> Null -> c; Idle -> [1] q;
+             Script(write q.insert 10.0.0.2 2:0:0:0:0:2, write q.insert 10.0.0.4 2:0:0:0:0:4,
+                write s.active true, wait 1s, stop)",
+        )
+        .frame_limit(frame_limit);
+        run.run();
+        run.read("c.packets")
+    };
+    let single = order(1);
+    assert_eq!(single.lines().count(), 7, "{single}");
+    for frame_limit in [2, 7, 32, 256] {
+        assert_eq!(order(frame_limit), single, "frames of {frame_limit}");
+    }
 }
 
 /// Ages as Click's `table` has them, where an entry has had its time and is still wanted.
