@@ -4,7 +4,8 @@
 //! elements are run with frames of one packet and of several. Where tasks say how many
 //! packets they handle in a turn, everything is the same: packets, their order, counts,
 //! drops and what is printed. Where they do not, the same packets come by the same ways
-//! in the order of their source, and queues drop only where they do with single ones.
+//! in the order of their source, and queues drop only where they do, or nearly do, with
+//! single ones.
 
 #[path = "common/graphs.rs"]
 mod graphs;

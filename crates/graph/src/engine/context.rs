@@ -412,7 +412,7 @@ impl Context {
     /// before: wakes whoever pulls from it, also through other elements.
     #[inline]
     pub fn notify(&mut self) {
-        if self.on_the_way && self.order.is_numbered() {
+        if self.on_the_way && self.order.is_numbered() && !self.out.is_exact() {
             return self.wake_later();
         }
         let Context { nodes, tasks, node, .. } = self;

@@ -35,6 +35,7 @@ impl Groups {
                 groups.join(first, at);
             }
         }
+        groups.part(&regions(plan));
         let members: Vec<usize> = (0..count).filter(|at| groups.is_joint(*at)).collect();
         let behind: Vec<Vec<bool>> = members.iter().map(|at| pushed_to(plan, *at)).collect();
         // A group that is in the middle of another is part of it.
@@ -66,6 +67,16 @@ impl Groups {
     fn join(&mut self, one: usize, other: usize) {
         let (to, from) = (self.leader[one], self.leader[other]);
         self.leader.iter_mut().filter(|leader| **leader == from).for_each(|leader| *leader = to);
+    }
+
+    /// Elements to which packets never come in the same round need no common order.
+    fn part(&mut self, regions: &[usize]) {
+        let before = self.leader.clone();
+        for at in 0..before.len() {
+            let mate =
+                |other: &usize| before[*other] == before[at] && regions[*other] == regions[at];
+            self.leader[at] = (0..before.len()).find(mate).unwrap_or(at);
+        }
     }
 
     /// What an element's group goes by.
@@ -143,6 +154,21 @@ impl Groups {
         }
         false
     }
+}
+
+/// By element: the region it is in. Regions end where packets wait to be pulled.
+fn regions(plan: &Plan) -> Vec<usize> {
+    let mut region: Vec<usize> = (0..plan.elements.len()).collect();
+    for (at, element) in plan.elements.iter().enumerate() {
+        let stores = element.inputs.contains(&Processing::Push);
+        let outputs = element.targets.iter().zip(&element.outputs);
+        let together = outputs.filter(|(_, output)| **output == Processing::Push || !stores);
+        for target in together.flat_map(|(targets, _)| targets) {
+            let (to, from) = (region[at], region[target.element]);
+            region.iter_mut().filter(|region| **region == from).for_each(|region| *region = to);
+        }
+    }
+    region
 }
 
 /// A step of packets, to an element.
