@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn long_names() {
         let gnu = format!(
-            "!<arch>\n{}first_long_name/\nsecond_long_name/\n{}Idle",
-            header("//", "34"),
+            "!<arch>\n{}first_long_name/\nsecond_long_name/\n\n{}Idle",
+            header("//", "35"),
             header("/17", "4")
         );
         assert_eq!(read(&gnu).unwrap(), [pair("second_long_name", "Idle")]);
