@@ -292,11 +292,11 @@ impl Context {
         frame: &mut Frame,
         f: impl FnOnce(&mut dyn Element, &mut Context, &mut Frame) -> R,
     ) -> Option<R> {
-        let mut taken = self.stations[element].take()?;
-        self.order.begin();
         if one_by_one != self.out.is_exact() {
             self.go_one_by_one(one_by_one);
         }
+        let mut taken = self.stations[element].take()?;
+        self.order.begin();
         self.enter(element);
         let result = f(&mut *taken, self, frame);
         if one_by_one && self.out.is_touched() {
@@ -322,9 +322,11 @@ impl Context {
         Some(result)
     }
 
-    /// From now on packets go all the way one by one, or not.
+    /// From now on packets go all the way one by one, or not. What an element has sent
+    /// besides its task goes first, as it set out.
     #[cold]
     fn go_one_by_one(&mut self, one_by_one: bool) {
+        self.drain();
         self.pending.set_exact(one_by_one);
         self.out.set_exact(one_by_one);
     }
@@ -397,7 +399,7 @@ impl Context {
             } else {
                 let until = element.until_call();
                 alone |= until <= burst.unwrap_or(1).saturating_mul(copies);
-                least = least.min((until - 1) / copies);
+                least = least.min(until.saturating_sub(1) / copies);
             }
         }
         let least = if burst.is_some() { usize::MAX } else { least.max(1) };

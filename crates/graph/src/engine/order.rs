@@ -55,8 +55,10 @@ pub(crate) struct Order {
     numbered: bool,
     /// By packet that is put in order: the number it goes by.
     effective: Vec<Number>,
-    /// By number: how many packets go before.
+    /// Likewise: how many go before it.
     before: Vec<u32>,
+    /// By number: how many packets have smaller ones.
+    starts: Vec<u32>,
     sorted: Vec<Option<(Slot, u32)>>,
     ranks: Vec<(Number, u32)>,
     frames: Vec<Frame>,
@@ -72,6 +74,7 @@ impl Order {
             numbered: false,
             effective: Vec::new(),
             before: Vec::new(),
+            starts: Vec::new(),
             sorted: Vec::new(),
             ranks: Vec::new(),
             frames: Vec::new(),
@@ -218,23 +221,21 @@ impl Order {
     /// Finds the places of packets by counting: a few cycles per packet. Leaves them in
     /// `before`.
     fn count(&mut self, least: Number, greatest: Number) {
-        self.ranks.clear();
         let span = (greatest - least) as usize + 1;
-        let mut starts = std::mem::take(&mut self.ranks);
-        starts.resize(span + 1, (0, 0));
+        self.starts.clear();
+        self.starts.resize(span + 1, 0);
         for number in &self.effective {
-            starts[(number - least) as usize + 1].1 += 1;
+            self.starts[(number - least) as usize + 1] += 1;
         }
         for at in 1..=span {
-            starts[at].1 += starts[at - 1].1;
+            self.starts[at] += self.starts[at - 1];
         }
         self.before.clear();
         for number in &self.effective {
-            let start = &mut starts[(number - least) as usize].1;
+            let start = &mut self.starts[(number - least) as usize];
             self.before.push(*start);
             *start += 1;
         }
-        self.ranks = starts;
     }
 
     /// Finds them by comparing.
