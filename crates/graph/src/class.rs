@@ -52,8 +52,7 @@ pub struct Class {
     /// Whether each worker gets one of its own even where nothing leads to it:
     /// a source with a queue per worker.
     pub replicates: bool,
-    /// Whether it sends copies of a packet by several outputs, or several packets
-    /// for one.
+    /// Whether it sends copies of a packet by several outputs.
     pub copies: bool,
     /// Whether where a packet goes depends on how many came before it: it deals them
     /// out.
