@@ -5,12 +5,12 @@
 //! packets they handle in a turn, everything is the same: packets, their order, counts,
 //! drops and what is printed. Where they do not, the same packets come by the same ways
 //! in the order of their source, and queues drop only where they do, or nearly do, with
-//! single ones.
+//! single ones. On several workers packets come by the same ways in the same order, too.
 
 #[path = "common/graphs.rs"]
 mod graphs;
 
-use graphs::{Turns, difference, graph, run};
+use graphs::{Turns, difference, graph, run, run_apart};
 use linerate_memory::{Arena, ArenaOptions};
 use proptest::{prelude::*, test_runner::Config};
 
@@ -64,5 +64,18 @@ proptest! {
         choices in proptest::collection::vec(any::<u8>(), 20..200)
     ) {
         compare(Turns::Open, &choices).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn several_workers_keep_the_order_of_each_way(
+        choices in proptest::collection::vec(any::<u8>(), 20..200)
+    ) {
+        let text = graph(Turns::Apart, &mut chooser(&choices));
+        let single = ARENA.with(|arena| run(&text, 1, arena));
+        for frame_limit in [1, 7, 256] {
+            let apart = ARENA.with(|arena| run_apart(&text, frame_limit, arena, &single));
+            let found = difference(&single, &apart, Turns::Apart);
+            prop_assert!(found.is_none(), "frames of {frame_limit}: {}\n{text}", found.unwrap());
+        }
     }
 }

@@ -5,11 +5,15 @@
 //! test and a fuzzer can both make them. Packets carry the source they come from and
 //! their number there; `Record` keeps those of all packets that come to it, in order.
 
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    thread,
+    time::{Duration, Instant},
+};
 
 use linerate_elements::library;
 use linerate_graph::{
-    Arg, Class, Console, Context, Element, Handler, HandlerError, Library, Options, Router,
+    Arg, Class, Console, Context, Element, Handler, HandlerError, Library, Merge, Options, Router,
     lang::Globals, load,
 };
 use linerate_memory::{Arena, Frame};
@@ -33,6 +37,9 @@ pub(crate) struct Outcome {
     pub(crate) drops: u64,
 }
 
+/// Workers of a graph that is on several.
+pub(crate) const WORKERS: usize = 2;
+
 /// How a graph is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turns {
@@ -40,11 +47,20 @@ pub(crate) enum Turns {
     Said,
     /// They do not: one, and many turns at once where nobody sees it.
     Open,
+    /// Likewise, on several workers. No queue is too small.
+    Apart,
 }
 
 /// A random graph as a configuration. `choose(n)` draws a number below `n`.
 pub(crate) fn graph(turns: Turns, choose: &mut dyn FnMut(usize) -> usize) -> String {
-    let mut drawing = Drawing { turns, choose, text: String::new(), names: 0, open: Vec::new() };
+    let mut drawing = Drawing {
+        turns,
+        choose,
+        text: String::new(),
+        names: 0,
+        open: Vec::new(),
+        tasks: Vec::new(),
+    };
     drawing.draw();
     drawing.text
 }
@@ -56,6 +72,8 @@ struct Drawing<'a> {
     names: usize,
     /// Push outputs that lead nowhere yet.
     open: Vec<String>,
+    /// Elements that start something.
+    tasks: Vec<String>,
 }
 
 const PASSING: &[&str] = &[
@@ -123,7 +141,7 @@ impl Drawing<'_> {
                 let burst = self.one_of(&[1, 2, 5, 16, 40, 100, 300]);
                 format!("{separator}BURST {burst}")
             }
-            Turns::Open => String::new(),
+            Turns::Open | Turns::Apart => String::new(),
         }
     }
 
@@ -139,7 +157,8 @@ impl Drawing<'_> {
                 (Turns::Open, 0) => format!("RatedSource(RATE 1000, LIMIT {limit})"),
                 _ => format!("InfiniteSource(LIMIT {limit}{burst})"),
             };
-            let _ = writeln!(self.text, "{class} -> {name} :: Number({source});");
+            let _ = writeln!(self.text, "{name}t :: {class} -> {name} :: Number({source});");
+            self.tasks.push(format!("{name}t"));
             self.open.push(name);
         }
         for _ in 0..2 + (self.choose)(9) {
@@ -154,11 +173,19 @@ impl Drawing<'_> {
                     let burst = self.burst("");
                     writeln!(
                         self.text,
-                        "{output} -> {to}q :: Queue(5000) -> {to} :: Passing -> Discard({burst});"
+                        "{output} -> {to}q :: Queue(5000) -> {to} :: Passing \
+                            -> {to}t :: Discard({burst});"
                     )
+                    .map(|()| self.tasks.push(format!("{to}t")))
                 }
                 _ => writeln!(self.text, "{output} -> {to} :: {class}{end};"),
             };
+        }
+        if self.turns == Turns::Apart {
+            let tasks = std::mem::take(&mut self.tasks);
+            let place = |task| format!("{task} {}", (self.choose)(WORKERS));
+            let places: Vec<String> = tasks.iter().map(place).collect();
+            let _ = writeln!(self.text, "StaticThreadSched({});", places.join(", "));
         }
         self.text.push_str("DriverManager(wait 100s, stop);\n");
     }
@@ -225,10 +252,11 @@ impl Drawing<'_> {
         let from = self.take(3);
         // What is in several queues together is a matter of when tasks run.
         let several = self.turns == Turns::Said && from.len() > 1 && (self.choose)(2) == 0;
-        let mut capacity = || {
-            let list = [1, 2, 5, 8, 30, 64, 250, 1000, 5000];
-            list[(self.choose)(list.len())]
+        let capacities: &[i32] = match self.turns {
+            Turns::Apart => &[5000],
+            _ => &[1, 2, 5, 8, 30, 64, 250, 1000, 5000],
         };
+        let mut capacity = || capacities[(self.choose)(capacities.len())];
         if several {
             let capacities: Vec<i32> = from.iter().map(|_| capacity()).collect();
             let scheduler = self.one_of(SCHEDULING);
@@ -261,7 +289,10 @@ impl Drawing<'_> {
             (Turns::Open, 2) => "LinkUnqueue(1ms, 1Mbps)".to_owned(),
             _ => format!("Unqueue({burst})"),
         };
-        let _ = writeln!(self.text, "{name}p {pulled}-> {task} -> {name} :: Via({});", self.names);
+        let via = self.names;
+        let _ =
+            writeln!(self.text, "{name}p {pulled}-> {name}t :: {task} -> {name} :: Via({via});");
+        self.tasks.push(format!("{name}t"));
         self.open.push(name);
     }
 }
@@ -272,17 +303,49 @@ impl Drawing<'_> {
 ///
 /// When it is not accepted, or a buffer is lost.
 pub(crate) fn run(text: &str, frame_limit: usize, arena: &Arena) -> Outcome {
+    let options = Options { simulated: true, threads: WORKERS, frame_limit, ..Options::default() };
+    run_with(text, options, arena, Router::run)
+}
+
+/// Runs a configuration on several workers until as many packets have been recorded as
+/// in another run, or too long.
+#[allow(dead_code, reason = "the fuzzer has one worker")]
+pub(crate) fn run_apart(text: &str, frame_limit: usize, arena: &Arena, other: &Outcome) -> Outcome {
+    let options = Options { workers: WORKERS, threads: WORKERS, frame_limit, ..Options::default() };
+    run_with(text, options, arena, |router| {
+        let control = router.control();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let arrived = || {
+            let has_all = |(name, packets): &(String, Vec<Packet>)| {
+                let count = control.read(&format!("{name}.count"), "").ok();
+                count.and_then(|count| count.parse().ok()) >= Some(packets.len())
+            };
+            other.records.iter().all(has_all)
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !arrived() && Instant::now() < deadline {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                control.stop();
+            });
+            router.run();
+        });
+    })
+}
+
+fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Router)) -> Outcome {
     let ours = [&NUMBER, &RECORD, &PASSING_RECORD, &VIA];
     let library = Library::new(library().iter().chain(ours));
     let mut loader = |_: &str, _: &str| Err(None);
     let loaded = load("config", text, &library, &Globals::default(), &mut loader);
     let plan = loaded.plan.unwrap_or_else(|| panic!("{}\n{text}", loaded.found.click()));
     let (console, printed) = Console::buffered();
-    let options = Options { simulated: true, frame_limit, console, ..Options::default() };
+    let options = Options { console, ..options };
     let ports = linerate_port::Context::new(arena.clone());
     let mut router = Router::new(plan, &library, ports, &options)
         .unwrap_or_else(|error| panic!("{error:?}\n{text}"));
-    router.run();
+    go(&mut router);
     let mut outcome = Outcome::default();
     let elements: Vec<(String, &'static Class)> =
         router.plan().elements.iter().map(|at| (at.name.clone(), at.class)).collect();
@@ -295,7 +358,9 @@ pub(crate) fn run(text: &str, frame_limit: usize, arena: &Arena) -> Outcome {
                 let mut word = || words.next().unwrap();
                 ((word() as u8, word()), word())
             };
-            outcome.records.push((name.clone(), packets.lines().map(packet).collect()));
+            // A worker that has had none says so with an empty line.
+            let lines = packets.lines().filter(|line| !line.is_empty());
+            outcome.records.push((name.clone(), lines.map(packet).collect()));
         }
         if matches!(class.name, "Counter" | "Discard" | "Unqueue") {
             outcome.counts.push((name.clone(), read("count")));
@@ -324,8 +389,12 @@ pub(crate) fn run(text: &str, frame_limit: usize, arena: &Arena) -> Outcome {
 
 /// What a run with whole frames shows that one with single packets does not.
 pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Option<String> {
-    if turns == Turns::Said {
-        return first_difference(single, frames);
+    match turns {
+        Turns::Said => return first_difference(single, frames),
+        // Which packets find a queue full is chance.
+        Turns::Apart if single.drops > 0 => return None,
+        Turns::Apart => return same_ways(single, frames),
+        Turns::Open => {}
     }
     if single.drops > 0 {
         // Which packets find a queue full is a matter of when tasks run, and so is what
@@ -341,8 +410,12 @@ pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Op
         let overrun = single.fill.iter().find(|(name, filled)| !filled && dropped(name));
         return overrun.map(|(name, _)| format!("{name} drops packets only with whole frames"));
     }
-    // Between sources, and between those that waited and others, the order is a matter
-    // of when tasks run.
+    same_ways(single, frames)
+}
+
+/// Between sources, and between packets that waited and others, the order is a matter of
+/// when tasks run: it is the same by each way.
+fn same_ways(single: &Outcome, frames: &Outcome) -> Option<String> {
     for ((name, one), (_, other)) in single.records.iter().zip(&frames.records) {
         let [one, other] = [one, other].map(|packets| {
             let mut packets = packets.clone();
@@ -430,7 +503,11 @@ const RECORD: Class = Class {
     name: "Record",
     ports: "1/0",
     processing: "h/h",
-    handlers: &[Handler::read("packets", "source and number of each, a line each")],
+    handlers: &[
+        Handler::read("packets", "source, way and number of each, a line each")
+            .merged(Merge::Lines),
+        Handler::count("count", "how many"),
+    ],
     make: |_| Box::new(Record::default()),
     ..Class::EMPTY
 };
@@ -441,6 +518,7 @@ const PASSING_RECORD: Class = Class { name: "Passing", ports: "1/1", processing:
 #[derive(Default)]
 struct Record {
     text: String,
+    count: usize,
 }
 
 impl Element for Record {
@@ -448,13 +526,14 @@ impl Element for Record {
         for bytes in cx.pool.arena().packets(frame) {
             let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
             let _ = writeln!(self.text, "{} {} {}", bytes[3], word(8), word(4));
+            self.count += 1;
         }
         if cx.out.count() == 0 && cx.plan().elements[cx.element()].targets.is_empty() {
             cx.discard(frame);
         }
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.text.clone())
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(if handler == "count" { self.count.to_string() } else { self.text.trim_end().into() })
     }
 }
