@@ -140,7 +140,9 @@ impl Base {
             driver: self.driver.clone(),
             plan: Arc::clone(plan),
             order: Order::new(
-                stations.iter().any(|at| at.meets_again) || places.iter().any(|at| at.joint),
+                stations.iter().any(|at| at.meets_again)
+                    || places.iter().any(|at| at.joint)
+                    || nodes.iter().any(|at| !at.companions.is_empty()),
                 world.arena(),
             ),
             pending: Pending::new(frame_limit == 1, places),
@@ -148,6 +150,7 @@ impl Base {
             nodes,
             inputs,
             tasks: Tasks::new(plan.elements.len()),
+            party: Vec::new(),
             timers: Timers::default(),
             account: Account::new(stats, self.options.cycles),
             node: 0,

@@ -52,6 +52,10 @@ pub struct Class {
     /// Whether each worker gets one of its own even where nothing leads to it:
     /// a source with a queue per worker.
     pub replicates: bool,
+    /// Whether packets come out of it when they come in from outside. In a graph with such
+    /// an element nobody can say how the turns of its tasks would have fallen between one
+    /// another a packet at a time.
+    pub live: bool,
     /// Whether it sends copies of a packet by several outputs.
     pub copies: bool,
     /// Whether where a packet goes depends on how many came before it: it deals them
@@ -99,6 +103,7 @@ impl Class {
         annotates: false,
         asks_type: false,
         replicates: false,
+        live: false,
         copies: false,
         deals: false,
         prints: false,

@@ -68,7 +68,7 @@ pub trait Element: Any + Send {
     }
 
     /// Packets that whoever pulls can have at once, where the element knows: what
-    /// a queue holds.
+    /// a queue holds, or a source still makes.
     fn ready(&self) -> Option<usize> {
         None
     }

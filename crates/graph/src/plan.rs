@@ -142,6 +142,11 @@ impl Plan {
         self.arguments(element).last(argument).is_some()
     }
 
+    /// Whether packets come from outside, at times that nobody knows before.
+    pub fn is_live(&self) -> bool {
+        self.elements.iter().any(|element| element.class.live)
+    }
+
     /// Whether packets from more than one source come to an element.
     pub fn has_several_sources(&self, element: usize) -> bool {
         let mut seen = vec![false; self.elements.len()];

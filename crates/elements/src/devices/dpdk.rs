@@ -89,6 +89,7 @@ pub(super) const FROM: Class = Class {
     drops: DROPS,
     role: Role::Io,
     replicates: true,
+    live: true,
     cost: "What the port's driver costs; the element adds one call per frame.",
     example: "DeviceInfo(0 null:?count=10);\n\
         FromDPDKDevice(0) -> Discard; DriverManager(wait 10ms, stop);",

@@ -67,6 +67,7 @@ pub(super) const CLASS: Class = Class {
     drops: DROPS,
     role: Role::Io,
     replicates: true,
+    live: true,
     cost: "What the port's driver costs; the element adds one call per frame.",
     example: "FromPort(null:?count=10, STOP true) -> Discard;",
     make: |make| Box::new(FromPort::new(make)),

@@ -69,6 +69,7 @@ pub(super) const KERNEL_TAP: Class = Class {
     handlers: HANDLERS,
     drops: DROPS,
     role: Role::Io,
+    live: true,
     cost: "A system call and a copy per packet, each way.",
     example: "KernelTap(192.0.2.1/24) -> Discard; DriverManager(wait 10ms, stop);",
     make: |make| Box::new(Tunnel::kernel(make, "tap")),

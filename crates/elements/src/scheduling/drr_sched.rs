@@ -34,6 +34,8 @@ struct Drr {
     /// How many are its own.
     own: usize,
     next: usize,
+    /// Whether it is seen what came between two packets of a burst.
+    turns_show: bool,
 }
 
 struct Input {
@@ -54,7 +56,8 @@ impl Drr {
         let input = |_| Input { ahead: Ahead::new(limit), deficit: 0, sent: false };
         let own = make.inputs();
         let inputs = (0..own).map(input).collect();
-        Drr { quantum: quantum.max(1) as u64, inputs, own, next: 0 }
+        let turns_show = !make.plan().is_live();
+        Drr { quantum: quantum.max(1) as u64, inputs, own, next: 0, turns_show }
     }
 
     fn go_on(&mut self) {
@@ -109,7 +112,8 @@ impl Element for Drr {
             }
             if input.ahead.is_empty() {
                 // More may come of what has just been used up: then it is still its turn.
-                if input.sent {
+                // So may the first.
+                if input.sent || self.turns_show && !frame.is_empty() {
                     break;
                 }
                 input.deficit = 0;

@@ -6,9 +6,13 @@
 //!
 //! An input that has given all it had ends the burst when it is its turn again: its
 //! queue may be filled before the next burst, and in Click, where the sources run
-//! between two packets, it would not have missed that turn.
+//! between two packets, it would not have missed that turn. So does one that has nothing
+//! from the start, unless what comes when is chance anyway ([`Class::live`]): then
+//! those that have something are not held up.
+//!
+//! [`Class::live`]: linerate_graph::Class::live
 
-use linerate_graph::Context;
+use linerate_graph::{Context, Make};
 use linerate_memory::Frame;
 
 pub(super) struct Merge {
@@ -17,6 +21,8 @@ pub(super) struct Merge {
     turns: Vec<u32>,
     /// Most packets of the burst that goes on.
     count: usize,
+    /// Whether it is seen what came between two packets of a burst.
+    turns_show: bool,
 }
 
 struct Input {
@@ -54,12 +60,15 @@ pub(super) enum Turn {
 }
 
 impl Merge {
-    pub(super) fn new(inputs: usize, limit: usize) -> Merge {
+    /// For the inputs of an element.
+    pub(super) fn new(make: &Make<'_>) -> Merge {
+        let limit = make.world.frame_limit;
         let input = |_| Input { known: Known::No, planned: 0, share: Frame::new(limit) };
         Merge {
-            inputs: (0..inputs).map(input).collect(),
+            inputs: (0..make.inputs()).map(input).collect(),
             turns: Vec::with_capacity(limit),
             count: 0,
+            turns_show: !make.plan().is_live(),
         }
     }
 
@@ -87,6 +96,7 @@ impl Merge {
         let input = &mut self.inputs[port];
         input.known = match input.known {
             Known::Used => return Turn::Over,
+            Known::Empty if self.turns_show && !self.turns.is_empty() => return Turn::Over,
             Known::Empty => return Turn::Missed,
             Known::Ready(packets) if packets > 0 => {
                 input.planned += 1;
@@ -94,6 +104,7 @@ impl Merge {
             }
             known => match (known, cx.pull(port, 1, &mut input.share)) {
                 (Known::Gave, 0) => return Turn::Over,
+                (_, 0) if self.turns_show && !self.turns.is_empty() => return Turn::Over,
                 (Known::No, 0) => return Turn::Missed,
                 (_, 0) => {
                     input.known = Known::Empty;
@@ -109,18 +120,20 @@ impl Merge {
     /// Puts the packets of all turns into `frame`.
     pub(super) fn finish(&mut self, cx: &mut Context, frame: &mut Frame) {
         let turns = self.turns.len();
-        for (port, input) in self.inputs.iter_mut().enumerate() {
+        // In the order of their first turns: elements behind several of them see it.
+        for &port in &self.turns {
+            let input = &mut self.inputs[port as usize];
             let planned = std::mem::take(&mut input.planned);
             if planned == turns {
-                cx.pull(port, planned, frame);
+                cx.pull(port as usize, planned, frame);
                 break;
             }
             if planned > 0 {
-                cx.pull(port, planned, &mut input.share);
+                cx.pull(port as usize, planned, &mut input.share);
             }
-            // From the back, which is where a frame can be taken from.
-            input.share.slots_mut().reverse();
         }
+        // From the back, which is where a frame can be taken from.
+        self.inputs.iter_mut().for_each(|input| input.share.slots_mut().reverse());
         for port in self.turns.drain(..) {
             // Packets that were planned for may have been dropped on the way.
             if let Some(slot) = self.inputs[port as usize].share.pop() {

@@ -31,20 +31,24 @@ pub(super) const SIMPLE: Class = Class {
 
 struct Prio {
     inputs: usize,
+    /// Whether it is seen what came between two packets that it pulled.
+    turns_show: bool,
 }
 
 impl Prio {
     fn new(make: &mut Make<'_>) -> Prio {
-        Prio { inputs: make.inputs() }
+        Prio { inputs: make.inputs(), turns_show: !make.plan().is_live() }
     }
 }
 
 impl Element for Prio {
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
         for input in 0..self.inputs {
+            // A packet for those that have nothing could come before the next pull.
+            let most = if input > 0 && self.turns_show { 1 } else { count };
             // Behind the last packet of this input may come more of it before the
             // next pull, and these go first.
-            if cx.pull(input, count, frame) > 0 {
+            if cx.pull(input, most, frame) > 0 {
                 break;
             }
         }

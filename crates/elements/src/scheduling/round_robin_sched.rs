@@ -40,7 +40,7 @@ struct RoundRobin {
 
 impl RoundRobin {
     fn new(make: &mut Make<'_>) -> RoundRobin {
-        RoundRobin { next: 0, merge: Merge::new(make.inputs(), make.world.frame_limit) }
+        RoundRobin { next: 0, merge: Merge::new(make) }
     }
 
     /// The next input that has a packet has had a turn; `false` when none has any now.

@@ -36,10 +36,7 @@ struct Stride {
 impl Stride {
     fn new(make: &mut Make<'_>) -> Stride {
         let inputs = make.inputs();
-        Stride {
-            tickets: Tickets::from_args(make, inputs, "input"),
-            merge: Merge::new(inputs, make.world.frame_limit),
-        }
+        Stride { tickets: Tickets::from_args(make, inputs, "input"), merge: Merge::new(make) }
     }
 
     /// The next input that has a packet has had a turn, and those before it; `false`

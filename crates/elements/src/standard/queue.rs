@@ -419,6 +419,9 @@ impl Element for Queue {
             cx.notify();
         }
         if self.crosses && self.core.filled.is_armed() {
+            // Who asks the bell silences it, for all workers. This one's tasks are woken,
+            // too: what another worker has just pushed may have hidden that it was empty.
+            cx.notify();
             cx.notify_others();
         }
     }

@@ -250,8 +250,8 @@ impl Drawing<'_> {
     /// Packets wait, and are pulled.
     fn queue(&mut self, name: String) {
         let from = self.take(3);
-        // What is in several queues together is a matter of when tasks run.
-        let several = self.turns == Turns::Said && from.len() > 1 && (self.choose)(2) == 0;
+        // What several workers have put into several queues is a matter of when they run.
+        let several = self.turns != Turns::Apart && from.len() > 1 && (self.choose)(2) == 0;
         let capacities: &[i32] = match self.turns {
             Turns::Apart => &[5000],
             _ => &[1, 2, 5, 8, 30, 64, 250, 1000, 5000],
@@ -410,11 +410,26 @@ pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Op
         let overrun = single.fill.iter().find(|(name, filled)| !filled && dropped(name));
         return overrun.map(|(name, _)| format!("{name} drops packets only with whole frames"));
     }
-    same_ways(single, frames)
+    // Sources stop at a queue that is full.
+    let stopped = single.fill.iter().any(|(_, filled)| *filled);
+    same_ways(single, frames).or_else(|| if stopped { None } else { same_turns(single, frames) })
 }
 
-/// Between sources, and between packets that waited and others, the order is a matter of
-/// when tasks run: it is the same by each way.
+/// Sources whose packets meet before they have waited took turns.
+fn same_turns(single: &Outcome, frames: &Outcome) -> Option<String> {
+    for ((name, one), (_, other)) in single.records.iter().zip(&frames.records) {
+        let [one, other] = [one, other].map(|packets| {
+            packets.iter().copied().filter(|((_, via), _)| *via == 0).collect::<Vec<Packet>>()
+        });
+        if one != other {
+            return Some(parted(name, &one, &other));
+        }
+    }
+    None
+}
+
+/// Between packets that waited and others the order is a matter of when tasks run: it is
+/// the same by each way.
 fn same_ways(single: &Outcome, frames: &Outcome) -> Option<String> {
     for ((name, one), (_, other)) in single.records.iter().zip(&frames.records) {
         let [one, other] = [one, other].map(|packets| {

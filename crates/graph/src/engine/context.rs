@@ -50,6 +50,8 @@ pub struct Context {
     pub(crate) pending: Pending,
     pub(crate) order: Order,
     pub(crate) tasks: Tasks,
+    /// Sources that take their turns together now.
+    pub(crate) party: Vec<usize>,
     pub(crate) timers: Timers,
     pub(crate) account: Account,
     /// Handlers to be written when their elements are no longer at work.
@@ -107,6 +109,11 @@ pub(crate) struct Node {
     pub(crate) limits: Vec<Limit>,
     /// Tasks on this worker whose packets come to wait here.
     pub(crate) pushers: Vec<usize>,
+    /// Whether who pulls from here pulls packets that wait elsewhere, too, and their order
+    /// shows what was here when.
+    pub(crate) beside: bool,
+    /// Sources that take their turns with it ([`companions`](super::companions)).
+    pub(crate) companions: Vec<usize>,
     /// Whether it is full.
     pub(crate) full: bool,
     /// By port: the port on the other side packets go on by without stopping

@@ -139,7 +139,7 @@ impl Context {
         self.pending.take(&mut self.order, self.pool.arena(), &mut self.out)
     }
 
-    fn add_pending(&mut self, to: (InputId, u32), frame: Frame) {
+    pub(super) fn add_pending(&mut self, to: (InputId, u32), frame: Frame) {
         self.pending.add(to, frame, &mut self.order, self.pool.arena(), &mut self.out);
     }
 
@@ -170,7 +170,7 @@ impl Context {
 
     /// Packets that the element at work has left in `frame` go on to `next`,
     /// and all packets on the way go as far as they get.
-    fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
+    pub(super) fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
         for _ in 0..CIRCLE {
             if frame.is_empty() || next == NOWHERE || !self.pending.is_next(next, frame) {
                 if frame.is_empty() && self.pending.is_empty() {
@@ -325,7 +325,7 @@ impl Context {
     /// From now on packets go all the way one by one, or not. What an element has sent
     /// besides its task goes first, as it set out.
     #[cold]
-    fn go_one_by_one(&mut self, one_by_one: bool) {
+    pub(super) fn go_one_by_one(&mut self, one_by_one: bool) {
         self.drain();
         self.pending.set_exact(one_by_one);
         self.out.set_exact(one_by_one);
@@ -336,6 +336,16 @@ impl Context {
     #[inline]
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
+        Some(match self.nodes[element].companions.is_empty() {
+            true => self.run_turns(element, usize::MAX, frame),
+            false => self.run_together(element, frame),
+        })
+    }
+
+    /// Runs a task, for at most `most` turns where it takes many; returns whether it did
+    /// something. `frame` is empty before and after.
+    #[inline]
+    pub(super) fn run_turns(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
         let burst = self.stations[element].element.as_ref().and_then(|element| element.burst());
         let counted = burst.is_some();
         let (room, alone) = self.room_for_turns(element, burst);
@@ -347,7 +357,7 @@ impl Context {
         let alone = alone || self.stations[element].one_by_one;
         let next = self.with(element, alone, frame, |element, cx, frame| {
             let limit = frame.limit();
-            frame.set_limit(limit.min(room));
+            frame.set_limit(limit.min(room).min(most));
             let next = element.run(cx, frame);
             frame.set_limit(limit);
             moved = frame.len();
@@ -358,19 +368,25 @@ impl Context {
         });
         self.task = usize::MAX;
         let turns = if counted { 1 } else { moved.max(self.pulled).max(1) as u32 };
-        let (state, worked) = match next.unwrap_or(Next::Sleep) {
-            Next::Again => (State::Ready, true),
-            Next::Idle => (State::Ready, false),
-            Next::Wait => (State::Waiting, false),
-            Next::Sleep => (State::Asleep, false),
-        };
-        if next == Some(Next::Idle) {
-            self.tasks.idled(element);
-        } else {
-            self.tasks.done(element, state, turns);
-        }
+        let worked = self.ran(element, next.unwrap_or(Next::Sleep), turns);
         self.account.end(worked);
-        Some(worked)
+        worked
+    }
+
+    /// A task has run, and says what next; returns whether it did something.
+    #[inline]
+    pub(super) fn ran(&mut self, element: usize, next: Next, turns: u32) -> bool {
+        let state = match next {
+            Next::Again => State::Ready,
+            Next::Idle => {
+                self.tasks.idled(element);
+                return false;
+            }
+            Next::Wait => State::Waiting,
+            Next::Sleep => State::Asleep,
+        };
+        self.tasks.done(element, state, turns);
+        next == Next::Again
     }
 
     /// How many packets a task may send in this run, as if each were sent in a run of
@@ -379,7 +395,7 @@ impl Context {
     /// one at which handlers are called. Whether there is such a one among them is the
     /// other answer.
     #[inline]
-    fn room_for_turns(&self, task: usize, burst: Option<usize>) -> (usize, bool) {
+    pub(super) fn room_for_turns(&self, task: usize, burst: Option<usize>) -> (usize, bool) {
         match self.nodes[task].limits.is_empty() {
             true => (usize::MAX, false),
             false => self.least_room(task, burst),
@@ -394,8 +410,12 @@ impl Context {
             let Some(element) = &self.stations[at].element else { continue };
             if store {
                 // Others who send packets there take as many turns, and must find room.
-                least =
-                    least.min(element.room() / copies.saturating_mul(self.nodes[at].pushers.len()));
+                let node = &self.nodes[at];
+                least = least.min(element.room() / copies.saturating_mul(node.pushers.len()));
+                if node.beside {
+                    // What comes behind packets that wait is seen by nobody yet.
+                    least = least.min(element.ready().unwrap_or(0));
+                }
             } else {
                 let until = element.until_call();
                 alone |= until <= burst.unwrap_or(1).saturating_mul(copies);

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod change;
 pub(crate) mod clock;
+mod companions;
 pub(crate) mod context;
 pub(crate) mod driver;
 mod flow;

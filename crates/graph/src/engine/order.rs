@@ -140,6 +140,26 @@ impl Order {
         }
     }
 
+    /// Numbers the packets of the `at`-th of `count` tasks that take turns, one packet in
+    /// each.
+    pub(crate) fn number_turns(
+        &mut self,
+        frame: &Frame,
+        (at, count): (usize, usize),
+        arena: &Arena,
+    ) {
+        self.numbered = true;
+        let numbers = (self.next + STEP * at as Number..).step_by(STEP as usize * count);
+        for (number, slot) in numbers.zip(frame.slots()) {
+            self.numbers[arena.index_of(slot)] = number;
+        }
+    }
+
+    /// So many turns have been taken.
+    pub(crate) fn turns_taken(&mut self, turns: usize) {
+        self.next += STEP * turns as Number;
+    }
+
     /// The least and greatest numbers that packets of a lot go by.
     pub(crate) fn span_of(&self, lot: &Lot, arena: &Arena) -> (Number, Number) {
         let mut numbers = lot.frame.slots().iter().map(|slot| self.number_of(slot, arena));

@@ -2,7 +2,8 @@
 //!
 //! Every task has tickets; a task with twice the tickets of another runs twice
 //! as often (Waldspurger and Weihl, 1995). Each run advances the task's pass by
-//! a stride, and the smallest pass runs next.
+//! a stride, and the smallest pass runs next. Tasks of equal pass run in the order in
+//! which they became ready, however many turns each of them took at a time.
 
 use std::collections::VecDeque;
 
@@ -32,8 +33,17 @@ struct Task {
     tickets: u32,
     stride: u64,
     pass: u64,
+    /// When it became ready: [`Tasks::woken`] then.
+    since: u64,
     /// It was scheduled while it ran.
     again: bool,
+}
+
+impl Task {
+    /// What tasks that are ready are ordered by.
+    fn place(&self) -> (u64, u64) {
+        (self.pass, self.since)
+    }
 }
 
 /// The tasks of one worker, by element.
@@ -46,6 +56,8 @@ pub(crate) struct Tasks {
     /// workers have one task, and it does not have to go through the queue.
     alone: Option<u32>,
     pass: u64,
+    /// How often tasks have become ready.
+    woken: u64,
     waiting: usize,
     /// Runs of tasks that are ready again, since something was last done.
     runs_idle: usize,
@@ -58,6 +70,7 @@ impl Tasks {
             tickets: TICKETS_DEFAULT,
             stride: STRIDE / u64::from(TICKETS_DEFAULT),
             pass: 0,
+            since: 0,
             again: false,
         };
         Tasks {
@@ -65,6 +78,7 @@ impl Tasks {
             queue: VecDeque::with_capacity(elements),
             alone: None,
             pass: 0,
+            woken: 0,
             waiting: 0,
             runs_idle: 0,
         }
@@ -85,6 +99,11 @@ impl Tasks {
         matches!(self.tasks[element].state, State::Ready | State::Waiting)
     }
 
+    /// Whether a task is to run now.
+    pub(crate) fn is_ready(&self, element: usize) -> bool {
+        self.tasks[element].state == State::Ready
+    }
+
     pub(crate) fn state(&self, element: usize) -> State {
         self.tasks[element].state
     }
@@ -94,6 +113,32 @@ impl Tasks {
         let waiting = |(_, task): &(usize, &Task)| task.state == State::Waiting;
         let all = if self.waiting == 0 { &[][..] } else { &self.tasks };
         all.iter().enumerate().filter(waiting).map(|(at, _)| at)
+    }
+
+    /// Whether two tasks that are ready take their turns one after the other, from now on.
+    pub(crate) fn are_in_step(&self, one: usize, other: usize) -> bool {
+        let [one, other] = [one, other].map(|at| &self.tasks[at]);
+        (one.pass, one.stride) == (other.pass, other.stride)
+    }
+
+    /// Turns that the task to run next takes before another one's, at least one.
+    pub(crate) fn turns_before(&self, next: usize, other: usize) -> usize {
+        let [next, other] = [next, other].map(|at| &self.tasks[at]);
+        let ahead = other.pass.saturating_sub(next.pass);
+        let ties = ahead.is_multiple_of(next.stride) && next.since > other.since;
+        let turns = ahead.div_ceil(next.stride) + u64::from(ahead.is_multiple_of(next.stride));
+        (turns - u64::from(ties)).max(1) as usize
+    }
+
+    /// When a task became ready, as a number.
+    pub(crate) fn since(&self, element: usize) -> u64 {
+        self.tasks[element].since
+    }
+
+    /// Takes out another task than the next, to run it with that.
+    pub(crate) fn take(&mut self, element: usize) {
+        self.queue.retain(|queued| *queued != element as u32);
+        self.tasks[element].again = false;
     }
 
     pub(crate) fn queued(&self) -> impl Iterator<Item = usize> + '_ {
@@ -114,8 +159,10 @@ impl Tasks {
                 if state == State::Waiting {
                     self.waiting -= 1;
                 }
+                self.woken += 1;
                 task.state = State::Ready;
                 task.pass = task.pass.max(self.pass);
+                task.since = self.woken;
                 self.enqueue(element as u32);
                 self.runs_idle = 0;
             }
@@ -164,7 +211,7 @@ impl Tasks {
         task.pass += task.stride * u64::from(turns);
         match state {
             State::Ready => {
-                if self.queue.is_empty() {
+                if self.queue.is_empty() && self.alone.is_none() {
                     self.alone = Some(element as u32);
                 } else {
                     self.enqueue(element as u32);
@@ -201,12 +248,12 @@ impl Tasks {
         task.again = false;
     }
 
-    /// Behind all tasks with the same pass or a smaller one. Found from the
-    /// back: with equal tickets that is where it is.
+    /// Behind all tasks that go before it. Found from the back: with equal tickets that is
+    /// where it is.
     fn enqueue(&mut self, element: u32) {
         self.queue.extend(self.alone.take());
-        let pass = self.tasks[element as usize].pass;
-        let ahead = |other: &u32| self.tasks[*other as usize].pass > pass;
+        let place = self.tasks[element as usize].place();
+        let ahead = |other: &u32| self.tasks[*other as usize].place() > place;
         let behind = self.queue.iter().rev().take_while(|other| ahead(other)).count();
         if behind == 0 {
             self.queue.push_back(element);

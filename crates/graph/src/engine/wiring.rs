@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     account::WorkerStats,
+    companions::find_companions,
     context::{Limit, Listeners, Node},
     groups::{Groups, find_one_by_one, pushed_to},
     outputs::{InputId, NOWHERE, Outputs, Span},
@@ -298,7 +299,12 @@ pub(crate) fn wire(
         connect_fulls(plan, at, &of, &mut nodes);
         if of.here {
             connect_limits(plan, at, &limits, &mut nodes);
+            connect_besides(plan, at, &mut nodes);
         }
+    }
+    if !single_packets {
+        let companions = find_companions(plan, &groups, here);
+        nodes.iter_mut().zip(companions).for_each(|(node, found)| node.companions = found);
     }
     Wiring { stations, nodes, inputs, places }
 }
@@ -436,6 +442,31 @@ fn is_store(plan: &Plan, element: usize) -> bool {
 /// Whether an element calls handlers of others.
 fn calls(plan: &Plan, element: usize) -> bool {
     (plan.elements[element].class.calls)(plan, element)
+}
+
+/// Marks the elements where packets wait side by side for one task.
+fn connect_besides(plan: &Plan, task: usize, nodes: &mut [Node]) {
+    if plan.is_live() || plan.elements[task].outputs.contains(&Processing::Pull) {
+        return;
+    }
+    let (mut seen, mut open) = (vec![false; nodes.len()], vec![task]);
+    let mut stores = Vec::new();
+    while let Some(at) = open.pop() {
+        let element = &plan.elements[at];
+        let pulls = element.sources.iter().zip(&element.inputs);
+        let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
+        for from in pulls.flat_map(|(sources, _)| sources).map(|source| source.element) {
+            if std::mem::replace(&mut seen[from], true) {
+            } else if is_store(plan, from) {
+                stores.push(from);
+            } else {
+                open.push(from);
+            }
+        }
+    }
+    if stores.len() > 1 {
+        stores.into_iter().for_each(|store| nodes[store].beside = true);
+    }
 }
 
 /// Tells a task what limits how many packets it may send at a time, and the elements

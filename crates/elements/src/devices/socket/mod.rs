@@ -71,6 +71,7 @@ pub(super) const SOCKET: Class = Class {
     drops: DROPS,
     signals: Signals { empty: false, full: true },
     role: Role::Io,
+    live: true,
     cost: "A system call and a copy per packet, each way.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Socket(UDP, 127.0.0.1, 9);",
     make: |make| Box::new(Carrier::new(make, socket)),

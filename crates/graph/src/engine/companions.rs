@@ -1,0 +1,185 @@
+//! Sources whose packets meet take their turns together.
+//!
+//! A packet at a time, two sources in front of one queue fill it in turns. A task of ours
+//! takes many turns at once; where that would be seen, because packets of another
+//! source come to the same elements before they wait, both take as many turns in one
+//! round, and their packets are numbered as if they had come in turns: where they
+//! meet, they are in that order ([`order`](super::order)).
+//!
+//! Where packets come from outside ([`Class::live`](crate::Class::live)) nobody can say
+//! what would have come when, and each source runs by itself.
+
+use linerate_memory::Frame;
+
+use super::{
+    account::ENGINE,
+    context::Context,
+    groups::{Groups, pushed_to},
+    outputs::NOWHERE,
+};
+use crate::{
+    element::Next,
+    plan::{Plan, Processing},
+};
+
+/// By element: the sources with which it takes its turns, itself among them; nobody for
+/// those that are no sources, or meet no other's packets. Only those that are `here`
+/// count.
+pub(crate) fn find_companions(
+    plan: &Plan,
+    groups: &Groups,
+    here: impl Fn(usize) -> bool,
+) -> Vec<Vec<usize>> {
+    let mut companions = vec![Vec::new(); plan.elements.len()];
+    if plan.is_live() {
+        return companions;
+    }
+    let is_source = |at: &usize| {
+        let element = &plan.elements[*at];
+        element.inputs.is_empty() && element.outputs.contains(&Processing::Push) && here(*at)
+    };
+    let sources: Vec<usize> = (0..plan.elements.len()).filter(is_source).collect();
+    // Sources that meet, also by way of others, have the same party.
+    let mut party: Vec<usize> = (0..sources.len()).collect();
+    let mut first_at = vec![None; plan.elements.len()];
+    for (source, element) in sources.iter().enumerate() {
+        let reached = pushed_to(plan, *element);
+        for at in (0..reached.len()).filter(|at| reached[*at]) {
+            let first: usize = *first_at[groups.of(at)].get_or_insert(source);
+            let (to, from) = (party[first], party[source]);
+            party.iter_mut().filter(|party| **party == from).for_each(|party| *party = to);
+        }
+    }
+    for (source, element) in sources.iter().enumerate() {
+        let mates = (0..sources.len()).filter(|other| party[*other] == party[source]);
+        let mates: Vec<usize> = mates.map(|other| sources[other]).collect();
+        if mates.len() > 1 {
+            companions[*element] = mates;
+        }
+    }
+    companions
+}
+
+impl Context {
+    /// Runs the task of a source, and of those that take their turns with it. `frame` is
+    /// empty before and after. Returns whether something was done.
+    #[inline(never)]
+    pub(super) fn run_together(&mut self, first: usize, frame: &mut Frame) -> bool {
+        let mut party = std::mem::take(&mut self.party);
+        let turns = self.gather(first, &mut party);
+        let worked = match party.len() {
+            1 => self.run_turns(first, turns, frame),
+            _ => self.run_party(&party, turns, frame),
+        };
+        party.clear();
+        self.party = party;
+        worked
+    }
+
+    /// Who takes turns with a source now, itself first, and how many each of them may
+    /// take: all that are ready where these are equals, else it goes on alone until it is
+    /// another one's turn.
+    fn gather(&mut self, first: usize, party: &mut Vec<usize>) -> usize {
+        party.push(first);
+        let mut turns = self.turns_at_once(first);
+        let mut before = usize::MAX;
+        for &other in &self.nodes[first].companions {
+            if other == first || !self.tasks.is_ready(other) {
+                continue;
+            }
+            before = before.min(self.tasks.turns_before(first, other));
+            turns = match (turns, self.turns_at_once(other)) {
+                (Some(turns), Some(room)) if self.tasks.are_in_step(first, other) => {
+                    party.push(other);
+                    Some(turns.min(room))
+                }
+                _ => None,
+            };
+        }
+        match turns {
+            Some(turns) => {
+                party[1..].sort_unstable_by_key(|other| self.tasks.since(*other));
+                turns
+            }
+            None => {
+                party.truncate(1);
+                before
+            }
+        }
+    }
+
+    /// How many turns a source may take at once; `None` when each has to go all the way
+    /// before the next.
+    fn turns_at_once(&self, source: usize) -> Option<usize> {
+        let station = &self.stations[source];
+        let element = station.element.as_ref()?;
+        if element.burst().is_some() || station.one_by_one || station.outputs.count > 1 {
+            return None;
+        }
+        let (room, alone) = self.room_for_turns(source, None);
+        // What it does behind its last packet comes before the others' next turn.
+        let left = element.ready().filter(|left| *left > 0).unwrap_or(usize::MAX);
+        (!alone).then_some(room.min(left))
+    }
+
+    /// Runs the tasks of a party for as many turns each.
+    fn run_party(&mut self, party: &[usize], turns: usize, frame: &mut Frame) -> bool {
+        if self.out.is_exact() {
+            self.go_one_by_one(false);
+        }
+        party[1..].iter().for_each(|other| self.tasks.take(*other));
+        self.account.begin();
+        self.order.begin();
+        let mut most = 0;
+        let mut worked = false;
+        for (at, &source) in party.iter().enumerate() {
+            let (next, taken) = self.run_member(source, turns, (at, party.len()));
+            most = most.max(taken);
+            worked |= self.ran(source, next, taken.max(1) as u32);
+        }
+        self.order.turns_taken(party.len() * most);
+        self.on_the_way = true;
+        self.flow(NOWHERE, frame);
+        self.arrived();
+        self.account.switch(ENGINE);
+        self.account.end(worked);
+        worked
+    }
+
+    /// Runs the task of a member of a party, whose packets wait for those of the others.
+    /// Returns how many there are.
+    fn run_member(&mut self, source: usize, turns: usize, place: (usize, usize)) -> (Next, usize) {
+        let Some(mut element) = self.stations[source].take() else { return (Next::Sleep, 0) };
+        (self.task, self.pulled) = (source, 0);
+        self.enter(source);
+        let mut frame = self.out.fresh();
+        let limit = frame.limit();
+        frame.set_limit(limit.min(turns));
+        let next = element.run(self, &mut frame);
+        frame.set_limit(limit);
+        let taken = frame.len();
+        let station = &mut self.stations[source];
+        station.put(element);
+        let (to, edge) = (station.next, station.outputs.first);
+        self.task = usize::MAX;
+        self.pending.step = self.pending.step.wrapping_add(1);
+        self.order.number_turns(&frame, place, self.pool.arena());
+        if self.out.is_touched() {
+            // What handlers that it has called have made it send.
+            self.collect();
+        }
+        if !self.late.is_empty() {
+            self.write_late();
+        }
+        if to == NOWHERE {
+            self.stations[source].stats.nowhere(taken);
+            self.pool.give(&mut frame);
+        } else if taken > 0 {
+            self.stations[source].stats.called(taken);
+            self.add_pending((to, edge), frame);
+            return (next, taken);
+        }
+        self.out.recycle(frame);
+        (next, taken)
+    }
+}
