@@ -71,9 +71,16 @@ struct Drawing<'a> {
     text: String,
     names: usize,
     /// Push outputs that lead nowhere yet.
-    open: Vec<String>,
+    open: Vec<Output>,
     /// Elements that start something.
     tasks: Vec<String>,
+}
+
+/// A push output.
+struct Output {
+    name: String,
+    /// Whether packets that leave by it may have waited in a queue.
+    waited: bool,
 }
 
 const PASSING: &[&str] = &[
@@ -159,12 +166,12 @@ impl Drawing<'_> {
             };
             let _ = writeln!(self.text, "{name}t :: {class} -> {name} :: Number({source});");
             self.tasks.push(format!("{name}t"));
-            self.open.push(name);
+            self.open.push(Output { name, waited: false });
         }
         for _ in 0..2 + (self.choose)(9) {
             self.step();
         }
-        while let Some(output) = self.open.pop() {
+        while let Some(Output { name: output, .. }) = self.open.pop() {
             let to = self.name();
             let end = if (self.choose)(3) == 0 { "" } else { " -> Discard" };
             let class = if end.is_empty() { "Record" } else { "Passing" };
@@ -190,15 +197,17 @@ impl Drawing<'_> {
         self.text.push_str("DriverManager(wait 100s, stop);\n");
     }
 
-    /// Some outputs that are open.
-    fn take(&mut self, most: usize) -> Vec<String> {
+    /// Some outputs that are open, and whether packets of one of them may have waited.
+    fn take(&mut self, most: usize) -> (Vec<String>, bool) {
         let count = 1 + (self.choose)(most.min(self.open.len()));
-        (0..count)
-            .map(|_| {
-                let at = (self.choose)(self.open.len());
-                self.open.swap_remove(at)
-            })
-            .collect()
+        let mut waited = false;
+        let mut take = |_| {
+            let at = (self.choose)(self.open.len());
+            let output = self.open.swap_remove(at);
+            waited |= output.waited;
+            output.name
+        };
+        ((0..count).map(&mut take).collect(), waited)
     }
 
     fn connect(&mut self, outputs: &[String], to: &str) {
@@ -214,18 +223,19 @@ impl Drawing<'_> {
         let name = self.name();
         match (self.choose)(12) {
             0..4 => {
-                let from = self.take(3);
+                let (from, waited) = self.take(3);
                 let class = self.one_of(PASSING);
                 let _ = writeln!(self.text, "{name}i :: Null -> {class} -> {name} :: Null;");
                 self.connect(&from, &format!("{name}i"));
-                self.open.push(name);
+                self.open.push(Output { name, waited });
             }
             4..8 => {
-                let from = self.take(2);
+                let (from, waited) = self.take(2);
                 let (class, outputs) = self.splitter();
                 let _ = writeln!(self.text, "{name} :: {class};");
                 self.connect(&from, &name);
-                self.open.extend((0..outputs).map(|output| format!("{name} [{output}]")));
+                let named = |output| Output { name: format!("{name} [{output}]"), waited };
+                self.open.extend((0..outputs).map(named));
             }
             8 => self.cycle(name),
             _ => self.queue(name),
@@ -234,7 +244,7 @@ impl Drawing<'_> {
 
     /// Some packets come round a second time.
     fn cycle(&mut self, name: String) {
-        let from = self.take(2);
+        let (from, waited) = self.take(2);
         let (class, outputs) = self.splitter();
         let _ = writeln!(
             self.text,
@@ -242,14 +252,15 @@ impl Drawing<'_> {
              {name}b :: Null -> Paint(7) -> {name}i; {name}c [1] -> {name}b;"
         );
         self.connect(&from, &format!("{name}i"));
-        self.open.push(format!("{name}s [0]"));
+        self.open.push(Output { name: format!("{name}s [0]"), waited });
         let others = (0..outputs).filter(|output| *output != 1);
-        self.open.extend(others.map(|output| format!("{name}c [{output}]")));
+        let named = |output| Output { name: format!("{name}c [{output}]"), waited };
+        self.open.extend(others.map(named));
     }
 
     /// Packets wait, and are pulled.
     fn queue(&mut self, name: String) {
-        let from = self.take(3);
+        let (from, waited) = self.take(3);
         // What several workers have put into several queues is a matter of when they run.
         let several = self.turns != Turns::Apart && from.len() > 1 && (self.choose)(2) == 0;
         let capacities: &[i32] = match self.turns {
@@ -267,9 +278,15 @@ impl Drawing<'_> {
             };
             let _ = writeln!(self.text, "{name}p :: {scheduler};");
             for (at, (output, capacity)) in from.iter().zip(capacities).enumerate() {
+                // Packets that waited may meet others at another time, and with it is
+                // seen when what is behind them comes to the front.
+                let way = match self.turns {
+                    Turns::Open if waited => format!("-> Via({}) ", self.names * 10 + at),
+                    _ => String::new(),
+                };
                 let _ = writeln!(
                     self.text,
-                    "{output} -> {name}q{at} :: Queue({capacity}) -> [{at}] {name}p;"
+                    "{output} -> {name}q{at} :: Queue({capacity}) {way}-> [{at}] {name}p;"
                 );
             }
         } else {
@@ -293,7 +310,7 @@ impl Drawing<'_> {
         let _ =
             writeln!(self.text, "{name}p {pulled}-> {name}t :: {task} -> {name} :: Via({via});");
         self.tasks.push(format!("{name}t"));
-        self.open.push(name);
+        self.open.push(Output { name, waited: true });
     }
 }
 

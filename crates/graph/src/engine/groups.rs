@@ -36,32 +36,49 @@ impl Groups {
             }
         }
         groups.part(&regions(plan));
-        let members: Vec<usize> = (0..count).filter(|at| groups.is_joint(*at)).collect();
-        let behind: Vec<Vec<bool>> = members.iter().map(|at| pushed_to(plan, *at)).collect();
-        // A group that is in the middle of another is part of it.
-        loop {
-            let before = groups.leader.clone();
-            for (from, behind_it) in members.iter().zip(&behind) {
-                for (between, behind_that) in members.iter().zip(&behind) {
-                    let returns = |to: &usize| behind_that[*to] && groups.same(*from, *to);
-                    if behind_it[*between]
-                        && !groups.same(*from, *between)
-                        && members.iter().any(returns)
-                    {
-                        groups.join(*from, *between);
-                    }
-                }
-            }
-            if groups.leader == before {
-                break;
-            }
-        }
-        for (at, behind) in members.iter().zip(&behind) {
+        while groups.take_in(plan) {}
+        let members = groups.members();
+        for &at in &members {
+            let behind = pushed_to(plan, at);
             let leads_to =
-                |other: &usize| other != at && behind[*other] && groups.same(*at, *other);
-            groups.leads_on[*at] = members.iter().any(leads_to);
+                |other: &usize| *other != at && behind[*other] && groups.same(at, *other);
+            groups.leads_on[at] = members.iter().any(leads_to);
         }
         groups
+    }
+
+    /// Elements that are not alone in their groups.
+    fn members(&self) -> Vec<usize> {
+        let mut sizes = vec![0; self.leader.len()];
+        self.leader.iter().for_each(|leader| sizes[*leader] += 1);
+        (0..sizes.len()).filter(|at| sizes[self.leader[*at]] > 1).collect()
+    }
+
+    /// Joins a group with what is in its middle and has an order of its own: other
+    /// groups, and elements where packets meet. Returns whether there was any.
+    fn take_in(&mut self, plan: &Plan) -> bool {
+        let members = self.members();
+        let behind: Vec<Vec<bool>> = members.iter().map(|at| pushed_to(plan, *at)).collect();
+        let mut any = false;
+        for between in 0..self.leader.len() {
+            if !(members.contains(&between) || packets_meet_at(plan, between)) {
+                continue;
+            }
+            let in_front = members.iter().zip(&behind).filter(|(_, behind)| behind[between]);
+            let in_front: Vec<usize> = in_front.map(|(member, _)| *member).collect();
+            if in_front.is_empty() {
+                continue;
+            }
+            let onward = pushed_to(plan, between);
+            for from in in_front {
+                let returns = |to: &usize| onward[*to] && self.same(from, *to);
+                if !self.same(from, between) && members.iter().any(returns) {
+                    self.join(from, between);
+                    any = true;
+                }
+            }
+        }
+        any
     }
 
     fn join(&mut self, one: usize, other: usize) {
@@ -154,6 +171,14 @@ impl Groups {
         }
         false
     }
+}
+
+/// Whether packets are pushed to an element by several ways.
+fn packets_meet_at(plan: &Plan, element: usize) -> bool {
+    let element = &plan.elements[element];
+    let pushed = element.sources.iter().zip(&element.inputs);
+    let pushed = pushed.filter(|(_, input)| **input == Processing::Push);
+    pushed.map(|(sources, _)| sources.len()).sum::<usize>() > 1
 }
 
 /// By element: the region it is in. Regions end where packets wait to be pulled.

@@ -115,19 +115,40 @@ impl Placement {
     }
 }
 
-/// The elements, each in front of those it pushes packets to. Those of a cycle are next
-/// to each other, in front of all behind it: what comes round has done so before packets
-/// go on from there.
+/// The elements, each in front of those it pushes packets to.
 fn along_the_graph(plan: &Plan) -> Vec<usize> {
+    along(plan, |element| element)
+}
+
+/// Likewise, with those of a group next to each other, and behind what is in the middle
+/// of it: that has done its work before the next packet comes to the group.
+fn along_the_groups(plan: &Plan, groups: &Groups) -> Vec<usize> {
+    let mut members = vec![Vec::new(); plan.elements.len()];
+    for element in along_the_graph(plan) {
+        members[groups.of(element)].push(element);
+    }
+    let leaders = along(plan, |element| groups.of(element)).into_iter();
+    leaders.flat_map(|leader| std::mem::take(&mut members[leader])).collect()
+}
+
+/// What stands for the elements, each in front of those that packets are pushed to. Those
+/// of a cycle are next to each other, in front of all behind it: what comes round has done
+/// so before packets go on from there.
+fn along(plan: &Plan, stands_for: impl Fn(usize) -> usize) -> Vec<usize> {
     let count = plan.elements.len();
     let (mut behind, mut before) = (vec![Vec::new(); count], vec![Vec::new(); count]);
     for (at, element) in plan.elements.iter().enumerate() {
         let pushes = element.targets.iter().zip(&element.outputs);
         let pushes = pushes.filter(|(_, output)| **output == Processing::Push);
         for target in pushes.flat_map(|(targets, _)| targets).map(|target| target.element) {
-            behind[at].push(target);
-            before[target].push(at);
+            let (from, to) = (stands_for(at), stands_for(target));
+            behind[from].push(to);
+            before[to].push(from);
         }
+    }
+    let mut is_group = vec![false; count];
+    for element in (0..count).filter(|element| stands_for(*element) != *element) {
+        is_group[stands_for(element)] = true;
     }
     let mut order = Vec::new();
     let mut seen = vec![false; count];
@@ -141,7 +162,7 @@ fn along_the_graph(plan: &Plan) -> Vec<usize> {
     for root in order {
         let mut cycle = Vec::new();
         visit(root, &before, &mut seen, &mut cycle);
-        cycle.sort_by_key(|element| place[*element]);
+        cycle.sort_by_key(|element| (is_group[*element], place[*element]));
         cycles.extend(cycle);
     }
     cycles
@@ -199,21 +220,17 @@ struct Numbered {
 }
 
 /// Numbers inputs so that those closer to the sources come first. Those of a group
-/// are next to each other, where the last of its elements is.
+/// are next to each other.
 fn number_inputs(plan: &Plan, groups: &Groups) -> Numbered {
-    let order = along_the_graph(plan);
-    let mut last = vec![0; plan.elements.len()];
-    for (rank, element) in order.iter().enumerate() {
-        last[groups.of(*element)] = rank;
-    }
-    let mut ranked: Vec<(usize, usize)> =
-        order.iter().map(|element| (last[groups.of(*element)], *element)).collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
-    let mut numbered =
-        Numbered { inputs: Vec::new(), places: Vec::new(), ids: vec![Vec::new(); order.len()] };
+    let order = along_the_groups(plan, groups);
+    let mut numbered = Numbered {
+        inputs: Vec::new(),
+        places: Vec::new(),
+        ids: vec![Vec::new(); plan.elements.len()],
+    };
     let (mut group, mut first) = (None, 0);
-    for (rank, node) in ranked {
-        if group.replace(rank) != Some(rank) {
+    for node in order {
+        if group.replace(groups.of(node)) != Some(groups.of(node)) {
             first = numbered.inputs.len() as InputId;
         }
         for port in 0..plan.elements[node].inputs.len() {
