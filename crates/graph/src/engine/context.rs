@@ -64,9 +64,8 @@ pub struct Context {
     pub(crate) looks_again: bool,
     /// Whether packets are on the way that a task or a timer has sent.
     pub(crate) on_the_way: bool,
-    /// Tasks to wake when they have arrived, behind the number of the packet for which
-    /// and [`Node::depth_first`].
-    pub(crate) woken: Vec<((Number, usize), usize)>,
+    /// Tasks to wake when they have arrived, behind the number of the packet for which.
+    pub(crate) woken: Vec<(Number, usize)>,
     /// The element whose task runs.
     pub(crate) task: usize,
     /// Packets it has pulled itself.
@@ -103,8 +102,6 @@ pub(crate) struct Node {
     pub(crate) may_sleep: bool,
     /// Elements behind it that say when they are full.
     pub(crate) fulls: Vec<usize>,
-    /// Its place among those that a packet and its copies come to.
-    pub(crate) depth_first: usize,
     /// What limits how many packets its task may send at a time.
     pub(crate) limits: Vec<Limit>,
     /// Tasks on this worker whose packets come to wait here.
@@ -430,8 +427,8 @@ impl Context {
     /// packets for which they are woken.
     #[inline(never)]
     fn wake_later(&mut self) {
-        let Node { pullers, depth_first, .. } = &self.nodes[self.node];
-        let cause = (self.pending.cause, *depth_first);
+        let pullers = &self.nodes[self.node].pullers;
+        let cause = self.pending.cause;
         self.woken.extend(pullers.here.iter().map(|task| (cause, *task)));
     }
 
@@ -440,7 +437,7 @@ impl Context {
     pub(crate) fn arrived(&mut self) {
         self.on_the_way = false;
         if !self.woken.is_empty() {
-            self.woken.sort_unstable();
+            self.woken.sort_by_key(|(cause, _)| *cause);
             self.woken.drain(..).for_each(|(_, task)| self.tasks.wake(task));
         }
     }

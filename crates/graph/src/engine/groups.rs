@@ -236,12 +236,13 @@ pub(crate) fn pushed_to(plan: &Plan, element: usize) -> Vec<bool> {
 
 /// By element: whether what it sends by itself must go all the way one by one. So it
 /// must where a packet can come to an element that sends it by several outputs that meet
-/// again, or that deals packets out in turns and may get it a second time.
+/// again, there or behind queues, or that deals packets out in turns and may get it a second time.
 pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
     let all = 0..plan.elements.len();
     let demands = |at: usize| {
         let class = plan.elements[at].class;
-        class.copies && groups.meet_behind(plan, at) || class.deals && pushed_to(plan, at)[at]
+        let meet = || groups.meet_behind(plan, at) || groups.tasks_meet_behind(plan, at);
+        class.copies && meet() || class.deals && pushed_to(plan, at)[at]
     };
     let demanding: Vec<usize> = all.clone().filter(|at| demands(*at)).collect();
     // Against the direction of packets, and from what is pulled to who pulls it.

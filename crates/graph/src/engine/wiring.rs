@@ -168,28 +168,6 @@ fn along(plan: &Plan, stands_for: impl Fn(usize) -> usize) -> Vec<usize> {
     cycles
 }
 
-/// By element: its place where every packet goes all the way by one output before it goes
-/// by the next.
-fn places_depth_first(plan: &Plan) -> Vec<usize> {
-    let mut places = vec![usize::MAX; plan.elements.len()];
-    let mut next = 0;
-    for root in 0..plan.elements.len() {
-        let mut open = vec![root];
-        while let Some(at) = open.pop() {
-            if places[at] != usize::MAX {
-                continue;
-            }
-            places[at] = next;
-            next += 1;
-            let element = &plan.elements[at];
-            let pushes = element.targets.iter().zip(&element.outputs).rev();
-            let pushes = pushes.filter(|(_, output)| **output == Processing::Push);
-            open.extend(pushes.flat_map(|(targets, _)| targets).map(|target| target.element));
-        }
-    }
-    places
-}
-
 /// Adds what is reached from `root` and was not before, each element when all behind it
 /// have been added. Depth first without recursion.
 fn visit(root: usize, edges: &[Vec<usize>], seen: &mut [bool], to: &mut Vec<usize>) {
@@ -265,14 +243,13 @@ pub(crate) fn wire(
 ) -> Wiring {
     let groups = Groups::new(plan);
     let Numbered { inputs, places, ids } = number_inputs(plan, &groups);
-    let depth_first = places_depth_first(plan);
     let one_by_one = find_one_by_one(plan, &groups);
     let single_packets = outputs.limit() == 1;
     let here = |element: usize| placement.reached[worker][element].present;
     let mut nodes: Vec<Node> = Vec::with_capacity(plan.elements.len());
     let mut stations = Vec::with_capacity(plan.elements.len());
     for (at, element) in plan.elements.iter().enumerate() {
-        let mut node = Node { depth_first: depth_first[at], ..Node::default() };
+        let mut node = Node::default();
         let mut station = Station {
             element: None,
             stats: Arc::clone(stats.element(at)),
