@@ -108,3 +108,69 @@ fn what_is_printed_is_in_order() {
         assert_eq!(printed(limit), single, "frames of {limit}");
     }
 }
+
+/// The letters of printed lines, in order.
+fn letters(text: &str, limit: usize) -> String {
+    let mut run = Run::new(text).frame_limit(limit);
+    run.run();
+    run.read("out.packets").lines().map(|line| char::from(hex(line))).collect()
+}
+
+fn hex(line: &str) -> u8 {
+    u8::from_str_radix(&line[..2], 16).unwrap()
+}
+
+/// As Click's come.
+#[test]
+fn sources_in_front_of_a_queue_take_turns() {
+    let text = "InfiniteSource(DATA \\<61>, LIMIT 5) -> q :: Queue(20) -> Unqueue -> out :: Collect; \
+        InfiniteSource(DATA \\<62>, LIMIT 3) -> n :: Null -> q; \
+        InfiniteSource(DATA \\<63>, LIMIT 9) -> n; DriverManager(wait 1s, stop)";
+    for limit in LIMITS {
+        assert_eq!(letters(text, limit), "abcabcabcacaccccc", "frames of {limit}");
+    }
+}
+
+/// As Click's come: a queue is empty for a scheduler when it would have been packet by
+/// packet.
+#[test]
+fn schedulers_see_queues_fill_packet_by_packet() {
+    let kinds = "3121123312231331222133312121333121123111222333";
+    let packets: Vec<String> =
+        kinds.chars().zip(0..).map(|(kind, at)| format!("1.0.0.{at} {kind} U\\n")).collect();
+    for (scheduler, expected) in [
+        (
+            "RoundRobinSched",
+            "31231231231231231231231231231231231231231231231231231231231231231231231231231231231231313131",
+        ),
+        (
+            "PrioSched",
+            "31111112112211211221122111111221111111111112222222222222222223333333333333333333333333333333",
+        ),
+        (
+            "StrideSched(1, 2, 3)",
+            "33212231323321323321323321323321323321323321323321323321323321323212212212111111111111111111",
+        ),
+        (
+            "DRRSched",
+            "33111111112222222222222222233333333333333333111111111111111112222222222233333333333331111111",
+        ),
+    ] {
+        let text = format!(
+            "FromIPSummaryDump(FIELDS ip_src sport ip_proto, DATA \"{0}\") \
+                -> c :: IPClassifier(src port 1, src port 2, -); \
+                FromIPSummaryDump(FIELDS ip_src sport ip_proto, DATA \"{0}\") -> c; \
+                c [0] -> Queue(100) -> [0] s :: {scheduler}; c [1] -> Queue(100) -> [1] s; \
+                c [2] -> Queue(100) -> [2] s; s -> Unqueue -> Strip(21) -> out :: Collect; \
+                DriverManager(wait 1s, stop)",
+            packets.concat()
+        );
+        for limit in LIMITS {
+            let mut run = Run::new(&text).frame_limit(limit);
+            run.run();
+            let kinds: String =
+                run.read("out.packets").lines().map(|line| hex(line).to_string()).collect();
+            assert_eq!(kinds, expected, "{scheduler}, frames of {limit}");
+        }
+    }
+}
