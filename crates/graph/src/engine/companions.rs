@@ -129,7 +129,7 @@ impl Context {
         }
         party[1..].iter().for_each(|other| self.tasks.take(*other));
         self.account.begin();
-        self.order.begin();
+        self.begin_round();
         let mut most = 0;
         let mut worked = false;
         for (at, &source) in party.iter().enumerate() {

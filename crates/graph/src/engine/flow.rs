@@ -296,7 +296,7 @@ impl Context {
             self.go_one_by_one(one_by_one);
         }
         let mut taken = self.stations[element].take()?;
-        self.order.begin();
+        self.begin_round();
         self.enter(element);
         let result = f(&mut *taken, self, frame);
         if one_by_one && self.out.is_touched() {
@@ -320,6 +320,14 @@ impl Context {
         self.arrived();
         self.account.switch(ENGINE);
         Some(result)
+    }
+
+    /// What is sent from now on has no order with what was sent before.
+    #[inline(always)]
+    pub(super) fn begin_round(&mut self) {
+        if self.order.begin() {
+            self.pending.cause = 0;
+        }
     }
 
     /// From now on packets go all the way one by one, or not. What an element has sent

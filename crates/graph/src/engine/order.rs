@@ -81,10 +81,11 @@ impl Order {
         }
     }
 
-    /// A round begins.
+    /// A round begins. Returns whether packets of the last one had numbers.
     #[inline(always)]
-    pub(crate) fn begin(&mut self) {
-        if self.numbered {
+    pub(crate) fn begin(&mut self) -> bool {
+        let numbered = self.numbered;
+        if numbered {
             self.numbered = false;
             self.first = before(self.next);
             if self.next > LAST {
@@ -92,6 +93,7 @@ impl Order {
                 (self.next, self.first) = (START, before(START));
             }
         }
+        numbered
     }
 
     /// Whether packets of this round have numbers.
