@@ -429,7 +429,23 @@ pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Op
     }
     // Sources stop at a queue that is full.
     let stopped = single.fill.iter().any(|(_, filled)| *filled);
-    same_ways(single, frames).or_else(|| if stopped { None } else { same_turns(single, frames) })
+    same_ways(single, frames)
+        .or_else(|| same_counts(single, frames))
+        .or_else(|| if stopped { None } else { same_turns(single, frames) })
+}
+
+/// Handlers count the same, and the same lines are printed.
+fn same_counts(single: &Outcome, frames: &Outcome) -> Option<String> {
+    let counts = single.counts.iter().zip(&frames.counts).find(|(one, other)| one != other);
+    if let Some((one, other)) = counts {
+        return Some(format!("{one:?} and {other:?}"));
+    }
+    let [one, other] = [single, frames].map(|outcome| {
+        let mut lines: Vec<&str> = outcome.printed.lines().collect();
+        lines.sort_unstable();
+        lines
+    });
+    (one != other).then(|| "what is printed".into())
 }
 
 /// Sources whose packets meet before they have waited took turns.
@@ -475,11 +491,8 @@ fn first_difference(one: &Outcome, other: &Outcome) -> Option<String> {
             return Some(parted(name, one, other));
         }
     }
-    let counts = one.counts.iter().zip(&other.counts).find(|(one, other)| one != other);
-    if let Some((one, other)) = counts {
-        return Some(format!("{one:?} and {other:?}"));
-    }
-    (one.printed != other.printed).then(|| "what is printed".into())
+    let printed = || (one.printed != other.printed).then(|| "the order of what is printed".into());
+    same_counts(one, other).or_else(printed)
 }
 
 /// Writes the source and a running number into packets.

@@ -142,31 +142,42 @@ impl Groups {
     }
 
     /// Whether packets that leave an element by different outputs can come to one
-    /// group by different tasks, which pull them from different queues: the order in
-    /// which these tasks are woken is seen there.
+    /// group by different tasks, which pull them from different queues, or to one task
+    /// directly and past another: the order in which these tasks are woken is seen there.
     pub(crate) fn tasks_meet_behind(&self, plan: &Plan, element: usize) -> bool {
         let ways = ways(plan, element);
         if ways.len() < 2 {
             return false;
         }
         let count = plan.elements.len();
-        let (mut pushed_by, mut pulled_by) = (vec![None; count], vec![None; count]);
+        let mut pushed_by = vec![None; count];
+        // By whether another task has handled them before.
+        let mut pulled_by = [vec![None; count], vec![None; count]];
         for (output, first) in ways.into_iter().enumerate() {
-            let mut open = vec![first];
-            let mut seen = vec![false; 2 * count];
-            while let Some(way) = open.pop() {
-                if std::mem::replace(&mut seen[2 * way.element + usize::from(way.pulled)], true) {
+            let mut open = vec![(first, false)];
+            let mut seen = vec![[false; 4]; count];
+            while let Some((way, handled)) = open.pop() {
+                let kind = usize::from(way.pulled) + 2 * usize::from(handled);
+                if std::mem::replace(&mut seen[way.element][kind], true) {
                     continue;
                 }
                 if way.pulled {
-                    // From where one task pulls both there is one order.
-                    if *pulled_by[way.element].get_or_insert(output) != output {
+                    let others =
+                        |by: &Vec<Option<usize>>| by[way.element].is_some_and(|by| by != output);
+                    let [directly, past_another] = [0, 1].map(|at| others(&pulled_by[at]));
+                    if past_another || directly && handled {
+                        return true;
+                    }
+                    if directly {
+                        // From where one task pulls both there is one order.
                         continue;
                     }
+                    pulled_by[usize::from(handled)][way.element].get_or_insert(output);
                 } else if *pushed_by[self.leader[way.element]].get_or_insert(output) != output {
                     return true;
                 }
-                open.extend(self::ways(plan, way.element));
+                let next = self::ways(plan, way.element).into_iter();
+                open.extend(next.map(|next| (next, handled || way.pulled && !next.pulled)));
             }
         }
         false
