@@ -11,6 +11,7 @@ use super::{
     hub::Hub,
     order::{self, Number, Order, Rank},
     outputs::Outputs,
+    pace::Arrivals,
     pending::Pending,
     station::{Input, Station},
     tasks::{State, Tasks},
@@ -109,6 +110,14 @@ pub(crate) struct Node {
     /// Whether who pulls from here pulls packets that wait elsewhere, too, and their order
     /// shows what was here when.
     pub(crate) beside: bool,
+    /// Elements where packets wait that it sends, for tasks that keep pace.
+    pub(crate) feeds: Vec<usize>,
+    /// Where those waited that it sends, when its task keeps pace with what came there.
+    pub(crate) drains: Vec<usize>,
+    /// Whether there is one of either kind.
+    pub(crate) paced: bool,
+    /// When packets came that wait here, where a task keeps pace with them.
+    pub(crate) arrivals: Arrivals,
     /// Sources that take their turns with it ([`companions`](super::companions)).
     pub(crate) companions: Vec<usize>,
     /// Whether it is full.

@@ -383,7 +383,10 @@ impl Context {
 
     /// A task has run, and says what next; returns whether it did something.
     #[inline]
-    pub(super) fn ran(&mut self, element: usize, next: Next, turns: u32) -> bool {
+    pub(super) fn ran(&mut self, element: usize, next: Next, mut turns: u32) -> bool {
+        if self.nodes[element].paced {
+            turns = self.keep_pace(element, turns);
+        }
         let state = match next {
             Next::Again => State::Ready,
             Next::Idle => {
@@ -395,6 +398,30 @@ impl Context {
         };
         self.tasks.done(element, state, turns);
         next == Next::Again
+    }
+
+    /// How many turns a task has taken at least when it has had the last packet that it
+    /// took ([`pace`](super::pace)).
+    #[cold]
+    #[inline(never)]
+    fn keep_pace(&mut self, task: usize, mut turns: u32) -> u32 {
+        let Context { nodes, stations, tasks, .. } = self;
+        let waiting = |store: usize| {
+            let element = stations[store].element.as_ref();
+            element.and_then(|element| element.ready()).unwrap_or(0)
+        };
+        for at in 0..nodes[task].drains.len() {
+            let store = nodes[task].drains[at];
+            if let Some(came) = nodes[store].arrivals.went(waiting(store)) {
+                turns = turns.max(tasks.turns_to(task, came));
+            }
+        }
+        let (first, last) = (tasks.pass_of_turn(task, 1), tasks.pass_of_turn(task, turns));
+        for at in 0..nodes[task].feeds.len() {
+            let store = nodes[task].feeds[at];
+            nodes[store].arrivals.came(waiting(store), first, last);
+        }
+        turns
     }
 
     /// How many packets a task may send in this run, as if each were sent in a run of

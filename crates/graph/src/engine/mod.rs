@@ -11,6 +11,7 @@ mod groups;
 pub(crate) mod hub;
 pub(crate) mod order;
 pub(crate) mod outputs;
+mod pace;
 mod passing;
 pub(crate) mod pending;
 pub(crate) mod station;

@@ -130,6 +130,18 @@ impl Tasks {
         (turns - u64::from(ties)).max(1) as usize
     }
 
+    /// The pass of the last of some turns that a task has taken.
+    pub(crate) fn pass_of_turn(&self, element: usize, turns: u32) -> u64 {
+        let task = &self.tasks[element];
+        task.pass + task.stride * u64::from(turns.max(1) - 1)
+    }
+
+    /// Turns a task has taken when the last of them has at least that pass.
+    pub(crate) fn turns_to(&self, element: usize, pass: u64) -> u32 {
+        let task = &self.tasks[element];
+        pass.saturating_sub(task.pass).div_ceil(task.stride) as u32 + 1
+    }
+
     /// When a task became ready, as a number.
     pub(crate) fn since(&self, element: usize) -> u64 {
         self.tasks[element].since

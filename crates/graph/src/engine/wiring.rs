@@ -287,14 +287,19 @@ pub(crate) fn wire(
         stations.push(station);
     }
     let limits = find_limits(plan);
+    let mut pulled = vec![Vec::new(); nodes.len()];
     for at in 0..nodes.len() {
         let of = Tasks { here: here(at), elsewhere: placement.others_of(at, worker) };
         connect_pulls(plan, at, &of, &mut nodes);
         connect_fulls(plan, at, &of, &mut nodes);
         if of.here {
             connect_limits(plan, at, &limits, &mut nodes);
-            connect_besides(plan, at, &mut nodes);
+            pulled[at] = stores_pulled(plan, at);
+            connect_besides(plan, &pulled[at], &mut nodes);
         }
+    }
+    if !single_packets {
+        connect_paces(&pulled, &mut nodes);
     }
     if !single_packets {
         let companions = find_companions(plan, &groups, here);
@@ -438,13 +443,13 @@ fn calls(plan: &Plan, element: usize) -> bool {
     (plan.elements[element].class.calls)(plan, element)
 }
 
-/// Marks the elements where packets wait side by side for one task.
-fn connect_besides(plan: &Plan, task: usize, nodes: &mut [Node]) {
-    if plan.is_live() || plan.elements[task].outputs.contains(&Processing::Pull) {
-        return;
-    }
-    let (mut seen, mut open) = (vec![false; nodes.len()], vec![task]);
+/// The elements from where a task pulls packets that wait there.
+fn stores_pulled(plan: &Plan, task: usize) -> Vec<usize> {
     let mut stores = Vec::new();
+    if plan.elements[task].outputs.contains(&Processing::Pull) {
+        return stores;
+    }
+    let (mut seen, mut open) = (vec![false; plan.elements.len()], vec![task]);
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];
         let pulls = element.sources.iter().zip(&element.inputs);
@@ -458,8 +463,31 @@ fn connect_besides(plan: &Plan, task: usize, nodes: &mut [Node]) {
             }
         }
     }
-    if stores.len() > 1 {
-        stores.into_iter().for_each(|store| nodes[store].beside = true);
+    stores
+}
+
+/// Marks the elements where packets wait side by side for one task.
+fn connect_besides(plan: &Plan, stores: &[usize], nodes: &mut [Node]) {
+    if stores.len() > 1 && !plan.is_live() {
+        stores.iter().for_each(|store| nodes[*store].beside = true);
+    }
+}
+
+/// Tasks that fill a queue together, each out of another one, keep the pace at which
+/// packets came: not to fill it in one go with what came to them in many turns.
+fn connect_paces(pulled: &[Vec<usize>], nodes: &mut [Node]) {
+    let mut paced = vec![false; nodes.len()];
+    for (task, stores) in pulled.iter().enumerate() {
+        let shared = |limit: &Limit| limit.store && nodes[limit.element].pushers.len() > 1;
+        if !stores.is_empty() && nodes[task].limits.iter().any(shared) {
+            stores.iter().for_each(|store| paced[*store] = true);
+            nodes[task].drains.clone_from(stores);
+        }
+    }
+    for node in nodes {
+        let feeds = node.limits.iter().filter(|limit| limit.store && paced[limit.element]);
+        node.feeds = feeds.map(|limit| limit.element).collect();
+        node.paced = !(node.feeds.is_empty() && node.drains.is_empty());
     }
 }
 
