@@ -17,6 +17,7 @@ mod decision;
 mod devices;
 mod ethernet;
 mod filtering;
+mod general;
 mod icmp;
 mod icmp_names;
 mod information;

@@ -15,7 +15,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Meta};
 
 use super::{FAMILY, call, output::reason};
-use crate::annotations;
+use crate::{annotations, general::general};
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateCounter",
@@ -330,22 +330,6 @@ impl AggregateCounter {
     }
 }
 
-/// A number with twelve significant digits, as C's `%.12g` writes it.
-fn general(value: f64) -> String {
-    let scientific = format!("{value:.11e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
-    if (-4..12).contains(&exponent) {
-        return trimmed(&format!("{value:.*}", (11 - exponent) as usize));
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs())
-}
-
 impl Element for AggregateCounter {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         let mut chosen = std::mem::take(&mut self.chosen);
@@ -439,7 +423,6 @@ impl Element for AggregateCounter {
 mod tests {
     use std::fs;
 
-    use super::general;
     use crate::{
         analysis::scratch::{Scratch, data},
         testing::Run,
@@ -520,18 +503,5 @@ mod tests {
         );
         run.run();
         assert_eq!((run.read("a.count"), run.read("b.count")), ("2".into(), "1".into()));
-    }
-
-    #[test]
-    fn numbers_as_c_writes_them() {
-        for (value, text) in [
-            (0.5, "0.5"),
-            (1.0, "1"),
-            (1.0 / 3.0, "0.333333333333"),
-            (0.000_012_5, "1.25e-05"),
-            (0.0001, "0.0001"),
-        ] {
-            assert_eq!(general(value), text);
-        }
     }
 }

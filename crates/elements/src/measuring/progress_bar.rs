@@ -8,7 +8,8 @@ use linerate_graph::{
 };
 use linerate_memory::Frame;
 
-use super::{FAMILY, average_counter::general};
+use super::FAMILY;
+use crate::general::general;
 
 pub(super) const CLASS: Class = Class {
     name: "ProgressBar",

@@ -8,7 +8,8 @@ use std::sync::{
 use linerate_graph::{Class, Context, Element, Handler, HandlerError, Make};
 use linerate_memory::Frame;
 
-use super::{FAMILY, average_counter::general};
+use super::FAMILY;
+use crate::general::general;
 
 pub(super) const CLASS: Class = Class {
     name: "TimestampAccum",

@@ -8,6 +8,8 @@ use linerate_graph::{
     parse_integer, unquoted,
 };
 
+use crate::general::general;
+
 /// What such a handler answers, or what is wrong with its parameters.
 pub(crate) type Answer = Result<String, String>;
 
@@ -102,7 +104,7 @@ fn arithmetic(name: &str, parameter: &str) -> Answer {
     Ok(match integers {
         Some(value) => value.to_string(),
         None if name == "idiv" => (doubles as i64).to_string(),
-        None => decimal(doubles),
+        None => general(doubles),
     })
 }
 
@@ -118,7 +120,7 @@ fn many(name: &str, parameter: &str) -> Answer {
     Ok(match integer(&sum) {
         _ if count == 0 => i32::MAX.to_string(),
         Some(sum) => (sum / count as i64).to_string(),
-        None => decimal(double(&sum).unwrap_or(f64::NAN) / count as f64),
+        None => general(double(&sum).unwrap_or(f64::NAN) / count as f64),
     })
 }
 
@@ -138,7 +140,7 @@ fn remainder(name: &str, parameter: &str) -> Answer {
         _ if name == "mod" => Err(wrong()),
         _ => {
             let (a, b) = double(a).zip(double(b)).ok_or_else(wrong)?;
-            Ok(decimal(a % b))
+            Ok(general(a % b))
         }
     }
 }
@@ -149,7 +151,7 @@ fn sign(name: &str, parameter: &str) -> Answer {
         return Ok(value.to_string());
     }
     let value = double(parameter).ok_or("expected one number")?;
-    Ok(decimal(if name == "neg" { -value } else { value.abs() }))
+    Ok(general(if name == "neg" { -value } else { value.abs() }))
 }
 
 fn compare(name: &str, parameter: &str) -> Answer {
@@ -199,28 +201,6 @@ fn is_in(parameter: &str) -> bool {
 fn swapped(parameter: &str, swap: impl Fn(u32) -> u32) -> Answer {
     let value = parse_integer(parameter).and_then(|value| i32::try_from(value).ok());
     Ok(swap(value.ok_or("syntax error")? as u32).to_string())
-}
-
-/// A number with 12 significant digits: C's `%.12g`.
-pub(super) fn decimal(value: f64) -> String {
-    if value.is_nan() {
-        return if value.is_sign_negative() { "-nan" } else { "nan" }.into();
-    }
-    if value.is_infinite() {
-        return if value < 0.0 { "-inf" } else { "inf" }.into();
-    }
-    let scientific = format!("{value:.11e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let shortened = |digits: &str| match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => digits.to_owned(),
-    };
-    if (-4..12).contains(&exponent) {
-        return shortened(&format!("{value:.*}", (11 - exponent) as usize));
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", shortened(digits), exponent.abs())
 }
 
 #[cfg(test)]
@@ -295,21 +275,5 @@ mod tests {
         }
         assert_eq!(compute("mod", "1 0"), Some(Err("division by zero".into())));
         assert_eq!(compute("mod", "-9223372036854775808 -1"), Some(Ok("0".into())));
-    }
-
-    #[test]
-    fn decimals_have_twelve_digits() {
-        for (value, expected) in [
-            (0.0, "0"),
-            (0.1, "0.1"),
-            (1e-5, "1e-05"),
-            (123_456_789_012.0, "123456789012"),
-            (1_234_567_890_123.0, "1.23456789012e+12"),
-            (-2.5, "-2.5"),
-            (0.000_123_456_789_012_345, "0.000123456789012"),
-            (999_999_999_999.9, "1e+12"),
-        ] {
-            assert_eq!(decimal(value), expected);
-        }
     }
 }
