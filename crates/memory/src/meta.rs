@@ -19,11 +19,10 @@ pub struct Meta {
     pub port: u16,
     /// Queue of that port.
     pub queue: u16,
-    /// Offset of the network header from the start of the packet;
-    /// [`Meta::UNSET`] when not known.
+    /// Offset of the network header from the start of the packet, in ones' complement
+    /// when it lies before that; [`Meta::UNSET`] when not known.
     pub network: u16,
-    /// Offset of the transport header from the start of the packet;
-    /// [`Meta::UNSET`] when not known.
+    /// Offset of the transport header, in the same way.
     pub transport: u16,
     /// 802.1Q tag control information; 0 when there is none.
     pub vlan: u16,
@@ -42,7 +41,7 @@ pub struct Meta {
 const _: () = assert!(size_of::<Meta>() == 64 && align_of::<Meta>() == 64);
 
 impl Meta {
-    /// Header offset that is not known.
+    /// Header offset that is not known: no byte before the start.
     pub const UNSET: u16 = u16::MAX;
     /// [`Meta::packet_type`] of a packet to this host, or not known.
     pub const TO_HOST: u8 = 0;

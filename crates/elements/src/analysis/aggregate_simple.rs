@@ -2,10 +2,13 @@
 //! them without their headers.
 
 use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Frame, Meta, Slot};
+use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
-use crate::annotations::{aggregate, extra_length, set_aggregate};
+use crate::{
+    annotations::{aggregate, extra_length, set_aggregate},
+    packets::start::from_start,
+};
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -59,11 +62,9 @@ impl Element for AggregateLength {
             |packet| {
                 let length = packet.len() as u32;
                 let meta = packet.parts().1;
-                let offset = match meta.network {
-                    _ if !from_header => 0,
-                    Meta::UNSET => return Err(()),
-                    // A header that was taken off is in front.
-                    network => i32::from(network.cast_signed()),
+                let offset = match from_header {
+                    false => 0,
+                    true => from_start(meta.network).ok_or(())?,
                 };
                 let length = length.wrapping_sub(offset.cast_unsigned());
                 set_aggregate(meta, length.wrapping_add(extra_length(meta)));

@@ -1,8 +1,8 @@
 //! The words of packets that a program looks at.
 
-use linerate_memory::{Arena, Frame, Meta, Slot};
+use linerate_memory::{Arena, Frame, Slot};
 
-use crate::ethernet::mac_header;
+use crate::{ethernet::mac_header, packets::start::from_start};
 
 /// Packets side by side.
 pub(super) const LANES: usize = 16;
@@ -67,7 +67,7 @@ impl Headers {
         let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
         let start = |offset: u16| {
             // Offsets in front of the packet are negative.
-            (offset != Meta::UNSET).then(|| front + offset as i16 as isize)
+            from_start(offset).map(|offset| front + offset as isize)
         };
         let (network, transport) = (start(meta.network), start(meta.transport));
         let ethernet = network.map(|network| match mark {

@@ -1,10 +1,11 @@
 //! `EnsureEther`: an Ethernet header for packets that have none.
 
 use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Frame, Meta};
+use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
 use super::{FAMILY, HEADER, ether_encap, header};
+use crate::packets::start::{from_start, start_moved};
 
 pub(super) const CLASS: Class = Class {
     name: "EnsureEther",
@@ -48,11 +49,10 @@ impl EnsureEther {
     /// `false` when there is no room.
     fn ensure(&self, cx: &mut Context, slot: &mut linerate_memory::Slot) -> bool {
         let arena = cx.pool.arena();
-        let network = arena.meta(slot).network;
-        if network == Meta::UNSET || (network as i16) < 0 {
+        let network = from_start(arena.meta(slot).network);
+        let Some(network) = network.and_then(|network| usize::try_from(network).ok()) else {
             return true;
-        }
-        let network = usize::from(network);
+        };
         if network == HEADER && is_ip(arena.packet(slot)) {
             return true;
         }
@@ -73,7 +73,7 @@ impl EnsureEther {
         }
         slot.pull(network);
         if let Some(meta) = arena.meta_mut(slot) {
-            crate::packets::start::start_moved(meta, network as i32);
+            start_moved(meta, network as i32);
         }
         if !header::open_one(cx, slot, HEADER, HEADER) {
             return false;

@@ -87,9 +87,7 @@ pub(super) fn put_one<const N: usize>(
         *to = *header;
     }
     if annotated {
-        if meta.transport != Meta::UNSET {
-            meta.transport = meta.transport.wrapping_add(N as u16);
-        }
+        start_moved(meta, -(N as i32));
         meta.network = N as u16;
     }
     Ok(())

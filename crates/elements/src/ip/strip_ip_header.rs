@@ -9,7 +9,10 @@ use super::{
     FAMILY,
     header::{DROPS, NO_BUFFER, NO_HEADER, PROTOCOL},
 };
-use crate::packets::{room, start::start_moved};
+use crate::packets::{
+    room,
+    start::{from_start, start_moved},
+};
 
 pub(super) const STRIP: Class = Class {
     name: "StripIPHeader",
@@ -111,7 +114,7 @@ impl StripHeader {
 /// Bytes of the transport header; which protocol it is when that is none known.
 fn transport_length(arena: &Arena, slot: &mut Slot) -> Result<usize, u8> {
     let Meta { network, transport, .. } = *arena.meta(slot);
-    let [network, transport] = [network, transport].map(|offset| isize::from(offset.cast_signed()));
+    let [network, transport] = [network, transport].map(|at| from_start(at).unwrap_or(0) as isize);
     // What has been taken off is there yet.
     let before = network.min(transport).min(0).unsigned_abs();
     if !slot.push(before) {
@@ -139,9 +142,7 @@ impl Element for StripHeader {
         let moved = |slot: &mut Slot| {
             let Meta { network, transport, .. } = *arena.meta(slot);
             let by = if start == Start::Network { network } else { transport };
-            if by == Meta::UNSET {
-                return false;
-            }
+            let Some(by) = from_start(by) else { return false };
             let more = match start {
                 Start::Payload => transport_length(arena, slot).unwrap_or_else(|protocol| {
                     let class = cx.plan().elements[cx.element()].class.name;
@@ -153,7 +154,7 @@ impl Element for StripHeader {
                 _ => 0,
             };
             // A header in front of the packet has an offset below zero.
-            let by = i32::from(by.cast_signed()) + more as i32;
+            let by = by + more as i32;
             let back = matches!(start, Start::Network | Start::Back);
             let moved = match usize::try_from(by) {
                 Ok(by) => back || slot.pull(by.min(slot.len())),

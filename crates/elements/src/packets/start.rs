@@ -23,15 +23,24 @@ pub(crate) fn moving_starts(cx: &mut Context, frame: &mut Frame, reason: usize) 
 }
 
 /// The start of a packet has moved `by` bytes towards its end: offsets of
-/// headers, which are measured from it, follow. A header may come to lie before
-/// the start; its offset is then negative, in two's complement.
+/// headers, which are measured from it, follow.
 #[inline]
 pub(crate) fn start_moved(meta: &mut Meta, by: i32) {
     for offset in [&mut meta.network, &mut meta.transport] {
-        if *offset != Meta::UNSET {
-            *offset = offset.wrapping_sub(by as u16);
+        if let Some(from_start) = from_start(*offset) {
+            let moved = (from_start - by) as i16;
+            *offset = (moved + (moved >> 15)).cast_unsigned();
         }
     }
+}
+
+/// How far behind the start of a packet a header is, which may have been taken off
+/// and lie before it: such offsets are in ones' complement, so that one byte before
+/// the start is not [`Meta::UNSET`], of which nothing comes.
+#[inline]
+pub(crate) fn from_start(offset: u16) -> Option<i32> {
+    let signed = i32::from(offset.cast_signed());
+    (offset != Meta::UNSET).then(|| signed - (signed >> 15))
 }
 
 #[cfg(test)]
@@ -43,8 +52,14 @@ mod tests {
         let mut meta = Meta::EMPTY;
         meta.network = 14;
         start_moved(&mut meta, 34);
-        assert_eq!((meta.network as i16, meta.transport), (-20, Meta::UNSET));
+        assert_eq!((from_start(meta.network), from_start(meta.transport)), (Some(-20), None));
         start_moved(&mut meta, -34);
         assert_eq!(meta.network, 14);
+        for by in (-1..=14).chain(0..=34) {
+            start_moved(&mut meta, by);
+            assert_eq!(from_start(meta.network), Some(14 - by));
+            start_moved(&mut meta, -by);
+            assert_eq!(meta.network, 14);
+        }
     }
 }

@@ -82,6 +82,19 @@ mod tests {
         assert_eq!(packets, ["626364", "6364", "61626364"]);
     }
 
+    /// One byte more than what is in front of it, too.
+    #[test]
+    fn a_header_that_was_taken_off_stays_known() {
+        for length in [0, 1, 2, 3, 5] {
+            let mut run = Run::new(&format!(
+                "Packets(000102030405) -> MarkNetwork(1) -> Strip({length}) -> StripToNetworkHeader
+                    -> c :: Collect"
+            ));
+            run.run();
+            assert_eq!(run.read("c.packets"), "0102030405", "{length}");
+        }
+    }
+
     #[test]
     fn a_length_must_be_given() {
         for (config, error) in

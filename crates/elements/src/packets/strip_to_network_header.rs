@@ -1,11 +1,11 @@
 //! `StripToNetworkHeader`: whatever precedes the network header goes.
 
 use linerate_graph::{Class, Context, Element};
-use linerate_memory::{Frame, Meta, Slot};
+use linerate_memory::{Frame, Slot};
 
 use super::{
     FAMILY, room,
-    start::{moving_starts, start_moved},
+    start::{from_start, moving_starts, start_moved},
 };
 
 /// Drop reasons.
@@ -36,11 +36,7 @@ impl Element for StripToNetworkHeader {
         moving_starts(cx, frame, NO_BUFFER);
         let arena = cx.pool.arena();
         let fits = |slot: &mut Slot| {
-            let Meta { network, .. } = *arena.meta(slot);
-            if network == Meta::UNSET {
-                return true;
-            }
-            let offset = i32::from(network.cast_signed());
+            let Some(offset) = from_start(arena.meta(slot).network) else { return true };
             let moved = match usize::try_from(offset) {
                 Ok(offset) => slot.pull(offset.min(slot.len())),
                 Err(_) => room::push(arena, slot, offset.unsigned_abs() as usize),
