@@ -7,7 +7,11 @@ use linerate_lookup::prefix::NextHop;
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::flow::extract_ip;
 
-use super::{family::Family, hops::NO_OUTPUT, table::Table};
+use super::{
+    family::Family,
+    hops::NO_OUTPUT,
+    table::{Shown, Table},
+};
 
 /// What chooses among several next hops; `None` where the packet is none of IP.
 #[cold]
@@ -28,6 +32,7 @@ pub(super) struct Sending<A> {
     hops: Vec<NextHop>,
     gateways: Vec<A>,
     outputs: Vec<u32>,
+    shown: Shown<A>,
     /// Gateway and output of all, where they are the same: often there is one
     /// way out, and then there is nothing to do for each.
     same: Option<(A, u32)>,
@@ -42,6 +47,7 @@ impl<A: Family> Sending<A> {
             hops: Vec::with_capacity(limit),
             gateways: Vec::with_capacity(limit),
             outputs: Vec::with_capacity(limit),
+            shown: Shown::default(),
             same: None,
             has_unrouted: false,
         }
@@ -92,12 +98,12 @@ impl<A: Family> Sending<A> {
                 *address = A::read(&meta.destination);
             }
         });
-        let Sending { addresses, hops, gateways, outputs, .. } = self;
+        let Sending { addresses, hops, gateways, outputs, shown, .. } = self;
         let flow_hash = |at: usize| {
             let slot = frame.slots().get(at);
             slot.and_then(|slot| flow_hash(arena, slot)).unwrap_or_else(|| addresses[at].hash())
         };
-        self.same = table.lookup_many(addresses, hops, gateways, outputs, flow_hash);
+        self.same = table.lookup_many(addresses, shown, hops, gateways, outputs, flow_hash);
         self.has_unrouted = match self.same {
             Some((_, output)) => output == NO_OUTPUT,
             // Without an early end, which would be a branch for each packet.

@@ -5,7 +5,10 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
 };
 
@@ -40,8 +43,10 @@ pub(super) enum Refusal<A> {
 pub(super) struct Table<A: Family> {
     reader: PrefixReader<A>,
     pub(super) hops: Hops,
-    /// Whether there are routes that are not for a prefix.
-    odd: AtomicBool,
+    /// How often there were other routes, while or before some are not for a prefix;
+    /// 0 while none is. Stored while `all` is held, and loaded by those who have
+    /// what was there before.
+    odd: AtomicU64,
     /// All routes in the order of the class, where there are such. Held for as
     /// long as it takes to take it or put another there.
     all: Mutex<Arc<[Route<A>]>>,
@@ -57,6 +62,23 @@ pub(super) struct Routes<A: Family> {
     odd: Option<Vec<Route<A>>>,
     /// What packets were last looked up in, so that no worker frees it.
     shown: Vec<Arc<[Route<A>]>>,
+    /// How often that was replaced.
+    changes: u64,
+}
+
+/// The routes a worker looks packets up in while some are not for a prefix: taken
+/// again only when there are others.
+#[derive(Debug)]
+pub(super) struct Shown<A> {
+    /// [`Table::odd`] of them.
+    change: u64,
+    routes: Arc<[Route<A>]>,
+}
+
+impl<A> Default for Shown<A> {
+    fn default() -> Shown<A> {
+        Shown { change: 0, routes: Arc::from([]) }
+    }
 }
 
 impl<A: Family> Table<A> {
@@ -66,8 +88,9 @@ impl<A: Family> Table<A> {
         let prefixes = PrefixTable::new()?;
         let reader = prefixes.reader();
         let (odd, shown) = (odd.then(Vec::new), Vec::new());
-        let routes = Routes { prefixes, hops: Book::new(), list: List::new(order), odd, shown };
-        let (odd, book) = (AtomicBool::new(false), Mutex::new(routes));
+        let list = List::new(order);
+        let routes = Routes { prefixes, hops: Book::new(), list, odd, shown, changes: 0 };
+        let (odd, book) = (AtomicU64::new(0), Mutex::new(routes));
         let all = Mutex::new(Arc::from([]));
         Ok(Table { reader, hops: Hops::new::<A>()?, odd, all, book })
     }
@@ -151,7 +174,7 @@ impl<A: Family> Table<A> {
     /// Has packets go by the masks that are not of prefixes, if there are any.
     pub(super) fn publish_odd(&self, routes: &mut Routes<A>) {
         let any = routes.odd.as_ref().is_some_and(|odd| !odd.is_empty());
-        if !any && !self.odd.load(Relaxed) {
+        if !any && self.odd.load(Relaxed) == 0 {
             return;
         }
         let mut all = Vec::new();
@@ -160,8 +183,9 @@ impl<A: Family> Table<A> {
         }
         let mut shown = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *shown, all.into());
+        routes.changes += 1;
+        self.odd.store(if any { routes.changes } else { 0 }, Release);
         drop(shown);
-        self.odd.store(any, Relaxed);
         routes.shown.retain(|old| Arc::strong_count(old) > 1);
         routes.shown.push(old);
     }
@@ -174,27 +198,29 @@ impl<A: Family> Table<A> {
     /// The gateway, zero for none, and output of one address;
     /// [`NO_OUTPUT`] when no route is for it.
     pub(super) fn lookup(&self, address: A) -> (A, u32) {
-        if self.odd.load(Relaxed) {
-            return linear(&self.shown(), address);
+        if self.odd.load(Relaxed) != 0 {
+            let routes = Arc::clone(&self.all.lock().unwrap_or_else(PoisonError::into_inner));
+            return linear(&routes, address);
         }
         self.hops.generation.read(|| self.hops.get(self.reader.lookup(address)))
     }
 
     /// The gateways and outputs of addresses, likewise. `hops` is scratch of
-    /// the same length. Where a route leads to several, `flow_hash` of the place
+    /// the same length, and `shown` is for the worker to keep. Where a route leads to several, `flow_hash` of the place
     /// of the address chooses. When all have the same, it is returned, and not
     /// written for each.
     #[inline]
     pub(super) fn lookup_many(
         &self,
         addresses: &[A],
+        shown: &mut Shown<A>,
         hops: &mut [NextHop],
         gateways: &mut [A],
         outputs: &mut [u32],
         flow_hash: impl Fn(usize) -> u32,
     ) -> Option<(A, u32)> {
-        if self.odd.load(Relaxed) {
-            self.linear_many(addresses, gateways, outputs);
+        if self.odd.load(Relaxed) != 0 {
+            self.linear_many(addresses, shown, gateways, outputs);
             return None;
         }
         self.hops.generation.read(|| {
@@ -211,16 +237,22 @@ impl<A: Family> Table<A> {
         })
     }
 
-    fn shown(&self) -> Arc<[Route<A>]> {
-        Arc::clone(&self.all.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     #[cold]
-    fn linear_many(&self, addresses: &[A], gateways: &mut [A], outputs: &mut [u32]) {
-        let routes = self.shown();
+    fn linear_many(
+        &self,
+        addresses: &[A],
+        shown: &mut Shown<A>,
+        gateways: &mut [A],
+        outputs: &mut [u32],
+    ) {
+        if shown.change != self.odd.load(Acquire) {
+            // The number is of these or of those before: then they are taken again.
+            let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+            *shown = Shown { change: self.odd.load(Relaxed), routes: Arc::clone(&all) };
+        }
         let answers = gateways.iter_mut().zip(outputs.iter_mut());
         for (address, (gateway, output)) in addresses.iter().zip(answers) {
-            (*gateway, *output) = linear(&routes, *address);
+            (*gateway, *output) = linear(&shown.routes, *address);
         }
     }
 }
