@@ -162,4 +162,21 @@ mod tests {
             assert!(errors(config).contains(text), "{config}: {}", errors(config));
         }
     }
+
+    #[test]
+    fn a_warning_of_a_new_configuration_is_given_once() {
+        let mut run = Run::new(
+            "a :: InfiniteSource(LIMIT 1) -> m :: BandwidthMeter(10kBps) -> Discard;
+             m [1] -> Discard; b :: InfiniteSource(LIMIT 1) -> m;
+             StaticThreadSched(a 0, b 1); DriverManager(wait 0.1s, stop)",
+        )
+        .workers(2);
+        run.run();
+        run.write("m.config", "1000").unwrap();
+        assert_eq!(
+            run.output(),
+            "While calling 'm.config 1000':\n  \
+             warning: no units for bandwidth argument 1, assuming Bps\n"
+        );
+    }
 }

@@ -611,7 +611,8 @@ impl Context {
                     let warning = if severity == Severity::Warning { "warning: " } else { "" };
                     said += &format!("  {warning}{message}\n");
                 }
-                if !said.is_empty() {
+                // The others would say the same.
+                if !said.is_empty() && replica.index == 0 {
                     let text = format!("While calling '{name}.config {config}':\n{said}");
                     self.console().report(&text);
                 }
