@@ -3,7 +3,6 @@
 use linerate_graph::Class;
 
 mod align;
-mod burster;
 mod check_length;
 mod check_paint;
 mod clipboard;
@@ -32,7 +31,6 @@ mod unstrip;
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
     &align::CLASS,
-    &burster::CLASS,
     &check_length::CLASS,
     &check_paint::CLASS,
     &clipboard::CLASS,

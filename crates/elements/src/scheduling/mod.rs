@@ -55,6 +55,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &time_sorted_sched::CLASS,
     &timed::SINK,
     &timed::SOURCE,
+    &timed_unqueue::BURSTER,
     &timed_unqueue::CLASS,
 ];
 

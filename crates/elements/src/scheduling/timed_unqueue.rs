@@ -1,4 +1,4 @@
-//! `TimedUnqueue`: some packets per interval.
+//! `TimedUnqueue` and `Burster`: some packets per interval.
 
 use linerate_graph::{Arg, Class, Context, Element, Make, Next, Seconds};
 use linerate_memory::Frame;
@@ -13,16 +13,26 @@ pub(super) const CLASS: Class = Class {
         the next does not wait for the end of an interval.",
     ports: "1/1",
     processing: "l/h",
-    args: &[
-        Arg::required("INTERVAL", "time", "time between bursts, in whole milliseconds"),
-        Arg::optional("BURST", "packets", "1", "most packets of a burst"),
-    ],
+    args: &[INTERVAL, Arg::optional("BURST", "packets", "1", "most packets of a burst")],
     cost: "A timer per interval.",
     example: "InfiniteSource(LIMIT 10) -> Queue -> TimedUnqueue(10ms, 5) \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
-    make: |make| Box::new(TimedUnqueue::new(make)),
+    make: |make| Box::new(TimedUnqueue::new(make, 1)),
     ..Class::EMPTY
 };
+
+pub(super) const BURSTER: Class = Class {
+    name: "Burster",
+    description: "A TimedUnqueue whose `BURST` is 8 if it is not given.",
+    args: &[INTERVAL, Arg::optional("BURST", "packets", "8", "most packets of a burst")],
+    example: "InfiniteSource(LIMIT 10) -> Queue -> Burster(1ms) \
+        -> Counter(COUNT_CALL 10 stop) -> Discard;",
+    make: |make| Box::new(TimedUnqueue::new(make, 8)),
+    ..CLASS
+};
+
+const INTERVAL: Arg =
+    Arg::required("INTERVAL", "time", "time between bursts, in whole milliseconds");
 
 /// Nanoseconds of a second: a timer that is later than that starts anew.
 const SECOND: u64 = 1_000_000_000;
@@ -46,9 +56,9 @@ struct TimedUnqueue {
 }
 
 impl TimedUnqueue {
-    fn new(make: &mut Make<'_>) -> TimedUnqueue {
+    fn new(make: &mut Make<'_>, burst: i32) -> TimedUnqueue {
         let Seconds::<3>(interval) = make.or("INTERVAL", Seconds(0));
-        let burst: i32 = make.or("BURST", 1);
+        let burst = make.or("BURST", burst);
         if burst <= 0 {
             make.error("bad BURST");
         }
@@ -125,21 +135,59 @@ mod tests {
             ("TimedSource(1, LIMIT 3) -> Queue", "70ms", "1000 2000 3000"),
             ("TimedSource(1, LIMIT 3) -> Queue", "300ms", "1200 2100 3000"),
             ("TimedSource(1, LIMIT 3) -> QuickNoteQueue", "300ms", "1000 2000 3000"),
+            // Behind a pause, too, the end of an interval counts.
+            ("TimedSource(1.3, LIMIT 5) -> Queue", "500ms, 3", "1500 3000 4000 5500 6500"),
             ("TimedSource(0.1, LIMIT 5) -> Queue", "400ms, 2", "400 400 800 800 1200"),
             ("TimedSource(0.1, LIMIT 25) -> Queue", "1.2s, 10", &{
                 ["1200 ".repeat(10), "2400 ".repeat(10), "3600 ".repeat(5)].concat()
             }),
         ] {
-            for frame_limit in [1, 7, 256] {
+            // The other class has another default only.
+            let burst = if config.contains(',') { "" } else { ", 1" };
+            for (class, frame_limit) in
+                [("TimedUnqueue", 1), ("TimedUnqueue", 7), ("TimedUnqueue", 256), ("Burster", 7)]
+            {
                 let mut run = Run::new(&format!(
-                    "{feed} -> TimedUnqueue({config}) -> c :: Collect; DriverManager(wait 4s, stop)"
+                    "{feed} -> {class}({config}{burst}) -> c :: Collect; DriverManager(wait 7s, stop)"
                 ))
                 .frame_limit(frame_limit);
                 run.run();
                 let millis = |time: &str| (time.parse::<u64>().unwrap() / 1_000_000).to_string();
                 let times: Vec<String> = run.read("c.times").lines().map(millis).collect();
-                assert_eq!(times.join(" "), expected.trim(), "{feed} {config}");
+                assert_eq!(times.join(" "), expected.trim(), "{feed} {class}({config})");
             }
+        }
+    }
+
+    /// Times as Click 2.1 has them with `--simtime`.
+    #[test]
+    fn bursts_come_at_intervals() {
+        for (burst, last) in
+            [("", "1000000003.000000"), (", 25", "1000000001.000000"), (", 1", "1000000024.000000")]
+        {
+            for frame_limit in [1, 4, 256] {
+                let mut run = Run::new(&format!(
+                    "InfiniteSource(LIMIT 25) -> Queue -> Burster(1{burst}) -> SetTimestamp
+                        -> c :: Counter -> k :: SetTimestampDelta(TYPE RANGE)
+                        -> Counter(COUNT_CALL 24 k.reset) -> Counter(COUNT_CALL 25 stop) -> Discard"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                assert_eq!(run.read("c.count"), "25");
+                if frame_limit == 1 {
+                    assert_eq!(run.read("k.first"), last, "{burst}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn errors_are_click_s() {
+        for (config, error) in
+            [("1, 0", "bad BURST"), ("x", "INTERVAL: parse error"), ("-1", "INTERVAL: parse error")]
+        {
+            let errors = Run::errors(&format!("Idle -> Queue -> Burster({config}) -> Discard"));
+            assert!(errors.ends_with(&format!("\n  {error}\n")), "{errors}");
         }
     }
 }
