@@ -9,7 +9,13 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER, rate::interval_text};
-use crate::template::{Template, stamp};
+use crate::{
+    template::{Template, stamp},
+    written::integer,
+};
+
+/// What Click leaves in front of packets if nobody says otherwise.
+const HEADROOM: u32 = 28;
 
 pub(super) const SOURCE: Class = Class {
     name: "TimedSource",
@@ -26,7 +32,7 @@ pub(super) const SOURCE: Class = Class {
         Arg::keyword("LIMIT", "packets", "-1: no limit", "packets to make in all"),
         Arg::keyword("ACTIVE", "bool", "true", "whether it makes packets"),
         Arg::keyword("STOP", "bool", "false", "whether the end of the limit ends the run"),
-        Arg::keyword("HEADROOM", "bytes", "", "accepted; packets have the arena's headroom"),
+        Arg::keyword("HEADROOM", "bytes", "28", "is kept; packets have the arena's headroom"),
         Arg::keyword("LENGTH", "bytes", "length of DATA", "length of the packets"),
     ],
     handlers: &[
@@ -36,7 +42,7 @@ pub(super) const SOURCE: Class = Class {
         Handler::value("interval", "time between packets"),
         Handler::value("limit", "packets to make in all"),
         Handler::value("active", "whether it makes packets"),
-        Handler::read("headroom", "bytes before packets"),
+        Handler::value("headroom", "what HEADROOM says"),
     ],
     cost: "A timer per packet.",
     example: "TimedSource(10ms, LIMIT 3, STOP true) -> Discard;",
@@ -89,14 +95,14 @@ struct TimedSource {
     count: u64,
     active: bool,
     stop: bool,
+    /// Shown only: buffers have the headroom they have.
+    headroom: u32,
     /// When the timer is or was last due.
     due: u64,
 }
 
 impl TimedSource {
     fn new(make: &mut Make<'_>) -> TimedSource {
-        // Buffers have the headroom they have.
-        let _: u32 = make.or("HEADROOM", 0);
         TimedSource {
             template: Template::from_args(make),
             interval: interval(make),
@@ -104,6 +110,7 @@ impl TimedSource {
             count: 0,
             active: make.or("ACTIVE", true),
             stop: make.or("STOP", false),
+            headroom: make.or("HEADROOM", HEADROOM),
             due: 0,
         }
     }
@@ -138,14 +145,14 @@ impl Element for TimedSource {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
             "count" => Ok(self.count.to_string()),
             "data" => Ok(self.template.text()),
             "interval" => Ok(interval_text(self.interval)),
             "limit" => Ok(self.limit.to_string()),
             "active" => Ok(self.active.to_string()),
-            "headroom" => Ok(cx.arena().headroom().to_string()),
+            "headroom" => Ok(self.headroom.to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
@@ -161,9 +168,11 @@ impl Element for TimedSource {
             "data" => self.template.set_data(value),
             "interval" => self.interval = written_interval(value)?,
             "limit" => {
-                let limit = parse_integer(value)
-                    .ok_or_else(|| HandlerError::refused("expected integer"))?;
-                self.limit = limit.clamp(-1, i64::MAX.into()) as i64;
+                self.limit = integer::<i32>(value)?.into();
+            }
+            "headroom" => {
+                let headroom = parse_integer(value).and_then(|bytes| u32::try_from(bytes).ok());
+                self.headroom = headroom.ok_or_else(|| HandlerError::refused("bad headroom"))?;
             }
             "active" => {
                 self.active =
@@ -229,6 +238,11 @@ mod tests {
         assert_eq!(run.read("c.times"), "300000000\n600000000\n900000000\n1200000000");
         assert_eq!(run.read("c.packets"), "6162\n6162\n6162\n6162");
         assert_eq!(run.read("t.interval"), "300ms");
+        assert_eq!(run.read("t.headroom"), "28");
+        run.write("t.headroom", "4").unwrap();
+        run.write("t.limit", "-5").unwrap();
+        assert_eq!((run.read("t.headroom"), run.read("t.limit")), ("4".into(), "-5".into()));
+        assert_eq!(run.write("t.headroom", "x").unwrap_err().to_string(), "bad headroom");
         assert_eq!(run.write("t.interval", "0").unwrap_err().to_string(), "bad interval");
     }
 
