@@ -3,7 +3,7 @@
 //! `FastClick` has the number of bytes where the paint and the byte of ICMP
 //! parameter problems are, the paint as the higher byte; so it is here.
 
-use linerate_graph::{Arg, Class, Context, Element, Make, Text, lang::config::unquote};
+use linerate_graph::{Arg, Class, Context, Element, Make};
 use linerate_memory::{Frame, Slot};
 use memchr::memmem::Finder;
 
@@ -73,8 +73,7 @@ struct Search {
 
 impl Search {
     fn new(make: &mut Make<'_>) -> Search {
-        let Text(pattern) = make.need("PATTERN");
-        let pattern = unquote(&pattern);
+        let pattern: Vec<u8> = make.need("PATTERN");
         if pattern.is_empty() && make.is_given("PATTERN") {
             make.error("Cannot search for an empty string!");
         }
@@ -190,5 +189,7 @@ mod tests {
         assert_eq!(run.read("s.drops"), "0\tno buffer\n1\tpattern not found\n");
         let errors = Run::errors("Idle -> Search(\"\") -> Discard");
         assert!(errors.ends_with("\n  Cannot search for an empty string!\n"), "{errors}");
+        let errors = Run::errors("Idle -> Search(a b) -> Discard");
+        assert!(errors.ends_with("\n  PATTERN: parse error\n"), "{errors}");
     }
 }

@@ -1,6 +1,6 @@
 //! `StoreData`: given bytes at a given place.
 
-use linerate_graph::{Arg, Class, Context, Element, Text, lang::config::unquote};
+use linerate_graph::{Arg, Class, Context, Element};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -24,8 +24,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> StoreData(2, \\<0102>) -> Discard;",
     make: |make| {
         let offset = make.need::<u32>("OFFSET") as usize;
-        let Text(data) = make.need("DATA");
-        Box::new(StoreData { offset, data: unquote(&data) })
+        Box::new(StoreData { offset, data: make.need("DATA") })
     },
     ..Class::EMPTY
 };
@@ -62,6 +61,7 @@ mod tests {
                 ("1, XYZ", "0158595a05\n0158\n01\n"),
                 ("4, \\<0a0b>", "010203040a\n0102\n01\n"),
                 ("9, XY", "0102030405\n0102\n01\n"),
+                ("1, \"Y Z\"", "0159205a05\n0159\n01\n"),
                 ("1, \"\"", "0102030405\n0102\n01\n"),
             ] {
                 let mut run = Run::new(&format!(
@@ -74,5 +74,12 @@ mod tests {
                 assert_eq!(run.read("d.packets"), "0102030405\n0102\n01\n");
             }
         }
+    }
+
+    /// In Click's words.
+    #[test]
+    fn several_words_are_no_string() {
+        let errors = Run::errors("Idle -> StoreData(0, a b) -> Discard");
+        assert!(errors.ends_with("\n  DATA: parse error\n"), "{errors}");
     }
 }
