@@ -2,7 +2,15 @@
 //!
 //! Not in Click; in `FastClick`, whose defaults, messages and handlers these are.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Merge};
+use std::{
+    iter,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
 use linerate_memory::{Frame, Slot};
 
 use super::{FAMILY, room};
@@ -14,6 +22,9 @@ const TOO_LONG: usize = 1;
 /// Bytes of a number.
 const NUMBER: usize = 8;
 
+/// Most numbers that are counted.
+const MOST: u32 = 1 << 26;
+
 const OFFSET: Arg = Arg::optional("OFFSET", "bytes", "40", "where the number is");
 const NET_ORDER: Arg =
     Arg::keyword("NET_ORDER", "bool", "false", "whether its first byte is the highest");
@@ -22,23 +33,17 @@ pub(super) const NUMBER_PACKET: Class = Class {
     name: "NumberPacket",
     family: FAMILY,
     summary: "writes into packets which they are",
-    description: "The first packet is number 0. Numbers have 64 bits. Packets that are too short \
-        grow, and their IP header, if they have one, says so.",
+    description: "The first packet is number 0, and no number is given twice, whichever worker \
+        gives it. Numbers have 64 bits. Packets that are too short grow, and their IP header, if \
+        they have one, says so.",
     ports: "1/1",
     args: &[OFFSET, NET_ORDER],
-    handlers: &[Handler::count("count", "packets numbered")],
+    handlers: &[Handler::read("count", "packets numbered")],
     annotates: true,
     drops: &["no buffer", "longer than a buffer"],
     cost: "One pass: the line the number goes to.",
     example: "InfiniteSource(LENGTH 60, LIMIT 10, STOP true) -> NumberPacket(42) -> Discard;",
-    make: |make| {
-        Box::new(NumberPacket {
-            offset: make.or::<u32>("OFFSET", 40) as usize,
-            big: make.or("NET_ORDER", false),
-            count: 0,
-            failed: Vec::new(),
-        })
-    },
+    make: |make| Box::new(NumberPacket::new(make)),
     ..Class::EMPTY
 };
 
@@ -47,7 +52,7 @@ pub(super) const CHECK: Class = Class {
     family: FAMILY,
     summary: "counts packets by the number NumberPacket has written",
     description: "How often each number below `COUNT` has come is counted, which shows packets that \
-        are lost, and those that came twice. Packets with another number, and those too short for \
+        are lost, and those that came twice; several workers count together. Packets with another number, and those too short for \
         one, leave by output 1, or are dropped when there is none.",
     ports: "1/1-2",
     processing: "h/h",
@@ -58,95 +63,145 @@ pub(super) const CHECK: Class = Class {
     ],
     handlers: &[
         Handler::value("count", "how many numbers there are"),
-        Handler::read("max", "the number that came most often, and how often").merged(Merge::First),
-        Handler::read("min", "the number that came least often, and how often")
-            .merged(Merge::First),
-        Handler::read("dump", "how often each number came").merged(Merge::First),
+        Handler::read("max", "the number that came most often, and how often"),
+        Handler::read("min", "the number that came least often, and how often"),
+        Handler::read("dump", "how often each number came"),
     ],
+    prints: true,
     drops: &["not one of the numbers"],
     cost: "The line of the number, and the counter of that number.",
     example: "InfiniteSource(LENGTH 60, LIMIT 10, STOP true) -> NumberPacket -> \
         CheckNumberPacket(40, 10) -> Discard;",
-    make: |make| {
-        let count: u32 = make.or("COUNT", 0);
-        Box::new(CheckNumberPacket {
-            offset: make.or::<u32>("OFFSET", 40) as usize,
-            big: make.or("NET_ORDER", false),
-            counts: vec![0; count as usize],
-            others: Vec::new(),
-        })
-    },
+    make: |make| Box::new(CheckNumberPacket::new(make)),
     ..Class::EMPTY
 };
 
 struct NumberPacket {
     offset: usize,
     big: bool,
-    count: u64,
+    /// What the next packet of any replica is.
+    count: Arc<AtomicU64>,
     failed: Vec<Slot>,
+}
+
+impl NumberPacket {
+    fn new(make: &mut Make<'_>) -> NumberPacket {
+        let offset = usize::try_from(make.or("OFFSET", 40i32)).unwrap_or_else(|_| {
+            make.error("Offset must be >= 0");
+            0
+        });
+        let count = make.shared(AtomicU64::default);
+        NumberPacket { offset, big: make.or("NET_ORDER", false), count, failed: Vec::new() }
+    }
 }
 
 impl Element for NumberPacket {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
-        let NumberPacket { offset, big, ref mut count, ref mut failed } = *self;
+        let NumberPacket { offset, big, ref count, ref mut failed } = *self;
         let arena = cx.pool.arena();
         let end = offset + NUMBER;
-        let number = |slot: &mut Slot| {
+        let has_room = |slot: &mut Slot| {
             let lack = end.saturating_sub(slot.len());
-            if lack > 0 && !room::put(arena, slot, lack) {
+            if lack == 0 {
+                return true;
+            }
+            if !room::put(arena, slot, lack) {
                 return false;
             }
             let network = usize::from(arena.meta(slot).network);
-            let Some(bytes) = arena.packet_mut(slot) else { return false };
-            if lack > 0
-                && let Some(length) = bytes[..end].get_mut(network + 2..network + 4)
+            if let Some(bytes) = arena.packet_mut(slot)
+                && let Some(length) = bytes.get_mut(network + 2..network + 4)
             {
                 length.copy_from_slice(&(end as u16).to_be_bytes());
             }
-            let number = if big { count.to_be_bytes() } else { count.to_le_bytes() };
-            bytes[offset..end].copy_from_slice(&number);
-            *count += 1;
             true
         };
-        frame.sift(number, |slot| failed.push(slot));
+        frame.sift(has_room, |slot| failed.push(slot));
+        // Those that are dropped have no number.
+        let first = count.fetch_add(frame.len() as u64, Relaxed);
+        for (number, slot) in (first..).zip(frame.slots_mut()) {
+            let number = if big { number.to_be_bytes() } else { number.to_le_bytes() };
+            if let Some(bytes) = arena.packet_mut(slot) {
+                bytes[offset..end].copy_from_slice(&number);
+            }
+        }
         failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "count" => Ok(self.count.to_string()),
+            "count" => Ok(self.count.load(Relaxed).to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 }
 
+/// How often each number came, to all replicas together.
+type Counts = Arc<[AtomicU32]>;
+
+/// The counts there are now.
+type Current = Mutex<Option<Counts>>;
+
 struct CheckNumberPacket {
     offset: usize,
     big: bool,
-    /// How often each number came.
-    counts: Vec<u32>,
+    counts: Counts,
+    current: Arc<Current>,
     others: Vec<Slot>,
+}
+
+impl CheckNumberPacket {
+    fn new(make: &mut Make<'_>) -> CheckNumberPacket {
+        let mut count: u32 = make.or("COUNT", 0);
+        if count > MOST {
+            make.error(format!("COUNT: out of range, bound {MOST}"));
+            count = 0;
+        }
+        let current = make.shared(Current::default);
+        // A new configuration begins anew.
+        if make.replica().index == 0 {
+            *current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        CheckNumberPacket {
+            offset: make.or::<u32>("OFFSET", 40) as usize,
+            big: make.or("NET_ORDER", false),
+            counts: resized(&current, count),
+            current,
+            others: Vec::new(),
+        }
+    }
+}
+
+/// The counts of so many numbers: those there are, if they are as many, or else with
+/// what has been counted.
+fn resized(current: &Current, count: u32) -> Counts {
+    let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+    let old = current.as_deref().unwrap_or_default();
+    if old.len() != count as usize || current.is_none() {
+        let counted = old.iter().map(|count| count.load(Relaxed)).chain(iter::repeat(0));
+        *current = Some(counted.take(count as usize).map(AtomicU32::new).collect());
+    }
+    current.clone().unwrap_or_default()
 }
 
 impl Element for CheckNumberPacket {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let CheckNumberPacket { offset, big, ref mut counts, ref mut others } = *self;
+        let CheckNumberPacket { offset, big, ref counts, ref mut others, .. } = *self;
         let arena = cx.pool.arena();
         let mut text = String::new();
         let known = |slot: &mut Slot| {
             let number = arena.packet(slot).get(offset..).and_then(<[u8]>::first_chunk);
             let Some(number) = number else { return false };
             let number = if big { u64::from_be_bytes } else { u64::from_le_bytes }(*number);
-            let place = usize::try_from(number).ok().and_then(|place| counts.get_mut(place));
-            match place {
-                Some(place) => *place += 1,
+            match usize::try_from(number).ok().and_then(|place| counts.get(place)) {
+                Some(count) => count.fetch_add(1, Relaxed),
                 None => {
                     let count = counts.len();
                     text += &format!("{number} out of scope (count is {count}) !\n");
                     return false;
                 }
-            }
+            };
             true
         };
         frame.sift(known, |slot| others.push(slot));
@@ -171,7 +226,7 @@ impl Element for CheckNumberPacket {
         let show = |found: Option<(usize, u32)>, none: &str| {
             found.map_or(none.to_owned(), |(place, count)| format!("[{place}] : {count}"))
         };
-        let numbered = self.counts.iter().copied().enumerate();
+        let numbered = self.counts.iter().map(|count| count.load(Relaxed)).enumerate();
         match handler {
             "count" => Ok(self.counts.len().to_string()),
             "max" => {
@@ -195,11 +250,11 @@ impl Element for CheckNumberPacket {
     ) -> Result<String, HandlerError> {
         match handler {
             "count" => {
-                let count: u32 = value
-                    .trim()
-                    .parse()
-                    .map_err(|_| HandlerError::refused("expected unsigned integer"))?;
-                self.counts.resize(count as usize, 0);
+                let count = parse_integer(value.trim()).and_then(|count| u32::try_from(count).ok());
+                let count = count.filter(|count| *count <= MOST);
+                let count =
+                    count.ok_or_else(|| HandlerError::refused("expected unsigned integer"))?;
+                self.counts = resized(&self.current, count);
                 Ok(String::new())
             }
             _ => Err(HandlerError::missing(handler)),
@@ -250,6 +305,42 @@ mod tests {
                 ("[0] : 2".into(), "[2] : 0".into())
             );
             assert!(run.output().contains("10 out of scope (count is 10) !"));
+        }
+    }
+
+    /// As in FastClick no number is given twice, and one is counted wherever it comes.
+    #[test]
+    fn several_workers_number_and_count_together() {
+        let mut run = Run::new(
+            "a :: InfiniteSource(LENGTH 60, LIMIT 300) -> n :: NumberPacket
+                -> c :: CheckNumberPacket(40, 500) -> Discard;
+             b :: InfiniteSource(LENGTH 60, LIMIT 200) -> n;
+             StaticThreadSched(a 0, b 1); DriverManager(wait 0.3s, stop)",
+        )
+        .workers(2);
+        run.run();
+        assert_eq!(run.read("n.count"), "500");
+        let once: String = (0..500).map(|number| format!("{number}: 1\n")).collect();
+        assert_eq!(run.read("c.dump"), once);
+        // What has been counted stays.
+        run.write("c.count", "0x1f5").unwrap();
+        assert_eq!(run.read("c.dump"), once + "500: 0\n");
+        assert_eq!((run.read("c.max"), run.read("c.min")), ("[0] : 1".into(), "[500] : 0".into()));
+    }
+
+    #[test]
+    fn numbers_nobody_can_count_are_refused() {
+        for (element, error) in [
+            ("NumberPacket(-1)", "Offset must be >= 0"),
+            ("CheckNumberPacket(40, 4294967295)", "COUNT: out of range, bound 67108864"),
+        ] {
+            let errors = Run::errors(&format!("Idle -> {element} -> Discard"));
+            assert!(errors.ends_with(&format!("\n  {error}\n")), "{errors}");
+        }
+        let mut run = Run::new("Idle -> c :: CheckNumberPacket -> Discard");
+        for wrong in ["-1", "x", "4294967295"] {
+            let error = run.write("c.count", wrong).unwrap_err().to_string();
+            assert_eq!(error, "expected unsigned integer", "{wrong}");
         }
     }
 }
