@@ -81,20 +81,21 @@ pub(super) const SOCKET: Class = Class {
 pub(super) const FROM_SOCKET: Class = Class {
     name: "FromSocket",
     summary: "receives packets from another program over a socket",
-    description: "A Socket by an older name, whose input, if it has one, is pushed to.",
+    description: "A Socket by an older name, whose input, if it has one, is pushed to. It is said \
+        that it is old.",
     processing: "h/h",
     example: "FromSocket(UDP, 127.0.0.1, 41931) -> Discard; DriverManager(wait 10ms, stop);",
+    make: |make| Box::new(Carrier::new(make, old_socket)),
     ..SOCKET
 };
 
 pub(super) const TO_SOCKET: Class = Class {
     name: "ToSocket",
     summary: "sends packets to another program over a socket",
-    description: "A Socket without output by an older name, which pulls: so it connects, unless \
-        `CLIENT false`.",
-    ports: "1/0",
+    description: "A Socket by an older name, which pulls. It is said that it is old.",
     processing: "l/h",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> ToSocket(UDP, 127.0.0.1, 9);",
+    make: |make| Box::new(Carrier::new(make, old_socket)),
     ..SOCKET
 };
 
@@ -192,6 +193,16 @@ fn socket(make: &mut Make<'_>) -> (General, Settings) {
         send_buffer: make.get("SNDBUF"),
     };
     (general, settings)
+}
+
+/// One by an older name, of which Click says so wherever it is.
+fn old_socket(make: &mut Make<'_>) -> (General, Settings) {
+    if make.replica().index == 0 {
+        let class = make.plan().elements[make.element()].class.name;
+        let text = format!("warning: {class} is deprecated, use Socket instead\n");
+        make.world.console.report(&text);
+    }
+    socket(make)
 }
 
 type Addresses = (Address, Option<Address>);

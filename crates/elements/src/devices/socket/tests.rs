@@ -83,6 +83,25 @@ fn the_older_names_receive_and_send() {
     assert_eq!(counted, "1");
 }
 
+/// In Click's words, before anything that is wrong with them.
+#[test]
+fn the_older_names_are_said_to_be_old() {
+    for (config, output) in [
+        ("FromSocket(UDP, 127.0.0.1, 0) -> Discard", "FromSocket"),
+        ("Idle -> ToSocket(UDP, 127.0.0.1, 9)", "ToSocket"),
+        ("Idle -> ToSocket(UDP, 127.0.0.1, 0) -> Discard", "ToSocket"),
+        ("Socket(UDP, 127.0.0.1, 0) -> Discard", ""),
+    ] {
+        let mut run = Run::new(&format!("{config}; DriverManager(stop)"));
+        run.run();
+        let said = match output {
+            "" => String::new(),
+            class => format!("warning: {class} is deprecated, use Socket instead\n"),
+        };
+        assert_eq!(run.output(), said, "{config}");
+    }
+}
+
 #[test]
 fn a_udp_server_answers_whom_it_heard_last() {
     let port = free_port();
