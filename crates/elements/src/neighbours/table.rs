@@ -210,9 +210,10 @@ impl<A: Address> Neighbours<A> {
         };
         let timeout = self.limits.timeout;
         // What is not known any more is asked for anew, at once, and as new as if it
-        // had never been known: what waits for it may not go with what is old.
+        // had never been known, with every packet that comes: what waits for it may not
+        // go with what is old.
         if let Some(neighbour) = self.table.get_mut(entry)
-            && neighbour.expired(now, timeout)
+            && (neighbour.lapsed || neighbour.expired(now, timeout))
         {
             if std::mem::replace(&mut neighbour.known, false) {
                 (neighbour.polls, neighbour.polled) = (0, None);

@@ -275,3 +275,25 @@ fn entries_that_are_wanted_again_are_as_old_as_they_may_be() {
         assert_eq!(run.output().split_whitespace().collect::<Vec<_>>().join(" "), expected);
     }
 }
+
+/// What Click 2.1 shows.
+#[test]
+fn what_has_run_out_is_as_old_as_may_be_with_every_packet_for_it() {
+    for frame_limit in [1, 256] {
+        let mut run = Run::new(
+            "t :: ARPTable(TIMEOUT 2, ENTRY_CAPACITY 2);
+             q :: ARPQuerier(1.0.0.9, 2:0:0:0:0:9, TABLE t); Idle -> [1] q; q -> Discard;
+             RatedSource(DATA \\<4500001400000000ff110000 01000009 01000003>, RATE 4, LIMIT 30)
+                -> MarkIPHeader -> GetIPAddress(16) -> q;
+             Script(write t.insert 1.0.0.3 2:0:0:0:0:c, wait 2.6s, print t.table, wait 0.9s,
+                print t.table, wait 1s, print t.table, stop)",
+        )
+        .frame_limit(frame_limit);
+        run.run();
+        let line = "1.0.0.3 0 02-00-00-00-00-0C 2.";
+        assert_eq!(
+            run.output(),
+            format!("{line}099000\n\n{line}249000\n\n{line}249000\n\n").replace("\n\n", "\n")
+        );
+    }
+}
