@@ -430,3 +430,41 @@ fn tables_follow_the_host_s_routes() {
     assert_eq!(output, "");
     assert!(answers[0].contains("2001:db8::/32 1\n"), "{answers:?}");
 }
+
+/// Nothing is dropped where nothing is if packets come one by one, as they do in Click:
+/// who receives a burst sees how much room there is behind, and lets those who empty
+/// the queue have their turn.
+#[test]
+#[ignore = "needs root"]
+fn bursts_longer_than_a_queue_are_not_dropped_there() {
+    const BURST: usize = 150;
+    const ROUNDS: usize = 4;
+    let lab = Lab::new();
+    let [a, router, _b] = line(&lab);
+    let frame = format!("ffffffffffff02000000000188b5{}", "00".repeat(46));
+    let frames = vec![frame; BURST];
+    let burst = |control: &Control| {
+        for round in 1..=ROUNDS {
+            send(&a, "eth", &frames);
+            let all = || count(control, "c") >= (round * BURST) as u64;
+            assert!(wait_until(all, PATIENCE), "packets of round {round} were dropped");
+        }
+    };
+    for path in [
+        "q :: Queue(8)",
+        "Null -> Paint(1) -> q :: Queue(8)",
+        "t :: Tee -> q :: Queue(8); t [1] -> r :: Queue(16) -> Discard; q",
+        "s :: RoundRobinSwitch -> q :: Queue(8); s [1] -> Null -> q; q",
+    ] {
+        for frame_limit in [1, 7, 32, 256, 2048] {
+            let text = format!(
+                "FromDevice(left) -> f :: Classifier(12/88b5, -); f [1] -> Discard;
+                 f -> {path} -> c :: Counter -> ToDevice(right)"
+            );
+            let handlers = ["c.count", "q.drops", "q.highwater_length"];
+            let (answers, _) = run_limited_in(&router, &text, frame_limit, burst, &handlers);
+            assert_eq!(answers[..2], [(ROUNDS * BURST).to_string(), "0".into()], "{text}");
+            assert!(answers[2].parse::<usize>().unwrap() <= 8);
+        }
+    }
+}
