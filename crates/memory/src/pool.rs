@@ -164,7 +164,14 @@ impl PoolCache {
     #[inline]
     pub fn take_one(&mut self, length: usize) -> Option<Slot> {
         let (offset, length) = self.placement(length);
-        let &[buffer] = self.free.take_run(1) else { return None };
+        let buffer = loop {
+            if let &[buffer] = self.free.take_run(1) {
+                break buffer;
+            }
+            if !self.arena.extend() {
+                return None;
+            }
+        };
         self.arena.track_taken(&[buffer]);
         self.publish_level();
         Some(Slot::compose(buffer, offset, length))
@@ -207,6 +214,9 @@ impl PoolCache {
         while taken < count {
             let run = self.free.take_run(count - taken);
             if run.is_empty() {
+                if self.arena.extend() {
+                    continue;
+                }
                 break;
             }
             self.arena.track_taken(run);

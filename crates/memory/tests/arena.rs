@@ -52,6 +52,41 @@ fn small_arenas_work() {
     }
 }
 
+/// Bytes of memory an arena has taken.
+fn taken(arena: &Arena) -> usize {
+    rustix::fs::fstat(file(arena)).unwrap().st_blocks as usize * 512
+}
+
+#[test]
+fn memory_comes_gradually_where_that_is_asked_for() {
+    let options = ArenaOptions { gradual: true, ..small(16 << 20) };
+    let arena = options.create().unwrap();
+    let whole = small(16 << 20).create().unwrap();
+    assert_eq!((arena.count(), arena.size()), (whole.count(), whole.size()));
+    assert!(taken(&arena) < 1 << 20, "{} bytes at the start", taken(&arena));
+    let mut pool = arena.cache(512);
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut count = 0;
+    loop {
+        let mut frame = Frame::new(100);
+        if pool.take(&mut frame, 100, 1500) == 0 {
+            break;
+        }
+        count += frame.len();
+        // Half a piece is rounded up, and what the caches hold is present.
+        assert!(taken(&arena) < (count + 1024) * 2300);
+        arena.for_each_mut(&mut frame, |bytes| bytes.fill(1));
+        frames.push(frame);
+    }
+    assert_eq!(count, arena.count());
+    assert_eq!((arena.accounting().held, arena.accounting().free), (count, 0));
+    assert!(pool.take_one(0).is_none());
+    // The end of the last page is nobody's.
+    assert!(taken(&arena) + 8192 > arena.size());
+    frames.iter_mut().for_each(|frame| pool.give(frame));
+    assert_eq!(arena.accounting().free, count);
+}
+
 /// Packets are visited by fours, with what is left over behind.
 #[test]
 fn every_packet_of_a_frame_is_visited_once_and_in_order() {
@@ -169,8 +204,10 @@ proptest! {
         size in prop_oneof![0..(1usize << 20), (1usize << 47)..usize::MAX],
         buffer_size in prop_oneof![60..70_000usize, any::<usize>()],
         headroom in prop_oneof![0..300usize, any::<usize>()],
+        gradual in any::<bool>(),
     ) {
-        let options = ArenaOptions { size, buffer_size, headroom, huge: false, node: None };
+        let options =
+            ArenaOptions { size, buffer_size, headroom, huge: false, gradual, ..Default::default() };
         match options.create() {
             Ok(arena) => {
                 prop_assert!(arena.count() >= 1 && arena.size() >= size);

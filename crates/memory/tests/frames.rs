@@ -130,7 +130,9 @@ proptest! {
         headroom in 0..64usize,
         steps in prop::collection::vec((0..5u8, prop_oneof![0..100usize, any::<usize>(), 0..70_000usize]), 1..60),
     ) {
-        let options = ArenaOptions { size: 256 << 10, buffer_size, headroom, huge: false, node: None };
+        let size = 256 << 10;
+        let options =
+            ArenaOptions { size, buffer_size, headroom, huge: false, ..ArenaOptions::default() };
         let arena = options.create().unwrap();
         let size = arena.buffer_size();
         let mut pool = arena.cache(1);

@@ -108,7 +108,17 @@ fn mpmc_with_three_producers_and_three_consumers() {
 /// in debug builds the tracker watches every buffer.
 #[test]
 fn pool_with_four_workers() {
-    let options = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+    pool_with_workers(false);
+}
+
+/// They need more than the first piece of it.
+#[test]
+fn pool_that_grows_with_four_workers() {
+    pool_with_workers(true);
+}
+
+fn pool_with_workers(gradual: bool) {
+    let options = ArenaOptions { size: 1 << 20, huge: false, gradual, ..Default::default() };
     let arena = options.create().unwrap();
     let handed = Arc::new(Mpmc::new(64));
     let workers = (0..4u8).map(|mark| {

@@ -34,7 +34,8 @@ pub use flatten::click_flatten;
 use usage::Usage;
 
 /// Bytes of packet memory: some 30,000 packets besides those queues hold, or
-/// what is enough for looking at a configuration.
+/// what is enough for looking at a configuration. It comes as it is needed, so
+/// that scripts which call this program for every line do not wait for it.
 const ARENA: usize = 64 << 20;
 const ARENA_UNUSED: usize = 2 << 20;
 
@@ -165,7 +166,7 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
     let exact = line.simulated.is_some() || shows_order;
     let frame_limit = line.vector.unwrap_or(if exact { 1 } else { FRAME_DEFAULT });
     let (least, held) = if line.quit { (ARENA_UNUSED, 0) } else { (ARENA, plan.packets_held()) };
-    let options = |size| ArenaOptions { size, huge: false, ..ArenaOptions::default() };
+    let options = |size| ArenaOptions { size, gradual: true, ..ArenaOptions::default() };
     let arena = match session::create_with_queues(options, least, held) {
         Ok(arena) => arena,
         Err(error) => {

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Check) -> Result<()> {
     let graph = if args.dry {
         Graph::new(&plan, |_| Vec::new())
     } else {
-        let options = ArenaOptions { size: ARENA, huge: false, ..ArenaOptions::default() };
+        let options = ArenaOptions { size: ARENA, gradual: true, ..ArenaOptions::default() };
         let ports = linerate_port::Context {
             devices: args.configuration.devices(),
             ..linerate_port::Context::new(options.create()?)

@@ -2,6 +2,7 @@
 
 use std::{
     fmt, fs, io,
+    ops::Range,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     ptr::{self, NonNull},
 };
@@ -34,6 +35,7 @@ impl fmt::Display for PageKind {
     }
 }
 
+const PAGE: usize = 4096;
 const HUGE: usize = 2 << 20;
 /// Half of what a process can address: no arena can be larger, and sizes up to
 /// this one can be rounded and added without overflow.
@@ -54,19 +56,33 @@ impl Mapping {
         if size > SIZE_MAX {
             check_available(size, SIZE_MAX as u64)?;
         }
-        if huge && let Ok(mapping) = Mapping::with(size, true, true, node) {
+        if huge && let Ok(mut mapping) = Mapping::with(size, true, node) {
+            mapping.populate(0..mapping.len)?;
+            mapping.kind = PageKind::Huge;
             return Ok(mapping);
         }
         check_available(size, u64::MAX)?;
-        Mapping::with(size, false, huge, node)
+        let mut mapping = Mapping::with(size, false, node)?;
+        if huge {
+            // Without transparent pages for shared memory this fails or does
+            // nothing, and `kind` tells what came of it.
+            mapping.advise(Advice::LinuxHugepage);
+        }
+        mapping.populate(0..mapping.len)?;
+        mapping.kind = mapping.inspect();
+        Ok(mapping)
     }
 
-    fn with(
-        size: usize,
-        reserved: bool,
-        transparent: bool,
-        node: Option<u32>,
-    ) -> Result<Mapping, MemoryError> {
+    /// Maps at least `size` bytes of small pages, of which none is present.
+    pub(crate) fn absent(size: usize, node: Option<u32>) -> Result<Mapping, MemoryError> {
+        check_available(size, SIZE_MAX as u64)?;
+        let mapping = Mapping::with(size, false, node)?;
+        // Making a little present would take, and clear, 2 MiB each time.
+        mapping.advise(Advice::LinuxNoHugepage);
+        Ok(mapping)
+    }
+
+    fn with(size: usize, reserved: bool, node: Option<u32>) -> Result<Mapping, MemoryError> {
         let fail = |step| {
             move |errno: rustix::io::Errno| MemoryError::System { step, source: errno.into() }
         };
@@ -74,36 +90,41 @@ impl Mapping {
         if reserved {
             flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
         }
-        let len = size.next_multiple_of(if reserved { HUGE } else { 4096 });
+        let len = size.next_multiple_of(if reserved { HUGE } else { PAGE });
         let fd = rustix::fs::memfd_create("linerate-arena", flags).map_err(fail("memfd_create"))?;
         rustix::fs::ftruncate(&fd, len as u64).map_err(fail("ftruncate"))?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals).map_err(fail("sealing"))?;
 
         let start = map_aligned(&fd, len).map_err(fail("mmap"))?;
-        let mut mapping = Mapping { start, len, kind: PageKind::Small, fd };
+        let mapping = Mapping { start, len, kind: PageKind::Small, fd };
         if let Some(node) = node {
             mapping.bind(node)?;
         }
-        if transparent && !reserved {
-            // A hint: without transparent pages for shared memory it fails or
-            // does nothing, and `kind` below tells what came of it.
-            // SAFETY: the range is our own fresh mapping.
-            let _ =
-                unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
-        }
-        mapping.populate()?;
-        mapping.kind = if reserved { PageKind::Huge } else { mapping.inspect() };
         Ok(mapping)
     }
 
-    /// Makes all pages present. Kernels before 5.14 cannot: there the pages
-    /// come when first touched.
-    fn populate(&self) -> Result<(), MemoryError> {
-        // SAFETY: the range is our own mapping; populating does not change
-        // its contents.
+    /// Gives the kernel a hint about the pages, which it may not take.
+    fn advise(&self, hint: Advice) {
+        // SAFETY: the range is our own mapping; hints do not change contents.
+        let _ = unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.len, hint) };
+    }
+
+    /// Makes more bytes present if the machine has the memory.
+    pub(crate) fn add(&self, bytes: Range<usize>) -> Result<(), MemoryError> {
+        check_available(bytes.len(), u64::MAX)?;
+        self.populate(bytes)
+    }
+
+    /// Makes the pages present that these bytes are in. Kernels before 5.14
+    /// cannot: there the pages come when first touched.
+    fn populate(&self, bytes: Range<usize>) -> Result<(), MemoryError> {
+        let bytes = bytes.start / PAGE * PAGE..bytes.end.min(self.len);
+        // SAFETY: the range is inside our own mapping; populating does not
+        // change its contents.
         let done = unsafe {
-            rustix::mm::madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite)
+            let start = self.start.as_ptr().add(bytes.start);
+            rustix::mm::madvise(start.cast(), bytes.len(), Advice::LinuxPopulateWrite)
         };
         match done {
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),

@@ -4,6 +4,7 @@
 //! can shrink it under us: an array of [`Meta`], an array of share counts, and
 //! the buffers. All are found by index, never by pointer.
 
+mod growth;
 mod map;
 mod numbers;
 mod options;
@@ -19,7 +20,7 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use self::{map::Mapping, numbers::Numbers};
+use self::{growth::Growth, map::Mapping, numbers::Numbers};
 pub use self::{
     map::PageKind,
     options::{ArenaOptions, stride_for},
@@ -56,6 +57,7 @@ struct Inner {
     headroom: u16,
     count: u32,
     free: sync::Arc<Mpmc<u32>>,
+    growth: Growth,
     /// Buffers in each worker's cache; gone caches leave with their `Arc`.
     caches: Mutex<Vec<Weak<AtomicU32>>>,
     mapping: Mapping,
@@ -76,7 +78,7 @@ unsafe impl Sync for Inner {}
 pub struct Accounting {
     /// Buffers there are.
     pub total: usize,
-    /// Free, in the shared ring or a worker's cache.
+    /// Free, in the shared ring or a worker's cache, or not yet present.
     pub free: usize,
     /// Held by slots: in frames, rings, the kernel, or leaked.
     pub held: usize,
@@ -159,7 +161,7 @@ impl Arena {
             .map(|level| level.load(Ordering::Relaxed) as usize)
             .sum();
         let total = self.count();
-        let free = (self.inner.free.len() + cached).min(total);
+        let free = (self.inner.free.len() + cached + self.inner.absent()).min(total);
         Accounting { total, free, held: total - free }
     }
 
@@ -561,7 +563,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Buffers still held are named by slots somewhere: their numbers must
         // not come to mean another arena's.
-        if self.free.len() == self.count as usize {
+        if self.free.len() + self.absent() == self.count as usize {
             self.numbers.release();
         }
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, atomic::AtomicU32};
 
 #[cfg(debug_assertions)]
 use super::track::Tracker;
-use super::{Arena, Inner, map::Mapping, numbers::Numbers};
+use super::{Arena, Inner, growth::Growth, map::Mapping, numbers::Numbers};
 use crate::{error::MemoryError, meta::Meta, ring::Mpmc, sync};
 
 /// How an arena is to be made.
@@ -23,11 +23,23 @@ pub struct ArenaOptions {
     pub huge: bool,
     /// NUMA node to take the memory from; the kernel's choice when `None`.
     pub node: Option<u32>,
+    /// Whether buffers come a piece at a time, whenever none is free, and not
+    /// all at the start. For programs that should start and end at once:
+    /// whoever takes the first buffer of a piece waits for the kernel, about
+    /// half a millisecond. Pages are of 4 KiB then, whatever `huge` says.
+    pub gradual: bool,
 }
 
 impl Default for ArenaOptions {
     fn default() -> ArenaOptions {
-        ArenaOptions { size: 16 << 20, buffer_size: 2112, headroom: 128, huge: true, node: None }
+        ArenaOptions {
+            size: 16 << 20,
+            buffer_size: 2112,
+            headroom: 128,
+            huge: true,
+            node: None,
+            gradual: false,
+        }
     }
 }
 
@@ -78,8 +90,8 @@ impl Layout {
 }
 
 impl ArenaOptions {
-    /// Makes the arena. All its pages are made present here, so that no later
-    /// access waits for the kernel.
+    /// Makes the arena. All its pages are made present here, unless they are to
+    /// come gradually, so that no later access waits for the kernel.
     ///
     /// # Errors
     ///
@@ -100,7 +112,10 @@ impl ArenaOptions {
         if self.size < least {
             return bad("size", self.size, format!("choose at least {} KiB", least >> 10));
         }
-        let mapping = Mapping::new(self.size, self.huge, self.node)?;
+        let mapping = match self.gradual {
+            true => Mapping::absent(self.size, self.node)?,
+            false => Mapping::new(self.size, self.huge, self.node)?,
+        };
 
         let Layout { count, shares, buffers } = Layout::fit(mapping.len(), stride);
         let numbers = Numbers::reserve(count as u32)?;
@@ -109,9 +124,6 @@ impl ArenaOptions {
             unsafe { mapping.start().add(offset) }
         };
         let (tag, mask) = (numbers.tag(), numbers.mask());
-        let free = Mpmc::new(count);
-        let all: Vec<u32> = (0..count as u32).rev().map(|index| tag | index).collect();
-        free.push_slice(&all);
         let inner = Inner {
             meta: at(0).cast(),
             shares: at(shares).cast(),
@@ -121,13 +133,15 @@ impl ArenaOptions {
             stride: stride as u32,
             headroom: self.headroom as u16,
             count: count as u32,
-            free: sync::Arc::new(free),
+            free: sync::Arc::new(Mpmc::new(count)),
+            growth: Growth::default(),
             caches: Mutex::default(),
             numbers,
             #[cfg(debug_assertions)]
             tracker: Tracker::new(count),
             mapping,
         };
+        inner.begin(self.gradual)?;
         Ok(Arena { inner: Arc::new(inner) })
     }
 }
