@@ -1,5 +1,5 @@
-//! Replacing the configuration of `click -R` over a control socket. The answers
-//! expected are those of Click 2.1.
+//! Replacing the configuration of `click -R` over a control socket and by a
+//! script. The answers expected are those of Click 2.1.
 
 use std::{
     fs,
@@ -129,6 +129,51 @@ fn the_answer_comes_before_the_socket_goes() {
     assert_eq!(answer, expected);
     assert!(!file.exists());
     drop(ready);
+}
+
+/// What a `click -R` prints that finds the texts of `new` in files `new0`, `new1`
+/// and so on. One that does not end is ended.
+fn printed(name: &str, options: &[&str], config: &str, new: &[&str]) -> String {
+    let folder = std::env::temp_dir().join(format!("linerate-hot-{}-{name}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    for (number, text) in new.iter().enumerate() {
+        fs::write(folder.join(format!("new{number}")), text).unwrap();
+    }
+    let mut command = Command::new("timeout");
+    command.args(["30", env!("CARGO_BIN_EXE_click"), "-R"]).args(options).args(["-e", config]);
+    let output = command.current_dir(&folder).stdin(Stdio::null()).output().unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A script that replaces the configuration does so at once: it is told what is
+/// wrong, and the run of the new one begins where its own would have ended.
+#[test]
+fn a_script_replaces_the_configuration_before_it_goes_on() {
+    for options in [&["--simtime"][..], &[]] {
+        // A run that is managed, then one that is, with a count of its own.
+        let source = "RatedSource(RATE 100, LIMIT 3) -> c :: Counter -> Discard;
+            DriverManager(wait .1s, print \"old $(c.count)\", write hotconfig $(cat new0),
+                print \"after $(c.count)\")";
+        let new = "s :: RatedSource(RATE 100, LIMIT 4, STOP true) -> d :: Counter -> Discard;
+            DriverManager(pause, print \"new $(d.count)\")";
+        assert_eq!(printed("managed", options, source, &[new]), "old 3\nafter 3\nnew 4\n");
+        // One that is not: it does not wait for a manager that is gone.
+        let new = "Script(wait .1s, print \"new\", stop)";
+        for source in [
+            "DriverManager(write hotconfig $(cat new0))",
+            "DriverManager(wait .01s, write hotconfig $(cat new0))",
+            "Script(write hotconfig $(cat new0), stop)",
+        ] {
+            assert_eq!(printed("unmanaged", options, source, &[new]), "new\n", "{source}");
+        }
+        let source = "DriverManager(write hotconfig $(cat new0), print $?,
+            write hotconfig $(cat new1), print $?, write hotconfig $(cat new2), print $?)";
+        let wrong = ["Foo -> Discard", "Idle -> Counter(1, 2, 3, 4) -> Discard"];
+        let all = [wrong[0], wrong[1], new];
+        assert_eq!(printed("wrong", options, source, &all), "-22\n-22\n0\nnew\n");
+    }
 }
 
 #[test]

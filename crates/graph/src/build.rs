@@ -31,6 +31,7 @@ pub(crate) struct Base {
     pub(crate) ports: linerate_port::Context,
     pub(crate) options: Options,
     pub(crate) hub: Hub,
+    /// That of the first configuration.
     pub(crate) driver: Driver,
     pub(crate) clock: Clock,
 }
@@ -84,9 +85,13 @@ impl Base {
         for worker in assigned.iter_mut().flatten() {
             *worker = (*worker).min(workers - 1);
         }
+        let driver = match world.predecessor {
+            Some(_) => self.driver.successor(),
+            None => self.driver.clone(),
+        };
         let world = Arc::new(world);
         let placement = Arc::new(Placement::new(&plan, workers, &assigned));
-        let context = |worker| self.context(&plan, &placement, &world, worker);
+        let context = |worker| self.context(&plan, &placement, &world, &driver, worker);
         let mut contexts: Vec<Context> = (0..workers).map(context).collect();
         for (at, element) in plan.elements.iter().enumerate() {
             let tickets = preparation.schedule.tickets(&element.name);
@@ -124,6 +129,7 @@ impl Base {
         plan: &Arc<Plan>,
         placement: &Arc<Placement>,
         world: &Arc<World>,
+        driver: &Driver,
         worker: usize,
     ) -> Context {
         let frame_limit = self.options.frame_limit;
@@ -137,7 +143,7 @@ impl Base {
             pool: world.arena().cache(self.options.cache),
             out,
             clock: self.clock.clone(),
-            driver: self.driver.clone(),
+            driver: driver.clone(),
             plan: Arc::clone(plan),
             order: Order::new(
                 stations.iter().any(|at| at.meets_again)

@@ -81,12 +81,16 @@ impl Control {
         self.live.lock().expect("no panic while held").clone()
     }
 
+    fn set_live(&self, live: Live) {
+        *self.live.lock().expect("no panic while held") = live;
+    }
+
     /// The graph that runs.
     pub fn plan(&self) -> Arc<Plan> {
         self.live().plan
     }
 
-    /// How the run ends.
+    /// Signals, why the run failed, and how that of the first graph ends.
     pub fn driver(&self) -> &Driver {
         &self.base.driver
     }
@@ -191,9 +195,17 @@ impl Control {
     ///
     /// What is wrong, in Click's words; the old graph then goes on.
     pub fn reconfigure(&self, text: &str) -> Result<Diagnostics, String> {
+        self.reconfigure_by(text, |plan| self.put(plan))
+    }
+
+    fn reconfigure_by(
+        &self,
+        text: &str,
+        put: impl FnOnce(Plan) -> Result<Diagnostics, BuildError>,
+    ) -> Result<Diagnostics, String> {
         let reader = self.base.options.reader.as_ref().ok_or(NOT_ALLOWED)?;
         let (plan, mut found) = reader.read(text)?;
-        let warnings = self.put(plan).map_err(|error| match error {
+        let warnings = put(plan).map_err(|error| match error {
             BuildError::Configuration(wrong) => {
                 format!("{}{}Router could not be initialized!", found.click(), wrong.click())
             }
@@ -201,6 +213,30 @@ impl Control {
         })?;
         found.merge(warnings);
         Ok(found)
+    }
+
+    /// As [`Control::reconfigure`], for the only worker there is, which changes
+    /// over when none of its elements is at work. `None` when there are others
+    /// or somebody else is replacing the graph, who waits for this worker.
+    pub(crate) fn reconfigure_here(&self, text: &str) -> Option<Result<Diagnostics, String>> {
+        if self.base.hub.workers() > 1 {
+            return None;
+        }
+        let _one = self.replacing.try_lock().ok()?;
+        Some(self.reconfigure_by(text, |plan| {
+            let mut built = self.base.build(plan, Some(self.plan()))?;
+            self.introduce(&mut built);
+            let live = Live::of(&built);
+            let control = self.clone();
+            for new in built.contexts {
+                let (control, live) = (control.clone(), live.clone());
+                self.base.hub.change(0, move |cx| {
+                    cx.change_over(new);
+                    control.set_live(live);
+                });
+            }
+            Ok(built.warnings)
+        }))
     }
 
     /// Replaces the graph while it runs. Elements that keep their name and
@@ -252,7 +288,7 @@ impl Control {
                 return Err(BuildError::Ended);
             }
         }
-        *self.live.lock().expect("no panic while held") = live;
+        self.set_live(live);
         Ok(warnings)
     }
 

@@ -1,7 +1,9 @@
 //! Replacing the graph from within: what the global handler `hotconfig` does.
 //!
-//! The text is read and the new graph made on a thread of its own, so that the
-//! worker whose element asked goes on.
+//! Who waits for it has the text read and the new graph made on a thread of its
+//! own, so that the worker whose element asked goes on. Who does not, as
+//! `Script`, is like Click's: where there is one worker it does both at once,
+//! so that no time passes, simulated or not, and no run ends before.
 
 use std::{
     fmt,
@@ -82,10 +84,18 @@ impl Context {
         Ok(Replacement(outcome))
     }
 
-    /// As [`Context::replace_graph`], for somebody who does not wait: warnings
-    /// and what goes wrong are reported on the console.
+    /// As [`Context::replace_graph`], for somebody who does not wait. With one
+    /// worker the new graph is ready, or refused, afterwards, and takes over
+    /// when no element is at work. Else, what goes wrong is reported on the
+    /// console, as warnings are.
     pub(crate) fn replace_unattended(&self, text: &str) -> Result<(), HandlerError> {
         let console = self.console().clone();
+        let control = self.control.as_ref();
+        if let Some(result) = control.and_then(|control| control.reconfigure_here(text)) {
+            let warnings = result.map_err(HandlerError::Refused)?;
+            console.report_all(&warnings);
+            return Ok(());
+        }
         self.replace_and(text, move |result| match result {
             Ok(warnings) => console.report_all(&warnings),
             Err(wrong) => console.report(&format!("{wrong}\n")),

@@ -31,6 +31,10 @@ impl Context {
     /// Gives way to a new graph's part on this worker: elements that are in
     /// both keep their state.
     pub(crate) fn change_over(&mut self, new: Context) {
+        // Of several workers another one may have left already.
+        if self.hub.workers() > 1 && self.driver.count() <= 0 && self.driver.is_over() {
+            new.driver.abandon();
+        }
         let mut old = std::mem::replace(self, new);
         for at in 0..self.stations.len() {
             let before = same_element(&self.plan, at, &old.plan);

@@ -1,29 +1,40 @@
 //! When a run ends.
 
 use std::sync::{
-    Arc, OnceLock,
+    Arc, Mutex, OnceLock, Weak,
     atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
 };
 
 /// The run count of a router, as Click has it: the router runs while it is
 /// above zero. An element that wants the run to end takes one away; an element
 /// that manages the run (`DriverManager`) is then asked what to do and may add
-/// some.
+/// some. A graph that replaces another has a count of its own.
 #[derive(Debug, Clone)]
 pub struct Driver {
-    count: Arc<AtomicI32>,
+    run: Arc<Run>,
     shared: Arc<Shared>,
 }
+
+/// How the run of one graph ends.
+#[derive(Debug)]
+struct Run {
+    count: AtomicI32,
+    /// Whether an element is asked before it ends.
+    managed: AtomicBool,
+    /// Whether that element has let it end.
+    ended: AtomicBool,
+}
+
+/// The run count of one that is over, whatever is added.
+const ABORTED: i32 = i32::MIN / 2;
 
 /// One more than the largest number of a signal that elements can handle.
 const SIGNALS: usize = 32;
 
+/// What all graphs of a router have in common.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Whether an element is asked before a run ends.
-    managed: AtomicBool,
-    /// Whether that element has let it end.
-    ended: AtomicBool,
+    runs: Mutex<Runs>,
     /// A bit for each signal that elements handle.
     signals: AtomicU64,
     /// Signals elements have taken so far, by number.
@@ -31,21 +42,56 @@ struct Shared {
     failure: OnceLock<String>,
 }
 
+/// The runs of the graph that runs and of those that are to replace it.
+#[derive(Debug, Default)]
+struct Runs {
+    all: Vec<Weak<Run>>,
+    aborted: bool,
+}
+
 impl Default for Driver {
     fn default() -> Driver {
-        Driver { count: Arc::new(AtomicI32::new(1)), shared: Arc::default() }
+        Driver::with(Arc::default())
     }
 }
 
 impl Driver {
+    fn with(shared: Arc<Shared>) -> Driver {
+        let mut runs = shared.runs.lock().expect("no panic while held");
+        let run = Arc::new(Run {
+            count: AtomicI32::new(if runs.aborted { ABORTED } else { 1 }),
+            managed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        });
+        runs.all.retain(|run| run.strong_count() > 0);
+        runs.all.push(Arc::downgrade(&run));
+        drop(runs);
+        Driver { run, shared }
+    }
+
+    /// The one of a graph that is to replace another.
+    pub(crate) fn successor(&self) -> Driver {
+        Driver::with(Arc::clone(&self.shared))
+    }
+
     /// Asks for the end of the run.
     pub fn stop(&self) {
         self.adjust(-1);
     }
 
-    /// Ends the run whatever its count is.
+    /// Ends the run whatever its count is, and that of every other graph of the
+    /// router.
     pub fn abort(&self) {
-        self.count.store(i32::MIN / 2, Ordering::Release);
+        let mut runs = self.shared.runs.lock().expect("no panic while held");
+        runs.aborted = true;
+        for run in runs.all.iter().filter_map(Weak::upgrade) {
+            run.count.store(ABORTED, Ordering::Release);
+        }
+    }
+
+    /// Ends this graph's run, because that of the one before it was over.
+    pub(crate) fn abandon(&self) {
+        self.set(ABORTED);
     }
 
     /// Ends the run because something without which it makes no sense has
@@ -65,33 +111,33 @@ impl Driver {
     /// Adds to the run count.
     pub fn adjust(&self, by: i32) {
         let add = |count: i32| Some(count.saturating_add(by));
-        let _ = self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        let _ = self.run.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
     }
 
     /// Sets the run count.
     pub fn set(&self, count: i32) {
-        self.count.store(count, Ordering::Release);
+        self.run.count.store(count, Ordering::Release);
     }
 
     /// The run count.
     #[inline]
     pub fn count(&self) -> i32 {
-        self.count.load(Ordering::Relaxed)
+        self.run.count.load(Ordering::Relaxed)
     }
 
     pub(crate) fn manage(&self) {
-        self.shared.managed.store(true, Ordering::Release);
+        self.run.managed.store(true, Ordering::Release);
     }
 
     /// The element that manages the run has let it end.
     pub(crate) fn end(&self) {
-        self.shared.ended.store(true, Ordering::Release);
+        self.run.ended.store(true, Ordering::Release);
     }
 
     /// Whether a run whose count is used up is over, for a worker that the
     /// element that manages it is not on.
     pub(crate) fn is_over(&self) -> bool {
-        !self.shared.managed.load(Ordering::Acquire) || self.shared.ended.load(Ordering::Acquire)
+        !self.run.managed.load(Ordering::Acquire) || self.run.ended.load(Ordering::Acquire)
     }
 
     /// From now on an element handles a signal, or no element does any more.

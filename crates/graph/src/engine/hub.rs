@@ -121,6 +121,11 @@ impl Hub {
         self.boxes[worker].flag.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether something is to be done to a worker's graph as a whole.
+    pub(crate) fn has_changes(&self, worker: usize) -> bool {
+        self.boxes[worker].flag.load(Ordering::Relaxed) & CHANGES != 0
+    }
+
     /// Takes a worker's jobs.
     pub(crate) fn take(&self, worker: usize) -> Vec<Job> {
         let mailbox = &self.boxes[worker];

@@ -109,7 +109,8 @@ impl Context {
         let Some(manager) = self.manager else { return self.driver.is_over() };
         self.call(manager, |element, cx| element.run_ended(cx));
         self.drain();
-        if self.driver.count() > 0 {
+        // It may have put another graph in the place of this one.
+        if self.driver.count() > 0 || self.hub.has_changes(self.worker) {
             return false;
         }
         self.driver.end();
