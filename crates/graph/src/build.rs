@@ -184,7 +184,9 @@ impl Base {
 
 /// Initializes elements until one cannot be.
 fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
-    for at in 0..plan.elements.len() {
+    let mut order: Vec<usize> = (0..plan.elements.len()).collect();
+    order.sort_by_key(|at| plan.elements[*at].class.starts_last);
+    for at in order {
         if errors.has_errors() {
             return;
         }

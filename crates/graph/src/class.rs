@@ -75,6 +75,9 @@ pub struct Class {
     /// several ways one after the other. The `click` program runs a graph in which
     /// that is so a packet at a time, in Click's order.
     pub shows_order: fn(&Plan, usize) -> bool,
+    /// Whether it is initialized behind all that are not. Tasks that run from the start
+    /// have their first turns in that order.
+    pub starts_last: bool,
     /// What it says about other elements before any is made.
     pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
     /// Makes one. Wrong arguments are reported through [`Make`], which also
@@ -110,6 +113,7 @@ impl Class {
         watches: |_, _| Vec::new(),
         calls: |_, _| false,
         shows_order: |_, _| false,
+        starts_last: false,
         prepare: None,
         make: |_| Box::new(Inert),
     };

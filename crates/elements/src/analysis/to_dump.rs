@@ -47,6 +47,8 @@ pub(super) const CLASS: Class = Class {
     role: Role::Io,
     annotates: true,
     shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
+    // As in Click: sources have had a turn before it empties their queues.
+    starts_last: true,
     cost: "A copy of the packet into the block and 16 bytes in front of it: some 25 cycles for 64 \
         bytes, besides what the system takes for writing.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ToDump(/dev/null);",
@@ -370,6 +372,20 @@ mod tests {
         }
         assert_eq!((at, records), (file.len(), count));
         assert!(count >= 4900, "{count}");
+    }
+
+    /// Click's figure: both sources have had a turn before it has its first.
+    #[test]
+    fn it_starts_behind_the_sources() {
+        let scratch = Scratch::new("dump-start");
+        let out = scratch.path("out.pcap");
+        let mut run = Run::new(&format!(
+            "InfiniteSource(LIMIT 100) -> q :: Queue -> ToDump({out});
+             InfiniteSource(LIMIT 100) -> q; DriverManager(wait 1s, stop)"
+        ))
+        .frame_limit(1);
+        run.run();
+        assert_eq!(run.read("q.highwater_length"), "101");
     }
 
     #[test]
