@@ -46,8 +46,9 @@ const FILLED: &str = "highwater_length";
 /// Classes whose handlers say when something was, and not what.
 const TIMED: [&str; 2] = ["Script", "DriverManager"];
 
-/// Ends a run: late enough for all captures and for what is sent after them.
-const END: &str = "conformance_end :: Script(TYPE ACTIVE, wait 119.37s, stop);\n";
+/// Ends a run: late enough for all captures and for what is sent after them, and when no
+/// source that sends every so many milliseconds is due, which of two is nobody's to say.
+const END: &str = "conformance_end :: Script(TYPE ACTIVE, wait 119.3737s, stop);\n";
 
 /// The name of the configuration that runs.
 const FILE: &str = "conformance.click";
