@@ -65,7 +65,7 @@ impl Base {
             frame_limit: self.options.frame_limit,
             workers,
             simulated: self.options.simulated,
-            annotated: plan.elements.iter().any(|element| element.class.annotates),
+            annotated: types || plan.elements.iter().any(|element| element.class.annotates),
             types,
             threads: self.options.threads.max(workers),
             homes: Vec::new(),
@@ -105,7 +105,7 @@ impl Base {
                 if let Some(aside) = element.aside().filter(|_| replica.index == 0) {
                     world.asides.set(at, aside);
                 }
-                cx.stations[at].put(element);
+                cx.stations[at].install(element);
                 // What has informed others was reported then.
                 if replica.index == 0 && !informs(plan.elements[at].class) {
                     report(&plan, at, "configuring", make.into_complaints(), &mut errors);

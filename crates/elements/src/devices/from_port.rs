@@ -236,6 +236,17 @@ impl FromPort {
         !self.active || self.ended || (self.waits && cx.is_downstream_full())
     }
 
+    /// Leaves those packets in the frame that are wanted.
+    #[inline(never)]
+    fn choose(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if let Some(filter) = &self.filter {
+            let refused = filter.apply(cx, frame);
+            if refused.0 > 0 {
+                self.intake.uncount(cx, refused);
+            }
+        }
+    }
+
     /// Nothing has been received.
     #[cold]
     #[inline(never)]
@@ -266,11 +277,8 @@ impl Element for FromPort {
         if self.intake.receive(cx, frame) == 0 {
             return self.nothing(cx);
         }
-        if let Some(filter) = &self.filter {
-            let refused = filter.apply(cx, frame);
-            if refused.0 > 0 {
-                self.intake.uncount(cx, refused);
-            }
+        if self.filter.is_some() {
+            self.choose(cx, frame);
         }
         Next::Again
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use linerate_graph::{Context, Make, Replica};
-use linerate_memory::Frame;
+use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::MacAddr;
 use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri, Receive, Wake};
 
@@ -41,6 +41,8 @@ pub(super) struct Intake {
     burst: usize,
     /// What is to be noted.
     wanted: Notes,
+    /// Whether anybody looks at what is known about packets.
+    annotated: bool,
     /// What of it the port leaves to be done here; `None` for nothing.
     missing: Option<Missing>,
     /// What its queues have counted, up to the counts they were seen at.
@@ -95,6 +97,7 @@ impl Intake {
             next: 0,
             burst,
             wanted: Notes { types: wanted.types && make.world.types, ..wanted },
+            annotated: make.world.annotated,
             missing: None,
             packets: 0,
             bytes: 0,
@@ -142,35 +145,45 @@ impl Intake {
                 None => all = false,
             }
         }
-        self.missing = port.info().and_then(|info| self.wanted.missing(&info));
+        let missing = port.info().and_then(|info| self.wanted.missing(&info, self.annotated));
+        self.missing = missing;
         self.attached = all;
     }
 
     /// Receives into `frame`; a failure has been dealt with.
     #[inline]
     pub(super) fn receive(&mut self, cx: &mut Context, frame: &mut Frame) -> usize {
-        let limit = frame.limit();
-        frame.set_limit(limit.min(self.burst));
         let received = match &mut self.sides[..] {
-            [side] if self.attached => side.receive.receive(&mut cx.pool, frame).map(|_| ()),
+            [side] if self.attached && frame.limit() <= self.burst => {
+                side.receive.receive(&mut cx.pool, frame).map(|_| ())
+            }
             _ => self.receive_apart(cx, frame),
         };
-        frame.set_limit(limit);
         if let Err(error) = received {
             self.failed(cx, &error);
         }
-        if let Some(missing) = self.missing.filter(|_| !frame.is_empty()) {
+        if let Some(missing) = &self.missing
+            && !frame.is_empty()
+        {
             missing.note(cx, frame);
         }
         frame.len()
     }
 
-    /// Receives from several queues.
+    /// Receives from several queues, or less than fits.
     #[inline(never)]
     fn receive_apart(&mut self, cx: &mut Context, frame: &mut Frame) -> Result<(), PortError> {
         if !self.attached {
             self.attach();
         }
+        let limit = frame.limit();
+        frame.set_limit(limit.min(self.burst));
+        let received = self.receive_in_turn(cx, frame);
+        frame.set_limit(limit);
+        received
+    }
+
+    fn receive_in_turn(&mut self, cx: &mut Context, frame: &mut Frame) -> Result<(), PortError> {
         for _ in 0..self.sides.len() {
             let at = if self.next < self.sides.len() { self.next } else { 0 };
             self.sides[at].receive.receive(&mut cx.pool, frame)?;
@@ -300,11 +313,11 @@ impl Intake {
 }
 
 impl Notes {
-    /// What of it a port does not note.
-    fn missing(self, port: &PortInfo) -> Option<Missing> {
+    /// What of it a port does not note, when packets are `annotated`.
+    fn missing(self, port: &PortInfo, annotated: bool) -> Option<Missing> {
         let noted = port.stamps || port.types;
         let missing = Missing {
-            begin: !noted,
+            begin: annotated && !noted,
             time: self.time && !port.stamps,
             types: self.types && !port.types && port.uri.driver() != "tun",
             // What this machine's stack sends to one station is for us.
@@ -315,7 +328,8 @@ impl Notes {
 }
 
 impl Missing {
-    fn note(self, cx: &mut Context, frame: &mut Frame) {
+    #[inline(never)]
+    fn note(&self, cx: &mut Context, frame: &mut Frame) {
         if self.begin {
             cx.begin_packets(frame);
         }
@@ -327,16 +341,24 @@ impl Missing {
         }
     }
 
-    #[inline(never)]
-    fn note_types(self, cx: &Context, frame: &mut Frame) {
+    /// What nothing is noted about is taken to be for this host, so where the port has
+    /// no address of its own that is left as it is.
+    fn note_types(&self, cx: &Context, frame: &mut Frame) {
         let arena = cx.pool.arena();
-        for slot in frame.slots_mut() {
-            let Some(destination) = arena.packet(slot).first_chunk() else { continue };
-            let kind = packet_type(MacAddr(*destination), self.own);
-            if let Some(meta) = arena.meta_mut(slot) {
-                meta.packet_type = kind;
-            }
+        match self.own {
+            None => arena.edit_packets(frame, |packet| note_type(packet, None)),
+            own => arena.edit_packets(frame, |packet| note_type(packet, own)),
         }
+    }
+}
+
+#[inline(always)]
+fn note_type(packet: &mut PacketMut<'_>, own: Option<MacAddr>) {
+    let (bytes, meta) = packet.parts();
+    let Some(destination) = bytes.first_chunk() else { return };
+    let kind = packet_type(MacAddr(*destination), own);
+    if own.is_some() || kind != Meta::TO_HOST {
+        meta.packet_type = kind;
     }
 }
 

@@ -148,6 +148,14 @@ impl ToPort {
         self.outlet.send(cx, &mut sent);
     }
 
+    /// Packets wait to be sent.
+    #[cold]
+    #[inline(never)]
+    fn blocked(&self, cx: &mut Context) {
+        cx.set_full(self.blocks);
+        cx.schedule();
+    }
+
     /// Sends what waits. Returns whether anything was sent.
     fn retry(&mut self, cx: &mut Context) -> bool {
         let sent = self.outlet.retry(cx);
@@ -160,8 +168,7 @@ impl Element for ToPort {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.outlet.send(cx, frame);
         if self.outlet.is_blocked() {
-            cx.set_full(self.blocks);
-            cx.schedule();
+            self.blocked(cx);
         }
     }
 
