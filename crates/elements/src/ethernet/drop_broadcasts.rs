@@ -1,9 +1,10 @@
 //! `DropBroadcasts`: only what was sent to one station.
 
 use linerate_graph::{Class, Context, Element, Handler, HandlerError};
-use linerate_memory::{Frame, Meta};
+use linerate_memory::Frame;
 
 use super::{FAMILY, sift};
+use crate::annotations::is_link_broadcast;
 
 /// Drop reason.
 const BROADCAST: usize = 0;
@@ -32,15 +33,26 @@ struct DropBroadcasts {
     drops: u64,
 }
 
-impl Element for DropBroadcasts {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let gone = sift(cx, frame, BROADCAST, |arena, slot| {
-            !matches!(arena.meta(slot).packet_type, Meta::BROADCAST | Meta::MULTICAST)
-        });
+impl DropBroadcasts {
+    #[cold]
+    #[inline(never)]
+    fn sift_out(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let gone = sift(cx, frame, BROADCAST, |arena, slot| !is_link_broadcast(arena.meta(slot)));
         if gone > 0 && self.drops == 0 {
             cx.console().report("DropBroadcasts: dropped a packet\n");
         }
         self.drops += gone as u64;
+    }
+}
+
+impl Element for DropBroadcasts {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        // Most frames have none, and are left as they are.
+        let mut any = false;
+        cx.pool.arena().for_each_meta(frame, |meta| any |= is_link_broadcast(meta));
+        if any {
+            self.sift_out(cx, frame);
+        }
     }
 
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {

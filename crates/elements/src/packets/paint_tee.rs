@@ -30,6 +30,12 @@ struct PaintTee {
 
 impl PaintTee {
     fn copy(&self, cx: &mut Context, frame: &mut Frame) {
+        // In most frames nobody has the colour.
+        let mut any = false;
+        cx.pool.arena().for_each_meta(frame, |meta| any |= self.color.is(meta));
+        if !any {
+            return;
+        }
         for slot in frame.slots_mut() {
             if self.color.is(cx.pool.arena().meta(slot))
                 && let Some(copy) = cx.pool.share(slot)
