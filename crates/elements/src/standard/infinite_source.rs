@@ -149,16 +149,24 @@ impl InfiniteSource {
         }
     }
 
+    #[inline]
     fn make(&mut self, cx: &mut Context, count: usize, frame: &mut Frame) -> usize {
         let made = self.template.make(cx, count, frame);
-        if let Some(random) = &mut self.random {
-            cx.pool.arena().for_each_mut(frame, |bytes| random.fill(bytes));
+        if self.random.is_some() {
+            self.randomize(cx, frame);
         }
         self.count += made as i64;
         if self.stamps {
             stamp(cx, frame);
         }
         made
+    }
+
+    #[inline(never)]
+    fn randomize(&mut self, cx: &Context, frame: &mut Frame) {
+        if let Some(random) = &mut self.random {
+            cx.pool.arena().for_each_mut(frame, |bytes| random.fill(bytes));
+        }
     }
 
     /// Packets were wanted and none may be made: when that is for the limit,
