@@ -382,22 +382,28 @@ impl Context {
     }
 
     /// A task has run, and says what next; returns whether it did something.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ran(&mut self, element: usize, next: Next, mut turns: u32) -> bool {
         if self.nodes[element].paced {
             turns = self.keep_pace(element, turns);
         }
+        if next == Next::Again {
+            self.tasks.again(element, turns);
+            return true;
+        }
+        self.rests(element, next, turns);
+        false
+    }
+
+    #[inline(never)]
+    fn rests(&mut self, element: usize, next: Next, turns: u32) {
         let state = match next {
             Next::Again => State::Ready,
-            Next::Idle => {
-                self.tasks.idled(element);
-                return false;
-            }
+            Next::Idle => return self.tasks.idled(element),
             Next::Wait => State::Waiting,
             Next::Sleep => State::Asleep,
         };
         self.tasks.done(element, state, turns);
-        next == Next::Again
     }
 
     /// How many turns a task has taken at least when it has had the last packet that it

@@ -222,17 +222,29 @@ impl Tasks {
         let turns = if state == State::Ready { turns } else { turns - 1 };
         task.pass += task.stride * u64::from(turns);
         match state {
-            State::Ready => {
-                if self.queue.is_empty() && self.alone.is_none() {
-                    self.alone = Some(element as u32);
-                } else {
-                    self.enqueue(element as u32);
-                }
-                self.runs_idle += 1;
-            }
+            State::Ready => self.queue_again(element),
             State::Waiting => self.waiting += 1,
             State::Asleep | State::Absent => {}
         }
+    }
+
+    /// The task that ran has taken some turns and is ready for more.
+    #[inline]
+    pub(crate) fn again(&mut self, element: usize, turns: u32) {
+        let task = &mut self.tasks[element];
+        task.state = State::Ready;
+        task.pass += task.stride * u64::from(turns);
+        self.queue_again(element);
+    }
+
+    #[inline]
+    fn queue_again(&mut self, element: usize) {
+        if self.queue.is_empty() && self.alone.is_none() {
+            self.alone = Some(element as u32);
+        } else {
+            self.enqueue(element as u32);
+        }
+        self.runs_idle += 1;
     }
 
     /// The task that ran found nothing to do, and looks again when all that are ready
@@ -263,14 +275,19 @@ impl Tasks {
     /// Behind all tasks that go before it. Found from the back: with equal tickets that is
     /// where it is.
     fn enqueue(&mut self, element: u32) {
-        self.queue.extend(self.alone.take());
+        if let Some(alone) = self.alone.take() {
+            self.queue.push_back(alone);
+        }
         let place = self.tasks[element as usize].place();
-        let ahead = |other: &u32| self.tasks[*other as usize].place() > place;
-        let behind = self.queue.iter().rev().take_while(|other| ahead(other)).count();
-        if behind == 0 {
+        let count = self.queue.len();
+        let mut at = count;
+        while at > 0 && self.tasks[self.queue[at - 1] as usize].place() > place {
+            at -= 1;
+        }
+        if at == count {
             self.queue.push_back(element);
         } else {
-            self.queue.insert(self.queue.len() - behind, element);
+            self.queue.insert(at, element);
         }
     }
 
