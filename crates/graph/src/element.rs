@@ -44,7 +44,8 @@ pub trait Element: Any + Send {
 
     /// Packets that its task handles in a turn, when its configuration says so: its
     /// runs are turns then, as in Click. Else each packet is a turn, and a run takes as
-    /// many as nobody sees, which is what `frame` has room for.
+    /// many as nobody sees, which is what `frame` has room for. Only handlers may change
+    /// which of both it is.
     fn burst(&self) -> Option<usize> {
         None
     }

@@ -16,6 +16,7 @@ use super::{
     context::Context,
     groups::{Groups, pushed_to},
     outputs::NOWHERE,
+    station::Way,
 };
 use crate::{
     element::Next,
@@ -113,10 +114,10 @@ impl Context {
     fn turns_at_once(&self, source: usize) -> Option<usize> {
         let station = &self.stations[source];
         let element = station.element.as_ref()?;
-        if element.burst().is_some() || station.one_by_one || station.outputs.count > 1 {
+        if station.counted || station.one_by_one || station.outputs.count > 1 {
             return None;
         }
-        let (room, alone) = self.room_for_turns(source, None);
+        let (room, alone) = self.room_for_turns(source, false, station.bound);
         // What it does behind its last packet comes before the others' next turn.
         let left = element.ready().filter(|left| *left > 0).unwrap_or(usize::MAX);
         (!alone).then_some(room.min(left))
@@ -139,7 +140,7 @@ impl Context {
         }
         self.order.turns_taken(party.len() * most);
         self.on_the_way = true;
-        self.flow(NOWHERE, frame);
+        self.flow(Way::NOWHERE, frame);
         self.arrived();
         self.account.switch(ENGINE);
         self.account.end(worked);
@@ -160,7 +161,7 @@ impl Context {
         let taken = frame.len();
         let station = &mut self.stations[source];
         station.put(element);
-        let (to, edge) = (station.next, station.outputs.first);
+        let (to, edge) = (station.next.to, station.outputs.first);
         self.task = usize::MAX;
         self.pending.step = self.pending.step.wrapping_add(1);
         self.order.number_turns(&frame, place, self.pool.arena());

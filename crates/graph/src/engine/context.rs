@@ -134,7 +134,8 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Limit {
     pub(crate) element: usize,
-    /// How many come to it at most for one that sets out.
+    /// How many come to it at most for one that sets out; where they wait, of all tasks
+    /// that send some there.
     pub(crate) copies: usize,
     /// Whether they wait there to be pulled; else it calls handlers of others.
     pub(crate) store: bool,
@@ -425,7 +426,7 @@ impl Context {
     /// before: wakes whoever pulls from it, also through other elements.
     #[inline]
     pub fn notify(&mut self) {
-        if self.on_the_way && self.order.is_numbered() && !self.out.is_exact() {
+        if self.order.is_numbered() && self.on_the_way && !self.out.is_exact() {
             return self.wake_later();
         }
         let Context { nodes, tasks, node, .. } = self;
@@ -603,7 +604,7 @@ impl Context {
                 let aside = made.aside().filter(|_| replica.index == 0);
                 let before = aside.and_then(|aside| world.asides.set(element, aside));
                 self.drop_aside(before);
-                self.stations[element].put(made);
+                self.stations[element].install(made);
                 self.configs.insert(element, config.into());
                 let name = &plan.elements[element].name;
                 let mut said = String::new();

@@ -8,7 +8,7 @@ use super::{
     account::{ENGINE, WorkerStats},
     context::{Context, Limit},
     outputs::{InputId, NOWHERE},
-    station::Input,
+    station::{Bound, Input, Station, Way},
     tasks::State,
 };
 use crate::element::{Element, Next};
@@ -33,8 +33,8 @@ impl Context {
     /// Calls an element with the packets of `frame`, which become those it has
     /// left there; returns the input its output 0 leads to.
     #[inline(always)]
-    fn step(&mut self, to: InputId, frame: &mut Frame) -> InputId {
-        let Input { node, port } = self.inputs[to as usize];
+    fn step(&mut self, to: Way, frame: &mut Frame) -> Way {
+        let Input { node, port } = to.input;
         let node = node as usize;
         let station = &mut self.stations[node];
         let Some(mut element) = station.take() else { return self.nobody_home(node, frame) };
@@ -44,11 +44,8 @@ impl Context {
         let meets_again = station.meets_again;
         self.account.switch(node);
         self.pending.step = self.pending.step.wrapping_add(1);
-        if meets_again {
-            self.order.number(frame, self.pool.arena());
-        }
-        if self.order.is_numbered() {
-            self.note_cause(frame);
+        if meets_again || self.order.is_numbered() {
+            self.number(frame, meets_again);
         }
         element.push(self, port as usize, frame);
         let station = &mut self.stations[node];
@@ -60,10 +57,13 @@ impl Context {
         next
     }
 
-    /// What the element is about to make is made for one of these packets: nobody
-    /// knows which, but often there is one only.
-    #[inline]
-    fn note_cause(&mut self, frame: &Frame) {
+    /// Numbers the packets that an element is given. What it is about to make is made for
+    /// one of them: nobody knows which, but often there is one only.
+    #[inline(never)]
+    fn number(&mut self, frame: &Frame, meets_again: bool) {
+        if meets_again {
+            self.order.number(frame, self.pool.arena());
+        }
         let first = frame.slots().first();
         let number = first.and_then(|slot| self.order.number_of(slot, self.pool.arena()));
         self.pending.cause = number.unwrap_or(0);
@@ -72,10 +72,14 @@ impl Context {
     /// Packets have come round to an element that is still at work.
     #[cold]
     #[inline(never)]
-    fn nobody_home(&mut self, node: usize, frame: &mut Frame) -> InputId {
+    fn nobody_home(&mut self, node: usize, frame: &mut Frame) -> Way {
         self.stations[node].stats.nowhere(frame.len());
         self.pool.give(frame);
-        NOWHERE
+        Way::NOWHERE
+    }
+
+    pub(super) fn way(&self, to: InputId) -> Way {
+        Way::to(to, &self.inputs)
     }
 
     /// What has been put on outputs waits for its turn.
@@ -120,7 +124,7 @@ impl Context {
                     kept.push((to, waiting));
                 } else {
                     self.go_alone(to, &mut frame);
-                    to = self.step(to, &mut frame);
+                    to = self.step(self.way(to), &mut frame).to;
                 }
             }
             if !frame.is_empty() {
@@ -152,6 +156,14 @@ impl Context {
         }
     }
 
+    /// Whether what is left of a frame of several packets may go on to an input, where
+    /// not all frames go on as they are.
+    #[inline(never)]
+    fn divide(&mut self, to: InputId, frame: &mut Frame) -> bool {
+        self.go_alone(to, frame);
+        self.out.is_exact() || !self.pending.is_single(to)
+    }
+
     #[cold]
     #[inline(never)]
     fn set_aside(&mut self, to: InputId, frame: &mut Frame) {
@@ -170,18 +182,21 @@ impl Context {
 
     /// Packets that the element at work has left in `frame` go on to `next`,
     /// and all packets on the way go as far as they get.
-    pub(super) fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
+    pub(super) fn flow(&mut self, mut next: Way, frame: &mut Frame) {
         for _ in 0..CIRCLE {
-            if frame.is_empty() || next == NOWHERE || !self.pending.is_next(next, frame) {
+            let goes_on = !frame.is_empty()
+                && next.to != NOWHERE
+                && self.pending.is_next(next.to)
+                && (frame.len() == 1 || self.pending.keeps_frames() || self.divide(next.to, frame));
+            if !goes_on {
                 if frame.is_empty() && self.pending.is_empty() {
                     return;
                 }
-                match self.turn(next, frame) {
+                match self.turn(next.to, frame) {
                     Some(to) => next = to,
                     None => return,
                 }
             }
-            self.go_alone(next, frame);
             next = self.step(next, frame);
         }
         self.break_circle(frame, 0);
@@ -212,7 +227,7 @@ impl Context {
     /// is nobody. Puts into `frame` what is to go on instead and says where to;
     /// `None` when nothing waits.
     #[inline(never)]
-    fn turn(&mut self, next: InputId, frame: &mut Frame) -> Option<InputId> {
+    fn turn(&mut self, next: InputId, frame: &mut Frame) -> Option<Way> {
         if next == NOWHERE {
             self.stations[self.node].stats.nowhere(frame.len());
             self.pool.give(frame);
@@ -224,7 +239,8 @@ impl Context {
         let (to, mut waiting) = self.take_pending()?;
         std::mem::swap(frame, &mut waiting);
         self.out.recycle(waiting);
-        Some(to)
+        self.go_alone(to, frame);
+        Some(self.way(to))
     }
 
     /// Sends a frame by output 0 and returns when its packets have gone as far
@@ -255,7 +271,7 @@ impl Context {
     pub(crate) fn drain(&mut self) {
         if !self.pending.is_empty() {
             let mut frame = self.out.fresh();
-            self.flow(NOWHERE, &mut frame);
+            self.flow(Way::NOWHERE, &mut frame);
             self.out.recycle(frame);
         }
     }
@@ -273,7 +289,8 @@ impl Context {
         self.node = element;
         self.out.enter(self.stations[element].outputs);
         let result = f(&mut *taken, self);
-        self.stations[element].put(taken);
+        // A handler may have been written.
+        self.stations[element].install(taken);
         if self.out.is_touched() {
             self.collect();
         }
@@ -295,22 +312,25 @@ impl Context {
         if one_by_one != self.out.is_exact() {
             self.go_one_by_one(one_by_one);
         }
-        let mut taken = self.stations[element].take()?;
+        let station = &mut self.stations[element];
+        let mut taken = station.take()?;
+        self.node = element;
+        self.out.enter(station.outputs);
+        self.account.switch(element);
         self.begin_round();
-        self.enter(element);
         let result = f(&mut *taken, self, frame);
-        if one_by_one && self.out.is_touched() {
-            // Behind those that it has sent before.
-            self.out.emit_frame(0, frame);
+        if self.out.is_touched() {
+            if one_by_one {
+                // Behind those that it has sent before.
+                self.out.emit_frame(0, frame);
+            }
+            self.collect();
         }
         let station = &mut self.stations[element];
         station.put(taken);
         let next = station.next;
-        if !frame.is_empty() && next != NOWHERE {
+        if !frame.is_empty() && next.to != NOWHERE {
             station.stats.called(frame.len());
-        }
-        if self.out.is_touched() {
-            self.collect();
         }
         if !self.late.is_empty() {
             self.write_late();
@@ -344,30 +364,33 @@ impl Context {
     #[inline]
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
-        Some(match self.nodes[element].companions.is_empty() {
-            true => self.run_turns(element, usize::MAX, frame),
-            false => self.run_together(element, frame),
+        Some(match self.stations[element].has_companions {
+            false => self.run_turns(element, usize::MAX, frame),
+            true => self.run_together(element, frame),
         })
     }
 
     /// Runs a task, for at most `most` turns where it takes many; returns whether it did
     /// something. `frame` is empty before and after.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_turns(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
-        let burst = self.stations[element].element.as_ref().and_then(|element| element.burst());
-        let counted = burst.is_some();
-        let (room, alone) = self.room_for_turns(element, burst);
+        let Station { counted, one_by_one, bound, .. } = self.stations[element];
+        let (room, calls) = self.room_for_turns(element, counted, bound);
+        let room = room.min(most);
         self.delivered = false;
         self.looks_again = false;
         (self.task, self.pulled) = (element, 0);
         self.account.begin();
         let mut moved = 0;
-        let alone = alone || self.stations[element].one_by_one;
-        let next = self.with(element, alone, frame, |element, cx, frame| {
+        let next = self.with(element, one_by_one || calls, frame, |element, cx, frame| {
             let limit = frame.limit();
-            frame.set_limit(limit.min(room).min(most));
+            if room < limit {
+                frame.set_limit(room);
+            }
             let next = element.run(cx, frame);
-            frame.set_limit(limit);
+            if room < limit {
+                frame.set_limit(limit);
+            }
             moved = frame.len();
             if cx.out.is_touched() {
                 moved += cx.out.put();
@@ -435,25 +458,31 @@ impl Context {
     /// wait to be pulled, and one where there is none any more; and none together with
     /// one at which handlers are called. Whether there is such a one among them is the
     /// other answer.
-    #[inline]
-    pub(super) fn room_for_turns(&self, task: usize, burst: Option<usize>) -> (usize, bool) {
-        match self.nodes[task].limits.is_empty() {
-            true => (usize::MAX, false),
-            false => self.least_room(task, burst),
+    #[inline(always)]
+    pub(super) fn room_for_turns(&self, task: usize, counted: bool, bound: Bound) -> (usize, bool) {
+        match bound {
+            Bound::Store(at) if !counted => {
+                let element = &self.stations[at as usize].element;
+                (element.as_ref().map_or(usize::MAX, |element| element.room().max(1)), false)
+            }
+            Bound::Limits => self.least_room(task),
+            Bound::Open | Bound::Store(_) => (usize::MAX, false),
         }
     }
 
     #[inline(never)]
-    fn least_room(&self, task: usize, burst: Option<usize>) -> (usize, bool) {
+    fn least_room(&self, task: usize) -> (usize, bool) {
+        let burst = self.stations[task].element.as_ref().and_then(|element| element.burst());
         let mut least = usize::MAX;
         let mut alone = false;
         for &Limit { element: at, copies, store } in &self.nodes[task].limits {
             let Some(element) = &self.stations[at].element else { continue };
             if store {
-                // Others who send packets there take as many turns, and must find room.
-                let node = &self.nodes[at];
-                least = least.min(element.room() / copies.saturating_mul(node.pushers.len()));
-                if node.beside {
+                if burst.is_some() {
+                    continue;
+                }
+                least = least.min(element.room() / copies);
+                if self.nodes[at].beside {
                     // What comes behind packets that wait is seen by nobody yet.
                     least = least.min(element.ready().unwrap_or(0));
                 }

@@ -43,6 +43,7 @@ pub(crate) struct Pending {
     waiting: Vec<Waiting>,
     places: Vec<Place>,
     any_single: bool,
+    keeps_frames: bool,
     /// Numbers calls of elements: what each sent is in order.
     pub(crate) step: u32,
     /// The number of the first packet that the element at work was given.
@@ -79,12 +80,14 @@ impl Lot {
 
 impl Pending {
     pub(crate) fn new(exact: bool, places: Vec<Place>) -> Pending {
+        let any_single = places.iter().any(|place| place.single);
         Pending {
             exact,
             stack: Vec::new(),
             order: BinaryHeap::new(),
             waiting: places.iter().map(|_| Waiting::default()).collect(),
-            any_single: places.iter().any(|place| place.single),
+            any_single,
+            keeps_frames: !exact && !any_single,
             places,
             step: 0,
             cause: 0,
@@ -95,6 +98,7 @@ impl Pending {
     pub(crate) fn set_exact(&mut self, exact: bool) {
         debug_assert!(self.is_empty());
         self.exact = exact;
+        self.keeps_frames = !exact && !self.any_single;
     }
 
     #[inline(always)]
@@ -105,19 +109,23 @@ impl Pending {
     /// Whether a frame for `to` may go on at once: nothing that waits comes
     /// before it or with it.
     #[inline(always)]
-    pub(crate) fn is_next(&self, to: InputId, frame: &Frame) -> bool {
-        if self.any_single && self.must_wait(to, frame) {
-            return false;
-        }
+    pub(crate) fn is_next(&self, to: InputId) -> bool {
         match self.order.peek() {
             Some(Reverse(first)) => to < *first,
             None => true,
         }
     }
 
-    /// Whether a frame is more than its input may get at a time.
-    fn must_wait(&self, to: InputId, frame: &Frame) -> bool {
-        !self.exact && frame.len() > 1 && self.places[to as usize].single
+    /// Whether all frames go on as they are: packets go neither one by one nor to an
+    /// input that gets them so.
+    #[inline(always)]
+    pub(crate) fn keeps_frames(&self) -> bool {
+        self.keeps_frames
+    }
+
+    /// Whether an input gets its packets one at a time.
+    pub(crate) fn is_single(&self, to: InputId) -> bool {
+        self.places[to as usize].single
     }
 
     /// Puts a frame in its place. In exact mode frames of one element are

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     account::ElementStats,
-    outputs::{InputId, Span},
+    outputs::{InputId, NOWHERE, Span},
 };
 use crate::element::Element;
 
@@ -17,14 +17,32 @@ pub(crate) struct Station {
     pub(crate) stats: Arc<ElementStats>,
     /// Its edges in [`Outputs`](super::Outputs).
     pub(crate) outputs: Span,
-    /// The input output 0 leads to.
-    pub(crate) next: InputId,
+    /// Where output 0 leads to.
+    pub(crate) next: Way,
     /// Whether packets that leave by different outputs meet again.
     pub(crate) meets_again: bool,
     /// Whether packets pulled from it have been pushed to it before.
     pub(crate) stores: bool,
     /// Whether what its task pulls and pushes goes all the way one by one.
     pub(crate) one_by_one: bool,
+    /// Whether its configuration says what its task does in a turn ([`Element::burst`]).
+    pub(crate) counted: bool,
+    /// Whether its task takes its turns with others
+    /// ([`companions`](super::companions)).
+    pub(crate) has_companions: bool,
+    /// What limits how many packets its task may send at a time.
+    pub(crate) bound: Bound,
+}
+
+/// What is asked before a task runs: what limits the packets that it may send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bound {
+    /// Nothing.
+    Open,
+    /// The room in one element, all of which it may fill.
+    Store(u32),
+    /// [`Node::limits`](super::context::Node::limits).
+    Limits,
 }
 
 const _: () = assert!(size_of::<Station>() == 64);
@@ -36,7 +54,29 @@ pub(crate) struct Input {
     pub(crate) port: u32,
 }
 
+/// An input and whose it is, which saves looking that up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) to: InputId,
+    pub(crate) input: Input,
+}
+
+impl Way {
+    pub(crate) const NOWHERE: Way = Way { to: NOWHERE, input: Input { node: 0, port: 0 } };
+
+    pub(crate) fn to(to: InputId, inputs: &[Input]) -> Way {
+        inputs.get(to as usize).map_or(Way::NOWHERE, |input| Way { to, input: *input })
+    }
+}
+
 impl Station {
+    /// Puts an element in its place which is new, or may be configured otherwise than
+    /// when it was taken.
+    pub(crate) fn install(&mut self, element: Box<dyn Element>) {
+        self.counted = element.burst().is_some();
+        self.put(element);
+    }
+
     /// Takes the element to work with it.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<Box<dyn Element>> {

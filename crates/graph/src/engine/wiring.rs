@@ -9,7 +9,7 @@ use super::{
     groups::{Groups, find_one_by_one, pushed_to},
     outputs::{InputId, NOWHERE, Outputs, Span},
     pending::Place,
-    station::{Input, Station},
+    station::{Bound, Input, Station, Way},
 };
 use crate::{
     make::Replica,
@@ -254,10 +254,13 @@ pub(crate) fn wire(
             element: None,
             stats: Arc::clone(stats.element(at)),
             outputs: Span::default(),
-            next: NOWHERE,
+            next: Way::NOWHERE,
             meets_again: false,
             stores: false,
             one_by_one: single_packets,
+            counted: false,
+            has_companions: false,
+            bound: Bound::Open,
         };
         if here(at) {
             for (port, targets) in element.targets.iter().enumerate() {
@@ -267,7 +270,7 @@ pub(crate) fn wire(
                 let edge = outputs.add(to);
                 if port == 0 {
                     station.outputs.first = edge as u32;
-                    station.next = to;
+                    station.next = Way::to(to, &inputs);
                 }
             }
             station.outputs.count = element.targets.len() as u32;
@@ -305,7 +308,34 @@ pub(crate) fn wire(
         let companions = find_companions(plan, &groups, here);
         nodes.iter_mut().zip(companions).for_each(|(node, found)| node.companions = found);
     }
+    share_room(&mut nodes);
+    for (station, node) in stations.iter_mut().zip(&nodes) {
+        station.bound = bound(node, &nodes);
+        station.has_companions = !node.companions.is_empty();
+    }
     Wiring { stations, nodes, inputs, places }
+}
+
+/// What is asked before the task of an element runs.
+fn bound(node: &Node, nodes: &[Node]) -> Bound {
+    match node.limits[..] {
+        [] => Bound::Open,
+        [Limit { element, copies: 1, store: true }] if !nodes[element].beside => {
+            Bound::Store(element as u32)
+        }
+        _ => Bound::Limits,
+    }
+}
+
+/// Others who send packets to where they wait take as many turns, and must find room.
+fn share_room(nodes: &mut [Node]) {
+    for at in 0..nodes.len() {
+        let mut limits = std::mem::take(&mut nodes[at].limits);
+        for limit in limits.iter_mut().filter(|limit| limit.store) {
+            limit.copies = limit.copies.saturating_mul(nodes[limit.element].pushers.len());
+        }
+        nodes[at].limits = limits;
+    }
 }
 
 /// The workers an element's task is on.
