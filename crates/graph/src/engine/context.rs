@@ -114,8 +114,6 @@ pub(crate) struct Node {
     pub(crate) feeds: Vec<usize>,
     /// Where those waited that it sends, when its task keeps pace with what came there.
     pub(crate) drains: Vec<usize>,
-    /// Whether there is one of either kind.
-    pub(crate) paced: bool,
     /// When packets came that wait here, where a task keeps pace with them.
     pub(crate) arrivals: Arrivals,
     /// Sources that take their turns with it ([`companions`](super::companions)).

@@ -407,7 +407,7 @@ impl Context {
     /// A task has run, and says what next; returns whether it did something.
     #[inline(always)]
     pub(super) fn ran(&mut self, element: usize, next: Next, mut turns: u32) -> bool {
-        if self.nodes[element].paced {
+        if self.stations[element].keeps_pace {
             turns = self.keep_pace(element, turns);
         }
         if next == Next::Again {

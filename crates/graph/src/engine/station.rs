@@ -30,6 +30,8 @@ pub(crate) struct Station {
     /// Whether its task takes its turns with others
     /// ([`companions`](super::companions)).
     pub(crate) has_companions: bool,
+    /// Whether its task keeps pace with others ([`pace`](super::pace)).
+    pub(crate) keeps_pace: bool,
     /// What limits how many packets its task may send at a time.
     pub(crate) bound: Bound,
 }

@@ -260,6 +260,7 @@ pub(crate) fn wire(
             one_by_one: single_packets,
             counted: false,
             has_companions: false,
+            keeps_pace: false,
             bound: Bound::Open,
         };
         if here(at) {
@@ -303,8 +304,6 @@ pub(crate) fn wire(
     }
     if !single_packets {
         connect_paces(&pulled, &mut nodes);
-    }
-    if !single_packets {
         let companions = find_companions(plan, &groups, here);
         nodes.iter_mut().zip(companions).for_each(|(node, found)| node.companions = found);
     }
@@ -312,6 +311,7 @@ pub(crate) fn wire(
     for (station, node) in stations.iter_mut().zip(&nodes) {
         station.bound = bound(node, &nodes);
         station.has_companions = !node.companions.is_empty();
+        station.keeps_pace = !(node.feeds.is_empty() && node.drains.is_empty());
     }
     Wiring { stations, nodes, inputs, places }
 }
@@ -517,7 +517,6 @@ fn connect_paces(pulled: &[Vec<usize>], nodes: &mut [Node]) {
     for node in nodes {
         let feeds = node.limits.iter().filter(|limit| limit.store && paced[limit.element]);
         node.feeds = feeds.map(|limit| limit.element).collect();
-        node.paced = !(node.feeds.is_empty() && node.drains.is_empty());
     }
 }
 
