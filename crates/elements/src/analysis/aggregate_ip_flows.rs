@@ -3,7 +3,8 @@
 use std::{collections::HashMap, io::BufWriter, mem};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Seconds,
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Rank,
+    Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -84,6 +85,9 @@ struct AggregateIpFlows {
     source: Option<usize>,
     /// Packets held, in all.
     held: usize,
+    /// Where the packet belongs that is looked at, and how many have been sent on because
+    /// of it.
+    rank: (Rank, usize),
     capacity: usize,
     /// Packets of flows there was no room for.
     refused: u64,
@@ -153,6 +157,7 @@ impl AggregateIpFlows {
             trace: None,
             source: make.get("SOURCE").map(|ElementRef(element)| element),
             held: 0,
+            rank: (Rank::default(), 0),
             capacity: make.or("CAPACITY", CAPACITY).max(1),
             refused: 0,
             searched_at: 0,
@@ -348,6 +353,8 @@ impl AggregateIpFlows {
         if let Some(flow) = of.find(|flow| flow.number == name.0) {
             flow.account(time, name.1, about.flags);
         }
+        cx.take_part(&slot, self.rank.0, self.rank.1);
+        self.rank.1 += 1;
         cx.out.emit(0, slot);
     }
 
@@ -421,6 +428,7 @@ impl Element for AggregateIpFlows {
         let mut slots = mem::take(&mut self.scratch);
         frame.drain_front(frame.len(), |slot| slots.push(slot));
         for mut slot in slots.drain(..) {
+            self.rank = (cx.rank_of(&slot), 0);
             match self.judge(cx, &mut slot) {
                 Verdict::Pass if self.fragments => cx.out.emit(0, slot),
                 Verdict::Pass => {
@@ -434,6 +442,7 @@ impl Element for AggregateIpFlows {
             }
             self.reap(cx);
         }
+        self.rank = (Rank::default(), 0);
         self.scratch = slots;
     }
 

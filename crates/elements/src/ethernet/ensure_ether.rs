@@ -60,7 +60,7 @@ impl EnsureEther {
             return true;
         }
         // Its metadata is changed, and soon it is written to.
-        if slot.is_shared() && !cx.pool.unshare(slot) {
+        if !cx.unshare_one(slot) {
             return false;
         }
         let arena = cx.pool.arena();

@@ -252,7 +252,7 @@ fn place_of(port: &Port, bytes: &[u8]) -> Place {
 
 /// Gives a packet another tag, or none. `false` when there is no room.
 fn retag(cx: &mut Context, slot: &mut Slot, tagged: bool, wanted: Option<Tci>) -> bool {
-    if slot.is_shared() && !cx.pool.unshare(slot) {
+    if !cx.unshare_one(slot) {
         return false;
     }
     let arena = cx.pool.arena();

@@ -223,8 +223,7 @@ impl Element for IcmpError {
                 match error {
                     Ok(error) => {
                         made += 1;
-                        let about = std::mem::replace(slot, error);
-                        cx.pool.give_one(about);
+                        cx.replace(slot, error);
                         true
                     }
                     Err(error) => {

@@ -264,7 +264,7 @@ impl PingSource {
 
     /// Makes an answer the next request.
     fn mirror(&self, cx: &mut Context, state: &mut State, mut slot: Slot) {
-        if !cx.pool.unshare(&mut slot) {
+        if !cx.unshare_one(&mut slot) {
             return cx.drop_packet(slot, NO_BUFFER);
         }
         // What is in front of the IP header goes; a header in the room in front

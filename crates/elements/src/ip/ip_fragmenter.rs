@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank};
 use linerate_memory::{Arena, Frame, Meta, Slot};
 
 use super::{
@@ -124,10 +124,10 @@ impl IpFragmenter {
                 cx.drop_packet(slot, REFUSED);
             };
         }
-        if !cx.pool.unshare(&mut slot) {
+        if !cx.unshare_one(&mut slot) {
             return cx.drop_packet(slot, NO_BUFFER);
         }
-        let start = usize::from(meta.network);
+        let (start, rank) = (usize::from(meta.network), cx.rank_of(&slot));
         let arena = cx.pool.arena();
         // Nobody else has it, and it has a header: both have just been seen.
         let Some(packet) = arena.packet_mut(&mut slot).and_then(|bytes| ip_mut(bytes, &meta))
@@ -147,9 +147,10 @@ impl IpFragmenter {
         };
         // Sent before the pieces that are copied from its other half.
         slot.truncate(start + header + first);
+        cx.take_part(&slot, rank, 0);
         cx.out.emit(0, slot);
         self.fragments += 1;
-        self.rest(cx, &copy, &meta, &Cut { header, first, length, flags });
+        self.rest(cx, &copy, &meta, &Cut { header, first, length, flags, rank });
         cx.pool.give_one(copy);
     }
 
@@ -163,7 +164,7 @@ impl IpFragmenter {
         let header = LEAST + options.len();
         let data = cut.length - cut.header;
         let most = self.mtu.saturating_sub(header) & !7;
-        let mut from = cut.first;
+        let (mut from, mut part) = (cut.first, 0);
         while from < data && most > 0 {
             let size = most.min(data - from);
             let Some(mut piece) = self.buffer(cx, header + size) else {
@@ -190,6 +191,8 @@ impl IpFragmenter {
                 *to = *meta;
                 (to.network, to.transport) = (0, header as u16);
             }
+            part += 1;
+            cx.take_part(&piece, cut.rank, part);
             cx.out.emit(0, piece);
             self.fragments += 1;
             from += size;
@@ -242,6 +245,8 @@ struct Cut {
     length: usize,
     /// What it was among fragments before.
     flags: u16,
+    /// Its place in the frame.
+    rank: Rank,
 }
 
 impl Element for IpFragmenter {

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Seconds};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank, Seconds};
 use linerate_memory::{Frame, Slot};
 
 use super::{
@@ -105,6 +105,8 @@ struct IpReassembler {
     failed: u64,
     bad: u64,
     done: Vec<Slot>,
+    /// Where the fragment belongs that is looked at.
+    rank: Rank,
 }
 
 impl IpReassembler {
@@ -127,6 +129,7 @@ impl IpReassembler {
             failed: 0,
             bad: 0,
             done: Vec::new(),
+            rank: Rank::default(),
         }
     }
 
@@ -134,6 +137,7 @@ impl IpReassembler {
     /// comes of it is put into `done`.
     fn fragment(&mut self, cx: &mut Context, slot: Slot, now: u64) {
         self.seen += 1;
+        self.rank = cx.rank_of(&slot);
         let meta = *cx.pool.arena().meta(&slot);
         let time = if meta.timestamp == 0 { now } else { meta.timestamp };
         let seconds = time / 1_000_000_000;
@@ -201,8 +205,10 @@ impl IpReassembler {
             Ok(true) => {
                 if let Some(datagram) = self.remove(key) {
                     self.good += 1;
-                    let made = self.build(cx, &datagram, time);
-                    self.done.extend(made);
+                    if let Some(made) = self.build(cx, &datagram, time) {
+                        cx.take_place(&made, self.rank);
+                        self.done.push(made);
+                    }
                 }
             }
             Err(Contradiction) => {
@@ -260,6 +266,7 @@ impl IpReassembler {
         // section 3.3.2.
         if self.has_other && !datagram.front.is_empty() {
             if let Some(slot) = self.build(cx, &datagram, datagram.meta.timestamp) {
+                cx.put_before(&slot, self.rank);
                 cx.out.emit(1, slot);
             }
         } else {
@@ -332,6 +339,7 @@ impl Element for IpReassembler {
                 self.fragment(cx, slot, now);
             }
         }
+        self.rank = Rank::default();
         std::mem::swap(&mut slots, &mut self.done);
         for slot in slots.drain(..) {
             if let Err(slot) = frame.push(slot) {

@@ -200,7 +200,7 @@ impl Element for Icmp6Error {
                 match error {
                     Ok(error) => {
                         made += 1;
-                        cx.pool.give_one(std::mem::replace(slot, error));
+                        cx.replace(slot, error);
                         true
                     }
                     Err(error) => {

@@ -114,11 +114,13 @@ impl Ip6Fragmenter {
         };
         let rest = packet.len() - division.head;
         self.ident = self.ident.wrapping_add(1);
+        let rank = cx.rank_of(&slot);
         let mut at = 0;
         while at < rest {
             let Some(fragment) = self.fragment(cx, &slot, division, at) else {
                 return cx.drop_packet(slot, NO_BUFFER);
             };
+            cx.take_part(&fragment, rank, at / division.piece);
             cx.out.emit(0, fragment);
             self.fragments += 1;
             at += division.piece;

@@ -1,9 +1,12 @@
 //! What is known of the neighbours on a link, for those who send packets to them:
 //! ARP (RFC 826) and neighbour discovery (RFC 4861).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::{
+    collections::VecDeque,
+    net::{Ipv4Addr, Ipv6Addr},
+};
 
-use linerate_graph::Value;
+use linerate_graph::{Context, Rank, Value};
 use linerate_lookup::exact::Key;
 use linerate_memory::{Arena, Slot};
 use linerate_packet::MacAddr;
@@ -102,4 +105,25 @@ pub(crate) fn put_header(arena: &Arena, slot: &mut Slot, header: &[u8; HEADER]) 
         *to = *header;
     }
     true
+}
+
+/// Packets that have waited for a neighbour, the header for it, and the place of the
+/// message that says so.
+pub(crate) type Released = (VecDeque<Slot>, [u8; HEADER], Rank);
+
+/// Sends packets that have waited by output 0, where there is room for a header.
+pub(crate) fn send_released(cx: &mut Context, released: Vec<Released>, too_long: usize) {
+    let mut packets = Vec::new();
+    for (waited, header, rank) in released {
+        let waited = waited.into_iter().enumerate();
+        packets.extend(waited.map(|(at, slot)| (cx.let_go(&slot, rank, at), slot, header)));
+    }
+    packets.sort_by_key(|(rank, ..)| *rank);
+    for (_, mut slot, header) in packets {
+        if put_header(cx.pool.arena(), &mut slot, &header) {
+            cx.out.emit(0, slot);
+        } else {
+            cx.drop_packet(slot, too_long);
+        }
+    }
 }

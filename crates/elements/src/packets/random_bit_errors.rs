@@ -131,7 +131,7 @@ impl Element for RandomBitErrors {
         let spared = |slot: &mut Slot| {
             let bits = slot.len() as u64 * 8;
             if self.gap < bits {
-                if !cx.pool.unshare(slot) {
+                if !cx.unshare_one(slot) {
                     return false;
                 }
                 if let Some(bytes) = cx.pool.arena().packet_mut(slot) {

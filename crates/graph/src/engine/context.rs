@@ -9,7 +9,7 @@ use super::{
     clock::Clock,
     driver::Driver,
     hub::Hub,
-    order::{self, Number, Order, Rank},
+    order::{Number, Order, Rank},
     outputs::Outputs,
     pace::Arrivals,
     pending::Pending,
@@ -259,22 +259,27 @@ impl Context {
     #[cold]
     fn unshare_some(&mut self, frame: &mut Frame, reason: usize) {
         let mut failed = Vec::new();
-        let Context { pool, order, .. } = self;
-        let unshare = |slot: &mut Slot| {
-            let number = order.number_of(slot, pool.arena());
-            let done = pool.unshare(slot);
-            order.keep(number, slot, pool.arena());
-            done
-        };
-        frame.sift(unshare, |slot| failed.push(slot));
+        frame.sift(|slot| self.unshare_one(slot), |slot| failed.push(slot));
         failed.into_iter().for_each(|slot| self.drop_packet(slot, reason));
+    }
+
+    /// Makes a packet writable; `false` when no buffer can be had for it.
+    #[inline]
+    pub fn unshare_one(&mut self, slot: &mut Slot) -> bool {
+        if !slot.is_shared() {
+            return true;
+        }
+        let rank = self.rank_of(slot);
+        let done = self.pool.unshare(slot);
+        self.take_place(slot, rank);
+        done
     }
 
     /// A packet of its own with the same bytes and metadata; `None` when no
     /// buffer is free. Changes `slot` to a shared one.
     pub fn copy(&mut self, slot: &mut Slot) -> Option<Slot> {
         let mut copy = self.pool.share(slot)?;
-        if self.pool.unshare(&mut copy) {
+        if self.unshare_one(&mut copy) {
             return Some(copy);
         }
         self.pool.give_one(copy);
@@ -510,7 +515,39 @@ impl Context {
     /// rank, for which it was made, where ways meet again.
     #[inline]
     pub fn put_before(&mut self, made: &Slot, rank: Rank) {
-        self.order.keep(rank.0.map(order::before), made, self.pool.arena());
+        self.take_place(made, rank.before());
+    }
+
+    /// A packet that the element at work has made because of the one of that rank goes in
+    /// its place.
+    #[inline]
+    pub fn take_place(&mut self, made: &Slot, rank: Rank) {
+        self.order.keep(rank.0, made, self.pool.arena());
+    }
+
+    /// One of several packets that the element at work sends because of the one of that
+    /// rank goes in its place among these, counted from 0.
+    #[inline]
+    pub fn take_part(&mut self, made: &Slot, rank: Rank, part: usize) {
+        self.take_place(made, rank.part(part));
+    }
+
+    /// The same for one that was held, but in its own place when that is behind the one it
+    /// waited for: a single packet would have found that there already. Says which. Packets
+    /// that are let go together are to be sent in the order of their ranks.
+    #[inline]
+    pub fn let_go(&mut self, held: &Slot, rank: Rank, part: usize) -> Rank {
+        let later = self.rank_of(held).max(rank.part(part));
+        self.take_place(held, later);
+        later
+    }
+
+    /// A packet that was made because of another goes on instead of it.
+    #[inline]
+    pub fn replace(&mut self, slot: &mut Slot, made: Slot) {
+        let rank = self.rank_of(slot);
+        self.take_place(&made, rank);
+        self.pool.give_one(std::mem::replace(slot, made));
     }
 
     /// What a task says that found nothing to pull: it sleeps when everything

@@ -6,42 +6,69 @@
 //! of it.
 //!
 //! What comes by one way keeps the order it came in, even where an element on that
-//! way has changed it: only how the ways are interleaved goes by numbers. A packet
-//! that an element made on the way has none, and follows the packet before it, or
-//! the one that the element was given when it made it.
+//! way has changed it: only how the ways are interleaved goes by numbers. A packet made
+//! on the way takes the number of the one it was made for, or one right before it, and of
+//! several each has its own between that one and the next. One that has none follows the
+//! packet before it, or the one that the element was given when it made it.
 
 use linerate_memory::{Arena, Frame, Slot};
 
 use super::{outputs::Outputs, pending::Lot};
 
-/// A packet's number. Those given where ways part are [`STEP`] apart: right before and
-/// behind each there is one for packets made for it.
-pub(crate) type Number = u32;
+/// A packet's number. Those given where ways part are [`STEP`] apart, and each owns what
+/// is around it, for packets that are made for it: a number divisible by `2^n` and not by
+/// `2^(n + 1)` those less than `2^n` away. Below it are those that go before it. Of those
+/// above, the lower half is for several that are made of it, the upper for those that go
+/// behind.
+pub(crate) type Number = u64;
 
-const STEP: Number = 4;
-/// The first number there is.
-const START: Number = STEP / 2;
+const STEP: Number = 1 << 44;
+/// The first number there is; smaller ones are none.
+const START: Number = STEP + STEP / 2;
+
+/// How many numbers a number owns on either side.
+fn room(number: Number) -> Number {
+    1 << number.trailing_zeros().min(STEP.trailing_zeros())
+}
 
 /// The number before that of a packet.
-pub(crate) fn before(number: Number) -> Number {
-    number / STEP * STEP + 1
+fn before(number: Number) -> Number {
+    number - room(number) / 2
 }
 
 /// The one behind it.
 fn behind(number: Number) -> Number {
-    number | 1
+    number + room(number) * 3 / 4
+}
+
+/// That of one of several packets made of one. There are some four thousand, and as many
+/// for each of these, and of those.
+fn part_of(number: Number, part: usize) -> Number {
+    let most = room(number) / 2;
+    let apart = (most >> 12).max(1);
+    number + (part as Number * apart + apart / 2).min(most.saturating_sub(1))
 }
 
 /// Where a packet belongs among those of its round ([`Context::rank_of`](super::Context)).
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub(crate) Option<Number>);
 
-/// Numbers begin again above this.
-const LAST: Number = 1 << 31;
+impl Rank {
+    pub(crate) fn before(self) -> Rank {
+        Rank(self.0.map(before))
+    }
 
-/// Counters of the counting sort per packet; with numbers farther apart, packets are
-/// compared.
-const SPREAD: usize = 4 * STEP as usize;
+    pub(crate) fn part(self, part: usize) -> Rank {
+        Rank(self.0.map(|number| part_of(number, part)))
+    }
+}
+
+/// Numbers begin again above this.
+const LAST: Number = 1 << 63;
+
+/// Counters of the counting sort per packet; with numbers farther apart, or between those
+/// given where ways part, packets are compared.
+const SPREAD: Number = 16;
 
 /// Numbers of the packets on one worker.
 pub(crate) struct Order {
@@ -109,36 +136,34 @@ impl Order {
         (self.numbered && number >= self.first).then_some(number)
     }
 
-    /// A packet has the number it had in another buffer.
+    /// A packet has a number it does not have by its buffer, or none.
     pub(crate) fn keep(&mut self, number: Option<Number>, slot: &Slot, arena: &Arena) {
-        if let Some(number) = number {
-            self.numbers[arena.index_of(slot)] = number;
+        if let Some(kept) = self.numbers.get_mut(arena.index_of(slot)) {
+            *kept = number.unwrap_or_default();
         }
     }
 
     /// Numbers the packets of a frame that have no numbers yet.
     pub(crate) fn number(&mut self, frame: &Frame, arena: &Arena) {
         let slots = frame.slots();
-        if !std::mem::replace(&mut self.numbered, true) {
-            for (number, slot) in (self.next..).step_by(STEP as usize).zip(slots) {
-                self.numbers[arena.index_of(slot)] = number;
+        if std::mem::replace(&mut self.numbered, true) {
+            let known = slots.iter().find_map(|slot| self.number_of(slot, arena));
+            if let Some(known) = known {
+                return self.number_others(known, frame, arena);
             }
-            self.next += STEP * slots.len() as Number;
-            return;
         }
-        let known = slots.iter().find_map(|slot| self.number_of(slot, arena));
-        let Some(mut last) = known else {
-            for slot in slots {
-                self.numbers[arena.index_of(slot)] = self.next;
-                self.next += STEP;
-            }
-            return;
-        };
         for slot in slots {
-            match self.number_of(slot, arena) {
-                Some(number) => last = number,
-                None => self.numbers[arena.index_of(slot)] = behind(last),
-            }
+            self.numbers[arena.index_of(slot)] = self.next;
+            self.next = self.next.saturating_add(STEP);
+        }
+    }
+
+    /// Likewise, of which one has a number.
+    fn number_others(&mut self, known: Number, frame: &Frame, arena: &Arena) {
+        let mut last = known;
+        for slot in frame.slots() {
+            last = self.number_of(slot, arena).unwrap_or(behind(last));
+            self.numbers[arena.index_of(slot)] = last;
         }
     }
 
@@ -176,11 +201,12 @@ impl Order {
             let place = lots[..at].partition_point(|lot| lot.way() <= lots[at].way());
             lots[place..=at].rotate_right(1);
         }
-        let (least, greatest) = self.find_effective(lots, arena);
+        let (least, greatest, whole) = self.find_effective(lots, arena);
         let total = self.effective.len();
         self.sorted.clear();
         self.sorted.resize_with(total, || None);
-        if (greatest - least) as usize <= SPREAD * total {
+        let (least, greatest) = (least / STEP, greatest / STEP);
+        if whole && greatest - least <= SPREAD * total as Number {
             self.count(least, greatest);
         } else {
             self.compare();
@@ -214,11 +240,12 @@ impl Order {
     }
 
     /// What packets go by: their numbers, but none goes before one that came before it
-    /// by the same way. Returns the least and the greatest.
-    fn find_effective(&mut self, lots: &[Lot], arena: &Arena) -> (Number, Number) {
+    /// by the same way. Returns the least and the greatest, and whether none is between
+    /// those given where ways part.
+    fn find_effective(&mut self, lots: &[Lot], arena: &Arena) -> (Number, Number, bool) {
         let mut effective = std::mem::take(&mut self.effective);
         effective.clear();
-        let (mut least, mut greatest) = (Number::MAX, 0);
+        let (mut least, mut greatest, mut between) = (Number::MAX, 0, 0);
         let mut way = None;
         let mut last = 0;
         for lot in lots {
@@ -233,28 +260,29 @@ impl Order {
                 };
                 least = least.min(last);
                 greatest = greatest.max(last);
+                between |= last ^ START;
                 effective.push(last);
             }
         }
         self.effective = effective;
-        (least, greatest)
+        (least, greatest, between.is_multiple_of(STEP))
     }
 
     /// Finds the places of packets by counting: a few cycles per packet. Leaves them in
-    /// `before`.
+    /// `before`. The least and the greatest number are in steps.
     fn count(&mut self, least: Number, greatest: Number) {
         let span = (greatest - least) as usize + 1;
         self.starts.clear();
         self.starts.resize(span + 1, 0);
         for number in &self.effective {
-            self.starts[(number - least) as usize + 1] += 1;
+            self.starts[(number / STEP - least) as usize + 1] += 1;
         }
         for at in 1..=span {
             self.starts[at] += self.starts[at - 1];
         }
         self.before.clear();
         for number in &self.effective {
-            let start = &mut self.starts[(number - least) as usize];
+            let start = &mut self.starts[(number / STEP - least) as usize];
             self.before.push(*start);
             *start += 1;
         }

@@ -4,7 +4,7 @@
 //! way takes no lock. One is good until its neighbour must be asked for again, or its
 //! address may have changed.
 
-use std::{cell::Cell, collections::VecDeque, net::Ipv4Addr, sync::Arc};
+use std::{cell::Cell, net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Rank,
@@ -19,6 +19,7 @@ use crate::{
     neighbours::{
         put_header,
         remembered::Remembered,
+        send_released,
         shared::{self, Shared, milliseconds},
         table::{Learnt, Round},
     },
@@ -319,9 +320,10 @@ impl ArpQuerier {
         let now = milliseconds(cx);
         let mut resolved = Vec::new();
         let mut neighbours = shared.lock();
-        for bytes in cx.pool.arena().packets(frame).filter(|bytes| bytes.len() >= LENGTH) {
+        for slot in frame.slots().iter().filter(|slot| slot.len() >= LENGTH) {
             self.responses += 1;
-            let reply = Message::parse(bytes).filter(|it| it.operation == Operation::REPLY);
+            let reply = Message::parse(cx.pool.arena().packet(slot))
+                .filter(|it| it.operation == Operation::REPLY);
             let Some((mac, ip)) = reply.map(|reply| reply.sender) else { continue };
             if mac.is_multicast() {
                 continue;
@@ -336,30 +338,17 @@ impl ArpQuerier {
                 shared.changed(ip);
             }
             if !packets.is_empty() {
-                resolved.push((packets, mac));
+                resolved.push((packets, bytes(mac, self.mac, 0x0800), cx.rank_of(slot)));
             }
         }
         drop(neighbours);
-        for (packets, mac) in resolved {
-            self.send_waiting(cx, packets, mac);
-        }
+        send_released(cx, resolved, TOO_LONG);
         cx.discard(frame);
     }
 
     /// Whether no neighbour can have an address.
     fn is_no_neighbour(&self, ip: Ipv4Addr) -> bool {
         ip == self.ip || ip.is_unspecified() || ip.is_broadcast() || ip.is_multicast()
-    }
-
-    fn send_waiting(&self, cx: &mut Context, packets: VecDeque<Slot>, mac: MacAddr) {
-        let header = bytes(mac, self.mac, 0x0800);
-        for mut slot in packets {
-            if put_header(cx.pool.arena(), &mut slot, &header) {
-                cx.out.emit(0, slot);
-            } else {
-                cx.drop_packet(slot, TOO_LONG);
-            }
-        }
     }
 }
 

@@ -165,7 +165,7 @@ impl Element for Advertiser {
                 lost[NO_BUFFER] += 1;
                 return false;
             };
-            cx.pool.give_one(std::mem::replace(slot, answer));
+            cx.replace(slot, answer);
             true
         };
         frame.sift(&mut answered, |slot| gone.push(slot));

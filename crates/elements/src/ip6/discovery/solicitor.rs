@@ -5,9 +5,9 @@
 //! finds its header in a line or two. Where some packets of a frame
 //! are for others, the table all workers share is locked, once for the frame.
 
-use std::{collections::VecDeque, net::Ipv6Addr, sync::Arc};
+use std::{cell::Cell, net::Ipv6Addr, sync::Arc};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Seconds};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank, Seconds};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{EtherType, MacAddr};
 
@@ -22,8 +22,9 @@ use crate::{
     neighbours::{
         put_header,
         remembered::Remembered,
+        send_released,
         shared::{self, Shared, milliseconds},
-        table::{Advertised, Learnt, Round},
+        table::{Advertised, Learnt, Neighbours, Round},
     },
     random::Random,
 };
@@ -114,12 +115,13 @@ pub(super) const CLASS: Class = Class {
 };
 
 /// A solicitation to be sent: for whom, to whom, for a packet of which this is
-/// known.
+/// known, before which it goes.
 struct Query {
     target: Ipv6Addr,
     /// Nobody but the one who is thought to have it, or a group.
     to: Option<MacAddr>,
     like: Meta,
+    rank: Rank,
 }
 
 struct Solicitor {
@@ -136,8 +138,8 @@ struct Solicitor {
     /// Whether there is an output for what nobody has answered for.
     returns: bool,
     remembered: Remembered<u128>,
-    /// Packets of a frame for addresses that are not remembered.
-    missed: Vec<Slot>,
+    /// Packets of a frame for addresses that are not remembered, and their places there.
+    missed: Vec<(usize, Slot)>,
     random: Random,
     queries: u64,
     responses: u64,
@@ -187,74 +189,93 @@ impl Solicitor {
         if remembered.is_far() {
             frame.slots().iter().for_each(|slot| remembered.ask(destination(slot)));
         }
+        let place = Cell::new(0);
         frame.sift(
             |slot| {
+                place.set(place.get() + 1);
                 let header = remembered.find(destination(slot), now, generations);
                 header.is_some_and(|header| put_header(arena, slot, header))
             },
-            |slot| missed.push(slot),
+            |slot| missed.push((place.get() - 1, slot)),
         );
         if !self.missed.is_empty() {
             self.look_up(cx, frame, now);
         }
     }
 
-    /// Packets for addresses that are not remembered: those for known neighbours
-    /// go into the frame, others wait.
+    /// Some addresses are not remembered: all packets of the frame go one by one, in
+    /// their order and that of what is asked because of them, or wait.
     #[cold]
     fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
         let Some(shared) = self.shared.clone() else { return };
-        let (mut missed, mut queries) = (std::mem::take(&mut self.missed), Vec::new());
-        let state = self.claim.state();
-        let most = cx.pool.arena().buffer_size() - HEADER;
-        let mut neighbours = shared.lock();
-        for mut slot in missed.drain(..) {
-            let like = *cx.pool.arena().meta(&slot);
-            let ip = Ipv6Addr::from(like.destination);
-            let refused = if ip.is_unspecified() {
-                Some(NO_DESTINATION)
-            } else if slot.len() > most {
-                Some(TOO_LONG)
-            } else {
-                None
-            };
-            if let Some(reason) = refused {
-                self.drops += 1;
-                cx.drop_packet(slot, reason);
-                continue;
+        let mut missed = std::mem::take(&mut self.missed);
+        let mut unknown = missed.drain(..).peekable();
+        let (mut neighbours, mut place) = (shared.lock(), 0);
+        let mut send = |cx: &mut Context, slot| {
+            if let Some(slot) = self.resolve(cx, &shared, &mut neighbours, slot, now) {
+                cx.out.emit(0, slot);
             }
-            let generation = shared.generations().of(ip.to_bits());
-            let known = if ip.is_multicast() {
-                Some((group(ip), now + GROUP))
-            } else {
-                neighbours.resolve(ip, now, self.poll_timeout).map(|answer| {
-                    if answer.query && state == State::Valid {
-                        queries.push(Query { target: ip, to: Some(answer.mac), like });
-                    }
-                    (answer.mac, answer.until)
-                })
-            };
-            if let Some((mac, until)) = known {
-                let header = self.header(mac);
-                let now = (now, shared.generations());
-                self.remembered.insert(ip.to_bits(), header, (until, generation), now);
-                // It came out of this frame, and it fits.
-                put_header(cx.pool.arena(), &mut slot, &header);
-                if let Err(slot) = frame.push(slot) {
-                    cx.drop_packet(slot, NO_BUFFER);
-                }
-            } else if state == State::Duplicate {
-                self.drops += 1;
-                cx.drop_packet(slot, DUPLICATE);
-            } else if neighbours.wait(ip, slot, now, state == State::Valid) {
-                queries.push(Query { target: ip, to: None, like });
+        };
+        frame.drain_front(frame.len(), |slot| {
+            while let Some((_, slot)) = unknown.next_if(|(at, _)| *at == place) {
+                send(cx, slot);
+                place += 1;
             }
-        }
+            cx.out.emit(0, slot);
+            place += 1;
+        });
+        unknown.for_each(|(_, slot)| send(cx, slot));
         drop(neighbours);
         self.missed = missed;
-        queries.into_iter().for_each(|query| self.send_query(cx, &query));
         let dropped = shared.give_back(cx);
         cx.count_drops(UNANSWERED, dropped);
+    }
+
+    /// Gives a packet that can go on its header; else it waits or is dropped.
+    fn resolve(
+        &mut self,
+        cx: &mut Context,
+        shared: &Shared<Ipv6Addr>,
+        neighbours: &mut Neighbours<Ipv6Addr>,
+        mut slot: Slot,
+        now: u64,
+    ) -> Option<Slot> {
+        let (like, rank) = (*cx.pool.arena().meta(&slot), cx.rank_of(&slot));
+        let (ip, state) = (Ipv6Addr::from(like.destination), self.claim.state());
+        if ip.is_unspecified() {
+            return self.refuse(cx, slot, NO_DESTINATION);
+        }
+        if slot.len() > cx.pool.arena().buffer_size() - HEADER {
+            return self.refuse(cx, slot, TOO_LONG);
+        }
+        let generation = shared.generations().of(ip.to_bits());
+        let (mac, until) = if ip.is_multicast() {
+            (group(ip), now + GROUP)
+        } else if let Some(answer) = neighbours.resolve(ip, now, self.poll_timeout) {
+            if answer.query && state == State::Valid {
+                self.send_query(cx, &Query { target: ip, to: Some(answer.mac), like, rank });
+            }
+            (answer.mac, answer.until)
+        } else if state == State::Duplicate {
+            return self.refuse(cx, slot, DUPLICATE);
+        } else {
+            if neighbours.wait(ip, slot, now, state == State::Valid) {
+                self.send_query(cx, &Query { target: ip, to: None, like, rank });
+            }
+            return None;
+        };
+        let header = self.header(mac);
+        let now = (now, shared.generations());
+        self.remembered.insert(ip.to_bits(), header, (until, generation), now);
+        // It fits, as has just been seen.
+        put_header(cx.pool.arena(), &mut slot, &header);
+        Some(slot)
+    }
+
+    fn refuse(&mut self, cx: &mut Context, slot: Slot, reason: usize) -> Option<Slot> {
+        self.drops += 1;
+        cx.drop_packet(slot, reason);
+        None
     }
 
     fn header(&self, mac: MacAddr) -> [u8; HEADER] {
@@ -275,13 +296,21 @@ impl Solicitor {
             mac: Some(self.mac),
             sender: self.mac,
         };
-        self.send(cx, &message, to, &query.like);
+        self.send(cx, &message, to, (&query.like, query.rank));
     }
 
-    fn send(&mut self, cx: &mut Context, message: &Message, to: MacAddr, like: &Meta) {
+    /// Sends a message before a packet of which metadata and place are given.
+    fn send(
+        &mut self,
+        cx: &mut Context,
+        message: &Message,
+        to: MacAddr,
+        (like, rank): (&Meta, Rank),
+    ) {
         match message.packet(cx, to, like) {
             Some(slot) => {
                 self.queries += 1;
+                cx.put_before(&slot, rank);
                 cx.out.emit(self.query_output, slot);
             }
             None => cx.count_drops(NO_BUFFER, 1),
@@ -308,7 +337,7 @@ impl Solicitor {
             mac: None,
             sender: self.mac,
         };
-        self.send(cx, &message, group(destination), &Meta::EMPTY);
+        self.send(cx, &message, group(destination), (&Meta::EMPTY, Rank::default()));
         cx.set_timer(PROBE, cx.steady() + SECOND);
     }
 
@@ -318,7 +347,8 @@ impl Solicitor {
         if self.claim.state() == State::Valid {
             let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
             for target in again {
-                self.send_query(cx, &Query { target, to: None, like: Meta::EMPTY });
+                let (like, rank) = (Meta::EMPTY, Rank::default());
+                self.send_query(cx, &Query { target, to: None, like, rank });
             }
             let dropped = shared.give_up(cx, unanswered, self.returns);
             cx.count_drops(UNANSWERED, dropped);
@@ -331,7 +361,9 @@ impl Solicitor {
         let now = milliseconds(cx);
         let (mut claimed, mut resolved) = (false, Vec::new());
         let mut neighbours = shared.lock();
-        for message in cx.pool.arena().packets(frame).filter_map(Message::parse) {
+        for slot in frame.slots() {
+            let message = Message::parse(cx.pool.arena().packet(slot));
+            let Some(message) = message else { continue };
             // One's own, come back.
             if message.sender == self.mac {
                 continue;
@@ -364,28 +396,15 @@ impl Solicitor {
                 self.spoofed += 1;
             }
             if let Some(mac) = mac.filter(|_| !packets.is_empty()) {
-                resolved.push((packets, mac));
+                resolved.push((packets, self.header(mac), cx.rank_of(slot)));
             }
         }
         drop(neighbours);
-        for (packets, mac) in resolved {
-            self.send_waiting(cx, packets, mac);
-        }
+        send_released(cx, resolved, TOO_LONG);
         if claimed {
             self.conflict(cx);
         }
         cx.discard(frame);
-    }
-
-    fn send_waiting(&self, cx: &mut Context, packets: VecDeque<Slot>, mac: MacAddr) {
-        let header = self.header(mac);
-        for mut slot in packets {
-            if put_header(cx.pool.arena(), &mut slot, &header) {
-                cx.out.emit(0, slot);
-            } else {
-                cx.drop_packet(slot, TOO_LONG);
-            }
-        }
     }
 
     /// Somebody else has this host's address.
