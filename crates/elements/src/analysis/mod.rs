@@ -20,7 +20,7 @@ mod output;
 mod replay;
 mod sample;
 #[cfg(test)]
-mod scratch;
+pub(crate) mod scratch;
 mod span;
 mod stamp;
 mod summary;

@@ -3,10 +3,10 @@
 use std::{fs, path::PathBuf};
 
 /// A directory of a test's own, removed with everything in it.
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub(super) fn new(name: &str) -> Scratch {
+    pub(crate) fn new(name: &str) -> Scratch {
         let name = format!("linerate-elements-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).expect("a directory for temporary files");
@@ -14,7 +14,7 @@ impl Scratch {
     }
 
     /// A file in it.
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).to_string_lossy().into_owned()
     }
 }

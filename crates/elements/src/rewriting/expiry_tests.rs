@@ -1,7 +1,9 @@
 //! What becomes of packets whose flow has ended but was not removed yet, which flow makes room for
 //! another, and of flows that are their own answers.
 
-use crate::testing::Run;
+use std::fs;
+
+use crate::{analysis::scratch::Scratch, testing::Run};
 
 const INSIDE: &str = "10.0.0.2, 5000, 2.0.0.2, 53";
 const OUTSIDE: &str = "2.0.0.2, 53, 1.0.0.1, 1024";
@@ -110,6 +112,84 @@ fn a_flow_that_is_its_own_answer_leaves_as_in_click() {
             let counts = ["a.count", "b.count", "rw.table_size"].map(|handler| run.read(handler));
             assert_eq!(counts, ["1", "4", "1"], "{rewriter} by {frame_limit}");
         }
+    }
+}
+
+/// Click's answers. The first packet goes forward, the others back: the connection is closed
+/// when a packet each way has closed it, and streams from the third on.
+#[test]
+fn a_flow_that_is_its_own_answer_is_shown_as_in_click() {
+    for (packet, left) in [
+        ("T F", ["300", "30", "30"]),
+        ("T R", ["30", "30", "30"]),
+        ("T A", ["300", "300", "300"]),
+        ("U .", ["50", "50", "100"]),
+    ] {
+        for (count, left) in (1..).zip(left) {
+            let scratch = Scratch::new(&format!("own-answer-{}-{count}", packet.replace(' ', "")));
+            let packets = format!("9.0.0.1 5 9.0.0.1 5 {packet}\n").repeat(count);
+            let file = scratch.path("packets");
+            let fields = "ip_src sport ip_dst dport ip_proto tcp_flags";
+            fs::write(&file, format!("!data {fields}\n{packets}")).unwrap();
+            let mut run = Run::new(&format!(
+                "FromIPSummaryDump({file}, STOP true)
+                 -> rw :: IPRewriter(keep 0 1, TCP_TIMEOUT 300, TCP_GUARANTEE 1, UDP_GUARANTEE 2,
+                     UDP_TIMEOUT 50, UDP_STREAMING_TIMEOUT 100, TCP_DONE_TIMEOUT 30)
+                 -> Discard; rw [1] -> Discard"
+            ));
+            run.run();
+            let table = run.read("rw.tcp_table") + &run.read("rw.udp_table");
+            let flow = "(9.0.0.1, 5, 9.0.0.1, 5)";
+            let line = format!("{flow} => {flow} [0 *1] i0 exp{left}");
+            assert_eq!(table.trim(), line, "{count} of {packet}");
+        }
+    }
+}
+
+/// Click's answer: what a guarantee adds to the life of a flow is not shown.
+#[test]
+fn guarantees_do_not_show() {
+    let mut run = Run::new(
+        "InfiniteSource(LIMIT 1, STOP true) -> UDPIPEncap(1.0.0.1, 5, 2.0.0.1, 5)
+             -> rw :: UDPRewriter(keep 0 1, GUARANTEE 10, TIMEOUT 5) -> Discard; rw [1] -> Discard",
+    );
+    run.run();
+    let lines = ["[0 *1] i0 exp5", "[*0 1] i0 exp5"];
+    let table = run.read("rw.table");
+    assert!(table.lines().zip(lines).all(|(line, end)| line.ends_with(end)), "{table}");
+}
+
+/// As in Click, where each packet has gone all the way before the next comes: clients say where
+/// they are called, and servers call, in one frame.
+#[test]
+fn a_port_mapper_and_its_rewriter_know_a_flow_at_once() {
+    const CLIENTS: u32 = 40;
+    let packets: String = (1..=CLIENTS)
+        .map(|client| {
+            let (port, mapped) = (5000 + client, 1023 + 2 * client);
+            format!(
+                "10.0.0.{client} {port} 2.0.0.2 21 T \"\"\n\
+                 10.0.0.{client} {port} 2.0.0.2 21 T \"PORT 10,0,0,{client},40,1\\r\\n\"\n\
+                 2.0.0.2 20 1.0.0.1 {mapped} T \"\"\n"
+            )
+        })
+        .collect();
+    let scratch = Scratch::new("ftp");
+    let file = scratch.path("clients");
+    fs::write(&file, format!("!data ip_src sport ip_dst dport ip_proto payload\n{packets}"))
+        .unwrap();
+    for frame_limit in [1, 7, 32, 256, 2048] {
+        let mut run = Run::new(&format!(
+            "FromIPSummaryDump({file}, STOP true, CHECKSUM true) -> CheckIPHeader
+                 -> c :: IPClassifier(dst port 21, -);
+             rw :: TCPRewriter(pattern 1.0.0.1 1024-2000# - - 0 1, drop);
+             c [0] -> FTPPortMapper(rw, rw, 0) -> [0] rw; c [1] -> [1] rw;
+             rw [0] -> out :: Counter -> Discard; rw [1] -> in :: Counter -> Discard"
+        ))
+        .frame_limit(frame_limit);
+        run.run();
+        let counts = ["out.count", "in.count", "rw.table_size"].map(|handler| run.read(handler));
+        assert_eq!(counts, ["80", "40", "80"], "frames of {frame_limit}");
     }
 }
 

@@ -94,6 +94,8 @@ struct Life {
     guaranteed: u64,
     /// It ends.
     end: u64,
+    /// It would end, did it not have a guarantee.
+    lapse: u64,
 }
 
 impl FlowSet {
@@ -365,7 +367,9 @@ impl FlowSet {
         let (first, _) =
             self.table.insert(back, mapping(answer, home, outputs.1, true, Entry::of(0))).ok()?;
         if key == back {
-            self.table.get_mut(first)?.peer = first;
+            let mapping = self.table.get_mut(first)?;
+            mapping.peer = first;
+            mapping.flags |= flags::BOTH;
             return Some(first);
         }
         let forward = mapping(flow, to, outputs.0, false, first);
@@ -470,6 +474,18 @@ impl FlowSet {
         released.max(looked) >= budget
     }
 
+    /// The first packet of a flow has been seen: where both directions are one, others
+    /// are answers.
+    pub(super) fn begun(&mut self, entry: Entry) {
+        let Some(mapping) = self.table.get_mut(entry).filter(|it| it.is_both()) else { return };
+        let seen = mapping.flags & (flags::DONE | flags::DATA);
+        // A reset is for both.
+        if mapping.flags & flags::DONE << flags::FIRST == 0 {
+            mapping.flags &= !seen;
+        }
+        mapping.flags |= seen << flags::FIRST;
+    }
+
     /// A flow has come to where it may end sooner than was known.
     #[cold]
     pub(super) fn hasten(&mut self, entry: Entry) {
@@ -492,6 +508,12 @@ impl FlowSet {
     pub(super) fn end(&self, entry: Entry) -> u64 {
         let anchor = self.anchor(entry).unwrap_or(entry);
         life(&self.table, &self.rewriters, anchor.number() as u32).end
+    }
+
+    /// When it would end if it had no guarantee.
+    pub(super) fn lapse(&self, entry: Entry) -> u64 {
+        let anchor = self.anchor(entry).unwrap_or(entry);
+        life(&self.table, &self.rewriters, anchor.number() as u32).lapse
     }
 
     /// Changes sequence numbers of the direction of an entry from one on. Whether it was done.
@@ -582,7 +604,8 @@ impl FlowSet {
         let peer = self.table.get(made).map_or(made, |mapping| mapping.peer);
         for (entry, (seen, packets)) in [made, peer].into_iter().zip(seen) {
             if let Some(mapping) = self.table.get_mut(entry) {
-                mapping.flags |= seen & (flags::DONE | flags::DATA);
+                let shown = flags::DONE | flags::DATA;
+                mapping.flags |= seen & (shown | shown << flags::FIRST);
                 mapping.packets = packets;
                 mapping.reply_anno = anno;
             }
@@ -601,9 +624,12 @@ fn life(table: &Table<FlowV4, Mapping>, rewriters: &[Rewriting], number: u32) ->
         let (key, forward) = (table.key(entry)?, table.get(entry)?);
         Some((rewriters.get(usize::from(key.vlan))?, forward, table.get(forward.peer)?))
     };
-    let Some((rewriter, forward, reply)) = find() else { return Life { guaranteed: 0, end: 0 } };
+    let Some((rewriter, forward, reply)) = find() else {
+        return Life { guaranteed: 0, end: 0, lapse: 0 };
+    };
     let last = forward.last.max(reply.last);
     let times = rewriter.times(forward);
     let guaranteed = last + times.guarantee;
-    Life { guaranteed, end: guaranteed.max(last + times.of(forward, reply)) }
+    let lapse = last + times.of(forward, reply);
+    Life { guaranteed, end: guaranteed.max(lapse), lapse }
 }

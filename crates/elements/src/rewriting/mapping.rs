@@ -45,6 +45,10 @@ pub(super) mod flags {
     pub(in crate::rewriting) const IN_REST: u8 = 8;
     /// Its times are those of TCP.
     pub(in crate::rewriting) const TCP: u8 = 16;
+    /// Both directions are one: the flow's first packet went forward, those behind it are
+    /// answers. What the first has shown is kept as if it were this many bits higher.
+    pub(in crate::rewriting) const BOTH: u8 = 128;
+    pub(in crate::rewriting) const FIRST: u32 = 4;
 }
 
 /// One direction of a flow: with its key, a cache line.
@@ -80,6 +84,11 @@ const _: () = assert!(size_of::<Option<Mapping>>() == 48 && size_of::<FlowV4>() 
 impl Mapping {
     pub(super) fn is_reply(&self) -> bool {
         self.flags & flags::REPLY != 0
+    }
+
+    /// Whether both directions are one.
+    pub(super) fn is_both(&self) -> bool {
+        self.flags & flags::BOTH != 0
     }
 }
 

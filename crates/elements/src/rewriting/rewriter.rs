@@ -219,10 +219,9 @@ impl<F: Flavour> Rewriter<F> {
                         }
                     }
                 }
-                match self.one(set, arena, slot, entry, (input, at), now) {
-                    output if output < DROP => first,
-                    dropped => dropped,
-                }
+                let output = self.one(set, arena, slot, entry, (input, at), now);
+                set.begun(entry);
+                if output < DROP { first } else { output }
             }
             Err(Unmapped::Pass(output)) => output,
             Err(Unmapped::Drop) => self.scratch.drop(SPECIFIED),
@@ -264,6 +263,9 @@ fn happened(set: &mut FlowSet, entry: Entry, event: Event) {
         && let Some(mapping) = set.table.get_mut(peer)
     {
         mapping.flags |= flags::DONE;
+        if mapping.is_both() {
+            mapping.flags |= flags::DONE << flags::FIRST;
+        }
     }
     set.hasten(entry);
 }

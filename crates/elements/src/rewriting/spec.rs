@@ -141,6 +141,14 @@ impl Action {
         }
     }
 
+    /// The output of the flows it makes, where all have one.
+    pub(super) fn forward(&self) -> Option<u32> {
+        match self {
+            Action::Keep(forward, _) | Action::Pattern(_, forward, _) => Some(*forward),
+            Action::Drop | Action::NoChange(_) | Action::Mapper(_) => None,
+        }
+    }
+
     /// What becomes of a new flow.
     pub(super) fn decide(&self, flow: Ends, taken: &mut impl Taken) -> Decision {
         let map = |to: Option<Ends>, forward, reply| match to {

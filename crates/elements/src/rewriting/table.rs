@@ -83,10 +83,14 @@ fn line(text: &mut String, set: &FlowSet, entry: Entry, key: &FlowV4, mapping: &
     if shift != 0 {
         let _ = write!(text, " seq {shift:+}");
     }
-    let other = set.table.get(mapping.peer).map_or(mapping.output, |peer| peer.output);
+    let other = match mapping.is_both() {
+        true => rewriter.specs.get(usize::from(mapping.input)).and_then(|it| it.action.forward()),
+        false => set.table.get(mapping.peer).map(|peer| peer.output),
+    };
+    let other = other.unwrap_or(mapping.output);
     let (forward, back) = if reply { (other, mapping.output) } else { (mapping.output, other) };
     let (one, two) = if reply { ("", "*") } else { ("*", "") };
-    let left = (set.end(entry) + 500).saturating_sub(now) / 1000;
+    let left = (set.lapse(entry) + 500).saturating_sub(now) / 1000;
     let _ = writeln!(text, " [{one}{forward} {two}{back}] i{} exp{left}", mapping.input);
 }
 

@@ -34,9 +34,14 @@ impl Times {
 
     /// For how long after its last packet a flow lives.
     pub(super) fn of(&self, forward: &Mapping, reply: &Mapping) -> u64 {
-        let both = |flag: u8| forward.flags & reply.flags & flag != 0;
+        // Where both are one, its first packet went forward.
+        let (seen, before) = match reply.is_both() {
+            true => (reply.flags >> flags::FIRST, 0),
+            false => (forward.flags, forward.packets),
+        };
+        let both = |flag: u8| seen & reply.flags & flag != 0;
         let is_tcp = forward.flags & flags::TCP != 0;
-        let streaming = || reply.packets > 0 && forward.packets + reply.packets >= 3;
+        let streaming = || reply.packets > 0 && before + reply.packets >= 3;
         match is_tcp {
             true if both(flags::DONE) => self.done,
             true if both(flags::DATA) => self.busy,
