@@ -3,6 +3,7 @@
 use std::{thread, time::Duration};
 
 use linerate_graph::Control;
+use linerate_testlab::wait_until;
 use proptest::prelude::*;
 
 use super::{
@@ -194,7 +195,11 @@ fn replicas_share_one_table() {
                     control.write(name, &value).unwrap();
                     let table = control.read("r.table", "").unwrap();
                     assert!(table.contains(gateway), "{table}");
-                    thread::sleep(Duration::from_millis(1));
+                    // However busy the machine is, packets go there before the next change.
+                    let counter = ["a.count", "b.count"][at % 2];
+                    let count = || control.read(counter, "").unwrap();
+                    let before = count();
+                    assert!(wait_until(|| count() != before, Duration::from_secs(20)), "{name}");
                 }
             });
             run.run();
