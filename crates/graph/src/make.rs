@@ -285,6 +285,17 @@ impl<'a> Make<'a> {
         }
     }
 
+    /// Packets of a turn, where it is given ([`Element::burst`](crate::Element::burst)).
+    pub fn turn(&mut self, name: &str) -> Option<usize> {
+        match self.get::<i64>(name)? {
+            burst if burst < 1 => {
+                self.error(format!("{name}: must be positive"));
+                None
+            }
+            burst => Some(usize::try_from(burst).unwrap_or(usize::MAX)),
+        }
+    }
+
     /// Whether input `port` pulls.
     pub fn input_is_pull(&self, port: usize) -> bool {
         self.plan.elements[self.element].inputs.get(port) == Some(&Processing::Pull)

@@ -19,9 +19,9 @@ pub(super) const FROM: Class = Class {
     description: "`PORT` is a number or a place on the PCI bus. Which port of ours it is says \
         `--device 0=xdp:eth0`, or DeviceInfo; an interface's name means that interface by `xdp:`. \
         Several of the same `PORT` share its queues, in the order of `QUEUE`, so that each packet \
-        comes to one of them. With several workers each has a queue of its own. `BURST` limits \
-        frames; without it they are as long as everywhere else. Arguments about hardware are \
-        accepted and of no effect. With `ALLOW_NONEXISTENT true` it is idle where there is no \
+        comes to one of them. With several workers each has a queue of its own. `BURST` \
+        packets are a turn; without it there are as many turns at once as nobody sees. Arguments \
+        about hardware are accepted and of no effect. With `ALLOW_NONEXISTENT true` it is idle where there is no \
         such device.",
     ports: "0/1",
     processing: "a/h",
@@ -35,7 +35,7 @@ pub(super) const FROM: Class = Class {
         Arg::optional("LRO", "bool", "false", "has no effect"),
         Arg::optional("JUMBO", "bool", "false", "has no effect"),
         Arg::keyword("N_QUEUES", "number", "as many as workers", "has no effect"),
-        Arg::keyword("BURST", "packets", "frame limit", "most packets received at a time"),
+        Arg::keyword("BURST", "packets", "1, many times", "packets received in a turn"),
         Arg::keyword("ACTIVE", "bool", "true", "whether it receives"),
         Arg::keyword("TIMESTAMP", "bool", "false", "whether packets carry the time of reception"),
         Arg::keyword("ALLOW_NONEXISTENT", "bool", "false", "whether there need be no such device"),

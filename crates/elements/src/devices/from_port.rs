@@ -44,7 +44,7 @@ pub(super) const CLASS: Class = Class {
     processing: "a/h",
     args: &[
         Arg::required("URI", "port", "the port, as `packet:eth0`"),
-        Arg::optional("BURST", "packets", "frame limit", "most packets received at a time"),
+        Arg::optional("BURST", "packets", "1, many times", "packets received in a turn"),
         Arg::keyword("STOP", "bool", "false", "whether the end of a file ends the run"),
         Arg::keyword(
             "WAIT",
@@ -134,7 +134,7 @@ pub(super) const DEVICE: Class = Class {
         Arg::keyword("OUTBOUND", "bool", "false", "whether packets the kernel sends are received"),
         Arg::keyword("HEADROOM", "bytes", "", "has no effect"),
         Arg::keyword("ENCAP", "word", "ETHER", "what packets begin with: only ETHER"),
-        Arg::keyword("BURST", "packets", "frame limit", "most packets received at a time"),
+        Arg::keyword("BURST", "packets", "1, many times", "packets received in a turn"),
         Arg::keyword("TIMESTAMP", "bool", "true", "whether packets carry the time of reception"),
     ],
     handlers: &[
@@ -156,6 +156,8 @@ pub(super) const DEVICE: Class = Class {
 
 pub(super) struct FromPort {
     intake: Intake,
+    /// Packets of a turn, where it was given.
+    burst: Option<usize>,
     filter: Option<Filter>,
     active: bool,
     waits: bool,
@@ -167,12 +169,13 @@ pub(super) struct FromPort {
 impl FromPort {
     fn new(make: &mut Make<'_>) -> FromPort {
         let uri = port_argument(make, "URI");
-        let burst = make.burst("BURST");
+        let (burst, most) = (make.turn("BURST"), make.world.frame_limit);
         let stop = make.or("STOP", false);
         let replicas = make.replica().count;
         let running = stop.then(|| make.shared(|| AtomicUsize::new(replicas)));
         FromPort {
-            intake: Intake::new(make, uri, burst, Notes { time: false, types: true }),
+            intake: Intake::new(make, uri, most, Notes { time: false, types: true }),
+            burst,
             filter: None,
             active: make.or("ACTIVE", true),
             waits: make.or("WAIT", false),
@@ -184,7 +187,7 @@ impl FromPort {
     /// With Click's arguments.
     fn device(make: &mut Make<'_>) -> FromPort {
         let uri = source_port(make);
-        let burst = make.burst("BURST");
+        let (burst, most) = (make.turn("BURST"), make.world.frame_limit);
         let snaplen: Option<usize> = make.get("SNAPLEN");
         if snaplen.is_some_and(|snaplen| !SNAPLEN.contains(&snaplen)) {
             make.error("SNAPLEN out of range");
@@ -204,7 +207,8 @@ impl FromPort {
             force_ip: make.or("FORCE_IP", false),
         };
         FromPort {
-            intake: Intake::new(make, uri, burst, Notes { time, types: true }),
+            intake: Intake::new(make, uri, most, Notes { time, types: true }),
+            burst,
             filter: filter.is_needed().then_some(filter),
             active: true,
             waits: false,
@@ -216,11 +220,13 @@ impl FromPort {
     /// One that shares the port's queues with others on it. What the port it
     /// sends to has no place for makes it pause.
     pub(super) fn sharing(make: &mut Make<'_>, uri: PortUri, time: bool, active: bool) -> FromPort {
-        let burst = if has(make, "BURST") { make.burst("BURST") } else { make.world.frame_limit };
+        let burst = if has(make, "BURST") { make.turn("BURST") } else { None };
+        let most = make.world.frame_limit;
         let queue = if has(make, "QUEUE") { make.or("QUEUE", 0) } else { 0 };
         let notes = Notes { time, types: true };
         FromPort {
-            intake: Intake::shared(make, uri, burst, notes, Sharing::Queues(queue)),
+            intake: Intake::shared(make, uri, most, notes, Sharing::Queues(queue)),
+            burst,
             filter: None,
             active,
             waits: true,
@@ -244,6 +250,34 @@ impl FromPort {
             if refused.0 > 0 {
                 self.intake.uncount(cx, refused);
             }
+        }
+    }
+
+    /// Receives a frame; how many packets came, wanted or not.
+    #[inline]
+    fn receive(&mut self, cx: &mut Context, frame: &mut Frame) -> usize {
+        let received = self.intake.receive(cx, frame);
+        if received > 0 && self.filter.is_some() {
+            self.choose(cx, frame);
+        }
+        received
+    }
+
+    /// Receives as many as there are, up to those of a turn.
+    #[inline(never)]
+    fn receive_burst(&mut self, cx: &mut Context, frame: &mut Frame, burst: usize) -> usize {
+        let limit = frame.limit();
+        let mut left = burst;
+        loop {
+            let asked = left.min(limit);
+            frame.set_limit(asked);
+            let received = self.receive(cx, frame);
+            frame.set_limit(limit);
+            left -= received;
+            if left == 0 || received < asked {
+                return burst - left;
+            }
+            cx.send_on(frame);
         }
     }
 
@@ -274,13 +308,15 @@ impl Element for FromPort {
         if (!self.active || self.ended || self.waits) && self.pauses(cx) {
             return Next::Sleep;
         }
-        if self.intake.receive(cx, frame) == 0 {
-            return self.nothing(cx);
-        }
-        if self.filter.is_some() {
-            self.choose(cx, frame);
-        }
-        Next::Again
+        let received = match self.burst {
+            None => self.receive(cx, frame),
+            Some(burst) => self.receive_burst(cx, frame, burst),
+        };
+        if received == 0 { self.nothing(cx) } else { Next::Again }
+    }
+
+    fn burst(&self) -> Option<usize> {
+        self.burst
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {

@@ -20,7 +20,7 @@ pub(super) const POLL_DEVICE: Class = Class {
         that it is another port. A ToDevice of the same name sends there.",
     args: &[
         Arg::required("DEVNAME", "device", "the interface"),
-        Arg::optional("BURST", "packets", "frame limit", "most packets received at a time"),
+        Arg::optional("BURST", "packets", "1, many times", "packets received in a turn"),
         Arg::keyword("PROMISC", "bool", "false", "whether frames for other hosts are received"),
         Arg::keyword("TIMESTAMP", "bool", "true", "whether packets carry the time of reception"),
         Arg::keyword("ALLOW_NONEXISTENT", "bool", "false", "whether there need be no such device"),

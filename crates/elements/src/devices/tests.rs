@@ -55,6 +55,32 @@ fn a_burst_limits_what_is_received_at_a_time() {
     assert_eq!(run.read("c.count"), "100");
 }
 
+/// As in Click, where a source of 40 packets with such a burst loses 31 of them.
+#[test]
+fn a_burst_is_a_turn() {
+    for frame_limit in [1, 2, 7, 32, 256, 2048] {
+        let drops = |source: &str| {
+            let text =
+                format!("{source} -> q :: Queue(2) -> Discard(BURST 1); Script(wait 1s, stop)");
+            let mut run = Run::new(&text).frame_limit(frame_limit);
+            run.run();
+            run.read("q.drops")
+        };
+        assert_eq!(drops("FromPort(null:?count=40, 5)"), "31", "frames of {frame_limit}");
+        assert_eq!(drops("FromDevice(null:?count=40, BURST 5)"), "31", "frames of {frame_limit}");
+        assert_eq!(drops("FromDevice(null:?count=40)"), "0", "frames of {frame_limit}");
+        for sink in ["ToPort(null:, 5)", "ToDevice(null:, BURST 5)"] {
+            let text = format!(
+                "InfiniteSource(LIMIT 60, BURST 5) -> q :: Queue(7) -> {sink}; \
+                 Script(wait 1s, stop)"
+            );
+            let mut run = Run::new(&text).frame_limit(frame_limit);
+            run.run();
+            assert_eq!(run.read("q.drops"), "0", "{sink}, frames of {frame_limit}");
+        }
+    }
+}
+
 #[test]
 fn a_capture_passes_through_byte_for_byte_with_its_times() {
     let scratch = Scratch::new("copy");

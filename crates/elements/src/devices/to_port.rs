@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
     processing: "a/a",
     args: &[
         Arg::required("URI", "port", "the port, as `packet:eth0`"),
-        Arg::optional("BURST", "packets", "frame limit", "most packets pulled at a time"),
+        Arg::optional("BURST", "packets", "1, many times", "packets pulled in a turn"),
         Arg::keyword("WAIT", "bool", "false", "whether pushed packets wait for place"),
     ],
     handlers: HANDLERS,
@@ -62,7 +62,7 @@ pub(super) const DEVICE: Class = Class {
     args: &[
         Arg::required("DEVNAME", "device", "the interface, or any port"),
         Arg::keyword("METHOD", "word", "that of FromDevice", "how packets are sent"),
-        Arg::keyword("BURST", "packets", "frame limit", "most packets pulled at a time"),
+        Arg::keyword("BURST", "packets", "1, many times", "packets pulled in a turn"),
         Arg::keyword("DEBUG", "bool", "false", "has no effect"),
     ],
     signals: Signals::NONE,
@@ -83,7 +83,8 @@ const HANDLERS: &[Handler] = &[
 
 pub(super) struct ToPort {
     outlet: Outlet,
-    burst: usize,
+    /// Packets of a turn, where it was given.
+    burst: Option<usize>,
     pulls: bool,
     /// Whether sources are told to stop while packets wait.
     blocks: bool,
@@ -98,7 +99,7 @@ impl ToPort {
         let waits = make.or("WAIT", false) || pulls;
         ToPort {
             outlet: Outlet::new(make, uri, waits),
-            burst: make.burst("BURST"),
+            burst: make.turn("BURST"),
             pulls,
             blocks: waits,
             emits: false,
@@ -112,7 +113,7 @@ impl ToPort {
         let emits = make.outputs() > 0;
         ToPort {
             outlet: Outlet::new(make, uri, true),
-            burst: make.burst("BURST"),
+            burst: make.turn("BURST"),
             pulls: true,
             blocks: true,
             emits,
@@ -124,7 +125,7 @@ impl ToPort {
     pub(super) fn queueing(make: &mut Make<'_>, uri: PortUri) -> ToPort {
         let queue = if has(make, "IQUEUE") { make.or("IQUEUE", IQUEUE) } else { IQUEUE };
         let blocks = has(make, "BLOCKING") && make.or("BLOCKING", false);
-        let burst = if has(make, "BURST") { make.burst("BURST") } else { make.world.frame_limit };
+        let burst = if has(make, "BURST") { make.turn("BURST") } else { None };
         ToPort {
             outlet: Outlet::holding(make, uri, queue.clamp(1, FRAME_LIMIT)),
             burst,
@@ -182,15 +183,31 @@ impl Element for ToPort {
         if !self.pulls {
             return Next::Sleep;
         }
-        if cx.pull(0, self.burst, frame) == 0 {
-            return cx.nothing_pulled();
+        let burst = self.burst.unwrap_or(frame.limit());
+        let mut left = burst;
+        loop {
+            let pulled = cx.pull(0, left.min(frame.limit()), frame);
+            left -= pulled;
+            if pulled == 0 {
+                break;
+            }
+            if self.emits {
+                self.send_and_keep(cx, frame);
+            } else {
+                self.outlet.send(cx, frame);
+            }
+            if left == 0 || self.burst.is_none() || self.outlet.is_blocked() {
+                break;
+            }
+            if self.emits {
+                cx.send_on(frame);
+            }
         }
-        if self.emits {
-            self.send_and_keep(cx, frame);
-        } else {
-            self.outlet.send(cx, frame);
-        }
-        Next::Again
+        if left == burst { cx.nothing_pulled() } else { Next::Again }
+    }
+
+    fn burst(&self) -> Option<usize> {
+        self.burst.filter(|_| self.pulls)
     }
 
     fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
