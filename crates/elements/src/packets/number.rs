@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// As in FastClick no number is given twice, and one is counted wherever it comes.
+    /// As in `FastClick` no number is given twice, and one is counted wherever it comes.
     #[test]
     fn several_workers_number_and_count_together() {
         let mut run = Run::new(
