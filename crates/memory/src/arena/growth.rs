@@ -57,9 +57,11 @@ impl Inner {
             let first = first - start;
             first + from as usize * size..first + to as usize * size
         };
-        self.mapping.add(part(self.meta.as_ptr() as usize, size_of::<Meta>()))?;
-        self.mapping.add(part(self.shares.as_ptr() as usize, size_of::<AtomicU32>()))?;
-        self.mapping.add(part(self.buffers.as_ptr() as usize, self.stride as usize))?;
+        self.mapping.add([
+            part(self.meta.as_ptr() as usize, size_of::<Meta>()),
+            part(self.shares.as_ptr() as usize, size_of::<AtomicU32>()),
+            part(self.buffers.as_ptr() as usize, self.stride as usize),
+        ])?;
         self.hand_out(from..to);
         Ok(())
     }

@@ -111,9 +111,9 @@ impl Mapping {
     }
 
     /// Makes more bytes present if the machine has the memory.
-    pub(crate) fn add(&self, bytes: Range<usize>) -> Result<(), MemoryError> {
-        check_available(bytes.len(), u64::MAX)?;
-        self.populate(bytes)
+    pub(crate) fn add(&self, parts: [Range<usize>; 3]) -> Result<(), MemoryError> {
+        check_available(parts.iter().map(Range::len).sum(), u64::MAX)?;
+        parts.into_iter().try_for_each(|bytes| self.populate(bytes))
     }
 
     /// Makes the pages present that these bytes are in. Kernels before 5.14
