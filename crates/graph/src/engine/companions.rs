@@ -16,7 +16,6 @@ use super::{
     context::Context,
     groups::{Groups, pushed_to},
     outputs::NOWHERE,
-    station::Way,
 };
 use crate::{
     element::Next,
@@ -69,7 +68,7 @@ impl Context {
         let mut party = std::mem::take(&mut self.party);
         let turns = self.gather(first, &mut party);
         let worked = match party.len() {
-            1 => self.run_turns(first, turns, frame),
+            1 => self.run_apart(first, turns, frame),
             _ => self.run_party(&party, turns, frame),
         };
         party.clear();
@@ -140,7 +139,7 @@ impl Context {
         }
         self.order.turns_taken(party.len() * most);
         self.on_the_way = true;
-        self.flow(Way::NOWHERE, frame);
+        self.flow(NOWHERE, frame);
         self.arrived();
         self.account.switch(ENGINE);
         self.account.end(worked);
@@ -161,7 +160,7 @@ impl Context {
         let taken = frame.len();
         let station = &mut self.stations[source];
         station.put(element);
-        let (to, edge) = (station.next.to, station.outputs.first);
+        let (to, edge) = (station.next, station.outputs.first);
         self.task = usize::MAX;
         self.pending.step = self.pending.step.wrapping_add(1);
         self.order.number_turns(&frame, place, self.pool.arena());

@@ -446,7 +446,7 @@ impl Context {
     }
 
     /// All packets are where they go.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arrived(&mut self) {
         self.on_the_way = false;
         if !self.woken.is_empty() {

@@ -8,7 +8,7 @@ use super::{
     account::{ENGINE, WorkerStats},
     context::{Context, Limit},
     outputs::{InputId, NOWHERE},
-    station::{Bound, Input, Station, Way},
+    station::{Bound, Input, Station},
     tasks::State,
 };
 use crate::element::{Element, Next};
@@ -33,8 +33,8 @@ impl Context {
     /// Calls an element with the packets of `frame`, which become those it has
     /// left there; returns the input its output 0 leads to.
     #[inline(always)]
-    fn step(&mut self, to: Way, frame: &mut Frame) -> Way {
-        let Input { node, port } = to.input;
+    fn step(&mut self, to: InputId, frame: &mut Frame) -> InputId {
+        let Input { node, port } = self.inputs[to as usize];
         let node = node as usize;
         let station = &mut self.stations[node];
         let Some(mut element) = station.take() else { return self.nobody_home(node, frame) };
@@ -72,14 +72,10 @@ impl Context {
     /// Packets have come round to an element that is still at work.
     #[cold]
     #[inline(never)]
-    fn nobody_home(&mut self, node: usize, frame: &mut Frame) -> Way {
+    fn nobody_home(&mut self, node: usize, frame: &mut Frame) -> InputId {
         self.stations[node].stats.nowhere(frame.len());
         self.pool.give(frame);
-        Way::NOWHERE
-    }
-
-    pub(super) fn way(&self, to: InputId) -> Way {
-        Way::to(to, &self.inputs)
+        NOWHERE
     }
 
     /// What has been put on outputs waits for its turn.
@@ -124,7 +120,7 @@ impl Context {
                     kept.push((to, waiting));
                 } else {
                     self.go_alone(to, &mut frame);
-                    to = self.step(self.way(to), &mut frame).to;
+                    to = self.step(to, &mut frame);
                 }
             }
             if !frame.is_empty() {
@@ -182,17 +178,17 @@ impl Context {
 
     /// Packets that the element at work has left in `frame` go on to `next`,
     /// and all packets on the way go as far as they get.
-    pub(super) fn flow(&mut self, mut next: Way, frame: &mut Frame) {
+    pub(super) fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
         for _ in 0..CIRCLE {
             let goes_on = !frame.is_empty()
-                && next.to != NOWHERE
-                && self.pending.is_next(next.to)
-                && (frame.len() == 1 || self.pending.keeps_frames() || self.divide(next.to, frame));
+                && next != NOWHERE
+                && self.pending.is_next(next)
+                && (frame.len() == 1 || self.pending.keeps_frames() || self.divide(next, frame));
             if !goes_on {
                 if frame.is_empty() && self.pending.is_empty() {
                     return;
                 }
-                match self.turn(next.to, frame) {
+                match self.turn(next, frame) {
                     Some(to) => next = to,
                     None => return,
                 }
@@ -227,7 +223,7 @@ impl Context {
     /// is nobody. Puts into `frame` what is to go on instead and says where to;
     /// `None` when nothing waits.
     #[inline(never)]
-    fn turn(&mut self, next: InputId, frame: &mut Frame) -> Option<Way> {
+    fn turn(&mut self, next: InputId, frame: &mut Frame) -> Option<InputId> {
         if next == NOWHERE {
             self.stations[self.node].stats.nowhere(frame.len());
             self.pool.give(frame);
@@ -240,7 +236,7 @@ impl Context {
         std::mem::swap(frame, &mut waiting);
         self.out.recycle(waiting);
         self.go_alone(to, frame);
-        Some(self.way(to))
+        Some(to)
     }
 
     /// Sends a frame by output 0 and returns when its packets have gone as far
@@ -271,7 +267,7 @@ impl Context {
     pub(crate) fn drain(&mut self) {
         if !self.pending.is_empty() {
             let mut frame = self.out.fresh();
-            self.flow(Way::NOWHERE, &mut frame);
+            self.flow(NOWHERE, &mut frame);
             self.out.recycle(frame);
         }
     }
@@ -301,7 +297,7 @@ impl Context {
 
     /// Calls `f` with an element as the one at work and an empty frame, then
     /// sends on what it left in the frame.
-    #[inline]
+    #[inline(always)]
     fn with<R>(
         &mut self,
         element: usize,
@@ -329,7 +325,7 @@ impl Context {
         let station = &mut self.stations[element];
         station.put(taken);
         let next = station.next;
-        if !frame.is_empty() && next.to != NOWHERE {
+        if !frame.is_empty() && next != NOWHERE {
             station.stats.called(frame.len());
         }
         if !self.late.is_empty() {
@@ -370,10 +366,16 @@ impl Context {
         })
     }
 
+    /// The same for a task that takes turns with others, when none of them do so now.
+    #[inline(never)]
+    pub(super) fn run_apart(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
+        self.run_turns(element, most, frame)
+    }
+
     /// Runs a task, for at most `most` turns where it takes many; returns whether it did
     /// something. `frame` is empty before and after.
     #[inline(always)]
-    pub(super) fn run_turns(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
+    fn run_turns(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
         let Station { counted, one_by_one, bound, .. } = self.stations[element];
         let (room, calls) = self.room_for_turns(element, counted, bound);
         let room = room.min(most);

@@ -36,7 +36,7 @@ impl Context {
                     let to = to.unwrap_or(NOWHERE);
                     self.out.redirect(first as usize + port, to);
                     if port == 0 {
-                        self.stations[at].next = self.way(to);
+                        self.stations[at].next = to;
                     }
                 }
             }

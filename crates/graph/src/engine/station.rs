@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     account::ElementStats,
-    outputs::{InputId, NOWHERE, Span},
+    outputs::{InputId, Span},
 };
 use crate::element::Element;
 
@@ -17,8 +17,8 @@ pub(crate) struct Station {
     pub(crate) stats: Arc<ElementStats>,
     /// Its edges in [`Outputs`](super::Outputs).
     pub(crate) outputs: Span,
-    /// Where output 0 leads to.
-    pub(crate) next: Way,
+    /// The input output 0 leads to.
+    pub(crate) next: InputId,
     /// Whether packets that leave by different outputs meet again.
     pub(crate) meets_again: bool,
     /// Whether packets pulled from it have been pushed to it before.
@@ -54,21 +54,6 @@ const _: () = assert!(size_of::<Station>() == 64);
 pub(crate) struct Input {
     pub(crate) node: u32,
     pub(crate) port: u32,
-}
-
-/// An input and whose it is, which saves looking that up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Way {
-    pub(crate) to: InputId,
-    pub(crate) input: Input,
-}
-
-impl Way {
-    pub(crate) const NOWHERE: Way = Way { to: NOWHERE, input: Input { node: 0, port: 0 } };
-
-    pub(crate) fn to(to: InputId, inputs: &[Input]) -> Way {
-        inputs.get(to as usize).map_or(Way::NOWHERE, |input| Way { to, input: *input })
-    }
 }
 
 impl Station {

@@ -9,7 +9,7 @@ use super::{
     groups::{Groups, find_one_by_one, pushed_to},
     outputs::{InputId, NOWHERE, Outputs, Span},
     pending::Place,
-    station::{Bound, Input, Station, Way},
+    station::{Bound, Input, Station},
 };
 use crate::{
     make::Replica,
@@ -254,7 +254,7 @@ pub(crate) fn wire(
             element: None,
             stats: Arc::clone(stats.element(at)),
             outputs: Span::default(),
-            next: Way::NOWHERE,
+            next: NOWHERE,
             meets_again: false,
             stores: false,
             one_by_one: single_packets,
@@ -271,7 +271,7 @@ pub(crate) fn wire(
                 let edge = outputs.add(to);
                 if port == 0 {
                     station.outputs.first = edge as u32;
-                    station.next = Way::to(to, &inputs);
+                    station.next = to;
                 }
             }
             station.outputs.count = element.targets.len() as u32;
