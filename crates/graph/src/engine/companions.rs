@@ -162,7 +162,7 @@ impl Context {
         station.put(element);
         let (to, edge) = (station.next, station.outputs.first);
         self.task = usize::MAX;
-        self.pending.step = self.pending.step.wrapping_add(1);
+        self.pending.next_call();
         self.order.number_turns(&frame, place, self.pool.arena());
         if self.out.is_touched() {
             // What handlers that it has called have made it send.

@@ -43,8 +43,8 @@ impl Context {
         self.out.enter(station.outputs);
         let meets_again = station.meets_again;
         self.account.switch(node);
-        self.pending.step = self.pending.step.wrapping_add(1);
-        if meets_again || self.order.is_numbered() {
+        // In most graphs the first is all there is to ask.
+        if self.order.is_used() && (meets_again || self.order.is_numbered()) {
             self.number(frame, meets_again);
         }
         element.push(self, port as usize, frame);
@@ -81,6 +81,7 @@ impl Context {
     /// What has been put on outputs waits for its turn.
     #[inline(never)]
     pub(crate) fn collect(&mut self) {
+        self.pending.next_call();
         let mark = self.pending.mark();
         let Context { out, pending, pool, stations, node, order, .. } = self;
         out.collect(|out, to, mut frame| {
@@ -230,6 +231,7 @@ impl Context {
         } else if !frame.is_empty() {
             let waiting = std::mem::replace(frame, self.out.fresh());
             let edge = self.stations[self.node].outputs.first;
+            self.pending.next_call();
             self.add_pending((next, edge), waiting);
         }
         let (to, mut waiting) = self.take_pending()?;
@@ -247,7 +249,6 @@ impl Context {
             return false;
         }
         let (node, place) = (self.node, self.out.place());
-        self.pending.step = self.pending.step.wrapping_add(1);
         self.flow(self.stations[node].next, frame);
         self.node = node;
         self.out.enter(place);

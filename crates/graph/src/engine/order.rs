@@ -123,6 +123,12 @@ impl Order {
         numbered
     }
 
+    /// Whether packets of the graph need numbers at all.
+    #[inline(always)]
+    pub(crate) fn is_used(&self) -> bool {
+        !self.numbers.is_empty()
+    }
+
     /// Whether packets of this round have numbers.
     #[inline(always)]
     pub(crate) fn is_numbered(&self) -> bool {
@@ -160,10 +166,14 @@ impl Order {
 
     /// Likewise, of which one has a number.
     fn number_others(&mut self, known: Number, frame: &Frame, arena: &Arena) {
-        let mut last = known;
+        let (mut last, mut follows) = (known, None);
         for slot in frame.slots() {
-            last = self.number_of(slot, arena).unwrap_or(behind(last));
-            self.numbers[arena.index_of(slot)] = last;
+            if let Some(number) = self.number_of(slot, arena) {
+                (last, follows) = (number, None);
+            } else {
+                let number = *follows.get_or_insert_with(|| behind(last));
+                self.numbers[arena.index_of(slot)] = number;
+            }
         }
     }
 
@@ -247,16 +257,21 @@ impl Order {
         effective.clear();
         let (mut least, mut greatest, mut between) = (Number::MAX, 0, 0);
         let mut way = None;
-        let mut last = 0;
+        let (mut last, mut follows) = (0, None);
         for lot in lots {
             if way.replace(lot.way()) != Some(lot.way()) {
                 last = 0;
+                follows = None;
             }
             for slot in lot.frame.slots() {
                 last = match self.number_of(slot, arena) {
-                    Some(number) => last.max(number),
-                    None if last > 0 => behind(last),
-                    None => behind(lot.cause),
+                    Some(number) => {
+                        follows = None;
+                        last.max(number)
+                    }
+                    // Those that follow one packet keep together, whatever lot they are in.
+                    None if last > 0 => *follows.get_or_insert_with(|| behind(last)),
+                    None => *follows.insert(behind(lot.cause)),
                 };
                 least = least.min(last);
                 greatest = greatest.max(last);

@@ -44,8 +44,8 @@ pub(crate) struct Pending {
     places: Vec<Place>,
     any_single: bool,
     keeps_frames: bool,
-    /// Numbers calls of elements: what each sent is in order.
-    pub(crate) step: u32,
+    /// Numbers calls of elements that sent something which waits: that is in order.
+    step: u32,
     /// The number of the first packet that the element at work was given.
     pub(crate) cause: Number,
 }
@@ -92,6 +92,12 @@ impl Pending {
             step: 0,
             cause: 0,
         }
+    }
+
+    /// What waits from now on was sent in another call.
+    #[inline(always)]
+    pub(crate) fn next_call(&mut self) {
+        self.step = self.step.wrapping_add(1);
     }
 
     /// From now on packets go one by one, or not. Nothing is on the way.
