@@ -14,6 +14,7 @@ use crate::{
     Context,
     aside::Found,
     class::{Access, Class, Handler, Merge},
+    engine::Pace,
     error::HandlerError,
     plan::{PlanElement, Processing},
     value::{HandlerRef, parse_integer},
@@ -57,12 +58,31 @@ pub const GLOBAL: &[Handler] = &[
     Handler::read("classes", "the classes a configuration can use, one a line"),
     Handler::read("packages", "packages loaded: none, all elements are built in"),
     Handler::read("cycles", "cycles of all workers: input and output, task, busy"),
+    Handler::value(
+        TIMEWARP,
+        "how many seconds pass in a second, nowait if nobody waits, or simulation",
+    ),
     Handler::write(HOTCONFIG, "replaces the configuration, where that is allowed"),
 ];
 
 /// The handler that replaces the graph; not there unless the router was made
 /// to allow that.
 pub(crate) const HOTCONFIG: &str = "hotconfig";
+
+/// The handler that bends time.
+const TIMEWARP: &str = "timewarp";
+
+/// A pace of time as it was written.
+fn pace(value: &str) -> Result<Pace, HandlerError> {
+    match value.trim() {
+        "nowait" => Ok(Pace::NoWait),
+        factor => match factor.parse::<f64>() {
+            Ok(factor) if factor > 0.0 && factor.is_finite() => Ok(Pace::Times(factor)),
+            Ok(_) => Err(HandlerError::refused("timefactor must be > 0")),
+            Err(_) => Err(HandlerError::refused("expected double")),
+        },
+    }
+}
 
 /// One answer from those of an element's replicas.
 pub(crate) fn merge(class: &Class, name: &str, mut answers: Vec<String>) -> String {
@@ -269,6 +289,11 @@ impl Context {
             }
             "packages" => Ok(String::new()),
             "driver" => Ok("userlevel".into()),
+            TIMEWARP => Ok(match self.clock.pace() {
+                Some(Pace::Times(speed)) => speed.to_string(),
+                Some(Pace::NoWait) => "nowait".into(),
+                None => "simulation".into(),
+            }),
             "requirements" => {
                 let items = self.plan.flat.requirements.iter();
                 let items = items.flat_map(|item| [item.kind.clone(), item.value.clone()]);
@@ -293,6 +318,10 @@ impl Context {
                 // As Click has it, what is no number is one.
                 let count = parse_integer(value).and_then(|count| i32::try_from(count).ok());
                 self.driver.adjust(count.unwrap_or(1).saturating_neg());
+                Ok(String::new())
+            }
+            TIMEWARP if !self.clock.is_simulated() => {
+                self.clock.set_pace(pace(value)?);
                 Ok(String::new())
             }
             HOTCONFIG if self.may_be_replaced() => {

@@ -34,8 +34,8 @@ pub use console::{Console, Listener};
 pub use control::Control;
 pub use element::{Element, Next};
 pub use engine::{
-    Clock, Context, Driver, ElementUsage, Outputs, Rank, TICKETS_DEFAULT, TICKETS_LIMIT, Usage,
-    WorkerStats,
+    Clock, Context, Driver, ElementUsage, Outputs, Pace, Rank, TICKETS_DEFAULT, TICKETS_LIMIT,
+    Usage, WorkerStats,
 };
 pub use error::{BuildError, HandlerError};
 pub use linerate_worker::Idle;

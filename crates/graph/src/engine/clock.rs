@@ -1,6 +1,13 @@
-//! The time elements live in: the machine's, or a simulated one.
+//! The time elements live in: the machine's, faster or slower than it is where that is
+//! asked for, or a simulated one.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 /// Where simulated time begins, as in Click: 10^9 s after the epoch.
 pub(crate) const SIMULATED_START: u64 = 1_000_000_000_000_000_000;
@@ -14,6 +21,8 @@ pub enum Clock {
         start: Instant,
         /// What time it was then.
         epoch: u64,
+        /// How it is bent, for all workers.
+        warp: Arc<Warp>,
     },
     /// One that stands still until it is advanced.
     Simulated {
@@ -22,11 +31,83 @@ pub enum Clock {
     },
 }
 
+/// Time that does not pass as the machine's does: Click's time warp.
+#[derive(Debug, Default)]
+pub struct Warp {
+    /// Whether it ever was asked for: nearly never, and then no lock is taken.
+    bent: AtomicBool,
+    line: Mutex<Option<Line>>,
+}
+
+/// How time passes since it was last changed.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    since: Instant,
+    /// The time of day then, and the steady time.
+    day: u64,
+    steady: u64,
+    pace: Pace,
+}
+
+/// How fast time passes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// So many seconds in a second.
+    Times(f64),
+    /// As the machine's, but nobody waits for anything: what there is to wait for comes
+    /// at once.
+    NoWait,
+}
+
+impl Line {
+    fn passed(&self) -> u64 {
+        let passed = self.since.elapsed().as_nanos();
+        match self.pace {
+            Pace::Times(speed) => (passed as f64 * speed) as u64,
+            Pace::NoWait => passed as u64,
+        }
+    }
+}
+
+impl Warp {
+    fn lock(&self) -> MutexGuard<'_, Option<Line>> {
+        self.line.lock().expect("no panic while held")
+    }
+
+    #[inline]
+    fn line(&self) -> Option<Line> {
+        if self.bent.load(Ordering::Acquire) { *self.lock() } else { None }
+    }
+}
+
+fn time_of_day() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    since.as_nanos() as u64
+}
+
 impl Clock {
     /// The machine's clock.
     pub fn real() -> Clock {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Clock::Real { start: Instant::now(), epoch: since.as_nanos() as u64 }
+        Clock::Real { start: Instant::now(), epoch: time_of_day(), warp: Arc::default() }
+    }
+
+    /// How fast time passes; `None` when it is simulated.
+    pub fn pace(&self) -> Option<Pace> {
+        match self {
+            Clock::Real { warp, .. } => {
+                Some(warp.line().map_or(Pace::Times(1.0), |line| line.pace))
+            }
+            Clock::Simulated { .. } => None,
+        }
+    }
+
+    /// From now on time passes at another pace, on all workers. Simulated time does not.
+    pub fn set_pace(&self, pace: Pace) {
+        let (day, steady) = (self.now(), self.steady());
+        if let Clock::Real { warp, .. } = self {
+            *warp.lock() = Some(Line { since: Instant::now(), day, steady, pace });
+            warp.bent.store(true, Ordering::Release);
+        }
     }
 
     /// A simulated clock that begins at `now`.
@@ -37,9 +118,8 @@ impl Clock {
     /// The time of day, for stamps on packets.
     pub fn now(&self) -> u64 {
         match self {
-            Clock::Real { .. } => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-                since.as_nanos() as u64
+            Clock::Real { warp, .. } => {
+                warp.line().map_or_else(time_of_day, |line| line.day + line.passed())
             }
             Clock::Simulated { now } => *now,
         }
@@ -48,7 +128,10 @@ impl Clock {
     /// A time that never goes back, for timers and rates.
     pub fn steady(&self) -> u64 {
         match self {
-            Clock::Real { start, epoch } => epoch + start.elapsed().as_nanos() as u64,
+            Clock::Real { start, epoch, warp } => match warp.line() {
+                None => epoch + start.elapsed().as_nanos() as u64,
+                Some(line) => line.steady + line.passed(),
+            },
             Clock::Simulated { now } => *now,
         }
     }
@@ -56,8 +139,17 @@ impl Clock {
     /// The moment of a steady time, for sleeping until it.
     pub(crate) fn instant(&self, steady: u64) -> Option<Instant> {
         match self {
-            Clock::Real { start, epoch } => {
-                Some(*start + Duration::from_nanos(steady.saturating_sub(*epoch)))
+            Clock::Real { start, epoch, warp } => {
+                let (since, steady_then, speed) = match warp.line() {
+                    None => (*start, *epoch, 1.0),
+                    Some(Line { since, steady, pace: Pace::NoWait, .. }) => (since, steady, 1.0),
+                    Some(Line { since, steady, pace: Pace::Times(speed), .. }) => {
+                        (since, steady, speed)
+                    }
+                };
+                let left = steady.saturating_sub(steady_then);
+                let left = if speed == 1.0 { left } else { (left as f64 / speed) as u64 };
+                since.checked_add(Duration::from_nanos(left))
             }
             Clock::Simulated { .. } => None,
         }
@@ -68,10 +160,45 @@ impl Clock {
         matches!(self, Clock::Simulated { .. })
     }
 
-    /// Lets simulated time pass until `time`.
+    /// Whether nobody waits for a time to come: it has come.
+    pub(crate) fn skips(&self) -> bool {
+        self.pace().is_none_or(|pace| pace == Pace::NoWait)
+    }
+
+    /// Lets time that is not waited for pass until `time`.
     pub(crate) fn advance(&mut self, time: u64) {
-        if let Clock::Simulated { now } = self {
-            *now = time.max(*now);
+        let skipped = time.saturating_sub(self.steady());
+        match self {
+            Clock::Simulated { now } => *now = time.max(*now),
+            Clock::Real { warp, .. } => {
+                if let Some(line) = warp.lock().as_mut().filter(|line| line.pace == Pace::NoWait) {
+                    line.day += skipped;
+                    line.steady += skipped;
+                }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_passes_as_fast_as_it_is_told() {
+        let mut clock = Clock::real();
+        let before = clock.steady();
+        clock.set_pace(Pace::Times(1e6));
+        std::thread::sleep(Duration::from_millis(1));
+        let after = clock.steady();
+        assert!(after - before >= 1_000_000_000_000, "{}", after - before);
+        // What is left of an hour is a few milliseconds.
+        let wait = clock.instant(after + 3_600_000_000_000).unwrap();
+        assert!(wait.saturating_duration_since(Instant::now()) <= Duration::from_millis(4));
+        clock.set_pace(Pace::NoWait);
+        assert!(clock.skips() && clock.steady() >= after);
+        let later = clock.steady() + 3_600_000_000_000;
+        clock.advance(later);
+        assert!(clock.steady() >= later);
     }
 }

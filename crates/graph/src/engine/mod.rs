@@ -22,7 +22,7 @@ pub(crate) mod wiring;
 pub(crate) mod worker;
 
 pub use account::{ElementUsage, Usage, WorkerStats};
-pub use clock::Clock;
+pub use clock::{Clock, Pace};
 pub use context::Context;
 pub use driver::Driver;
 pub use order::Rank;

@@ -83,7 +83,7 @@ impl Context {
 
     /// There was nothing to do.
     fn idle(&mut self, sleeper: &mut Sleeper) {
-        if self.clock.is_simulated() {
+        if self.clock.skips() {
             match self.timers.next() {
                 Some(next) => self.clock.advance(next),
                 // Nothing will ever happen by itself.
