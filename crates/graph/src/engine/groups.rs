@@ -150,34 +150,51 @@ impl Groups {
             return false;
         }
         let count = plan.elements.len();
-        let mut pushed_by = vec![None; count];
+        let (mut pushed_by, mut pushed_directly) = (vec![None; count], vec![None; count]);
         // By whether another task has handled them before.
         let mut pulled_by = [vec![None; count], vec![None; count]];
         for (output, first) in ways.into_iter().enumerate() {
-            let mut open = vec![(first, false)];
-            let mut seen = vec![[false; 4]; count];
-            while let Some((way, handled)) = open.pop() {
-                let kind = usize::from(way.pulled) + 2 * usize::from(handled);
+            let mut open = vec![(first, false, false)];
+            let mut seen = vec![[false; 8]; count];
+            // Whether a task has handled them, and whether it has those of another output,
+            // too: between these there is one order.
+            while let Some((way, handled, mut shared)) = open.pop() {
+                let kind =
+                    usize::from(way.pulled) + 2 * usize::from(handled) + 4 * usize::from(shared);
                 if std::mem::replace(&mut seen[way.element][kind], true) {
                     continue;
                 }
-                if way.pulled {
-                    let others =
-                        |by: &Vec<Option<usize>>| by[way.element].is_some_and(|by| by != output);
-                    let [directly, past_another] = [0, 1].map(|at| others(&pulled_by[at]));
-                    if past_another || directly && handled {
-                        return true;
+                let by_others = |by: &Vec<Option<usize>>, at: usize| {
+                    by[at].is_some_and(|by: usize| by != output)
+                };
+                let leader = self.leader[way.element];
+                match (way.pulled, shared) {
+                    (true, true) => {}
+                    (true, false) => {
+                        let [directly, past_another] =
+                            [0, 1].map(|at| by_others(&pulled_by[at], way.element));
+                        if past_another || directly && handled {
+                            return true;
+                        }
+                        shared = directly;
+                        if !shared {
+                            pulled_by[usize::from(handled)][way.element].get_or_insert(output);
+                        }
                     }
-                    if directly {
-                        // From where one task pulls both there is one order.
-                        continue;
+                    (false, true) if by_others(&pushed_directly, leader) => return true,
+                    (false, true) => {}
+                    (false, false) => {
+                        if *pushed_by[leader].get_or_insert(output) != output {
+                            return true;
+                        }
+                        if !handled {
+                            pushed_directly[leader].get_or_insert(output);
+                        }
                     }
-                    pulled_by[usize::from(handled)][way.element].get_or_insert(output);
-                } else if *pushed_by[self.leader[way.element]].get_or_insert(output) != output {
-                    return true;
                 }
                 let next = self::ways(plan, way.element).into_iter();
-                open.extend(next.map(|next| (next, handled || way.pulled && !next.pulled)));
+                let handles = |next: &Way| handled || way.pulled && !next.pulled;
+                open.extend(next.map(|next| (next, handles(&next), shared)));
             }
         }
         false
