@@ -291,16 +291,17 @@ pub(crate) fn wire(
         stations.push(station);
     }
     let limits = find_limits(plan);
-    let mut pulled = vec![Vec::new(); nodes.len()];
+    let mut pulled = Vec::with_capacity(nodes.len());
     for at in 0..nodes.len() {
         let of = Tasks { here: here(at), elsewhere: placement.others_of(at, worker) };
         connect_pulls(plan, at, &of, &mut nodes);
         connect_fulls(plan, at, &of, &mut nodes);
         if of.here {
             connect_limits(plan, at, &limits, &mut nodes);
-            pulled[at] = stores_pulled(plan, at);
-            connect_besides(plan, &pulled[at], &mut nodes);
         }
+        let stores = if of.here { stores_pulled(plan, at) } else { Vec::new() };
+        connect_besides(plan, &stores, &mut nodes);
+        pulled.push(stores);
     }
     if !single_packets {
         connect_paces(&pulled, &mut nodes);
