@@ -1,11 +1,11 @@
 //! Frames of several packets do what packets one at a time do: random graphs of sources,
 //! splitters, meetings, cycles, small queues and rated elements, run with frames of one packet
 //! and of several, come to the same. What is drawn and what is compared is the property test's
-//! (crates/elements/tests/vectors.rs).
+//! (crates/elements/library/tests/vectors.rs).
 
 #![no_main]
 
-#[path = "../../crates/elements/tests/common/graphs.rs"]
+#[path = "../../crates/elements/library/tests/common/graphs.rs"]
 mod graphs;
 
 use graphs::{Turns, difference, graph, run};

@@ -5,7 +5,7 @@
 //! walk along; [`PollLimit`] makes a worker look only so often; [`frames`] makes
 //! packets whose destinations come in an order; [`Pace`] tells when others disturb
 //! the core. Cycles are burnt by
-//! [`linerate_elements::Burner`].
+//! [`linerate_elements_measuring::Burner`].
 
 mod blocks;
 mod circle;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_elements::Burner;
+use linerate_elements_measuring::Burner;
 use linerate_memory::clock::cycles_per_second;
 
 use super::Failure;

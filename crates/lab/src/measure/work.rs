@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use linerate_elements::Burner;
+use linerate_elements_measuring::Burner;
 use linerate_memory::{Frame, PoolCache};
 use linerate_packet::{
     MacAddr,

@@ -1,0 +1,14 @@
+//! Elements that are not about any protocol: sources, sinks, counters, switches, and what
+//! changes packets without a look at what they are.
+#![forbid(unsafe_code)]
+
+use linerate_graph::Class;
+
+mod information;
+mod packets;
+mod standard;
+mod switching;
+
+/// The classes of its families.
+pub const FAMILIES: &[&[&Class]] =
+    &[information::CLASSES, packets::CLASSES, standard::CLASSES, switching::CLASSES];

@@ -1,0 +1,109 @@
+//! `PaintTee`: a copy of packets of one colour.
+
+use linerate_graph::{Class, Context, Element, HandlerError};
+use linerate_memory::Frame;
+
+use super::{FAMILY, color::Color};
+
+pub(super) const CLASS: Class = Class {
+    name: "PaintTee",
+    family: FAMILY,
+    summary: "sends a copy of packets of one colour by output 1",
+    description: "All packets leave by output 0. The copies share their bytes until one is \
+        written to.",
+    ports: "1/2",
+    processing: "a/ah",
+    args: Color::ARGS,
+    handlers: Color::HANDLERS,
+    annotates: true,
+    cost: "Reads a line of annotations per packet; an atomic increment per copy.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> t :: PaintTee(1) -> Discard; \
+        t [1] -> Discard;",
+    copies: true,
+    make: |make| Box::new(PaintTee { color: Color::from_args(make) }),
+    ..Class::EMPTY
+};
+
+struct PaintTee {
+    color: Color,
+}
+
+impl PaintTee {
+    fn copy(&self, cx: &mut Context, frame: &mut Frame) {
+        // In most frames nobody has the colour.
+        let mut any = false;
+        cx.pool.arena().for_each_meta(frame, |meta| any |= self.color.is(meta));
+        if !any {
+            return;
+        }
+        for slot in frame.slots_mut() {
+            if self.color.is(cx.pool.arena().meta(slot))
+                && let Some(copy) = cx.pool.share(slot)
+            {
+                cx.out.emit(1, copy);
+            }
+        }
+    }
+}
+
+impl Element for PaintTee {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.copy(cx, frame);
+        // A packet at a time, the copy goes first, as in Click.
+        if cx.out.is_exact() {
+            cx.out.emit_frame(0, frame);
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        cx.pull(0, count, frame);
+        self.copy(cx, frame);
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        self.color.read(handler)
+    }
+
+    fn write(
+        &mut self,
+        _: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.color.write(handler, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// As Click 2.1 does.
+    #[test]
+    fn the_copy_goes_first() {
+        let mut run = Run::new(
+            "InfiniteSource(DATA ab, LIMIT 1, STOP true) -> Paint(2) -> t :: PaintTee(2)
+                -> j :: Collect; t [1] -> Strip(1) -> j;",
+        )
+        .frame_limit(1);
+        run.run();
+        assert_eq!(run.read("j.packets"), "62\n6162");
+    }
+
+    #[test]
+    fn packets_of_the_colour_are_copied_pushed_or_pulled() {
+        for queue in ["", "Queue ->"] {
+            for frame_limit in [1, 256] {
+                let mut run = Run::new(&format!(
+                    "t :: PaintTee(2) -> a :: Counter(COUNT_CALL 8 stop) -> Discard;
+                     t [1] -> b :: Counter -> Discard; j :: Null -> {queue} t;
+                     InfiniteSource(LIMIT 3) -> Paint(1) -> j;
+                     InfiniteSource(LIMIT 5) -> Paint(2) -> j;"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                assert_eq!((run.read("a.count"), run.read("b.count")), ("8".into(), "5".into()));
+            }
+        }
+    }
+}

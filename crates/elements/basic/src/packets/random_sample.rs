@@ -1,0 +1,213 @@
+//! `RandomSample`: packets drawn at random.
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_memory::{Frame, Slot};
+
+use super::FAMILY;
+use linerate_kit::{
+    random::{Probability, Random},
+    written::boolean,
+};
+
+/// Drop reason.
+const NOT_CHOSEN: usize = 0;
+
+pub(super) const CLASS: Class = Class {
+    name: "RandomSample",
+    family: FAMILY,
+    summary: "passes packets with a probability",
+    description: "Others leave by output 1, or are dropped when there is none. Give `P`, `SAMPLE` \
+        or `DROP`. In simulated time every run draws the same.",
+    ports: "1/1-2",
+    processing: "a/ah",
+    args: &[
+        Arg::optional("P", "probability", "", "of passing"),
+        Arg::keyword("SAMPLE", "probability", "", "of passing"),
+        Arg::keyword("DROP", "probability", "", "of not passing"),
+        Arg::keyword("ACTIVE", "bool", "true", "whether packets are drawn; else all pass"),
+    ],
+    handlers: &[
+        Handler::value("sampling_prob", "the probability of passing"),
+        Handler::value("drop_prob", "the probability of not passing"),
+        Handler::value("active", "whether packets are drawn"),
+        Handler::count("drops", "packets that have not passed"),
+        Handler::value("config", "the probability and whether packets are drawn"),
+    ],
+    drops: &["not chosen"],
+    cost: "A random number per packet; packets are not touched.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> RandomSample(0.5) -> Discard;",
+    deals: true,
+    make: |make| Box::new(RandomSample::new(make)),
+    ..Class::EMPTY
+};
+
+struct RandomSample {
+    probability: Probability,
+    active: bool,
+    drops: u64,
+    has_other: bool,
+    random: Random,
+    failed: Vec<Slot>,
+}
+
+impl RandomSample {
+    fn new(make: &mut Make<'_>) -> RandomSample {
+        let wrong = make.is_given("P") || make.is_given("SAMPLE") || make.is_given("DROP");
+        let (p, sample): (Option<Probability>, _) = (make.get("P"), make.get("SAMPLE"));
+        let drop: Option<Probability> = make.get("DROP");
+        let both = make.is_given("SAMPLE") && make.is_given("DROP");
+        let wanted = drop.map(Probability::complement).or(sample).or(p);
+        let probability = wanted.filter(|wanted| *wanted <= Probability::ONE);
+        if both {
+            make.error("give at most one of SAMPLE and DROP");
+        } else if wanted.is_some() != probability.is_some() || !wrong {
+            make.error("sampling probability must be between 0 and 1");
+        }
+        RandomSample {
+            probability: probability.unwrap_or_default(),
+            active: make.or("ACTIVE", true),
+            drops: 0,
+            has_other: make.outputs() > 1,
+            random: Random::new(make),
+            failed: Vec::new(),
+        }
+    }
+}
+
+impl Element for RandomSample {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        if !self.active {
+            return;
+        }
+        let before = frame.len();
+        let chosen = |_: &mut Slot| self.random.bits28() < self.probability.0;
+        if self.has_other {
+            frame.sift(chosen, |slot| cx.out.emit(1, slot));
+        } else {
+            frame.sift(chosen, |slot| self.failed.push(slot));
+            self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, NOT_CHOSEN));
+        }
+        self.drops += (before - frame.len()) as u64;
+    }
+
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        if cx.pull(0, count, frame) > 0 {
+            self.push(cx, 0, frame);
+            if frame.is_empty() {
+                // There may be more where those came from.
+                cx.notify();
+            }
+        }
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<RandomSample>() {
+            self.drops += old.drops;
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "sampling_prob" => Ok(self.probability.to_string()),
+            "drop_prob" => Ok(self.probability.complement().to_string()),
+            "active" => Ok(self.active.to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            "config" => Ok(format!("SAMPLE {}, ACTIVE {}", self.probability, self.active)),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        _: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let probability = || {
+            let read =
+                Probability::read(value.trim()).ok().filter(|read| *read <= Probability::ONE);
+            read.ok_or_else(|| HandlerError::refused("Must be given a number between 0.0 and 1.0"))
+        };
+        match handler {
+            "sampling_prob" => self.probability = probability()?,
+            "drop_prob" => self.probability = probability()?.complement(),
+            "active" => self.active = boolean(value)?,
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// With a fixed seed: 4000 draws, 1000 with a standard deviation of 27.
+    #[test]
+    fn the_probability_is_kept_and_frames_do_not_matter() {
+        let counts =
+            [("", 1), ("", 256), ("Queue ->", 1), ("Queue ->", 256)].map(|(queue, frame_limit)| {
+                let mut run = Run::new(&format!(
+                    "InfiniteSource(LIMIT 4000) -> n :: Counter -> {queue}
+                        s :: RandomSample(DROP 0.75) -> c :: Counter -> d :: Discard;
+                     s [1] -> o :: Counter -> p :: Counter -> Discard;
+                     InfiniteSource(LIMIT 9000) -> Counter(COUNT_CALL 9000 stop) -> Discard;"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                assert_eq!(run.read("s.drops"), run.read("o.count"));
+                let count: u32 = run.read("c.count").parse().unwrap();
+                assert_eq!(count + run.read("o.count").parse::<u32>().unwrap(), 4000);
+                count
+            });
+        // The seed is an element's place in the graph: a queue shifts it.
+        assert_eq!((counts[0], counts[2]), (counts[1], counts[3]));
+        assert!(counts.iter().all(|count| (870..1130).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn certainties() {
+        for (config, passed, drops) in [
+            ("1", "50", "0"),
+            ("0", "0", "50"),
+            ("0, ACTIVE false", "50", "0"),
+            ("DROP 1", "0", "50"),
+        ] {
+            let mut run = Run::new(&format!(
+                "InfiniteSource(LIMIT 50, STOP true) -> s :: RandomSample({config})
+                    -> c :: Counter -> Discard"
+            ));
+            run.run();
+            assert_eq!((run.read("c.count"), run.read("s.drops")), (passed.into(), drops.into()));
+        }
+    }
+
+    /// As Click 2.1 answers.
+    #[test]
+    fn errors_and_handlers_are_click_s() {
+        for (config, error) in [
+            ("", "sampling probability must be between 0 and 1"),
+            ("2", "sampling probability must be between 0 and 1"),
+            ("x", "P: parse error"),
+            ("SAMPLE 0.1, DROP 0.1", "give at most one of SAMPLE and DROP"),
+        ] {
+            assert_eq!(
+                Run::errors(&format!("Idle -> RandomSample({config}) -> Discard")),
+                format!(
+                    "config:1: While configuring 'RandomSample@2 :: RandomSample':\n  {error}\n"
+                )
+            );
+        }
+        let mut run = Run::new("Idle -> s :: RandomSample(0.1) -> Discard");
+        assert_eq!(run.read("s.config"), "SAMPLE 0.1, ACTIVE true");
+        run.write("s.drop_prob", "0.333333").unwrap();
+        run.write("s.active", "no").unwrap();
+        assert_eq!(run.read("s.config"), "SAMPLE 0.666667, ACTIVE false");
+        for (handler, value, refusal) in [
+            ("s.sampling_prob", "7", "Must be given a number between 0.0 and 1.0"),
+            ("s.active", "maybe", "expected boolean"),
+        ] {
+            assert_eq!(run.write(handler, value).unwrap_err().to_string(), refusal);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `Strip`: bytes off the front.
+
+use linerate_graph::{Arg, Class, Context, Element};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+use linerate_kit::start::{moving_starts, start_moved};
+
+/// Drop reason.
+const NO_BUFFER: usize = 0;
+
+pub(super) const CLASS: Class = Class {
+    name: "Strip",
+    family: FAMILY,
+    summary: "takes bytes off the front of packets",
+    description: "A packet shorter than that loses all its bytes. The bytes stay in the buffer: \
+        Unstrip puts them back.",
+    ports: "1/1",
+    args: &[Arg::required("LENGTH", "bytes", "bytes to take off")],
+    drops: &["no buffer"],
+    cost: "About a cycle per packet: only its slot is changed. Where the graph uses annotations, \
+        a line of them as well.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Discard;",
+    make: |make| Box::new(Strip { length: make.need::<u32>("LENGTH") as usize }),
+    ..Class::EMPTY
+};
+
+pub(super) const FLOW: Class = Class {
+    name: "FlowStrip",
+    description: "Strip by the name that FastClick's flow elements need; Click has no such class.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> FlowStrip(14) -> Discard;",
+    ..CLASS
+};
+
+struct Strip {
+    length: usize,
+}
+
+impl Element for Strip {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let annotated = moving_starts(cx, frame, NO_BUFFER);
+        let arena = cx.pool.arena();
+        for slot in frame.slots_mut() {
+            let count = self.length.min(slot.len());
+            slot.pull(count);
+            if annotated && let Some(meta) = arena.meta_mut(slot) {
+                start_moved(meta, count as i32);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn bytes_go_off_the_front() {
+        for (length, left) in [(0, "61626364"), (3, "64"), (4, ""), (70_000, "")] {
+            for frame_limit in [1, 256] {
+                let mut run = Run::new(&format!(
+                    "InfiniteSource(DATA abcd, LIMIT 3, STOP true) -> Strip({length})
+                        -> c :: Collect"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                assert_eq!(run.read("c.packets"), [left; 3].join("\n"));
+            }
+        }
+    }
+
+    #[test]
+    fn copies_are_stripped_apart() {
+        let mut run = Run::new(
+            "InfiniteSource(DATA abcd, LIMIT 1, STOP true) -> t :: Tee -> Strip(1) -> a :: Collect;
+             t [1] -> Strip(2) -> b :: Collect; t [2] -> c :: Collect;",
+        );
+        run.run();
+        let packets = ["a", "b", "c"].map(|name| run.read(&format!("{name}.packets")));
+        assert_eq!(packets, ["626364", "6364", "61626364"]);
+    }
+
+    /// One byte more than what is in front of it, too.
+    #[test]
+    fn a_header_that_was_taken_off_stays_known() {
+        for length in [0, 1, 2, 3, 5] {
+            let mut run = Run::new(&format!(
+                "Packets(000102030405) -> MarkNetwork(1) -> Strip({length}) -> StripToNetworkHeader
+                    -> c :: Collect"
+            ));
+            run.run();
+            assert_eq!(run.read("c.packets"), "0102030405", "{length}");
+        }
+    }
+
+    #[test]
+    fn a_length_must_be_given() {
+        for (config, error) in
+            [("", "LENGTH: required argument missing"), ("-1", "LENGTH: invalid number")]
+        {
+            let errors = Run::errors(&format!("Idle -> Strip({config}) -> Discard"));
+            assert!(errors.ends_with(&format!("\n  {error}\n")), "{errors}");
+        }
+    }
+}

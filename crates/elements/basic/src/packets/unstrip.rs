@@ -1,0 +1,111 @@
+//! `Unstrip`: bytes back on the front.
+
+use linerate_graph::{Arg, Class, Context, Element};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+use linerate_kit::{
+    room,
+    start::{moving_starts, start_moved},
+};
+
+/// Drop reasons.
+const NO_BUFFER: usize = 0;
+const TOO_LONG: usize = 1;
+
+pub(super) const CLASS: Class = Class {
+    name: "Unstrip",
+    family: FAMILY,
+    summary: "puts bytes in front of packets",
+    description: "They hold what was there, such as what Strip has taken off; beyond what the \
+        buffer has in front they are zero.",
+    ports: "1/1",
+    args: &[Arg::required("LENGTH", "bytes", "bytes to put in front")],
+    drops: &["no buffer", "longer than a buffer"],
+    cost: "About a cycle per packet: only its slot is changed. Where the graph uses annotations, \
+        a line of them as well; a packet with too little room in front is moved.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Unstrip(14) -> Discard;",
+    make: |make| {
+        let length = make.need::<u32>("LENGTH") as usize;
+        Box::new(Unstrip { length, failed: Vec::new() })
+    },
+    ..Class::EMPTY
+};
+
+struct Unstrip {
+    length: usize,
+    failed: Vec<linerate_memory::Slot>,
+}
+
+impl Element for Unstrip {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let annotated = moving_starts(cx, frame, NO_BUFFER);
+        if frame.slots().iter().any(|slot| slot.headroom() < self.length) {
+            cx.unshare(frame, NO_BUFFER);
+        }
+        let arena = cx.pool.arena();
+        let fits = |slot: &mut _| {
+            if !room::push(arena, slot, self.length) {
+                return false;
+            }
+            if annotated && let Some(meta) = arena.meta_mut(slot) {
+                start_moved(meta, -(self.length as i32));
+            }
+            true
+        };
+        frame.sift(fits, |slot| self.failed.push(slot));
+        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn what_was_stripped_comes_back() {
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(
+                "InfiniteSource(DATA abcdef, LIMIT 3, STOP true) -> Strip(4) -> Unstrip(3)
+                    -> c :: Collect",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(run.read("c.packets"), ["6263646566"; 3].join("\n"));
+        }
+    }
+
+    /// Also when a writer has made a copy of its own meanwhile.
+    #[test]
+    fn what_was_stripped_comes_back_in_copies() {
+        let mut run = Run::new(
+            "InfiniteSource(DATA abcdef, LIMIT 1, STOP true) -> t :: Tee -> Strip(4)
+                -> RandomBitErrors(1, set) -> Unstrip(4) -> c :: Collect;
+             t [1] -> d :: Collect;",
+        );
+        run.run();
+        assert_eq!(run.read("c.packets"), "61626364ffff");
+        assert_eq!(run.read("d.packets"), "616263646566");
+    }
+
+    #[test]
+    fn beyond_the_room_in_front_there_are_zeros() {
+        let mut run = Run::new(
+            "InfiniteSource(DATA ab, LIMIT 2, STOP true) -> Unstrip(200) -> Strip(190)
+                -> c :: Collect",
+        );
+        run.run();
+        assert_eq!(run.read("c.lengths"), "12\n12");
+        assert!(run.read("c.packets").ends_with("6162"));
+    }
+
+    #[test]
+    fn what_no_buffer_holds_is_dropped() {
+        let mut run = Run::new(
+            "InfiniteSource(DATA ab, LIMIT 2, STOP true) -> u :: Unstrip(70000) -> c :: Collect",
+        );
+        run.run();
+        assert_eq!(run.read("c.lengths"), "");
+        assert_eq!(run.read("u.drops"), "0\tno buffer\n2\tlonger than a buffer\n");
+    }
+}

@@ -1,0 +1,176 @@
+//! Frames do not overrun queues: Click's answers at every frame limit.
+
+use linerate_elements_testing::Run;
+
+const LIMITS: [usize; 5] = [1, 7, 32, 256, 2048];
+
+/// Runs a configuration with a queue `q` and a counter `c` at each frame limit; all
+/// packets arrive and none is dropped.
+fn all_arrive(text: &str, packets: &str) {
+    for limit in LIMITS {
+        let mut run =
+            Run::new(&format!("{text}; DriverManager(wait 100s, stop)")).frame_limit(limit);
+        run.run();
+        let seen = (run.read("c.count"), run.read("q.drops"));
+        assert_eq!(seen, (packets.into(), "0".into()), "frames of {limit}: {text}");
+    }
+}
+
+/// Click drops none of them.
+#[test]
+fn queues_behind_something_are_not_overrun() {
+    let end = "q :: Queue(64) -> Unqueue -> c :: Counter -> Discard";
+    all_arrive(
+        &format!("InfiniteSource(LIMIT 10000) -> s :: Switch(0) -> {end}; s [1] -> Discard"),
+        "10000",
+    );
+    all_arrive(
+        &format!(
+            "InfiniteSource(LIMIT 10000) -> s :: Classifier(0/52, -) -> {end}; s [1] -> Discard"
+        ),
+        "10000",
+    );
+    all_arrive(
+        &format!("InfiniteSource(LIMIT 10000) -> t :: Tee -> {end}; t [1] -> Discard"),
+        "10000",
+    );
+    all_arrive(&format!("RatedSource(RATE 1000000, LIMIT 10000) -> n :: Null -> {end}"), "10000");
+    all_arrive(
+        "InfiniteSource(LIMIT 3000) -> Queue(150) -> Unqueue -> t :: Tee \
+            -> q :: Queue(8) -> Unqueue -> c :: Counter -> Discard; t [1] -> Discard",
+        "3000",
+    );
+}
+
+/// Both copies of a packet come to one queue.
+#[test]
+fn copies_need_room_too() {
+    for limit in LIMITS {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 1000) -> t :: Tee -> q :: Queue(8) -> Unqueue(BURST 2) \
+                -> c :: Counter -> Discard; t [1] -> q; t [2] -> Discard; \
+                DriverManager(wait 100s, stop)",
+        )
+        .frame_limit(limit);
+        run.run();
+        let seen = (run.read("c.count"), run.read("q.drops"));
+        assert_eq!(seen, ("2000".into(), "0".into()), "frames of {limit}");
+    }
+}
+
+/// As Click does: it was asked for.
+#[test]
+fn a_burst_that_is_asked_for_overruns_a_queue() {
+    for limit in LIMITS {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 1000, BURST 100) -> q :: Queue(64) -> Unqueue(BURST 100) \
+                -> c :: Counter -> Discard; DriverManager(wait 100s, stop)",
+        )
+        .frame_limit(limit);
+        run.run();
+        let seen = (run.read("c.count"), run.read("q.drops"));
+        assert_eq!(seen, ("640".into(), "360".into()), "frames of {limit}");
+    }
+}
+
+/// Every packet has gone all the way when the handler is called, and none more.
+#[test]
+fn a_handler_is_called_at_its_packet() {
+    for limit in LIMITS {
+        let mut run = Run::new(
+            "i :: InfiniteSource(LIMIT 1000) -> Counter(COUNT_CALL 100 s.switch 1) \
+                -> s :: Switch(0) -> a :: Counter -> Discard; s [1] -> b :: Counter -> Discard; \
+                DriverManager(wait 100s, stop)",
+        )
+        .frame_limit(limit);
+        run.run();
+        let seen = (run.read("a.count"), run.read("b.count"));
+        assert_eq!(seen, ("99".into(), "901".into()), "frames of {limit}");
+    }
+}
+
+/// The lines of several elements come in the order of the packets.
+#[test]
+fn what_is_printed_is_in_order() {
+    let text = "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, \
+            DATA \"1.0.0.1 1 U\\n1.0.0.1 2 U\\n1.0.0.1 3 U\\n1.0.0.1 4 U\\n1.0.0.1 5 U\") \
+        -> k :: Classifier(21/01, 21/03, -) -> Print(a, 0) -> Null -> Print(b, 0) -> Discard; \
+        k [1] -> Null -> Null -> Print(c, 0) -> Discard; k [2] -> Print(d, 0) -> Discard";
+    let printed = |limit| {
+        let mut run = Run::new(text).frame_limit(limit);
+        run.run();
+        run.output()
+    };
+    let single = printed(1);
+    let labels: String = single.lines().filter_map(|line| line.chars().next()).collect();
+    assert_eq!(labels, "abdcdd");
+    for limit in LIMITS {
+        assert_eq!(printed(limit), single, "frames of {limit}");
+    }
+}
+
+/// The letters of printed lines, in order.
+fn letters(text: &str, limit: usize) -> String {
+    let mut run = Run::new(text).frame_limit(limit);
+    run.run();
+    run.read("out.packets").lines().map(|line| char::from(hex(line))).collect()
+}
+
+fn hex(line: &str) -> u8 {
+    u8::from_str_radix(&line[..2], 16).unwrap()
+}
+
+/// As Click's come.
+#[test]
+fn sources_in_front_of_a_queue_take_turns() {
+    let text = "InfiniteSource(DATA \\<61>, LIMIT 5) -> q :: Queue(20) -> Unqueue -> out :: Collect; \
+        InfiniteSource(DATA \\<62>, LIMIT 3) -> n :: Null -> q; \
+        InfiniteSource(DATA \\<63>, LIMIT 9) -> n; DriverManager(wait 1s, stop)";
+    for limit in LIMITS {
+        assert_eq!(letters(text, limit), "abcabcabcacaccccc", "frames of {limit}");
+    }
+}
+
+/// As Click's come: a queue is empty for a scheduler when it would have been packet by
+/// packet.
+#[test]
+fn schedulers_see_queues_fill_packet_by_packet() {
+    let kinds = "3121123312231331222133312121333121123111222333";
+    let packets: Vec<String> =
+        kinds.chars().zip(0..).map(|(kind, at)| format!("1.0.0.{at} {kind} U\\n")).collect();
+    for (scheduler, expected) in [
+        (
+            "RoundRobinSched",
+            "31231231231231231231231231231231231231231231231231231231231231231231231231231231231231313131",
+        ),
+        (
+            "PrioSched",
+            "31111112112211211221122111111221111111111112222222222222222223333333333333333333333333333333",
+        ),
+        (
+            "StrideSched(1, 2, 3)",
+            "33212231323321323321323321323321323321323321323321323321323321323212212212111111111111111111",
+        ),
+        (
+            "DRRSched",
+            "33111111112222222222222222233333333333333333111111111111111112222222222233333333333331111111",
+        ),
+    ] {
+        let text = format!(
+            "FromIPSummaryDump(FIELDS ip_src sport ip_proto, DATA \"{0}\") \
+                -> c :: IPClassifier(src port 1, src port 2, -); \
+                FromIPSummaryDump(FIELDS ip_src sport ip_proto, DATA \"{0}\") -> c; \
+                c [0] -> Queue(100) -> [0] s :: {scheduler}; c [1] -> Queue(100) -> [1] s; \
+                c [2] -> Queue(100) -> [2] s; s -> Unqueue -> Strip(21) -> out :: Collect; \
+                DriverManager(wait 1s, stop)",
+            packets.concat()
+        );
+        for limit in LIMITS {
+            let mut run = Run::new(&text).frame_limit(limit);
+            run.run();
+            let kinds: String =
+                run.read("out.packets").lines().map(|line| hex(line).to_string()).collect();
+            assert_eq!(kinds, expected, "{scheduler}, frames of {limit}");
+        }
+    }
+}

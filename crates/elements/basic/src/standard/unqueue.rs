@@ -1,0 +1,166 @@
+//! `Unqueue`: where pull becomes push.
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_bool, parse_integer,
+};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+
+pub(super) const CLASS: Class = Class {
+    name: "Unqueue",
+    family: FAMILY,
+    summary: "pulls packets as fast as they come and pushes them on",
+    description: "Moves up to `BURST` packets in a turn. Without `BURST` it moves one, and takes as \
+        many turns at once as there is room for behind it: a queue it pushes to drops what comes \
+        when it is full, never for a burst that nobody asked for.",
+    ports: "1/1",
+    processing: "l/h",
+    args: &[
+        Arg::optional(
+            "BURST",
+            "packets",
+            "1, many times",
+            "most packets moved in a turn; no limit below zero",
+        ),
+        Arg::keyword("ACTIVE", "bool", "true", "whether it moves packets"),
+        Arg::keyword("LIMIT", "packets", "-1: no limit", "packets to move in all"),
+    ],
+    handlers: &[
+        Handler::count("count", "packets moved"),
+        Handler::value("active", "whether it moves packets"),
+        Handler::value("burst", "most packets moved at a time"),
+        Handler::value("limit", "packets to move in all"),
+        Handler::button("reset", "sets the count to zero, so that the limit is moved again"),
+        Handler::button("reset_counts", "the same"),
+    ],
+    cost: "A copy of eight bytes per packet, out of the queue.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> Unqueue -> Discard;",
+    make: |make| Box::new(Unqueue::new(make)),
+    ..Class::EMPTY
+};
+
+struct Unqueue {
+    /// What it moves in a turn, when that is said.
+    burst: Option<usize>,
+    active: bool,
+    limit: i64,
+    count: u64,
+}
+
+/// A burst below zero is one without a limit: as long as packets come.
+fn unlimited_below_zero(burst: i32) -> usize {
+    usize::try_from(burst).unwrap_or(i32::MAX as usize)
+}
+
+impl Unqueue {
+    fn new(make: &mut Make<'_>) -> Unqueue {
+        Unqueue {
+            burst: make.get::<i32>("BURST").map(unlimited_below_zero),
+            active: make.or("ACTIVE", true),
+            limit: make.or("LIMIT", -1),
+            count: 0,
+        }
+    }
+}
+
+impl Element for Unqueue {
+    fn burst(&self) -> Option<usize> {
+        self.burst
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        // Like Click it goes on when all behind it is full.
+        let mut burst = self.burst.unwrap_or(frame.limit());
+        if let Ok(limit) = u64::try_from(self.limit) {
+            burst = burst.min(limit.saturating_sub(self.count) as usize);
+        }
+        if !self.active || burst == 0 {
+            return Next::Sleep;
+        }
+        let mut left = burst;
+        loop {
+            let asked = left.min(frame.limit());
+            let pulled = cx.pull(0, asked, frame);
+            left -= pulled;
+            // Schedulers give less where the sources might run before the next packet.
+            let ended = if self.burst.is_some() { pulled == 0 } else { pulled < asked };
+            if left == 0 || ended {
+                break;
+            }
+            cx.send_on(frame);
+        }
+        self.count += (burst - left) as u64;
+        if left == burst { cx.nothing_pulled() } else { Next::Again }
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Unqueue>() {
+            self.count = old.count;
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.count.to_string()),
+            "active" => Ok(self.active.to_string()),
+            "burst" => Ok(self.burst.unwrap_or(1).to_string()),
+            "limit" => Ok(self.limit.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let syntax = || HandlerError::refused("syntax error");
+        let number = || parse_integer(value).ok_or_else(syntax);
+        match handler {
+            "reset" | "reset_counts" => self.count = 0,
+            "burst" => {
+                let burst = i32::try_from(number()?).map_err(|_| syntax())?;
+                self.burst = Some(unlimited_below_zero(burst));
+            }
+            "limit" => self.limit = number()?.clamp(-1, i64::MAX.into()) as i64,
+            "active" => {
+                self.active = parse_bool(value).ok_or_else(syntax)?;
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        cx.schedule();
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn no_more_than_the_limit() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 900) -> Queue -> u :: Unqueue(LIMIT 700, BURST -1) -> Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!((run.read("u.count"), run.read("u.burst")), ("700".into(), "2147483647".into()));
+    }
+
+    #[test]
+    fn a_full_queue_behind_it_drops() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 900) -> Queue -> u :: Unqueue -> q :: Queue(10) -> Idle; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!((run.read("q.length"), run.read("q.drops")), ("10".into(), "890".into()));
+    }
+}

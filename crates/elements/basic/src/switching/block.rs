@@ -1,0 +1,94 @@
+//! `Block`: away with what comes too often.
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, lang::config::split, parse_integer,
+};
+use linerate_memory::Frame;
+
+use super::{FAMILY, split as split_frame};
+use linerate_kit::annotations::aggregate;
+
+pub(super) const CLASS: Class = Class {
+    name: "Block",
+    family: FAMILY,
+    summary: "sends packets away whose rate is above a threshold",
+    description: "The rate is that of packets to the same address, which IPRateMonitor has noted on \
+        them. Up to `THRESH` they leave by output 0, above by output 1; with a threshold of 0 all \
+        leave by output 0.",
+    ports: "1/2",
+    args: &[Arg::required("THRESH", "packets per second", "the highest rate that passes")],
+    handlers: &[Handler::value("thresh", "the highest rate that passes")],
+    annotates: true,
+    cost: "Reads a line of annotations per packet.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> b :: Block(100) -> Discard; b [1] -> Discard;",
+    make: |make| Box::new(Block::new(make)),
+    ..Class::EMPTY
+};
+
+struct Block {
+    threshold: i32,
+}
+
+impl Block {
+    fn new(make: &mut Make<'_>) -> Block {
+        Block { threshold: make.need("THRESH") }
+    }
+}
+
+impl Element for Block {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let threshold = self.threshold;
+        if threshold != 0 {
+            split_frame(cx, frame, |arena, slot| {
+                usize::from(aggregate(arena.meta(slot)).cast_signed() > threshold)
+            });
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.threshold.to_string())
+    }
+
+    fn write(&mut self, _: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
+        let arguments = split(value);
+        let [number] = &arguments[..] else {
+            return Err(HandlerError::refused("expecting 1 integer"));
+        };
+        let number = parse_integer(number).and_then(|number| i32::try_from(number).ok());
+        self.threshold = number.ok_or_else(|| HandlerError::refused("not an integer"))?;
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// The rate is where the aggregate is.
+    const TEXT: &str =
+        "FromIPSummaryDump(STOP true, FIELDS aggregate, DATA \"1\n5\n6\n4000000000\n0\n\")
+            -> b :: Block(5) -> a :: AggregateCounter -> Discard; b [1] -> c :: Counter -> Discard;";
+
+    #[test]
+    fn rates_above_the_threshold_go_elsewhere() {
+        for frame_limit in [1, 7, 256] {
+            for (threshold, passed) in [("5", 4), ("0", 5), ("-1", 1), ("7", 5)] {
+                let mut run = Run::new(TEXT).frame_limit(frame_limit);
+                run.write("b.thresh", threshold).unwrap();
+                run.run();
+                assert_eq!(run.read("c.count"), (5 - passed).to_string(), "{threshold}");
+                assert_eq!(run.read("b.thresh"), threshold);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_threshold() {
+        let mut run = Run::new(TEXT);
+        for (value, error) in
+            [("x", "not an integer"), ("1, 2", "expecting 1 integer"), ("", "expecting 1 integer")]
+        {
+            assert_eq!(run.write("b.thresh", value).unwrap_err().to_string(), error, "{value}");
+        }
+    }
+}

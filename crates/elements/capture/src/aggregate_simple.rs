@@ -1,0 +1,151 @@
+//! `AggregateLength` and `AggregatePaint`: groups packets by what is known of
+//! them without their headers.
+
+use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_memory::{Frame, Slot};
+
+use super::FAMILY;
+use linerate_kit::{
+    annotations::{aggregate, extra_length, set_aggregate},
+    start::from_start,
+};
+
+/// Drop reasons.
+const NO_BUFFER: usize = 0;
+const NO_HEADER: usize = 1;
+
+pub(super) const LENGTH: Class = Class {
+    name: "AggregateLength",
+    family: FAMILY,
+    summary: "makes the length of packets their aggregate",
+    description: "With what was cut off (the extra length annotation). With `IP` it is counted from \
+        the IP header on, which must then be known; packets without it are dropped.",
+    ports: "1/1",
+    args: &[Arg::keyword("IP", "bool", "false", "whether to count from the IP header on")],
+    annotates: true,
+    drops: &["no buffer", "no IP header"],
+    cost: "A line of annotations per packet.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> AggregateLength -> AggregateCounter -> Discard;",
+    make: |make| {
+        let from_header = make.or("IP", false);
+        Box::new(AggregateLength { from_header, failed: Vec::new() })
+    },
+    ..Class::EMPTY
+};
+
+pub(super) const PAINT: Class = Class {
+    name: "AggregatePaint",
+    summary: "makes the paint of packets their aggregate",
+    description: "The lowest `BITS` of it.",
+    args: &[
+        Arg::optional("BITS", "1 to 8", "8", "bits of the paint"),
+        Arg::keyword("INCREMENTAL", "bool", "false", "appends them to the aggregate there is"),
+    ],
+    drops: &["no buffer"],
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(3) -> AggregatePaint -> AggregateCounter \
+        -> Discard;",
+    make: |make| Box::new(AggregatePaint::new(make)),
+    ..LENGTH
+};
+
+struct AggregateLength {
+    from_header: bool,
+    failed: Vec<Slot>,
+}
+
+impl Element for AggregateLength {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let from_header = self.from_header;
+        cx.pool.arena().sift_packets(
+            frame,
+            |packet| {
+                let length = packet.len() as u32;
+                let meta = packet.parts().1;
+                let offset = match from_header {
+                    false => 0,
+                    true => from_start(meta.network).ok_or(())?,
+                };
+                let length = length.wrapping_sub(offset.cast_unsigned());
+                set_aggregate(meta, length.wrapping_add(extra_length(meta)));
+                Ok(())
+            },
+            |slot, ()| self.failed.push(slot),
+        );
+        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+    }
+}
+
+struct AggregatePaint {
+    bits: u32,
+    incremental: bool,
+}
+
+impl AggregatePaint {
+    fn new(make: &mut Make<'_>) -> AggregatePaint {
+        let bits: i32 = make.or("BITS", 8);
+        if !(1..=8).contains(&bits) {
+            make.error("bad number of bits");
+        }
+        AggregatePaint {
+            bits: bits.clamp(1, 8).cast_unsigned(),
+            incremental: make.or("INCREMENTAL", false),
+        }
+    }
+}
+
+impl Element for AggregatePaint {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let AggregatePaint { bits, incremental } = *self;
+        cx.pool.arena().edit_packets(frame, |packet| {
+            let meta = packet.parts().1;
+            let paint = u32::from(meta.paint) & ((1 << bits) - 1);
+            let before = if incremental { aggregate(meta) << bits } else { 0 };
+            set_aggregate(meta, before.wrapping_add(paint));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// The aggregates behind `path`: their bytes are written into the packets.
+    fn aggregates(path: &str, frame_limit: usize) -> Vec<u32> {
+        let mut run = Run::new(&format!(
+            "Packets(0102030405060708 010203040506 010203040506070809) -> {path}
+                -> StoreEtherAddress(OFFSET 0, ANNO 20) -> c :: Collect;"
+        ))
+        .frame_limit(frame_limit);
+        run.run();
+        let packets = run.read("c.packets");
+        let swapped = |line: &str| u32::from_str_radix(&line[..8], 16).unwrap();
+        packets.lines().map(|line| u32::from_ne_bytes(swapped(line).to_be_bytes())).collect()
+    }
+
+    #[test]
+    fn packets_are_grouped_by_length_and_paint() {
+        for frame_limit in [1, 7, 256] {
+            for (path, expected) in [
+                ("AggregateLength", &[8, 6, 9][..]),
+                ("Truncate(7) -> AggregateLength", &[8, 6, 9]),
+                ("Truncate(7, EXTRA_LENGTH false) -> AggregateLength", &[7, 6, 7]),
+                ("MarkNetwork(1) -> AggregateLength(IP true)", &[7, 5, 8]),
+                (
+                    "MarkNetwork(1) -> Strip(3) -> AggregateLength(IP true) -> Unstrip(3)",
+                    &[7, 5, 8],
+                ),
+                ("AggregateLength(IP true)", &[]),
+                ("Paint(13) -> AggregatePaint", &[13; 3]),
+                ("Paint(13) -> AggregatePaint(3)", &[5; 3]),
+                (
+                    "AggregateLength -> Paint(13) -> AggregatePaint(4, INCREMENTAL true)",
+                    &[8 * 16 + 13, 6 * 16 + 13, 9 * 16 + 13],
+                ),
+            ] {
+                assert_eq!(aggregates(path, frame_limit), expected, "{path}");
+            }
+        }
+    }
+}

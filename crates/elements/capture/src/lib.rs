@@ -1,0 +1,53 @@
+//! Elements that read, write and summarise captures.
+#![forbid(unsafe_code)]
+
+use linerate_graph::Class;
+
+mod aggregate_counter;
+mod aggregate_first;
+mod aggregate_ip;
+mod aggregate_ip_flows;
+mod aggregate_simple;
+mod cursor;
+mod encap;
+mod flow_header;
+mod flows;
+mod from_dump;
+mod from_ip_summary_dump;
+mod ip_field;
+mod lines;
+mod output;
+mod replay;
+mod sample;
+mod span;
+mod stamp;
+mod summary;
+#[cfg(test)]
+mod test_files;
+mod time_filter;
+mod time_range;
+mod to_dump;
+mod to_ip_summary_dump;
+
+/// The classes of its families.
+pub const FAMILIES: &[&[&Class]] = &[CLASSES];
+
+const CLASSES: &[&Class] = &[
+    &aggregate_counter::CLASS,
+    &aggregate_first::CLASS,
+    &aggregate_ip::CLASS,
+    &aggregate_ip_flows::CLASS,
+    &aggregate_simple::LENGTH,
+    &aggregate_simple::PAINT,
+    &from_dump::CLASS,
+    &from_ip_summary_dump::CLASS,
+    &replay::CLASS,
+    &replay::MULTI,
+    &time_filter::CLASS,
+    &time_range::CLASS,
+    &to_dump::CLASS,
+    &to_ip_summary_dump::CLASS,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "analysis";

@@ -1,0 +1,92 @@
+//! What `ReplayUnqueue` sends, and when.
+
+use linerate_elements_testing::Run;
+
+const THREE: &str = "FromIPSummaryDump(STOP false, FIELDS timestamp ip_len,
+    DATA \"1 30\\n1.5 31\\n3 32\\n\")";
+
+fn run(text: &str, frame_limit: usize) -> Run {
+    let mut run = Run::new(text).frame_limit(frame_limit);
+    run.run();
+    run
+}
+
+#[test]
+fn packets_are_sent_as_often_as_asked() {
+    for frame_limit in [1, 7, 256] {
+        for (config, times) in [("STOP 1", 1), ("STOP 4, BURST 2", 4), ("STOP 3, LIMIT 99", 3)] {
+            let text = format!("{THREE} -> r :: ReplayUnqueue({config}) -> c :: Collect");
+            let mut run = run(&text, frame_limit);
+            assert_eq!(run.read("c.lengths"), ["30\n31\n32"; 4][..times].join("\n"), "{config}");
+            assert_eq!(
+                run.output(),
+                "Loading r with 1 inputs.\nr : Successfully loaded 3 packets. Input 0 dried out.\n"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_pace_is_that_of_the_timestamps() {
+    for (pace, times) in [
+        (100, "0 500 2000 2000 2500 4000"),
+        (200, "0 250 1000 1000 1250 2000"),
+        (50, "0 1000 4000 4000 5000 8000"),
+    ] {
+        for frame_limit in [1, 7, 256] {
+            let text = format!("{THREE} -> ReplayUnqueue(STOP 2, TIMING {pace}) -> c :: Collect");
+            let mut run = run(&text, frame_limit);
+            let millis = |time: &str| (time.parse::<u64>().unwrap() / 1_000_000).to_string();
+            let came: Vec<String> = run.read("c.times").lines().map(millis).collect();
+            assert_eq!(came.join(" "), times, "{pace}");
+        }
+    }
+}
+
+#[test]
+fn inputs_are_merged_by_time_until_one_is_empty() {
+    for frame_limit in [1, 7, 256] {
+        let text = format!(
+            "{THREE} -> r :: ReplayUnqueue(STOP 2) -> c :: Collect;
+             FromIPSummaryDump(STOP false, FIELDS timestamp ip_len,
+                DATA \"1.2 38\\n1.7 39\\n\") -> [1] r [1] -> Discard;"
+        );
+        let mut run = run(&text, frame_limit);
+        assert_eq!(run.read("c.lengths"), ["30\n38\n31\n39"; 2].join("\n"));
+        assert_eq!(run.read("r.drops"), "0\tno buffer\n1\tleft over at another input\n");
+    }
+}
+
+/// More than the arena holds, and a queue behind that is full at times.
+#[test]
+fn packets_wait_for_room() {
+    for frame_limit in [1, 7, 256] {
+        let mut run = run(
+            "InfiniteSource(LENGTH 60, LIMIT 500) -> Queue(1000) -> s :: Suppressor
+                -> r :: ReplayUnqueue(STOP 40, ACTIVE false) -> q :: Queue(10) -> Unqueue
+                -> c :: Counter -> Discard;
+             Script(wait 0.1s, write r.active true)",
+            frame_limit,
+        );
+        let number = |text: String| text.parse::<u64>().unwrap();
+        let there = number(run.read("c.count")) + number(run.read("q.length"));
+        assert_eq!((there, run.read("q.drops")), (20000, "0".into()));
+    }
+}
+
+#[test]
+fn rounds_are_told_of_and_end_in_time() {
+    let mut told =
+        run(&format!("{THREE} -> r :: ReplayUnqueue(STOP 2, VERBOSE true) -> Discard"), 256);
+    assert!(told.output().ends_with(
+        "r :: ReplayUnqueue: Replay loop (2 loops left)\n\
+         r :: ReplayUnqueue: Replay loop (1 loops left)\n\
+         r :: ReplayUnqueue: stopped because there is 0 loops left\n"
+    ));
+    assert_eq!((told.read("r.stop"), told.read("r.active")), ("0".into(), "false".into()));
+    let mut run = run(
+        &format!("{THREE} -> r :: ReplayUnqueue(STOP_TIME 5, TIMING 100) -> c :: Collect"),
+        256,
+    );
+    assert_eq!(run.read("c.lengths").lines().count(), 9);
+}

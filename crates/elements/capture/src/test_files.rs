@@ -1,0 +1,11 @@
+//! Files that tests read.
+
+/// One of the captures that other programs made.
+pub(crate) fn capture(name: &str) -> String {
+    format!("{}/../../port/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A capture of many kinds of packets, or what Click made of it.
+pub(crate) fn data(name: &str) -> String {
+    format!("{}/data/{name}", env!("CARGO_MANIFEST_DIR"))
+}

@@ -1,0 +1,35 @@
+//! Elements that call handlers: scripts, sockets, drivers.
+#![forbid(unsafe_code)]
+
+use std::io;
+
+use linerate_graph::Class;
+
+mod aggregate;
+mod chatter_socket;
+mod poke;
+mod proxy;
+mod script;
+mod socket;
+
+/// The classes of its families.
+pub const FAMILIES: &[&[&Class]] = &[CLASSES];
+
+const CLASSES: &[&Class] = &[
+    &aggregate::CLASS,
+    &chatter_socket::CLASS,
+    &poke::CLASS,
+    &proxy::CLASS,
+    &script::DRIVER_MANAGER,
+    &script::SCRIPT,
+    &socket::CLASS,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "control";
+
+/// What the system says, without the number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,243 @@
+//! Conversations with control sockets. Every answer expected is that of Click
+//! 2.1, except where nothing a client sends may exhaust memory.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    os::{fd::AsRawFd, unix::net::UnixStream},
+    path::PathBuf,
+    time::Duration,
+};
+
+use linerate_elements_testing::Run;
+
+/// A file name of its own for a test.
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("linerate-control-{}-{name}", std::process::id()))
+}
+
+/// What is answered to `sent`, after which the client says no more. The run
+/// ends when it has been answered.
+fn talk(config: &str, name: &str, sent: &[&[u8]]) -> Vec<String> {
+    let path = file(name);
+    let _ = std::fs::remove_file(&path);
+    let text = format!("cs :: ControlSocket(UNIX, {}{config}", path.display());
+    let sent: Vec<Vec<u8>> = sent.iter().map(|sent| sent.to_vec()).collect();
+    let client = std::thread::spawn(move || {
+        let connect = || {
+            for _ in 0..1000 {
+                if let Ok(stream) = UnixStream::connect(&path) {
+                    return stream;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            panic!("nobody listens on {}", path.display());
+        };
+        let answers: Vec<String> = sent
+            .iter()
+            .map(|sent| {
+                let mut stream = connect();
+                let mut writer = stream.try_clone().unwrap();
+                let mut answer = Vec::new();
+                std::thread::scope(|scope| {
+                    scope.spawn(move || {
+                        // The other side may have had enough.
+                        let _ = writer.write_all(sent);
+                        let _ = writer.shutdown(Shutdown::Write);
+                    });
+                    let _ = stream.read_to_end(&mut answer);
+                });
+                String::from_utf8(answer).unwrap()
+            })
+            .collect();
+        let _ = connect().write_all(b"WRITE stop 100\n");
+        answers
+    });
+    let mut run = Run::new(&text).real_time();
+    run.run();
+    client.join().unwrap()
+}
+
+#[test]
+fn commands_are_answered_as_click_does() {
+    let sent = include_bytes!("conversation.txt");
+    let answers = talk(
+        "); c :: Counter; Idle -> c -> Discard; s :: Script(TYPE PASSIVE, return \"<$args>\");
+        e :: Script(TYPE PASSIVE, error bad thing)",
+        "commands",
+        &[sent],
+    );
+    // Only lines of the protocol end in two bytes, so the file has one.
+    assert_eq!(answers[0].replace("\r\n", "\n"), include_str!("answers.txt"));
+    assert!(answers[0].starts_with("Click::ControlSocket/1.3\r\n200 "));
+}
+
+#[test]
+fn calls_by_number_are_handlers() {
+    let sent = b"llrpc s#4004C005\nllrpc s#80044006 4\n\x01\0\0\0read s.switch\n\
+        llrpc s#80044006 4\n\x09\0\0\0llrpc c#c004c003 4\n\0\0\0\0\
+        llrpc c#4004c005\nllrpc s#80044006\nllrpc s#20000000\nllrpc x#4004c005\nquit\n";
+    let answers = talk(
+        "); Idle -> s :: Switch(0) -> Idle; s [1] -> Idle; c :: Counter; Idle -> c -> Discard",
+        "numbers",
+        &[sent],
+    );
+    let lines: Vec<&str> = answers[0].split("\r\n").skip(1).collect();
+    // What Click answers.
+    let expected = [
+        "200 LLRPC 's#4004C005' OK",
+        "DATA 4",
+        "\0\0\0\x00200 LLRPC 's#80044006' OK",
+        "DATA 0",
+        "200 Read handler 's.switch' OK",
+        "DATA 1",
+        "1522 LLRPC 's#80044006' error: Invalid argument",
+        "200 LLRPC 'c#c004c003' OK",
+        "DATA 4",
+        "\0\0\0\x00522 LLRPC 'c#4004c005' error: Invalid argument",
+        "522 LLRPC 's#80044006' requires 4 bytes input data",
+        "501 Cannot call LLRPC 's#20000000' remotely",
+        "510 No element named 'x'",
+        "200 Goodbye!",
+        "",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn who_may_only_read_cannot_write() {
+    let answers = talk(
+        ", READONLY true); c :: Counter; Idle -> c -> Discard; Script(wait 1s, stop)",
+        "readonly",
+        &[b"write c.reset\ncheckwrite c.reset\nset c.count 1\nread c.count\n"],
+    );
+    let expected = "Click::ControlSocket/1.3\r\n530 Permission denied for 'c.reset'\r\n\
+        530 Permission denied for 'c.reset'\r\n530 Handler 'c.count' read-only\r\n\
+        200 Read handler 'c.count' OK\r\nDATA 1\r\n0";
+    assert_eq!(answers[0], expected);
+}
+
+#[test]
+fn garbage_half_lines_and_endless_lines_end_alone() {
+    let garbage: Vec<u8> = (0..=255u8).cycle().take(5000).collect();
+    let endless = vec![b'x'; 3 << 20];
+    let huge = b"WRITEDATA c.reset 99999999\r\n";
+    let half = b"READ c.cou";
+    let good = b"READ c.count\r\nQUIT\r\n";
+    let answers = talk(
+        "); c :: Counter; Idle -> c -> Discard",
+        "garbage",
+        &[&garbage, &endless, huge, half, b"", good],
+    );
+    assert!(answers[1].ends_with("\r\n521 Line longer than 1048576 bytes\r\n"), "{}", answers[1]);
+    assert!(answers[2].ends_with("\r\n521 Data too large for handler 'c.reset'\r\n"));
+    assert!(answers[3].ends_with("\r\n511 No handler named 'c.cou'\r\n"));
+    assert_eq!(answers[4], "Click::ControlSocket/1.3\r\n");
+    assert!(answers[5].ends_with("200 Read handler 'c.count' OK\r\nDATA 1\r\n0200 Goodbye!\r\n"));
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_not_read_from() {
+    // Many answers of some size: the client sends all commands before it reads.
+    let commands = b"READ s.run\n".repeat(200);
+    let text = "x".repeat(60_000);
+    let answers = talk(
+        &format!("); s :: Script(TYPE PASSIVE, return {text})"),
+        "answers",
+        &[&commands, b"READ s.length abc\n"],
+    );
+    let answer = format!("200 Read handler 's.run' OK\r\nDATA 60000\r\n{text}");
+    assert_eq!(answers[0], format!("Click::ControlSocket/1.3\r\n{}", answer.repeat(200)));
+    assert!(answers[1].ends_with("\r\n3"));
+}
+
+#[test]
+fn a_port_in_use_is_passed_over() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let mut run = Run::new(&format!(
+        "cs :: ControlSocket(tcp, {port}+, LOCALHOST true); Script(wait 10ms, stop)"
+    ))
+    .real_time();
+    run.run();
+    let got: u16 = run.read("cs.port").parse().unwrap();
+    assert!(got > port && got < port + 12, "{got} after {port}");
+    let mut stream = TcpStream::connect(("127.0.0.1", got)).unwrap();
+    stream.write_all(b"QUIT\n").unwrap();
+    let errors = Run::errors(&format!("ControlSocket(TCP, {port}, LOCALHOST true)"));
+    assert!(errors.contains("bind: Address already in use"), "{errors}");
+}
+
+#[test]
+fn a_connected_socket_the_program_was_started_with_is_the_only_client() {
+    for given in ["", "FD "] {
+        let (mut client, inherited) = UnixStream::pair().unwrap();
+        let number = inherited.as_raw_fd();
+        let mut run = Run::new(&format!(
+            "cs :: ControlSocket(SOCKET, {given}{number}); Idle -> c :: Counter -> Discard"
+        ))
+        .real_time();
+        client.write_all(b"READ c.count\nWRITE stop\n").unwrap();
+        run.run();
+        drop((run, inherited));
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        let lines: Vec<&str> = answer.split("\r\n").collect();
+        assert_eq!(
+            lines[..3],
+            ["Click::ControlSocket/1.3", "200 Read handler 'c.count' OK", "DATA 1"],
+            "{given}"
+        );
+        assert_eq!(lines[3], "0200 Write handler 'stop' OK", "{given}");
+    }
+}
+
+#[test]
+fn what_is_no_socket_is_refused() {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let errors = Run::errors(&format!("ControlSocket(SOCKET, {})", file.as_raw_fd()));
+    assert!(errors.contains("fd: Socket operation on non-socket"), "{errors}");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let errors = Run::errors(&format!("ControlSocket(SOCKET, {})", listener.as_raw_fd()));
+    assert!(errors.contains("fd: Transport endpoint is not connected"), "{errors}");
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    for (text, expected) in [
+        ("ControlSocket()", "TYPE: required argument missing"),
+        ("ControlSocket(FOO)", "unknown socket type 'FOO'"),
+        ("ControlSocket(TCP)", "PORT: required argument missing"),
+        ("ControlSocket(UNIX)", "FILENAME: required argument missing"),
+        ("ControlSocket(TCP, x)", "PORT requires TCP port"),
+        ("ControlSocket(TCP, 0+)", "PORT requires TCP port"),
+    ] {
+        let errors = Run::errors(text);
+        assert!(errors.contains(expected), "{text}: {errors}");
+    }
+}
+
+#[test]
+fn tables_are_changed_beside_the_workers_and_answers_stay_in_order() {
+    let mut sent = String::new();
+    for at in 0..200 {
+        sent += &format!("WRITE r.add 10.{at}/16 0\r\nREAD c.count\r\n");
+    }
+    sent += "WRITE r.add 10.7/16 1\r\nREAD r.lookup 10.7.0.1\r\nREAD r.table\r\nREAD r.table x\r\n";
+    let answers = talk(
+        "); c :: Counter; InfiniteSource -> GetIPAddress(0) -> r :: RadixIPLookup(0/0 0) -> c -> Discard",
+        "tables",
+        &[sent.as_bytes()],
+    );
+    let lines: Vec<&str> = answers[0].split("\r\n").collect();
+    // Each write, the answer to the reading behind it, its data with the next.
+    let writes = lines.iter().filter(|line| line.ends_with("Write handler 'r.add' OK")).count();
+    assert_eq!(writes, 200, "{:?}", &lines[..9]);
+    assert!(
+        answers[0].contains("520-Write handler 'r.add' error:\r\n520 bad OUTPUT"),
+        "{}",
+        answers[0]
+    );
+    assert!(answers[0].contains("200 Read handler 'r.lookup' OK\r\nDATA 1\r\n0"));
+    assert!(answers[0].contains("10.199.0.0/16"));
+}

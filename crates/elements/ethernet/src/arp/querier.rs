@@ -1,0 +1,473 @@
+//! `ARPQuerier`: IP packets to neighbours whose Ethernet address ARP tells.
+//!
+//! Addresses in use are remembered here ([`Remembered`]), so that a packet on its
+//! way takes no lock. One is good until its neighbour must be asked for again, or its
+//! address may have changed.
+
+use std::{cell::Cell, net::Ipv4Addr, sync::Arc};
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Rank,
+    Seconds, Text,
+};
+use linerate_memory::{Frame, Meta, PacketMut, Slot};
+use linerate_packet::{MacAddr, arp::Operation};
+
+use super::{super::header, LENGTH, Message, TIMEOUT, table};
+use crate::{FAMILY, written_ip};
+use linerate_elements_neighbours::{
+    put_header,
+    remembered::Remembered,
+    send_released,
+    shared::{self, Shared, milliseconds},
+    table::{Learnt, Round},
+};
+use linerate_kit::ether::{HEADER, bytes};
+
+/// Drop reasons.
+const NO_ADDRESS: usize = 0;
+const NO_DESTINATION: usize = 1;
+const UNANSWERED: usize = 2;
+const NO_BUFFER: usize = 3;
+const TOO_LONG: usize = 4;
+
+/// The timer of queries sent again, beside that of expired entries.
+const RETRY: u32 = 1;
+const SECOND: u64 = 1_000_000_000;
+
+pub(crate) const CLASS: Class = Class {
+    name: "ARPQuerier",
+    family: FAMILY,
+    summary: "sends IP packets to neighbours found by ARP",
+    description: "IP packets at input 0 get an Ethernet header from `ETH` to the neighbour their \
+        destination annotation says, and leave by output 0. While its address is not known they \
+        wait, and a query goes by output 1, or the only one: at most ten a second for an address, \
+        and one in two seconds after ten without answer. Replies are for input 1; packets that waited leave \
+        with the one for them. Broadcast and multicast destinations need no query; packets without \
+        destination are dropped. With one argument it is a name for both addresses.\n\n\
+        As in Click, queries are only sent when packets come, and packets wait until their address \
+        is forgotten. With a third output, which Click's has not, they are also sent every second, \
+        and when three have no answer, what waits leaves by output 2, as it came, for an \
+        `ICMPError(.., unreachable, host)` (RFC 1812 section 5.2.7.1).\n\n\
+        Everything is bounded. Where there is no more room, for a packet the ones that have waited \
+        for the oldest addresses are dropped, for an address one that nothing is known of, so that \
+        a scan of unused addresses does not displace neighbours. Replies nobody has asked for are \
+        learnt as Click does, but never in place of others, and are counted as `spoofed`, as are \
+        those that change an address that is known, and those for addresses no neighbour has; \
+        `UNSOLICITED false` ignores them unless the address was just asked for.",
+    ports: "2/1-3",
+    processing: "h/h",
+    flow: "xy/x",
+    args: &[
+        Arg::required("IP", "IPv4 address or prefix", "the address of this host").late(),
+        Arg::optional("ETH", "Ethernet address", "IP, as a name", "the address of this host")
+            .late(),
+        shared::ARGS[0],
+        shared::ARGS[1],
+        shared::ARGS[2],
+        shared::ARGS[3],
+        shared::ARGS[4],
+        Arg::keyword("BROADCAST", "IPv4 address", "of IP's prefix", "another broadcast address"),
+        Arg::keyword("TABLE", "ARPTable", "its own", "where addresses and waiting packets are"),
+        Arg::keyword("POLL_TIMEOUT", "time", "60s", "when an address is asked for again; 0: never"),
+        Arg::keyword("BROADCAST_POLL", "bool", "false", "whether that is asked of all"),
+        Arg::keyword("UNSOLICITED", "bool", "true", "whether replies not asked for are learnt"),
+    ],
+    handlers: &[
+        shared::TABLE,
+        Handler::read("stats", "packets dropped and queries sent, in words"),
+        shared::COUNT,
+        shared::LENGTH,
+        Handler::count("queries", "queries sent"),
+        Handler::count("responses", "replies received"),
+        Handler::count("drops", "packets dropped that did not wait"),
+        Handler::count("spoofed", "replies that nobody should have sent"),
+        Handler::value("broadcast", "the broadcast address"),
+        Handler::value("ipaddr", "the address of this host"),
+        shared::INSERT,
+        shared::DELETE,
+        Handler::button("clear", "forgets all addresses, drops what waits, sets counts to zero"),
+    ],
+    annotates: true,
+    drops: &[
+        "no address of its own",
+        "no destination annotation",
+        "no answer in time, or too many waiting",
+        "no buffer",
+        "longer than a buffer",
+    ],
+    cost: "Reads and writes a line of annotations, writes 14 bytes \
+        in front of the packet. A lock and a lookup for an address not used lately; 64 bytes \
+        and more per address in use and worker.",
+    example: "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1); Idle -> q -> Discard; Idle -> [1] q;",
+    make: |make| Box::new(ArpQuerier::new(make)),
+    ..Class::EMPTY
+};
+
+struct ArpQuerier {
+    shared: Option<Arc<Shared<Ipv4Addr>>>,
+    /// Whether that is nobody else's.
+    own: bool,
+    ip: Ipv4Addr,
+    mac: MacAddr,
+    broadcast: Ipv4Addr,
+    /// Milliseconds; 0 for never.
+    poll_timeout: u64,
+    broadcast_poll: bool,
+    unsolicited: bool,
+    /// Whether this replica has expired entries taken away.
+    first: bool,
+    query_output: usize,
+    /// Whether there is an output for what nobody has answered for.
+    returns: bool,
+    remembered: Remembered<u32>,
+    /// Packets of a frame that are to wait.
+    waiting: Vec<(usize, Slot)>,
+    queries: u64,
+    responses: u64,
+    drops: u64,
+    spoofed: u64,
+    warned: bool,
+}
+
+impl ArpQuerier {
+    fn new(make: &mut Make<'_>) -> ArpQuerier {
+        let limits = shared::limits(make, TIMEOUT);
+        let Ipv4OrPrefix(Ipv4Prefix { address: ip, mask }) = make.need("IP");
+        let mac = match make.is_given("ETH") {
+            true => make.need("ETH"),
+            false => by_name(make),
+        };
+        let given = make.element_of("TABLE", "ARPTable", |class| class.name == table::CLASS.name);
+        let own = given.is_none();
+        let name = given.map_or(make.name(), |table| &make.plan().elements[table.0].name);
+        let shared = Shared::of(make, name);
+        if own && let Some(shared) = &shared {
+            shared.lock().limits = limits;
+        }
+        let all = match ip | !mask {
+            all if all == ip => Ipv4Addr::BROADCAST,
+            all => all,
+        };
+        let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(60_000));
+        ArpQuerier {
+            shared,
+            own,
+            ip,
+            mac,
+            broadcast: make.or("BROADCAST", all),
+            poll_timeout: u64::from(poll_timeout),
+            broadcast_poll: make.or("BROADCAST_POLL", false),
+            unsolicited: make.or("UNSOLICITED", true),
+            first: make.replica().index == 0,
+            query_output: make.outputs().saturating_sub(1).min(1),
+            returns: make.outputs() > 2,
+            remembered: Remembered::new(),
+            waiting: Vec::new(),
+            queries: 0,
+            responses: 0,
+            drops: 0,
+            spoofed: 0,
+            warned: false,
+        }
+    }
+
+    /// Finds the header of a packet that is not remembered; `None` when it has
+    /// to wait, or has no destination.
+    #[cold]
+    fn header(&mut self, cx: &mut Context, slot: &Slot, now: u64) -> Option<[u8; HEADER]> {
+        #[cfg(test)]
+        tests::RESOLVED.set(tests::RESOLVED.get() + 1);
+        let (like, rank) = (*cx.pool.arena().meta(slot), cx.rank_of(slot));
+        let ip = destination(&like);
+        let shared = self.shared.clone()?;
+        let generation = shared.generations().of(ip);
+        let ip = Ipv4Addr::from_bits(ip);
+        let answer = shared.lock().resolve(ip, now, self.poll_timeout);
+        let (mac, until) = match answer {
+            Some(answer) => {
+                if answer.query {
+                    let to = if self.broadcast_poll { MacAddr::BROADCAST } else { answer.mac };
+                    self.send_query(cx, ip, to, &like, rank);
+                }
+                (answer.mac, answer.until)
+            }
+            None if ip.is_broadcast() || ip == self.broadcast => (MacAddr::BROADCAST, now + 1000),
+            None if ip.is_multicast() => {
+                let [_, b, c, d] = ip.octets();
+                (MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]), now + 1000)
+            }
+            None => return None,
+        };
+        let header = bytes(mac, self.mac, 0x0800);
+        let now = (now, shared.generations());
+        self.remembered.insert(ip.to_bits(), header, (until, generation), now);
+        Some(header)
+    }
+
+    /// Asks for a neighbour, before the packet of that rank goes.
+    fn send_query(&mut self, cx: &mut Context, ip: Ipv4Addr, to: MacAddr, like: &Meta, rank: Rank) {
+        let sender = (self.mac, self.ip);
+        let operation = Operation::REQUEST;
+        let query = Message { operation, sender, target: (MacAddr::ZERO, ip) };
+        match query.packet(cx, to, like) {
+            Some(slot) => {
+                self.queries += 1;
+                cx.put_before(&slot, rank);
+                cx.out.emit(self.query_output, slot);
+            }
+            None => cx.count_drops(NO_BUFFER, 1),
+        }
+    }
+
+    /// A packet whose neighbour is not known.
+    #[cold]
+    fn wait(&mut self, cx: &mut Context, slot: Slot, now: u64) {
+        let Some(shared) = self.shared.clone() else { return cx.pool.give_one(slot) };
+        let most = cx.pool.arena().buffer_size() - HEADER;
+        let (like, rank) = (*cx.pool.arena().meta(&slot), cx.rank_of(&slot));
+        let ip = Ipv4Addr::from_bits(destination(&like));
+        if slot.len() > most {
+            self.drops += 1;
+            cx.drop_packet(slot, TOO_LONG);
+        } else if ip.is_unspecified() {
+            self.warn(cx);
+            self.drops += 1;
+            cx.drop_packet(slot, NO_DESTINATION);
+        } else {
+            let ask = shared.lock().wait(ip, slot, now, true);
+            if ask {
+                self.send_query(cx, ip, MacAddr::BROADCAST, &like, rank);
+            }
+            let dropped = shared.give_back(cx);
+            cx.count_drops(UNANSWERED, dropped);
+        }
+    }
+
+    fn warn(&mut self, cx: &Context) {
+        if !std::mem::replace(&mut self.warned, true) {
+            let name = cx.name();
+            cx.console().report(&format!(
+                "{name} :: ARPQuerier: would query for 0.0.0.0; missing dest IP addr annotation?\n"
+            ));
+        }
+    }
+
+    /// IP packets on their way.
+    #[inline]
+    fn forward(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if self.ip.is_unspecified() {
+            self.drops += frame.len() as u64;
+            return cx.drop_frame(frame, NO_ADDRESS);
+        }
+        cx.unshare(frame, NO_BUFFER);
+        let now = milliseconds(cx);
+        header::make_room(cx.pool.arena(), frame, HEADER);
+        let ArpQuerier { shared: Some(shared), remembered, waiting, .. } = self else {
+            return cx.discard(frame);
+        };
+        let generations = shared.generations();
+        if remembered.is_far() {
+            let arena = cx.pool.arena();
+            frame.slots().iter().for_each(|slot| remembered.ask(destination(arena.meta(slot))));
+        }
+        let place = Cell::new(0);
+        let encapsulate = |packet: &mut PacketMut<'_>| {
+            place.set(place.get() + 1);
+            match remembered.find(destination(packet.meta()), now, generations) {
+                Some(header) => header::put_one(packet, header, true),
+                None => Err(()),
+            }
+        };
+        let keep = |slot, ()| waiting.push((place.get() - 1, slot));
+        cx.pool.arena().sift_packets(frame, encapsulate, keep);
+        if !self.waiting.is_empty() {
+            self.look_up(cx, frame, now);
+        }
+    }
+
+    /// Some headers are not remembered: all packets of the frame go one by one, in
+    /// their order and that of what is asked because of them, or wait.
+    #[cold]
+    fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut unknown = waiting.drain(..).peekable();
+        let mut place = 0;
+        let count = frame.len();
+        frame.drain_front(count, |slot| {
+            while let Some((_, slot)) = unknown.next_if(|(at, _)| *at == place) {
+                self.send_unknown(cx, slot, now);
+                place += 1;
+            }
+            cx.out.emit(0, slot);
+            place += 1;
+        });
+        unknown.for_each(|(_, slot)| self.send_unknown(cx, slot, now));
+        self.waiting = waiting;
+    }
+
+    fn send_unknown(&mut self, cx: &mut Context, mut slot: Slot, now: u64) {
+        match self.header(cx, &slot, now) {
+            Some(header) if put_header(cx.pool.arena(), &mut slot, &header) => {
+                cx.out.emit(0, slot);
+            }
+            _ => self.wait(cx, slot, now),
+        }
+    }
+
+    /// ARP replies.
+    fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let Some(shared) = self.shared.clone() else { return cx.discard(frame) };
+        let now = milliseconds(cx);
+        let mut resolved = Vec::new();
+        let mut neighbours = shared.lock();
+        for slot in frame.slots().iter().filter(|slot| slot.len() >= LENGTH) {
+            self.responses += 1;
+            let reply = Message::parse(cx.pool.arena().packet(slot))
+                .filter(|it| it.operation == Operation::REPLY);
+            let Some((mac, ip)) = reply.map(|reply| reply.sender) else { continue };
+            if mac.is_multicast() {
+                continue;
+            }
+            if self.is_no_neighbour(ip) {
+                self.spoofed += 1;
+                continue;
+            }
+            let (learnt, packets) = neighbours.learn(ip, mac, now, self.unsolicited);
+            self.spoofed += u64::from(learnt != Learnt::Expected);
+            if learnt == Learnt::Changed {
+                shared.changed(ip);
+            }
+            if !packets.is_empty() {
+                resolved.push((packets, bytes(mac, self.mac, 0x0800), cx.rank_of(slot)));
+            }
+        }
+        drop(neighbours);
+        send_released(cx, resolved, TOO_LONG);
+        cx.discard(frame);
+    }
+
+    /// Whether no neighbour can have an address.
+    fn is_no_neighbour(&self, ip: Ipv4Addr) -> bool {
+        ip == self.ip || ip.is_unspecified() || ip.is_broadcast() || ip.is_multicast()
+    }
+}
+
+/// `ETH` when there is only one argument, a name.
+fn by_name(make: &mut Make<'_>) -> MacAddr {
+    let Some(Text(name)) = make.get("IP") else { return MacAddr::ZERO };
+    make.parse(&name).unwrap_or_else(|error| {
+        make.error(format!("ETH: {error}"));
+        MacAddr::ZERO
+    })
+}
+
+#[inline(always)]
+fn destination(meta: &Meta) -> u32 {
+    meta.destination.first_chunk().map_or(0, |ip| u32::from_be_bytes(*ip))
+}
+
+impl Element for ArpQuerier {
+    fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
+        if port == 0 {
+            self.forward(cx, frame);
+        } else {
+            self.hear(cx, frame);
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if let Some(shared) = &self.shared {
+            shared.enter();
+            if self.own && self.first {
+                shared.schedule_expiry(cx);
+            }
+            if self.returns && self.first {
+                cx.set_timer(RETRY, cx.steady() + SECOND);
+            }
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        let Some(shared) = self.shared.clone() else { return };
+        if timer != RETRY {
+            return shared.expire(cx);
+        }
+        let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
+        for ip in again {
+            self.send_query(cx, ip, MacAddr::BROADCAST, &Meta::EMPTY, Rank::default());
+        }
+        let dropped = shared.give_up(cx, unanswered, self.returns);
+        cx.count_drops(UNANSWERED, dropped);
+        cx.set_timer(RETRY, cx.steady() + SECOND);
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<ArpQuerier>() else { return };
+        let (Some(new_table), Some(old_table)) = (&self.shared, &old.shared) else { return };
+        let same = (self.ip, self.mac) == (old.ip, old.mac);
+        let here = Arc::ptr_eq(new_table, old_table);
+        if self.own && old.own && same && self.broadcast == old.broadcast {
+            new_table.take_from(old_table);
+        }
+        if here && self.own && !same {
+            new_table.lock().clear();
+            new_table.all_changed();
+        }
+        new_table.give_back(cx);
+        if here || same {
+            self.queries += old.queries;
+            self.responses += old.responses;
+            self.drops += old.drops;
+            self.spoofed += old.spoofed;
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        if let Some(shared) = &self.shared {
+            shared.leave(cx);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
+        match handler {
+            "stats" => {
+                let killed = self.drops + shared.lock().drops;
+                Ok(format!("{killed} packets killed\n{} ARP queries sent\n", self.queries))
+            }
+            "queries" => Ok(self.queries.to_string()),
+            "responses" => Ok(self.responses.to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            "spoofed" => Ok(self.spoofed.to_string()),
+            "broadcast" => Ok(self.broadcast.to_string()),
+            "ipaddr" => Ok(self.ip.to_string()),
+            _ => shared.read(cx, handler),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
+        match handler {
+            "broadcast" => self.broadcast = written_ip(cx, value)?,
+            "ipaddr" => self.ip = written_ip(cx, value)?,
+            _ => {
+                if handler == "clear" {
+                    (self.queries, self.responses, self.drops, self.spoofed) = (0, 0, 0, 0);
+                }
+                return shared.write(cx, handler, value);
+            }
+        }
+        shared.all_changed();
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests;

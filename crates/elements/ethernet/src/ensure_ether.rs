@@ -1,0 +1,131 @@
+//! `EnsureEther`: an Ethernet header for packets that have none.
+
+use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_memory::Frame;
+use linerate_packet::MacAddr;
+
+use super::{FAMILY, header};
+use linerate_kit::{
+    ether::{self, HEADER},
+    start::{from_start, start_moved},
+};
+
+pub(super) const CLASS: Class = Class {
+    name: "EnsureEther",
+    family: FAMILY,
+    summary: "gives IP packets an Ethernet header if they have none",
+    description: "Goes by where the network header is said to be. At 14 bytes, behind an \
+        Ethertype of IPv4 or IPv6, the packet has a header and stays as it is. At the start, with \
+        such a header before it in the buffer, that one is put back. Otherwise what is before the \
+        network header is taken off and the header given is put there. Packets without network \
+        header stay as they are.",
+    ports: "1/1",
+    args: &[
+        Arg::optional("ETHERTYPE", "0 to 0xFFFF", "0x0800", "the Ethertype"),
+        Arg::optional("SRC", "Ethernet address", "1:1:1:1:1:1", "source address"),
+        Arg::optional("DST", "Ethernet address", "2:2:2:2:2:2", "destination address"),
+    ],
+    annotates: true,
+    drops: header::DROPS,
+    cost: "Reads a line of annotations and the packet's first line.",
+    example: "FromIPSummaryDump(/dev/null, STOP true) -> EnsureEther -> Discard;",
+    make: |make| Box::new(EnsureEther::new(make)),
+    ..Class::EMPTY
+};
+
+struct EnsureEther {
+    header: [u8; HEADER],
+}
+
+impl EnsureEther {
+    fn new(make: &mut Make<'_>) -> EnsureEther {
+        let ethertype: u32 = make.or("ETHERTYPE", 0x0800);
+        let source = make.or("SRC", MacAddr([1; 6]));
+        let destination = make.or("DST", MacAddr([2; 6]));
+        let ethertype = u16::try_from(ethertype).unwrap_or_else(|_| {
+            make.error("argument 1 (Ethernet encapsulation type) must be <= 0xFFFF");
+            0
+        });
+        EnsureEther { header: ether::bytes(destination, source, ethertype) }
+    }
+
+    /// `false` when there is no room.
+    fn ensure(&self, cx: &mut Context, slot: &mut linerate_memory::Slot) -> bool {
+        let arena = cx.pool.arena();
+        let network = from_start(arena.meta(slot).network);
+        let Some(network) = network.and_then(|network| usize::try_from(network).ok()) else {
+            return true;
+        };
+        if network == HEADER && is_ip(arena.packet(slot)) {
+            return true;
+        }
+        if network > slot.len() {
+            return true;
+        }
+        // Its metadata is changed, and soon it is written to.
+        if !cx.unshare_one(slot) {
+            return false;
+        }
+        let arena = cx.pool.arena();
+        if network == 0 && slot.push(HEADER) {
+            let stripped = is_ip(arena.packet(slot));
+            slot.pull(HEADER);
+            if stripped {
+                return header::open_one(cx, slot, HEADER, HEADER);
+            }
+        }
+        slot.pull(network);
+        if let Some(meta) = arena.meta_mut(slot) {
+            start_moved(meta, network as i32);
+        }
+        if !header::open_one(cx, slot, HEADER, HEADER) {
+            return false;
+        }
+        if let Some(to) = cx.pool.arena().packet_mut(slot).and_then(<[u8]>::first_chunk_mut) {
+            *to = self.header;
+        }
+        true
+    }
+}
+
+/// Whether an Ethernet header says that an IP header is behind it.
+fn is_ip(bytes: &[u8]) -> bool {
+    matches!(bytes.get(12..HEADER), Some([0x08, 0x00] | [0x86, 0xdd]))
+}
+
+impl Element for EnsureEther {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let mut failed = Vec::new();
+        frame.sift(|slot| self.ensure(cx, slot), |slot| failed.push(slot));
+        failed.into_iter().for_each(|slot| cx.drop_packet(slot, header::TOO_LONG));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn ip_packets_have_a_header_afterwards() {
+        let ethernet = "0a0a0a0a0a0a0b0b0b0b0b0b0800";
+        let given = "0202020202020101010101010800";
+        for (front, before, after) in [
+            ("Null", "4500", "4500".to_owned()),
+            ("MarkNetwork(0)", "4500", format!("{given}4500")),
+            ("MarkNetwork(2)", "ffff4500", format!("{given}4500")),
+            ("MarkNetwork(14)", &format!("{ethernet}45"), format!("{ethernet}45")),
+            ("MarkNetwork(14) -> Strip(14)", &format!("{ethernet}45"), format!("{ethernet}45")),
+            ("MarkNetwork(14) -> Strip(15)", &format!("{ethernet}4567"), "67".to_owned()),
+            ("MarkNetwork(50)", "4500", "4500".to_owned()),
+        ] {
+            for frame_limit in [1, 256] {
+                let mut run = Run::new(&format!(
+                    "Packets({before}) -> {front} -> EnsureEther -> c :: Collect"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                assert_eq!(run.read("c.packets"), after, "{front}");
+            }
+        }
+    }
+}

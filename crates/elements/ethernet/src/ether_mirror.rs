@@ -1,0 +1,55 @@
+//! `EtherMirror`: source and destination change places.
+
+use linerate_graph::{Class, Context, Element};
+use linerate_memory::Frame;
+
+use super::{ADDRESSES, FAMILY};
+
+/// Drop reason.
+const NO_BUFFER: usize = 0;
+
+pub(super) const CLASS: Class = Class {
+    name: "EtherMirror",
+    family: FAMILY,
+    summary: "swaps the Ethernet addresses of packets",
+    description: "Source becomes destination and the other way round: a packet goes back to where \
+        it came from. Packets too short to have both stay as they are.",
+    ports: "1/1",
+    drops: &["no buffer"],
+    cost: "Touches the packet's first line.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> EtherMirror -> Discard;",
+    make: |_| Box::new(EtherMirror),
+    ..Class::EMPTY
+};
+
+struct EtherMirror;
+
+impl Element for EtherMirror {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        cx.pool.arena().for_each_mut(frame, |bytes| {
+            if let Some(both) = bytes.first_chunk_mut::<ADDRESSES>() {
+                both.rotate_left(ADDRESSES / 2);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn addresses_are_swapped_and_short_packets_left() {
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(
+                "Packets(000102030405060708090a0b0c0d0e 000102030405060708090a0b 0001020304 -)
+                    -> EtherMirror -> c :: Collect",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            let lines = "060708090a0b0001020304050c0d0e\n060708090a0b000102030405\n0001020304\n";
+            assert_eq!(run.read("c.packets"), lines);
+        }
+    }
+}

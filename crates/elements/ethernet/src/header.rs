@@ -1,0 +1,108 @@
+//! Room for a header in front of packets.
+
+use linerate_graph::Context;
+use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
+
+use linerate_kit::{room, start::start_moved};
+
+/// Drop reasons of the elements that put headers in front.
+pub(super) const NO_BUFFER: usize = 0;
+pub(super) const TOO_LONG: usize = 1;
+pub(super) const DROPS: &[&str] = &["no buffer", "longer than a buffer"];
+
+/// Makes room for `length` bytes in front of one packet, whose network header is
+/// then said to be at `network`. `false` when the buffer is too small or
+/// shared.
+#[inline]
+pub(super) fn open_one(cx: &Context, slot: &mut Slot, length: usize, network: usize) -> bool {
+    let arena = cx.pool.arena();
+    if !room::push(arena, slot, length) {
+        return false;
+    }
+    if cx.world().annotated
+        && let Some(meta) = arena.meta_mut(slot)
+    {
+        start_moved(meta, -(length as i32));
+        meta.network = network as u16;
+    }
+    true
+}
+
+/// The same for every packet. Those that cannot have the room are dropped; the
+/// others can be written to.
+#[inline]
+pub(super) fn open(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {
+    cx.unshare(frame, NO_BUFFER);
+    let all = frame.slots().iter().all(|slot| slot.headroom() >= length);
+    if all && !cx.world().annotated {
+        for slot in frame.slots_mut() {
+            slot.push(length);
+        }
+    } else {
+        open_each(cx, frame, length, network);
+    }
+}
+
+/// Puts the same header in front of every packet, behind which the network header
+/// begins. Packets that cannot have the room are dropped.
+#[inline]
+pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &[u8; N]) {
+    cx.unshare(frame, NO_BUFFER);
+    make_room(cx.pool.arena(), frame, N);
+    let annotated = cx.world().annotated;
+    let mut failed = Vec::new();
+    let judge = |packet: &mut PacketMut<'_>| put_one(packet, header, annotated);
+    cx.pool.arena().sift_packets(frame, judge, |slot, ()| failed.push(slot));
+    failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+}
+
+/// Moves those packets inside their buffers that have less than `length` bytes in
+/// front, where that can be. They are not shared.
+#[inline]
+pub(super) fn make_room(arena: &Arena, frame: &mut Frame, length: usize) {
+    // Nearly always there is room; without an early end, which would be a branch
+    // for each packet.
+    let lacks = |any, slot: &Slot| any | (slot.headroom() < length);
+    if frame.slots().iter().fold(false, lacks) {
+        for slot in frame.slots_mut() {
+            if slot.headroom() < length && room::push(arena, slot, length) {
+                slot.pull(length);
+            }
+        }
+    }
+}
+
+/// Puts a header in front of a packet; `Err` when there is no room.
+#[inline(always)]
+pub(super) fn put_one<const N: usize>(
+    packet: &mut PacketMut<'_>,
+    header: &[u8; N],
+    annotated: bool,
+) -> Result<(), ()> {
+    if !packet.push(N) {
+        return Err(());
+    }
+    let (bytes, meta) = packet.parts();
+    if let Some(to) = bytes.first_chunk_mut() {
+        *to = *header;
+    }
+    if annotated {
+        start_moved(meta, -(N as i32));
+        meta.network = N as u16;
+    }
+    Ok(())
+}
+
+fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {
+    let mut failed = Vec::new();
+    frame.sift(|slot| open_one(cx, slot, length, network), |slot| failed.push(slot));
+    failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+}
+
+/// `length` bytes at the start of a packet have been taken off, and its network
+/// header is at `network` from now on. Only for graphs with annotations.
+#[inline]
+pub(super) fn closed(meta: &mut Meta, length: usize, network: usize) {
+    start_moved(meta, length as i32);
+    meta.network = network as u16;
+}

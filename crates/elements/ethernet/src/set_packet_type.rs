@@ -1,0 +1,100 @@
+//! `SetPacketType`: says how packets were addressed on their link.
+
+use linerate_graph::{Arg, Class, Context, Element, Make, Word};
+use linerate_memory::{Frame, Meta};
+
+use super::FAMILY;
+
+/// Drop reason.
+const NO_BUFFER: usize = 0;
+
+pub(super) const CLASS: Class = Class {
+    name: "SetPacketType",
+    family: FAMILY,
+    summary: "sets the packet type",
+    description: "How packets were addressed on their link, which DropBroadcasts, ICMPError, \
+        ICMP6Error and IPOutputCombo go by: `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, \
+        `OUTGOING` or `LOOPBACK`, in any case.",
+    ports: "1/1",
+    args: &[Arg::required("TYPE", "word", "the type")],
+    annotates: true,
+    drops: &["no buffer"],
+    cost: "Writes a line of annotations per packet; copies of packets become copies of their own.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> SetPacketType(HOST) -> Discard;",
+    make: |make| Box::new(SetPacketType::new(make)),
+    ..Class::EMPTY
+};
+
+/// The types' names, by their numbers.
+const TYPES: [(&str, u8); 6] = [
+    ("HOST", Meta::TO_HOST),
+    ("BROADCAST", Meta::BROADCAST),
+    ("MULTICAST", Meta::MULTICAST),
+    ("OTHERHOST", Meta::OTHER_HOST),
+    ("OUTGOING", Meta::OUTGOING),
+    ("LOOPBACK", Meta::LOOPBACK),
+];
+
+struct SetPacketType(u8);
+
+impl SetPacketType {
+    fn new(make: &mut Make<'_>) -> SetPacketType {
+        let Word(word) = make.need("TYPE");
+        let known = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&word));
+        if known.is_none() && !word.is_empty() {
+            make.error(format!("unrecognized packet type '{word}'"));
+        }
+        SetPacketType(known.map_or(Meta::TO_HOST, |(_, kind)| *kind))
+    }
+}
+
+impl Element for SetPacketType {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let arena = cx.pool.arena();
+        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
+            meta.packet_type = self.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn what_drop_broadcasts_goes_by_is_set() {
+        let types = [
+            ("HOST", "10"),
+            ("broadcast", "0"),
+            ("MultiCast", "0"),
+            ("OTHERHOST", "10"),
+            ("OUTGOING", "10"),
+            ("LOOPBACK", "10"),
+        ];
+        for (kind, passed) in types {
+            for frame_limit in [1, 7, 32, 256] {
+                let mut run = Run::new(&format!(
+                    "InfiniteSource(LIMIT 10, STOP true) -> t :: Tee -> SetPacketType({kind})
+                        -> DropBroadcasts -> c :: Counter -> Discard;
+                     t [1] -> DropBroadcasts -> other :: Counter -> Discard"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                assert_eq!(
+                    (run.read("c.count"), run.read("other.count")),
+                    (passed.into(), "10".into())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_type_is_refused() {
+        assert_eq!(
+            Run::errors("Idle -> s :: SetPacketType(FASTROUTE) -> Discard"),
+            "config:1: While configuring 's :: SetPacketType':\n  \
+             unrecognized packet type 'FASTROUTE'\n"
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! `CheckICMPHeader`: only packets with a sound ICMP message.
+
+use linerate_graph::Class;
+use linerate_packet::{IpProtocol, checksum};
+
+use super::{FAMILY, error_rules::is_error};
+use crate::tcpudp::check::{ARGS, Check, CheckHeader, HANDLERS, Wrong};
+use linerate_kit::ip::{header_length, protocol};
+
+pub(super) const CLASS: Class = Class {
+    name: "CheckICMPHeader",
+    family: FAMILY,
+    summary: "passes packets with a sound ICMP message",
+    description: "Checks that the message is as long as its type demands, and the checksum. The \
+        IP header must be known and sound (`CheckIPHeader`). Other packets leave by output 1, or \
+        are dropped when there is none; the first is reported, each with `VERBOSE`.",
+    ports: "1/1-2",
+    processing: "a/ah",
+    args: ARGS,
+    handlers: HANDLERS,
+    annotates: true,
+    drops: &REASONS,
+    cost: "Sums up every packet: some cycles for each 32 bytes.",
+    example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src ip_proto, \
+        DATA \"1.0.0.1 I\") -> CheckIPHeader -> CheckICMPHeader -> Discard;",
+    make: |make| Box::new(CheckHeader::new(make, &CHECK)),
+    ..Class::EMPTY
+};
+
+const REASONS: [&str; 3] = ["not ICMP", "bad packet length", "bad ICMP checksum"];
+
+static CHECK: Check =
+    Check { protocol: "ICMP", names_itself: true, reasons: &REASONS, check: check_icmp };
+
+fn check_icmp(ip: &[u8]) -> Result<(), Wrong> {
+    if protocol(ip) != IpProtocol::ICMP {
+        return Err(Wrong::Protocol);
+    }
+    let message = &ip[header_length(ip)..];
+    let length = message.len();
+    let sound = length >= 8
+        && match message[0] {
+            // They quote an IP header and eight bytes behind it.
+            kind if is_error(kind) => length >= 36,
+            // Timestamp and its reply, information request and reply.
+            13 | 14 => length == 20,
+            15 | 16 => length == 8,
+            _ => true,
+        };
+    if !sound {
+        return Err(Wrong::Length);
+    }
+    if checksum::verify(message) { Ok(()) } else { Err(Wrong::Checksum) }
+}

@@ -1,0 +1,274 @@
+//! `ICMPError`: says what is wrong to those whose packets cannot go on.
+
+use std::{
+    cell::Cell,
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
+};
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Word};
+use linerate_memory::{Frame, Slot};
+use linerate_packet::checksum;
+
+use super::{
+    FAMILY, Kind,
+    error_rules::{
+        PARAMETER_PROBLEM, REDIRECT, Silence, SourceRoute, UNREACHABLE, allowed, is_error,
+    },
+};
+use linerate_kit::{
+    annotations::{is_link_broadcast, problem_offset, set_fix_ip_source},
+    icmp_names,
+    ip::{
+        DESTINATION, IDENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, get_four,
+        ip, put16,
+    },
+    limit::Limit,
+    written::{address, integer},
+};
+
+/// Length of an ICMP header.
+const ICMP: usize = 8;
+/// Hops Click gives an error.
+const HOPS: u8 = 200;
+/// Code of the error that says how long packets may be.
+const NEED_FRAGMENTATION: u8 = 4;
+/// Code of the error that points at a byte.
+const ERROR_AT_POINTER: u8 = 0;
+
+pub(super) const CLASS: Class = Class {
+    name: "ICMPError",
+    family: FAMILY,
+    summary: "makes ICMP errors about packets",
+    description: "Each packet is replaced by an ICMP error to its sender, which quotes as much of \
+        it as `MTU` allows, and has its destination annotation set. The error's source is `SRC`; \
+        unless `SET_FIX_ANNO` is false, `FixIPSrc` changes it to the address of the interface it \
+        leaves by.\n\n\
+        `TYPE` is `unreachable`, `redirect`, `timeexceeded`, `parameterproblem`, \
+        `sourcequench`, or a number; `CODE` a number or a name, such as `needfrag` (which tells \
+        `PMTU`), `host`, `port`, `transit`. A redirect names the destination annotation as \
+        gateway, a parameter problem the byte that `IPGWOptions` found.\n\n\
+        As RFC 1812 section 4.3.2.7 demands, there is no error about an ICMP error, about a \
+        fragment other than the first, about a packet to a broadcast or group address of IP \
+        (`BADADDRS` lists those that cannot be told otherwise) or of the link, or from a source \
+        that is no single host's. Such packets are dropped, counted by reason. A source route \
+        is followed back, and no redirect is sent about one.\n\n\
+        Errors cost the network more than they cost who provokes them: `RATE` and `BURST` bound \
+        them, which Click leaves to a `RatedSplitter` behind.",
+    ports: "1/1",
+    args: &[
+        Arg::required("SRC", "IP address", "source address of the errors"),
+        Arg::required("TYPE", "ICMP error type", "type of the errors, by name or number"),
+        Arg::optional("CODE", "ICMP code", "0", "code of the errors, by name or number"),
+        Arg::optional("BADADDRS", "IP addresses", "", "broadcast addresses there are"),
+        Arg::keyword("MTU", "bytes", "576", "longest error"),
+        Arg::keyword("PMTU", "bytes", "0", "what `needfrag` errors say may be sent"),
+        Arg::keyword("SET_FIX_ANNO", "bool", "true", "whether FixIPSrc is to set the source"),
+        Arg::keyword("RATE", "errors per second", "0", "most errors per second; 0 for any number"),
+        Arg::keyword("BURST", "errors", "50", "most errors at once, where RATE is given"),
+    ],
+    handlers: &[
+        Handler::value("src", "source address of the errors"),
+        Handler::value("mtu", "longest error"),
+        Handler::value("pmtu", "what needfrag errors say may be sent"),
+    ],
+    annotates: true,
+    asks_type: true,
+    drops: Silence::DROPS,
+    cost: "Builds a packet of up to `MTU` bytes and computes its checksum for each \
+        error.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_ttl, DATA \"1.0.0.1 1\") \
+        -> CheckIPHeader -> d :: DecIPTTL -> Discard; \
+        d [1] -> ICMPError(2.0.0.1, timeexceeded, RATE 100) -> Discard;",
+    make: |make| Box::new(IcmpError::new(make)),
+    ..Class::EMPTY
+};
+
+/// The identification of the next error of any element.
+#[derive(Debug)]
+struct Idents(AtomicU16);
+
+impl Default for Idents {
+    fn default() -> Idents {
+        Idents(AtomicU16::new(1))
+    }
+}
+
+struct IcmpError {
+    source: Ipv4Addr,
+    kind: u8,
+    code: u8,
+    bad: Vec<[u8; 4]>,
+    mtu: u32,
+    pmtu: u32,
+    fix_source: bool,
+    limit: Limit,
+    idents: Arc<Idents>,
+    silent: Vec<(Slot, Silence)>,
+}
+
+impl IcmpError {
+    fn new(make: &mut Make<'_>) -> IcmpError {
+        let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let kind = make.get::<Kind>("TYPE").map(|Kind(number)| number);
+        let code = make.get::<Word>("CODE");
+        let bad = make.or("BADADDRS", Vec::<Ipv4Addr>::new());
+        let (rate, burst) = (make.or("RATE", 0), make.or("BURST", 50));
+        let element = IcmpError {
+            source,
+            kind: kind.unwrap_or(3) as u8,
+            code: 0,
+            bad: bad.iter().map(Ipv4Addr::octets).collect(),
+            mtu: make.or("MTU", 576),
+            pmtu: make.or("PMTU", 0),
+            fix_source: make.or("SET_FIX_ANNO", true),
+            limit: Limit::new(rate, burst),
+            idents: make.world.common(),
+            silent: Vec::new(),
+        };
+        match kind {
+            Some(kind @ 0..=255) if is_error(kind as u8) => {}
+            Some(kind @ 0..=255) => make.error(format!("ICMP type {kind} is not an error type")),
+            Some(_) => make.error("ICMP type must be between 0 and 255"),
+            None => {}
+        }
+        let code = code.map_or(Some(0), |Word(text)| {
+            let named = icmp_names::number(Some(element.kind), &text);
+            let number = named.or_else(|| make.parse::<u8>(&text).ok().map(u64::from));
+            number.and_then(|number| u8::try_from(number).ok())
+        });
+        if code.is_none() {
+            make.error("argument 2 takes ICMP code (integer between 0 and 255)");
+        }
+        IcmpError { code: code.unwrap_or(0), ..element }
+    }
+
+    /// The error about a packet.
+    fn about(&self, cx: &mut Context, slot: &Slot, time: u64) -> Result<Slot, Silence> {
+        let arena = cx.pool.arena();
+        let meta = arena.meta(slot);
+        let packet = ip(arena.packet(slot), meta).ok_or(Silence::NoHeader)?;
+        allowed(packet, is_link_broadcast(meta), &self.bad)?;
+        let mut route = SourceRoute::find(packet);
+        if route.is_some() && self.kind == REDIRECT {
+            return Err(Silence::SourceRoute);
+        }
+        let pointer = problem_offset(meta);
+        let points = (self.kind, self.code) == (PARAMETER_PROBLEM, ERROR_AT_POINTER);
+        // What is wrong may be the source route itself.
+        route = route.filter(|route| {
+            let within = route.at..route.at + route.length;
+            !(points && within.contains(&usize::from(pointer)))
+        });
+        let mut options = [0; 40];
+        let options = route.map_or(&[][..], |route| route.reversed(packet, &mut options));
+        let start = LEAST + options.len() + ICMP;
+        let most = (self.mtu as usize).min(arena.room()).saturating_sub(start);
+        let quoted = most.min(packet.len());
+        let (destination, length) = (meta.destination, start + quoted);
+        let mut error = cx.pool.take_one(length).ok_or(Silence::NoBuffer)?;
+        let arena = cx.pool.arena();
+        let packet = ip(arena.packet(slot), arena.meta(slot)).unwrap_or_default();
+        if let Some(bytes) = arena.packet_mut(&mut error) {
+            bytes[..start].fill(0);
+            bytes[0] = 0x40 | ((start - ICMP) / 4) as u8;
+            put16(bytes, TOTAL_LENGTH, length as u16);
+            put16(bytes, IDENT, self.idents.0.fetch_add(1, Ordering::Relaxed));
+            (bytes[TTL], bytes[PROTOCOL]) = (HOPS, 1);
+            bytes[SOURCE..DESTINATION].copy_from_slice(&self.source.octets());
+            bytes[DESTINATION..LEAST].copy_from_slice(&packet[SOURCE..DESTINATION]);
+            bytes[LEAST..LEAST + options.len()].copy_from_slice(options);
+            fill_checksum(bytes);
+            let icmp = &mut bytes[start - ICMP..];
+            (icmp[0], icmp[1]) = (self.kind, self.code);
+            match (self.kind, self.code) {
+                (PARAMETER_PROBLEM, ERROR_AT_POINTER) => icmp[4] = pointer,
+                (REDIRECT, _) => icmp[4..8].copy_from_slice(&destination[..4]),
+                (UNREACHABLE, NEED_FRAGMENTATION) => put16(icmp, 6, self.pmtu as u16),
+                _ => {}
+            }
+            icmp[ICMP..].copy_from_slice(&packet[..quoted]);
+            let sum = checksum::checksum(icmp);
+            put16(icmp, 2, sum);
+        }
+        let back = get_four(packet, SOURCE);
+        if let Some(meta) = arena.meta_mut(&mut error) {
+            meta.reset();
+            (meta.network, meta.transport) = (0, (start - ICMP) as u16);
+            meta.destination[..4].copy_from_slice(&back);
+            meta.timestamp = time;
+            set_fix_ip_source(meta, self.fix_source.into());
+        }
+        Ok(error)
+    }
+}
+
+impl Element for IcmpError {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let allowance = match self.limit.rate {
+            0 => u64::MAX,
+            _ => self.limit.allowance(cx.steady()),
+        };
+        let (time, mut made) = (cx.now(), 0);
+        let mut silent = std::mem::take(&mut self.silent);
+        let reason = Cell::new(Silence::Rate);
+        frame.sift(
+            |slot| {
+                let error = match made < allowance {
+                    true => self.about(cx, slot, time),
+                    false => Err(Silence::Rate),
+                };
+                match error {
+                    Ok(error) => {
+                        made += 1;
+                        cx.replace(slot, error);
+                        true
+                    }
+                    Err(error) => {
+                        reason.set(error);
+                        false
+                    }
+                }
+            },
+            |slot| silent.push((slot, reason.get())),
+        );
+        self.limit.spend(made);
+        silent.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason as usize));
+        self.silent = silent;
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<IcmpError>()
+            && (old.limit.rate, old.limit.burst) == (self.limit.rate, self.limit.burst)
+        {
+            self.limit = old.limit;
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "src" => Ok(self.source.to_string()),
+            "mtu" => Ok(self.mtu.to_string()),
+            "pmtu" => Ok(self.pmtu.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "src" => self.source = address(cx, value)?,
+            "mtu" => self.mtu = integer(value)?,
+            "pmtu" => self.pmtu = integer(value)?,
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}

@@ -1,0 +1,253 @@
+//! What makes an IPv4 header sound, and what is noted of one that is.
+
+use std::net::Ipv4Addr;
+
+use linerate_graph::{Ipv4OrPrefix, Make, Scope, Value};
+use linerate_memory::PacketMut;
+use linerate_packet::checksum;
+
+use linerate_kit::ip::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, get_four, get16};
+
+/// What is wrong with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    Tiny,
+    Version,
+    HeaderLength,
+    Length,
+    Checksum,
+    Source,
+}
+
+impl Reason {
+    pub(super) const COUNT: usize = 6;
+    /// In the order of their numbers.
+    pub(super) const ALL: [Reason; Reason::COUNT] = [
+        Reason::Tiny,
+        Reason::Version,
+        Reason::HeaderLength,
+        Reason::Length,
+        Reason::Checksum,
+        Reason::Source,
+    ];
+    /// Drop reasons: theirs, and one more.
+    pub(super) const DROPS: &[&str] = &[
+        "tiny packet",
+        "bad IP version",
+        "bad IP header length",
+        "bad IP length",
+        "bad IP checksum",
+        "bad source address",
+        "no buffer",
+    ];
+    pub(super) const NO_BUFFER: usize = Reason::COUNT;
+
+    pub(super) fn text(self) -> &'static str {
+        Reason::DROPS[self as usize]
+    }
+}
+
+/// Addresses and prefixes with spaces between them: sources they make bad, and
+/// destinations they make good.
+#[derive(Debug, Default)]
+pub(super) struct Interfaces {
+    bad_sources: Vec<Ipv4Addr>,
+    good_destinations: Vec<Ipv4Addr>,
+}
+
+impl Value for Interfaces {
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<Interfaces, String> {
+        let mut interfaces = Interfaces::default();
+        for word in text.split_ascii_whitespace() {
+            let Ipv4OrPrefix(prefix) = Ipv4OrPrefix::parse(word, scope)?;
+            let broadcast = (prefix.address & prefix.mask) | !prefix.mask;
+            interfaces.bad_sources.push(broadcast);
+            interfaces.good_destinations.push(prefix.address);
+        }
+        interfaces.bad_sources.extend(NOBODY);
+        Ok(interfaces)
+    }
+}
+
+/// No packet comes from these.
+const NOBODY: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
+
+/// Source addresses to refuse, with those of nobody.
+#[derive(Debug, Default)]
+pub(super) struct OldBadSources(pub(super) Vec<Ipv4Addr>);
+
+impl Value for OldBadSources {
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<OldBadSources, String> {
+        let mut sources = Vec::<Ipv4Addr>::parse(text, scope)?;
+        sources.extend(NOBODY);
+        Ok(OldBadSources(sources))
+    }
+}
+
+/// What a header must be like.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) checksum: bool,
+    bad_sources: Vec<[u8; 4]>,
+    good_destinations: Vec<[u8; 4]>,
+    /// A bit per hash of a bad source: most good ones are told by it alone.
+    hashes: u64,
+}
+
+/// One of 64 bits for an address.
+#[inline(always)]
+fn hash(address: [u8; 4]) -> u64 {
+    1 << (u32::from_ne_bytes(address).wrapping_mul(0x9e37_79b1) >> 26)
+}
+
+/// Whether the checksum of a header without options is right. The sum is taken
+/// in words of 64 bits, which comes to the same (RFC 1071, section 2): halves are
+/// then added up, with their carries, in the upper half of a word.
+#[inline(always)]
+fn is_summed(head: &[u8; LEAST]) -> bool {
+    let word = |at: usize| head[at..].first_chunk().map_or(0, |eight| u64::from_ne_bytes(*eight));
+    let last = u32::from_ne_bytes(get_four(head, DESTINATION));
+    let (sum, carry) = word(0).overflowing_add(word(8));
+    let (sum, more) = sum.overflowing_add(u64::from(last) + u64::from(carry));
+    let sum = sum.wrapping_add(u64::from(more));
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    sum.wrapping_add(sum.rotate_left(16)) >> 16 == 0xffff
+}
+
+impl Rules {
+    /// From `INTERFACES`, `BADSRC`, `GOODDST` and, where the class has it,
+    /// `CHECKSUM`.
+    pub(super) fn from_args(make: &mut Make<'_>, checksum: bool) -> Rules {
+        let checksum = make.or("CHECKSUM", checksum);
+        Rules::with_old_sources(make, checksum, Vec::new())
+    }
+
+    /// The same, of a class that takes bad sources by their place as well.
+    pub(super) fn with_old_sources(
+        make: &mut Make<'_>,
+        checksum: bool,
+        old: Vec<Ipv4Addr>,
+    ) -> Rules {
+        let mut bad = old;
+        let mut good = Vec::new();
+        // The later of two that say the same thing counts.
+        if let Some(interfaces) = make.get::<Interfaces>("INTERFACES") {
+            bad = interfaces.bad_sources;
+            good = interfaces.good_destinations;
+        }
+        if let Some(sources) = make.get::<Vec<Ipv4Addr>>("BADSRC") {
+            bad = sources;
+        }
+        if let Some(destinations) = make.get::<Vec<Ipv4Addr>>("GOODDST") {
+            good = destinations;
+        }
+        let bad_sources: Vec<[u8; 4]> = bad.iter().map(Ipv4Addr::octets).collect();
+        let hashes = bad_sources.iter().fold(0, |bits, address| bits | hash(*address));
+        let good_destinations = good.iter().map(Ipv4Addr::octets).collect();
+        Rules { checksum, bad_sources, good_destinations, hashes }
+    }
+
+    /// Checks the header at `offset`, cuts off what is behind the IP packet, and
+    /// notes the header's place and the destination. `SUMMED` says what
+    /// [`Rules::checksum`] does, so that no packet has to ask.
+    #[inline(always)]
+    pub(super) fn check<const SUMMED: bool>(
+        &self,
+        packet: &mut PacketMut<'_>,
+        offset: usize,
+    ) -> Result<(), Reason> {
+        let bytes = packet.bytes();
+        let rest = bytes.get(offset..).ok_or(Reason::Tiny)?;
+        let head: &[u8; LEAST] = rest.first_chunk().ok_or(Reason::Tiny)?;
+        let source = get_four(head, SOURCE);
+        let length = usize::from(get16(head, TOTAL_LENGTH));
+        let mut header = LEAST;
+        // Nearly all are like this; the others are looked at once more.
+        let is_plain = head[0] == 0x45
+            && length >= LEAST
+            && length <= rest.len()
+            && (!SUMMED || is_summed(head))
+            && self.hashes & hash(source) == 0;
+        if !is_plain {
+            header = self.examine(rest)?;
+        }
+        let destination = get_four(head, DESTINATION);
+        packet.truncate(offset + length);
+        let (_, meta) = packet.parts();
+        meta.network = offset as u16;
+        meta.transport = (offset + header) as u16;
+        meta.destination[..4].copy_from_slice(&destination);
+        Ok(())
+    }
+
+    /// The same for any header, one thing after the other; returns its length.
+    #[cold]
+    #[inline(never)]
+    fn examine(&self, rest: &[u8]) -> Result<usize, Reason> {
+        let header = usize::from(rest[0] & 15) * 4;
+        if rest[0] >> 4 != 4 {
+            return Err(Reason::Version);
+        } else if header < LEAST {
+            return Err(Reason::HeaderLength);
+        }
+        let length = usize::from(get16(rest, TOTAL_LENGTH));
+        if length > rest.len() || length < header {
+            return Err(Reason::Length);
+        }
+        if self.checksum && !checksum::verify(&rest[..header]) {
+            return Err(Reason::Checksum);
+        }
+        if self.is_bad(get_four(rest, SOURCE), get_four(rest, DESTINATION)) {
+            return Err(Reason::Source);
+        }
+        Ok(header)
+    }
+
+    fn is_bad(&self, source: [u8; 4], destination: [u8; 4]) -> bool {
+        self.bad_sources.contains(&source) && !self.good_destinations.contains(&destination)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_kit::ip::{CHECKSUM, fill_checksum};
+
+    /// Against etherparse's sum, for sums of all sizes.
+    #[test]
+    fn sums_are_taken_as_others_take_them() {
+        let mut state = 1u64;
+        for round in 0..200_000u32 {
+            let mut head = [0u8; LEAST];
+            for byte in &mut head {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Many are all zeros or all ones.
+                *byte = match round % 3 {
+                    0 => (state >> 56) as u8,
+                    1 => {
+                        if state >> 61 == 0 {
+                            (state >> 40) as u8
+                        } else {
+                            0xff
+                        }
+                    }
+                    _ => {
+                        if state >> 61 == 0 {
+                            (state >> 40) as u8
+                        } else {
+                            0
+                        }
+                    }
+                };
+            }
+            head[0] = 0x45;
+            assert_eq!(is_summed(&head), checksum::verify(&head), "{head:?}");
+            fill_checksum(&mut head);
+            assert!(is_summed(&head) && checksum::verify(&head), "{head:?}");
+            let sum = etherparse::checksum::Sum16BitWords::new().add_slice(&head);
+            assert_eq!(sum.ones_complement(), 0);
+            head[CHECKSUM] ^= 1 << (round % 8);
+            assert!(!is_summed(&head));
+        }
+    }
+}

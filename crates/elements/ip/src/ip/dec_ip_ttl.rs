@@ -1,0 +1,140 @@
+//! `DecIPTTL`: one hop less to live.
+//!
+//! RFC 1812 section 5.3.1; the checksum is updated as in RFC 1624.
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+use linerate_kit::{
+    ip::{DESTINATION, LEAST, Refused, TTL, Verdict, get_four, is_multicast},
+    written::boolean,
+};
+
+pub(super) const CLASS: Class = Class {
+    name: "DecIPTTL",
+    family: FAMILY,
+    summary: "takes one from the time to live",
+    description: "Packets that may go no further, those with 1 or 0, leave unchanged by output 1, \
+        or are dropped where there is none. The IP header must be known (`CheckIPHeader`).",
+    ports: "1/1-2",
+    processing: "a/ah",
+    args: &[
+        Arg::keyword("ACTIVE", "bool", "true", "whether anything is done"),
+        Arg::keyword("MULTICAST", "bool", "true", "whether it is done to packets for groups"),
+    ],
+    handlers: &[
+        Handler::count("drops", "packets that could go no further"),
+        Handler::value("active", "whether anything is done"),
+    ],
+    annotates: true,
+    drops: &["no buffer", "no IP header", "time to live expired"],
+    cost: "One pass over the packets' headers: the checksum is updated by one \
+        addition.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
+        -> DecIPTTL -> Discard;",
+    make: |make| {
+        Box::new(DecIpTtl {
+            active: make.or("ACTIVE", true),
+            multicast: make.or("MULTICAST", true),
+            expired: 0,
+            refused: Refused::new(make),
+        })
+    },
+    ..Class::EMPTY
+};
+
+struct DecIpTtl {
+    active: bool,
+    multicast: bool,
+    expired: u64,
+    refused: Refused,
+}
+
+/// One hop less. `false`, changing nothing, when there is none left.
+#[inline(always)]
+pub(super) fn decrement(head: &mut [u8; LEAST]) -> bool {
+    if head[TTL] <= 1 {
+        return false;
+    }
+    // Time to live, protocol and checksum are one word: a single load and store.
+    let [_, _, word, ..] = head.as_chunks_mut::<4>().0 else { return false };
+    let old = u32::from_le_bytes(*word);
+    // The sum is less by one, so the checksum, its complement, more. Beyond
+    // 0xffff is 1, and where the sum becomes 0xffff the checksum is 0.
+    let more = if old >= 0xfffe_0000 { 2 << 16 } else { 1 << 16 };
+    *word = old.wrapping_add(more).wrapping_sub(1).to_le_bytes();
+    true
+}
+
+impl Element for DecIpTtl {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        if !self.active {
+            return;
+        }
+        let DecIpTtl { multicast, expired, refused, .. } = self;
+        refused.sift(cx, frame, |ip, _| {
+            let Some(head) = ip.first_chunk_mut::<LEAST>() else { return Verdict::Lost };
+            if !*multicast && is_multicast(get_four(head, DESTINATION)) || decrement(head) {
+                return Verdict::Keep;
+            }
+            *expired += 1;
+            Verdict::Refuse
+        });
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "drops" => Ok(self.expired.to_string()),
+            "active" => Ok(self.active.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        _: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "active" => self.active = boolean(value)?,
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against etherparse, for every time to live and many other fields.
+    #[test]
+    fn the_checksum_stays_right() {
+        for ttl in 0..=255u8 {
+            for ident in (0..=u16::MAX).step_by(251) {
+                let header = |ttl| {
+                    let mut header = etherparse::Ipv4Header {
+                        time_to_live: ttl,
+                        identification: ident,
+                        source: [10, 0, 0, 1],
+                        destination: [10, 9, 8, ttl],
+                        ..Default::default()
+                    };
+                    header.header_checksum = header.calc_header_checksum();
+                    header
+                };
+                let mut before = header(ttl);
+                let mut head: [u8; LEAST] = before.to_bytes().as_slice().try_into().unwrap();
+                let went = decrement(&mut head);
+                assert_eq!(went, ttl > 1);
+                if went {
+                    before.time_to_live -= 1;
+                    before.header_checksum = before.calc_header_checksum();
+                }
+                assert_eq!(head, before.to_bytes().as_slice(), "{ttl} {ident}");
+            }
+        }
+    }
+}

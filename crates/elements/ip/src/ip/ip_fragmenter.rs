@@ -1,0 +1,307 @@
+//! `IPFragmenter`: packets that are too long, in pieces.
+//!
+//! RFC 791 section 3.2.
+
+use std::net::Ipv4Addr;
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank};
+use linerate_memory::{Arena, Frame, Meta, Slot};
+
+use super::FAMILY;
+use linerate_kit::{
+    ip::{
+        DESTINATION, DONT_FRAGMENT, FRAGMENT, FRAGMENT_OFFSET, IDENT, LEAST, MORE_FRAGMENTS,
+        NO_BUFFER, NO_HEADER, REFUSED, SOURCE, TOTAL_LENGTH, fill_checksum, get_four, get16,
+        header_length, ip, ip_mut, put16,
+    },
+    random::Random,
+};
+
+/// Packets reported without `VERBOSE`.
+const REPORTED: u64 = 5;
+
+pub(super) const CLASS: Class = Class {
+    name: "IPFragmenter",
+    family: FAMILY,
+    summary: "takes packets apart that are longer than a link allows",
+    description: "Packets of at most `MTU` bytes pass. Longer ones that must not be taken apart, \
+        or whose header leaves no room for data, leave unchanged by output 1, or are dropped \
+        where there is none; the first five are reported, all with `VERBOSE`. With `HONOR_DF \
+        false` all are taken apart, those that must not be under a random identification. \
+        Options that are for all fragments are copied to all. What is in front of the IP header \
+        stays with the first fragment only. The IP header of a packet that is too long must be \
+        known (`CheckIPHeader`), else it is dropped.",
+    ports: "1/1-2",
+    processing: "h/h",
+    args: &[
+        Arg::required("MTU", "bytes", "longest packet, from the IP header on; at least 8"),
+        Arg::optional("HONOR_DF", "bool", "true", "whether packets may forbid it"),
+        Arg::optional("VERBOSE", "bool", "false", "reports every packet that cannot be sent"),
+        Arg::keyword("HEADROOM", "bytes", "as with other packets", "room in front of fragments"),
+    ],
+    handlers: &[
+        Handler::count("drops", "packets that were too long and could not be taken apart"),
+        Handler::count("fragments", "fragments made"),
+    ],
+    annotates: true,
+    drops: &["no buffer", "no IP header", "too long and not to be taken apart"],
+    cost: "Reads a line of annotations per packet. A packet that is taken apart is copied, but \
+        for its first part.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
+        -> CheckIPHeader -> IPFragmenter(68) -> Discard;",
+    make: |make| Box::new(IpFragmenter::new(make)),
+    ..Class::EMPTY
+};
+
+struct IpFragmenter {
+    mtu: usize,
+    honor_df: bool,
+    verbose: bool,
+    headroom: Option<usize>,
+    has_other: bool,
+    drops: u64,
+    fragments: u64,
+    random: Random,
+    /// Packets of a frame, while it is gone over.
+    slots: Vec<Slot>,
+}
+
+impl IpFragmenter {
+    fn new(make: &mut Make<'_>) -> IpFragmenter {
+        let mtu: u32 = make.need("MTU");
+        if mtu < 8 {
+            make.error("MTU must be at least 8");
+        }
+        IpFragmenter {
+            mtu: mtu as usize,
+            honor_df: make.or("HONOR_DF", true),
+            verbose: make.or("VERBOSE", false),
+            headroom: make.get::<u32>("HEADROOM").map(|bytes| bytes as usize),
+            has_other: make.outputs() > 1,
+            drops: 0,
+            fragments: 0,
+            random: Random::new(make),
+            slots: Vec::new(),
+        }
+    }
+
+    /// Whether a packet is short enough to go, whatever it is.
+    #[inline]
+    fn fits(&self, arena: &Arena, slot: &Slot) -> bool {
+        let from_header = |len: usize| len.checked_sub(arena.meta(slot).network.into());
+        slot.len() <= self.mtu || from_header(slot.len()).is_some_and(|len| len <= self.mtu)
+    }
+
+    /// A packet too long to go: its pieces leave by output 0.
+    #[cold]
+    fn fragment(&mut self, cx: &mut Context, mut slot: Slot) {
+        let arena = cx.pool.arena();
+        let (bytes, meta) = (arena.packet(&slot), *arena.meta(&slot));
+        let Some(packet) = ip(bytes, &meta) else { return cx.drop_packet(slot, NO_HEADER) };
+        let header = header_length(packet);
+        let length = usize::from(get16(packet, TOTAL_LENGTH)).min(packet.len());
+        if length <= self.mtu {
+            // Only what is behind the IP packet is too long.
+            return cx.out.emit(0, slot);
+        }
+        let first = self.mtu.saturating_sub(header) & !7;
+        let flags = get16(packet, FRAGMENT);
+        let forbidden = flags & DONT_FRAGMENT != 0;
+        if forbidden && self.honor_df || first < 8 {
+            if self.verbose || self.drops < REPORTED {
+                let [source, destination] =
+                    [SOURCE, DESTINATION].map(|at| Ipv4Addr::from(get_four(packet, at)));
+                cx.console().report(&format!(
+                    "IPFragmenter({}) DF {source} {destination} len={}\n",
+                    self.mtu,
+                    bytes.len()
+                ));
+            }
+            self.drops += 1;
+            return if self.has_other {
+                cx.out.emit(1, slot);
+            } else {
+                cx.drop_packet(slot, REFUSED);
+            };
+        }
+        if !cx.unshare_one(&mut slot) {
+            return cx.drop_packet(slot, NO_BUFFER);
+        }
+        let (start, rank) = (usize::from(meta.network), cx.rank_of(&slot));
+        let arena = cx.pool.arena();
+        // Nobody else has it, and it has a header: both have just been seen.
+        let Some(packet) = arena.packet_mut(&mut slot).and_then(|bytes| ip_mut(bytes, &meta))
+        else {
+            return;
+        };
+        if forbidden {
+            // Its identification need not tell it from others.
+            put16(packet, IDENT, self.random.below(1 << 16) as u16);
+        }
+        let flags = flags & !DONT_FRAGMENT;
+        put16(packet, TOTAL_LENGTH, (header + first) as u16);
+        put16(packet, FRAGMENT, flags | MORE_FRAGMENTS);
+        fill_checksum(packet);
+        let Some(copy) = cx.pool.share(&mut slot) else {
+            return cx.drop_packet(slot, NO_BUFFER);
+        };
+        // Sent before the pieces that are copied from its other half.
+        slot.truncate(start + header + first);
+        cx.take_part(&slot, rank, 0);
+        cx.out.emit(0, slot);
+        self.fragments += 1;
+        self.rest(cx, &copy, &meta, &Cut { header, first, length, flags, rank });
+        cx.pool.give_one(copy);
+    }
+
+    /// Sends the pieces behind the first, which are copied from `whole`: its
+    /// header is that of the first piece.
+    fn rest(&mut self, cx: &mut Context, whole: &Slot, meta: &Meta, cut: &Cut) {
+        let start = usize::from(meta.network);
+        let mut options = [0; 40];
+        let options =
+            copied_options(cx.pool.arena().packet(whole), start, cut.header, &mut options);
+        let header = LEAST + options.len();
+        let data = cut.length - cut.header;
+        let most = self.mtu.saturating_sub(header) & !7;
+        let (mut from, mut part) = (cut.first, 0);
+        while from < data && most > 0 {
+            let size = most.min(data - from);
+            let Some(mut piece) = self.buffer(cx, header + size) else {
+                cx.count_drops(NO_BUFFER, 1);
+                from += size;
+                continue;
+            };
+            let arena = cx.pool.arena();
+            if let (Some(to), Some(packet)) =
+                (arena.packet_mut(&mut piece), arena.packet(whole).get(start..))
+            {
+                to[..LEAST].copy_from_slice(&packet[..LEAST]);
+                to[LEAST..header].copy_from_slice(options);
+                to[header..].copy_from_slice(&packet[cut.header + from..][..size]);
+                to[0] = 0x40 | (header / 4) as u8;
+                let last = from + size == data && cut.flags & MORE_FRAGMENTS == 0;
+                let flags = if last { cut.flags } else { cut.flags | MORE_FRAGMENTS };
+                let offset = flags.wrapping_add((from / 8) as u16) & FRAGMENT_OFFSET;
+                put16(to, FRAGMENT, flags & !FRAGMENT_OFFSET | offset);
+                put16(to, TOTAL_LENGTH, (header + size) as u16);
+                fill_checksum(to);
+            }
+            if let Some(to) = arena.meta_mut(&mut piece) {
+                *to = *meta;
+                (to.network, to.transport) = (0, header as u16);
+            }
+            part += 1;
+            cx.take_part(&piece, cut.rank, part);
+            cx.out.emit(0, piece);
+            self.fragments += 1;
+            from += size;
+        }
+    }
+
+    /// A buffer with as much room in front as was asked for.
+    fn buffer(&self, cx: &mut Context, length: usize) -> Option<Slot> {
+        let Some(headroom) = self.headroom else { return cx.pool.take_one(length) };
+        let mut slot = cx.pool.take_one(0)?;
+        let arena = cx.pool.arena();
+        if arena.reserve(&mut slot, headroom) && arena.resize(&mut slot, length) {
+            return Some(slot);
+        }
+        cx.pool.give_one(slot);
+        None
+    }
+}
+
+/// Those options of a header that are for all fragments, in whole words.
+fn copied_options<'a>(bytes: &[u8], start: usize, header: usize, to: &'a mut [u8; 40]) -> &'a [u8] {
+    let options = bytes.get(start + LEAST..start + header).unwrap_or_default();
+    let (mut at, mut length) = (0, 0);
+    while let Some(&[kind, ref rest @ ..]) = options.get(at..) {
+        // An option of one byte is not copied.
+        if kind == 1 {
+            at += 1;
+            continue;
+        }
+        let size = rest.first().map_or(0, |size| usize::from(*size));
+        let Some(option) = options.get(at..at + size).filter(|_| kind != 0 && size >= 2) else {
+            break;
+        };
+        if kind & 0x80 != 0 {
+            to[length..length + size].copy_from_slice(option);
+            length += size;
+        }
+        at += size;
+    }
+    &to[..length.next_multiple_of(4)]
+}
+
+/// How a packet is cut.
+struct Cut {
+    /// Length of its header.
+    header: usize,
+    /// Data in the first piece.
+    first: usize,
+    /// Length of the IP packet.
+    length: usize,
+    /// What it was among fragments before.
+    flags: u16,
+    /// Its place in the frame.
+    rank: Rank,
+}
+
+impl Element for IpFragmenter {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        // Nearly always all fit, whatever is in front of their headers; without an early
+        // end, which would be a branch for each.
+        let longest = frame.slots().iter().fold(0, |longest, slot| slot.len().max(longest));
+        let arena = cx.pool.arena();
+        if longest <= self.mtu || frame.slots().iter().all(|slot| self.fits(arena, slot)) {
+            return;
+        }
+        // In order: all leave one by one.
+        let mut slots = std::mem::take(&mut self.slots);
+        frame.drain_front(frame.len(), |slot| slots.push(slot));
+        for slot in slots.drain(..) {
+            if self.fits(cx.pool.arena(), &slot) {
+                cx.out.emit(0, slot);
+            } else {
+                self.fragment(cx, slot);
+            }
+        }
+        self.slots = slots;
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "drops" => Ok(self.drops.to_string()),
+            "fragments" => Ok(self.fragments.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// Whatever else is in its frame.
+    #[test]
+    fn a_packet_without_a_known_header_is_judged_by_its_own_length() {
+        let packets: Vec<String> = [40, 100, 60, 68, 69, 20, 300, 68]
+            .iter()
+            .map(|length| format!("45{}", "00".repeat(length - 1)))
+            .collect();
+        for frame_limit in [1, 2, 3, 7, 256] {
+            let text = packets.join(" ");
+            let mut run =
+                Run::new(&format!("Packets({text}) -> f :: IPFragmenter(68) -> out :: Collect"))
+                    .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(
+                run.read("out.lengths").replace('\n', " "),
+                "40 60 68 20 68",
+                "{frame_limit}"
+            );
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! `IPReassembler`: packets from their fragments.
+//!
+//! RFC 791 section 3.2 and RFC 815. What a packet is put together in is one
+//! buffer; what arrives twice is only good where it is the same both times
+//! (RFC 5722 for IPv6, and RFC 1858 why), so that no filter in front can be
+//! deceived about what comes out.
+
+use std::collections::{HashMap, VecDeque};
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank, Seconds};
+use linerate_memory::{Frame, Slot};
+
+use super::{
+    FAMILY,
+    reassembly::{Contradiction, Datagram, Key},
+};
+use linerate_kit::{
+    annotation_byte::Short,
+    ip::{
+        FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NO_BUFFER, NO_HEADER, TOTAL_LENGTH,
+        fill_checksum, get16, header_length, ip, put16,
+    },
+};
+
+/// Drop reasons behind those of all.
+const BAD: usize = 2;
+const OVERLAP: usize = 3;
+const TIMED_OUT: usize = 4;
+const TOO_MANY: usize = 5;
+const TOO_LONG: usize = 6;
+
+/// How long the rest of a packet is waited for unless told otherwise, in seconds.
+const PATIENCE: u32 = 30;
+/// How often at least it is looked for those that are waited for too long.
+const REAP: u64 = 10;
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+const TIMER: u32 = 0;
+/// Packets no longer under way that the order may hold.
+const SLACK: usize = 1024;
+/// What a packet costs besides its bytes.
+const OVERHEAD: usize = 40;
+/// Packets under way whatever their size.
+const DATAGRAMS: usize = 65_536;
+
+pub(super) const CLASS: Class = Class {
+    name: "IPReassembler",
+    family: FAMILY,
+    summary: "puts packets together from their fragments",
+    description: "Fragments are held until their packet is complete, which then leaves by output \
+        0 with what was in front of its first fragment; other packets pass. The IP header must \
+        be known and sound (`CheckIPHeader`).\n\n\
+        When no fragment of a packet has arrived for `TIMEOUT` it is given up, 10 seconds later \
+        at most, or another `TIMEOUT` when that is less. When those held \
+        need more than `HIMEM` bytes, the oldest are given up until they need three quarters of \
+        that. What there is of a packet that is given up leaves by output 1, for an \
+        `ICMPError(.., timeexceeded, reassembly)`, where it is used, with zeros for what is \
+        missing; unless its first fragment is.\n\n\
+        Fragments that overlap with others and differ from them make their whole packet be \
+        dropped. A packet longer than a buffer cannot be put together.",
+    ports: "1/1-2",
+    processing: "a/ah",
+    args: &[
+        Arg::keyword("HIMEM", "bytes", "262144", "most bytes that fragments held may need"),
+        Arg::keyword("TIMEOUT", "seconds", "30", "how long the rest of a packet is waited for"),
+        Arg::keyword("MAX_MTU_ANNO", "annotation", "", "gets the length of the longest fragment"),
+    ],
+    handlers: &[
+        Handler::read("dump", "what has arrived, and which parts of packets under way"),
+        Handler::count("held", "packets under way"),
+        Handler::count("memory", "bytes they need"),
+    ],
+    annotates: true,
+    drops: &[
+        "no buffer",
+        "no IP header",
+        "bad fragment",
+        "fragments that contradict each other",
+        "not complete in time",
+        "too many fragments",
+        "longer than a buffer",
+    ],
+    cost: "Reads the header of each packet. Fragments are looked up by addresses, protocol and \
+        identification, and copied.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
+        -> CheckIPHeader -> IPFragmenter(68) -> IPReassembler -> Discard;",
+    make: |make| Box::new(IpReassembler::new(make)),
+    ..Class::EMPTY
+};
+
+struct IpReassembler {
+    most: usize,
+    /// Seconds, at least one; and how often it is looked whether they are over.
+    patience: u64,
+    interval: u64,
+    annotation: Option<Short>,
+    has_other: bool,
+    table: HashMap<Key, Datagram>,
+    /// In the order of their first fragments; those gone are skipped.
+    order: VecDeque<(Key, u64)>,
+    memory: usize,
+    /// Tells datagrams with the same key, one after the other, apart.
+    number: u64,
+    reap_at: u64,
+    seen: u64,
+    good: u64,
+    failed: u64,
+    bad: u64,
+    done: Vec<Slot>,
+    /// Where the fragment belongs that is looked at.
+    rank: Rank,
+}
+
+impl IpReassembler {
+    fn new(make: &mut Make<'_>) -> IpReassembler {
+        let Seconds::<0>(patience) = make.or("TIMEOUT", Seconds(PATIENCE));
+        let patience = u64::from(patience.max(1));
+        IpReassembler {
+            patience,
+            interval: patience.min(REAP),
+            most: make.or::<u32>("HIMEM", 256 * 1024) as usize,
+            annotation: Short::given(make, "MAX_MTU_ANNO"),
+            has_other: make.outputs() > 1,
+            table: HashMap::new(),
+            order: VecDeque::new(),
+            memory: 0,
+            number: 0,
+            reap_at: 0,
+            seen: 0,
+            good: 0,
+            failed: 0,
+            bad: 0,
+            done: Vec::new(),
+            rank: Rank::default(),
+        }
+    }
+
+    /// A packet that is a fragment, at a time of day in nanoseconds. What
+    /// comes of it is put into `done`.
+    fn fragment(&mut self, cx: &mut Context, slot: Slot, now: u64) {
+        self.seen += 1;
+        self.rank = cx.rank_of(&slot);
+        let meta = *cx.pool.arena().meta(&slot);
+        let time = if meta.timestamp == 0 { now } else { meta.timestamp };
+        let seconds = time / 1_000_000_000;
+        if seconds >= self.reap_at {
+            let patience = self.patience;
+            self.reap(cx, |datagram| datagram.time.saturating_add(patience) < seconds);
+            self.reap_at = seconds + self.interval;
+        }
+        if self.memory > self.most || self.table.len() >= DATAGRAMS {
+            self.make_room(cx, seconds);
+        }
+        let arena = cx.pool.arena();
+        let Some(packet) = ip(arena.packet(&slot), &meta) else {
+            return cx.drop_packet(slot, NO_HEADER);
+        };
+        let header = header_length(packet);
+        let flags = get16(packet, FRAGMENT);
+        let more = flags & MORE_FRAGMENTS != 0;
+        let from = usize::from(flags & FRAGMENT_OFFSET) * 8;
+        let data = packet.get(header..usize::from(get16(packet, TOTAL_LENGTH)));
+        let data = data.filter(|data| {
+            let to = from + data.len();
+            !data.is_empty() && to + LEAST <= 0xffff && (!more || to.is_multiple_of(8))
+        });
+        let Some(data) = data else {
+            self.bad += 1;
+            return cx.drop_packet(slot, BAD);
+        };
+        if header + from + data.len() > arena.room() {
+            return cx.drop_packet(slot, TOO_LONG);
+        }
+        // Packets that have been put together are still in it.
+        if self.order.len() > 2 * self.table.len() + SLACK {
+            let table = &self.table;
+            let held = |(key, number): &(Key, u64)| {
+                table.get(key).is_some_and(|found| found.number == *number)
+            };
+            self.order.retain(held);
+        }
+        let key = Key::new(packet);
+        let number = &mut self.number;
+        let order = &mut self.order;
+        let datagram = self.table.entry(key).or_insert_with(|| {
+            *number += 1;
+            order.push_back((key, *number));
+            Datagram::new(*number, meta, seconds)
+        });
+        let before = cost(datagram);
+        if datagram.data.is_empty() {
+            self.memory += before;
+        }
+        if from == 0 {
+            let start = usize::from(meta.network);
+            datagram.front = arena.packet(&slot)[..start + header].to_vec();
+            datagram.meta = meta;
+            datagram.time = seconds;
+        }
+        datagram.heard = cx.clock.steady();
+        datagram.longest = datagram.longest.max((header + data.len()) as u16);
+        let whole = datagram.add(from, data, !more);
+        self.memory = (self.memory + cost(datagram)).saturating_sub(before);
+        cx.pool.give_one(slot);
+        match whole {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Some(datagram) = self.remove(key) {
+                    self.good += 1;
+                    if let Some(made) = self.build(cx, &datagram, time) {
+                        cx.take_place(&made, self.rank);
+                        self.done.push(made);
+                    }
+                }
+            }
+            Err(Contradiction) => {
+                self.remove(key);
+                self.bad += 1;
+                cx.count_drops(OVERLAP, 1);
+            }
+        }
+        if !self.table.is_empty() && cx.timer(TIMER).is_none() {
+            cx.set_timer(TIMER, cx.steady() + self.interval * SECOND);
+        }
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Datagram> {
+        let datagram = self.table.remove(&key)?;
+        self.memory = self.memory.saturating_sub(cost(&datagram));
+        Some(datagram)
+    }
+
+    /// The packet, as far as it is there.
+    fn build(&self, cx: &mut Context, datagram: &Datagram, time: u64) -> Option<Slot> {
+        let (front, data) = (&datagram.front, &datagram.data);
+        let Some(mut slot) = cx.pool.take_one(front.len() + data.len()) else {
+            cx.count_drops(NO_BUFFER, 1);
+            return None;
+        };
+        let arena = cx.pool.arena();
+        let start = usize::from(datagram.meta.network);
+        if let Some(bytes) = arena.packet_mut(&mut slot) {
+            bytes[..front.len()].copy_from_slice(front);
+            bytes[front.len()..].copy_from_slice(data);
+            let ip = &mut bytes[start..];
+            let flags = get16(ip, FRAGMENT) & !(MORE_FRAGMENTS | FRAGMENT_OFFSET);
+            put16(ip, FRAGMENT, flags);
+            let length = ip.len() as u16;
+            put16(ip, TOTAL_LENGTH, length);
+            fill_checksum(ip);
+        }
+        if let Some(meta) = arena.meta_mut(&mut slot) {
+            *meta = datagram.meta;
+            meta.timestamp = time;
+            meta.transport = front.len() as u16;
+            if let Some(annotation) = self.annotation {
+                annotation.set(meta, datagram.longest.to_ne_bytes());
+            }
+        }
+        Some(slot)
+    }
+
+    /// A packet is given up.
+    fn give_up(&mut self, cx: &mut Context, key: Key, reason: usize) {
+        let Some(datagram) = self.remove(key) else { return };
+        self.failed += 1;
+        // Nobody is told of a packet whose first fragment is missing: RFC 1122
+        // section 3.3.2.
+        if self.has_other && !datagram.front.is_empty() {
+            if let Some(slot) = self.build(cx, &datagram, datagram.meta.timestamp) {
+                cx.put_before(&slot, self.rank);
+                cx.out.emit(1, slot);
+            }
+        } else {
+            cx.count_drops(reason, 1);
+        }
+    }
+
+    /// Gives up packets that were waited for too long.
+    #[cold]
+    fn reap(&mut self, cx: &mut Context, late: impl Fn(&Datagram) -> bool) {
+        let mut order = std::mem::take(&mut self.order);
+        order.retain(|(key, number)| {
+            let Some(datagram) = self.table.get(key).filter(|found| found.number == *number) else {
+                return false;
+            };
+            let late = late(datagram);
+            if late {
+                self.give_up(cx, *key, TIMED_OUT);
+            }
+            !late
+        });
+        self.order = order;
+    }
+
+    /// Gives up packets, the oldest first, until a quarter of the memory is
+    /// free.
+    #[cold]
+    fn make_room(&mut self, cx: &mut Context, now: u64) {
+        let enough = self.most / 4 * 3;
+        for patience in [10, 5] {
+            if self.memory > enough {
+                self.reap(cx, |datagram| datagram.time.saturating_add(patience) < now);
+            }
+        }
+        while self.memory > enough || self.table.len() >= DATAGRAMS {
+            let Some((key, number)) = self.order.pop_front() else { return };
+            if self.table.get(&key).is_some_and(|datagram| datagram.number == number) {
+                self.give_up(cx, key, TOO_MANY);
+            }
+        }
+    }
+}
+
+/// What a packet under way counts.
+fn cost(datagram: &Datagram) -> usize {
+    OVERHEAD + datagram.data.len()
+}
+
+impl Element for IpReassembler {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let arena = cx.pool.arena();
+        let is_fragment = |slot: &Slot| {
+            let packet = ip(arena.packet(slot), arena.meta(slot));
+            packet.is_none_or(|ip| get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) != 0)
+        };
+        if !frame.slots().iter().any(is_fragment) {
+            return;
+        }
+        let now = cx.now();
+        let mut slots = std::mem::take(&mut self.done);
+        frame.drain_front(frame.len(), |slot| slots.push(slot));
+        for slot in slots.drain(..) {
+            let arena = cx.pool.arena();
+            let packet = ip(arena.packet(&slot), arena.meta(&slot));
+            let whole = packet
+                .is_some_and(|ip| get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) == 0);
+            if whole {
+                self.done.push(slot);
+            } else {
+                self.fragment(cx, slot, now);
+            }
+        }
+        self.rank = Rank::default();
+        std::mem::swap(&mut slots, &mut self.done);
+        for slot in slots.drain(..) {
+            if let Err(slot) = frame.push(slot) {
+                cx.out.emit(0, slot);
+            }
+        }
+        if self.done.is_empty() {
+            self.done = slots;
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        let now = cx.steady();
+        let patience = self.patience * SECOND;
+        self.reap(cx, |datagram| datagram.heard.saturating_add(patience) < now);
+        if !self.table.is_empty() {
+            cx.set_timer(TIMER, now + self.interval * SECOND);
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<IpReassembler>() {
+            self.table = std::mem::take(&mut old.table);
+            self.order = std::mem::take(&mut old.order);
+            self.memory = std::mem::take(&mut old.memory);
+            self.number = old.number;
+            (self.seen, self.good) = (old.seen, old.good);
+            (self.failed, self.bad) = (old.failed, old.bad);
+            if !self.table.is_empty() {
+                cx.set_timer(TIMER, cx.steady() + self.interval * SECOND);
+            }
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "dump" => Ok(self.dump()),
+            "held" => Ok(self.table.len().to_string()),
+            "memory" => Ok(self.memory.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+}
+
+impl IpReassembler {
+    fn dump(&self) -> String {
+        let mut text = format!(
+            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\n\
+             bad fragments seen:  {}\ncached chunk data:\n",
+            self.seen, self.good, self.failed, self.bad
+        );
+        for (key, number) in &self.order {
+            let Some(datagram) = self.table.get(key).filter(|found| found.number == *number) else {
+                continue;
+            };
+            let [source, destination] = key.addresses();
+            let port = |at| get16(&datagram.data, at);
+            text += &format!(" ({source}, {}, {destination}, {}) {}", port(0), port(2), key.ident);
+            for (from, to) in datagram.ranges.iter() {
+                text += &format!(" ({from},{to})");
+            }
+            text.push('\n');
+        }
+        text
+    }
+}

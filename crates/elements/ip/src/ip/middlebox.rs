@@ -1,0 +1,92 @@
+//! `IPIn` and `IPOut`: the ends of what `FastClick`'s middleboxes do to an IP
+//! packet.
+
+use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_memory::{Frame, Slot};
+
+use super::FAMILY;
+use linerate_kit::ip::{DROPS, NO_BUFFER, edit, fill_checksum};
+
+pub(super) const IN: Class = Class {
+    name: "IPIn",
+    family: FAMILY,
+    summary: "begins a path on which FastClick's middleboxes change IP packets",
+    description: "Where packets' contents are is noted by CheckIPHeader and MarkIPHeader here, so \
+        packets pass unchanged. Not in Click; in FastClick.",
+    ports: "1/1",
+    processing: "h/h",
+    cost: "One call per frame; packets are not touched.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
+        -> IPIn -> IPOut -> Discard;",
+    make: |_| Box::new(IpIn),
+    ..Class::EMPTY
+};
+
+pub(super) const OUT: Class = Class {
+    name: "IPOut",
+    summary: "ends a path on which FastClick's middleboxes change IP packets",
+    description: "Computes the checksum of the IP header anew, unless `READONLY` is true or \
+        `CHECKSUM` is false. The header must be known (`CheckIPHeader`). Not in Click; in FastClick.",
+    args: &[
+        Arg::optional("READONLY", "bool", "false", "whether packets are as they were"),
+        Arg::keyword("CHECKSUM", "bool", "true", "whether to compute the checksum"),
+    ],
+    annotates: true,
+    drops: DROPS,
+    cost: "One pass over the packets' headers, five additions each.",
+    make: |make| Box::new(IpOut::new(make)),
+    ..IN
+};
+
+struct IpIn;
+
+impl Element for IpIn {
+    fn push(&mut self, _: &mut Context, _: usize, _: &mut Frame) {}
+}
+
+struct IpOut {
+    sums: bool,
+    failed: Vec<Slot>,
+}
+
+impl IpOut {
+    fn new(make: &mut Make<'_>) -> IpOut {
+        let (unchanged, sums) = (make.or("READONLY", false), make.or("CHECKSUM", true));
+        IpOut { sums: sums && !unchanged, failed: Vec::new() }
+    }
+}
+
+impl Element for IpOut {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        match self.sums {
+            true => edit(cx, frame, &mut self.failed, |ip, _| fill_checksum(ip)),
+            false => cx.unshare(frame, NO_BUFFER),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn the_checksum_is_right_behind_it() {
+        for (config, right) in
+            [("", true), ("false", true), ("true", false), ("CHECKSUM false", false)]
+        {
+            for frame_limit in [1, 7, 256] {
+                let mut run = Run::new(&format!(
+                    "FromIPSummaryDump(STOP true, FIELDS ip_src ip_id, CHECKSUM true,
+                        DATA \"1.0.0.1 1\\n1.0.0.2 2\\n\") -> CheckIPHeader -> StoreData(5, x)
+                        -> IPIn -> IPOut({config}) -> c :: CheckIPHeader -> a :: Collect;
+                     c [1] -> b :: Collect"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                let counts =
+                    ["a", "b"].map(|at| run.read(&format!("{at}.lengths")).lines().count());
+                assert_eq!(counts, if right { [2, 0] } else { [0, 2] }, "{config}");
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! `StripIPHeader`, `StripTransportHeader` and the like: what an IP packet or
+//! its transport header carries, and back.
+
+use linerate_graph::{Class, Context, Element};
+use linerate_memory::{Arena, Frame, Meta, Slot};
+use linerate_packet::IpProtocol;
+
+use super::FAMILY;
+use linerate_kit::{
+    ip::{DROPS, NO_BUFFER, NO_HEADER, PROTOCOL},
+    room,
+    start::{from_start, start_moved},
+};
+
+pub(super) const STRIP: Class = Class {
+    name: "StripIPHeader",
+    family: FAMILY,
+    summary: "takes off the IP header and all in front of it",
+    description: "The header must be known (`CheckIPHeader`). It stays in the buffer, and known: \
+        `UnstripIPHeader` puts it back.",
+    ports: "1/1",
+    annotates: true,
+    drops: DROPS,
+    cost: "Reads and writes a line of annotations per packet.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
+        -> StripIPHeader -> Discard;",
+    make: |_| StripHeader::boxed(Start::Transport),
+    ..Class::EMPTY
+};
+
+pub(super) const UNSTRIP: Class = Class {
+    name: "UnstripIPHeader",
+    summary: "puts the IP header back in front",
+    description: "Packets then begin with their network header, when it had been taken off; \
+        others are left alone.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
+        -> StripIPHeader -> UnstripIPHeader -> Discard;",
+    make: |_| StripHeader::boxed(Start::Network),
+    ..STRIP
+};
+
+pub(super) const STRIP_TRANSPORT: Class = Class {
+    name: "StripTransportHeader",
+    summary: "takes off the TCP, UDP or ICMP header and all in front of it",
+    description: "The IP header must be known (`CheckIPHeader`). Both headers stay in the buffer, and \
+        known: `UnstripTransportHeader` and `UnstripIPHeader` put them back. Of packets of other \
+        protocols the IP header is taken off, with a message each. Not in Click; in FastClick.",
+    cost: "Reads a line of the packet, and reads and writes a line of annotations.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 U\") \
+        -> CheckIPHeader -> StripTransportHeader -> UnstripIPHeader -> Discard;",
+    make: |_| StripHeader::boxed(Start::Payload),
+    ..STRIP
+};
+
+pub(super) const STRIP_TCP: Class = Class {
+    name: "StripTCPHeader",
+    description: "StripTransportHeader by another name.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 T\") \
+        -> CheckIPHeader -> StripTCPHeader -> UnstripIPHeader -> Discard;",
+    ..STRIP_TRANSPORT
+};
+
+pub(super) const STRIP_UDP: Class = Class {
+    name: "StripUDPHeader",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 U\") \
+        -> CheckIPHeader -> StripUDPHeader -> UnstripIPHeader -> Discard;",
+    ..STRIP_TCP
+};
+
+pub(super) const UNSTRIP_TRANSPORT: Class = Class {
+    name: "UnstripTransportHeader",
+    summary: "puts the transport header back in front",
+    description: "Packets then begin with their transport header, when it had been taken off; \
+        others are left alone. Not in Click; in FastClick.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 U\") \
+        -> CheckIPHeader -> StripTransportHeader -> UnstripTransportHeader -> Discard;",
+    make: |_| StripHeader::boxed(Start::Back),
+    ..STRIP
+};
+
+pub(super) const UNSTRIP_TCP: Class = Class {
+    name: "UnstripTCPHeader",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 T\") \
+        -> CheckIPHeader -> StripTCPHeader -> UnstripTCPHeader -> Discard;",
+    ..UNSTRIP_TRANSPORT
+};
+
+/// What packets are to begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Their network header, if it is not inside.
+    Network,
+    /// Their transport header.
+    Transport,
+    /// What is behind that.
+    Payload,
+    /// Their transport header, if it is not inside.
+    Back,
+}
+
+struct StripHeader {
+    start: Start,
+    failed: Vec<Slot>,
+}
+
+impl StripHeader {
+    fn boxed(start: Start) -> Box<dyn Element> {
+        Box::new(StripHeader { start, failed: Vec::new() })
+    }
+}
+
+/// Bytes of the transport header; which protocol it is when that is none known.
+fn transport_length(arena: &Arena, slot: &mut Slot) -> Result<usize, u8> {
+    let Meta { network, transport, .. } = *arena.meta(slot);
+    let [network, transport] = [network, transport].map(|at| from_start(at).unwrap_or(0) as isize);
+    // What has been taken off is there yet.
+    let before = network.min(transport).min(0).unsigned_abs();
+    if !slot.push(before) {
+        return Ok(0);
+    }
+    let bytes = arena.packet(slot);
+    let byte = |offset: isize, at: usize| {
+        let start = before.wrapping_add_signed(offset);
+        bytes.get(start + at).copied().unwrap_or_default()
+    };
+    let length = match IpProtocol(byte(network, PROTOCOL)) {
+        IpProtocol::TCP => Ok(usize::from(byte(transport, 12) >> 4) * 4),
+        IpProtocol::UDP | IpProtocol::ICMP => Ok(8),
+        IpProtocol(other) => Err(other),
+    };
+    slot.pull(before);
+    length
+}
+
+impl Element for StripHeader {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let arena = cx.pool.arena();
+        let start = self.start;
+        let moved = |slot: &mut Slot| {
+            let Meta { network, transport, .. } = *arena.meta(slot);
+            let by = if start == Start::Network { network } else { transport };
+            let Some(by) = from_start(by) else { return false };
+            let more = match start {
+                Start::Payload => transport_length(arena, slot).unwrap_or_else(|protocol| {
+                    let class = cx.plan().elements[cx.element()].class.name;
+                    let text =
+                        format!("{} :: {class}: Unsupported protocol {protocol}\n", cx.name());
+                    cx.console().report(&text);
+                    0
+                }),
+                _ => 0,
+            };
+            // A header in front of the packet has an offset below zero.
+            let by = by + more as i32;
+            let back = matches!(start, Start::Network | Start::Back);
+            let moved = match usize::try_from(by) {
+                Ok(by) => back || slot.pull(by.min(slot.len())),
+                Err(_) => room::push(arena, slot, by.unsigned_abs() as usize),
+            };
+            if moved
+                && (by < 0 || !back)
+                && let Some(meta) = arena.meta_mut(slot)
+            {
+                start_moved(meta, by);
+            }
+            moved
+        };
+        frame.sift(moved, |slot| self.failed.push(slot));
+        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// TCP packets with and without options, and a UDP packet, each with 3 bytes
+    /// of payload.
+    const PACKETS: &str = "FromIPSummaryDump(STOP true,
+        CHECKSUM true, FIELDS ip_src ip_dst ip_proto tcp_opt payload,
+        DATA \"1.0.0.1 2.0.0.2 T mss5 \\\"abc\\\"\n1.0.0.1 2.0.0.2 U . \\\"def\\\"\n1.0.0.1 2.0.0.2 T . \\\"jkl\\\"\n\")";
+
+    #[test]
+    fn packets_begin_with_what_their_transport_header_carries() {
+        for class in ["StripTransportHeader", "StripIPHeader -> StripTCPHeader", "StripUDPHeader"] {
+            for frame_limit in [1, 7, 256] {
+                let mut run = Run::new(&format!(
+                    "{PACKETS} -> CheckIPHeader -> t :: Tee -> {class} -> u :: Tee -> a :: Collect;
+                     t [1] -> b :: Collect; t [2] -> StripIPHeader -> d :: Collect;
+                     u [1] -> UnstripIPHeader -> c :: Collect;
+                     u [2] -> UnstripTCPHeader -> UnstripTransportHeader -> e :: Collect;"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                assert_eq!(run.read("a.packets"), "616263\n646566\n6a6b6c", "{class}");
+                assert_eq!(run.read("b.packets"), run.read("c.packets"));
+                assert_eq!(run.read("d.packets"), run.read("e.packets"));
+            }
+        }
+    }
+
+    #[test]
+    fn of_other_protocols_the_ip_header_is_taken_off() {
+        let mut run = Run::new(
+            "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src ip_proto ip_len,
+                DATA \"1.0.0.1 47 24\")
+                -> CheckIPHeader -> s :: StripTransportHeader -> a :: Collect;",
+        );
+        run.run();
+        assert_eq!(run.read("a.lengths"), "4");
+        assert_eq!(run.output(), "s :: StripTransportHeader: Unsupported protocol 47\n");
+    }
+}

@@ -1,0 +1,83 @@
+//! `CheckTCPHeader`, `CheckUDPHeader`: only packets with a sound header.
+
+use linerate_graph::Class;
+use linerate_packet::IpProtocol;
+
+use super::{
+    FAMILY,
+    check::{ARGS, Check, CheckHeader, HANDLERS, Wrong},
+    set_checksum::pseudo_header,
+};
+use linerate_kit::ip::{TOTAL_LENGTH, get16, header_length, protocol};
+
+pub(super) const TCP: Class = Class {
+    name: "CheckTCPHeader",
+    family: FAMILY,
+    summary: "passes packets with a sound TCP header",
+    description: "Checks lengths and the checksum. The IP header must be known and sound \
+        (`CheckIPHeader`). Other packets leave by output 1, or are dropped when there is none; \
+        the first is reported, each with `VERBOSE`.",
+    ports: "1/1-2",
+    processing: "a/ah",
+    args: ARGS,
+    handlers: HANDLERS,
+    annotates: true,
+    drops: &TCP_REASONS,
+    cost: "Sums up every packet: some cycles for each 32 bytes.",
+    example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src sport ip_proto, \
+        DATA \"1.0.0.1 5 T\") -> CheckIPHeader -> CheckTCPHeader -> Discard;",
+    make: |make| Box::new(CheckHeader::new(make, &CHECK_TCP)),
+    ..Class::EMPTY
+};
+
+pub(super) const UDP: Class = Class {
+    name: "CheckUDPHeader",
+    summary: "passes packets with a sound UDP header",
+    description: "Checks the length, and the checksum where there is one. The IP header must be \
+        known and sound (`CheckIPHeader`). Other packets leave by output 1, or are dropped when \
+        there is none; the first is reported, each with `VERBOSE`.",
+    drops: &UDP_REASONS,
+    example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src sport ip_proto, \
+        DATA \"1.0.0.1 5 U\") -> CheckIPHeader -> CheckUDPHeader -> Discard;",
+    make: |make| Box::new(CheckHeader::new(make, &CHECK_UDP)),
+    ..TCP
+};
+
+const TCP_REASONS: [&str; 3] = ["not TCP", "bad packet length", "bad TCP checksum"];
+const UDP_REASONS: [&str; 3] = ["not UDP", "bad packet length", "bad UDP checksum"];
+
+static CHECK_TCP: Check =
+    Check { protocol: "TCP", names_itself: true, reasons: &TCP_REASONS, check: check_tcp };
+static CHECK_UDP: Check =
+    Check { protocol: "UDP", names_itself: false, reasons: &UDP_REASONS, check: check_udp };
+
+fn check_tcp(ip: &[u8]) -> Result<(), Wrong> {
+    if protocol(ip) != IpProtocol::TCP {
+        return Err(Wrong::Protocol);
+    }
+    let start = header_length(ip);
+    let segment = ip.get(start..usize::from(get16(ip, TOTAL_LENGTH))).ok_or(Wrong::Length)?;
+    let header = segment.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
+    if header < 20 || segment.len() < header {
+        return Err(Wrong::Length);
+    }
+    let mut sum = pseudo_header(ip, segment.len());
+    sum.add_bytes(segment);
+    if sum.is_valid() { Ok(()) } else { Err(Wrong::Checksum) }
+}
+
+fn check_udp(ip: &[u8]) -> Result<(), Wrong> {
+    if protocol(ip) != IpProtocol::UDP {
+        return Err(Wrong::Protocol);
+    }
+    let start = header_length(ip);
+    let length = usize::from(get16(ip, start + 4));
+    let datagram = ip.get(start..start + length).filter(|datagram| datagram.len() >= 8);
+    let datagram = datagram.ok_or(Wrong::Length)?;
+    if get16(datagram, 6) == 0 {
+        return Ok(());
+    }
+    let mut sum = pseudo_header(ip, length);
+    sum.add_bytes(datagram);
+    if sum.is_valid() { Ok(()) } else { Err(Wrong::Checksum) }
+}

@@ -1,0 +1,435 @@
+//! `FastUDPSource`, `FastUDPFlows`: UDP packets as fast as they are pulled.
+
+use std::net::Ipv4Addr;
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Merge, UdpPort, parse_bool,
+    parse_integer,
+};
+use linerate_memory::Frame;
+use linerate_packet::{
+    IpProtocol, MacAddr,
+    checksum::{self, update16},
+};
+
+use super::FAMILY;
+use linerate_kit::{
+    ip::{
+        DESTINATION, ETHERNET, LEAST, PROTOCOL, SOURCE as FROM, TOTAL_LENGTH, TTL, fill_checksum,
+        put16,
+    },
+    random::Random,
+    rate::Gap,
+};
+
+/// Shortest packet.
+const SHORTEST: i32 = 60;
+/// Most flows: they are kept in memory.
+const MOST_FLOWS: u32 = 1 << 20;
+/// Most packets per second Click takes.
+const MOST_RATE: u32 = 1_000_000;
+/// Where UDP begins, and its fields.
+const UDP: usize = ETHERNET + LEAST;
+const CHECKSUM: usize = UDP + 6;
+/// Hops a packet has.
+const HOPS: u8 = 250;
+/// A hundredth of a second, in nanoseconds.
+const JIFFY: u64 = 10_000_000;
+
+pub(super) const SOURCE: Class = Class {
+    name: "FastUDPSource",
+    family: FAMILY,
+    summary: "makes UDP packets of one flow",
+    description: "At most `RATE` packets per second, as many as are pulled when that is zero, and \
+        `LIMIT` in all, any number when that is below zero. Packets have `LENGTH` bytes with \
+        their Ethernet header, at least 60. After every `INTERVAL` packets both ports count up. \
+        The IP header's place becomes known to the elements behind.",
+    ports: "0/1",
+    processing: "l/l",
+    args: &[
+        Arg::required("RATE", "packets per second", "0 for any number"),
+        Arg::required("LIMIT", "packets", "how many in all; any number below zero"),
+        Arg::required("LENGTH", "bytes", "length with the Ethernet header"),
+        Arg::required("SRCETH", "Ethernet address", "source"),
+        Arg::required("SRCIP", "IP address", "source"),
+        Arg::required("SPORT", "port number", "source"),
+        Arg::required("DSTETH", "Ethernet address", "destination"),
+        Arg::required("DSTIP", "IP address", "destination"),
+        Arg::required("DPORT", "port number", "destination"),
+        Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
+        Arg::optional("INTERVAL", "packets", "0", "after how many ports change; never when 0"),
+        Arg::optional("ACTIVE", "bool", "true", "whether there are packets"),
+    ],
+    handlers: HANDLERS,
+    annotates: true,
+    cost: "Copies a template into each packet: some ten cycles for 64 bytes.",
+    example: "FastUDPSource(0, 100, 60, 2:0:0:0:0:1, 1.0.0.1, 5, 2:0:0:0:0:2, 2.0.0.1, 6) \
+        -> Discard;",
+    make: |make| Box::new(FastUdp::source(make)),
+    ..Class::EMPTY
+};
+
+pub(super) const FLOWS: Class = Class {
+    name: "FastUDPFlows",
+    summary: "makes UDP packets of many flows",
+    description: "Each packet is of one of `FLOWS` flows, chosen at random; a flow gets other \
+        random ports after `FLOWSIZE` packets. At most `RATE` packets per second, as many as are \
+        pulled when that is zero, and `LIMIT` in all, any number when that is below zero. \
+        Packets have `LENGTH` bytes with their Ethernet header, at least 60. The IP header's \
+        place becomes known to the elements behind. There are at most 1,048,576 flows.",
+    args: &[
+        Arg::required("RATE", "packets per second", "0 for any number"),
+        Arg::required("LIMIT", "packets", "how many in all; any number below zero"),
+        Arg::required("LENGTH", "bytes", "length with the Ethernet header"),
+        Arg::required("SRCETH", "Ethernet address", "source"),
+        Arg::required("SRCIP", "IP address", "source"),
+        Arg::required("DSTETH", "Ethernet address", "destination"),
+        Arg::required("DSTIP", "IP address", "destination"),
+        Arg::required("FLOWS", "number", "flows at a time"),
+        Arg::required("FLOWSIZE", "packets", "packets of a flow"),
+        Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
+        Arg::optional("ACTIVE", "bool", "true", "whether there are packets"),
+    ],
+    handlers: FLOW_HANDLERS,
+    example: "FastUDPFlows(0, 100, 60, 2:0:0:0:0:1, 1.0.0.1, 2:0:0:0:0:2, 2.0.0.1, 10, 5) \
+        -> Discard;",
+    make: |make| Box::new(FastUdp::flows(make)),
+    ..SOURCE
+};
+
+const HANDLERS: &[Handler] = &[
+    Handler::count("count", "packets made"),
+    Handler::value("rate", "packets per second there were up to the limit; written: those wanted")
+        .merged(Merge::Sum),
+    Handler::button("reset", "begins to count anew"),
+    Handler::write("active", "whether there are packets"),
+    Handler::write("limit", "how many in all"),
+];
+
+const FLOW_HANDLERS: &[Handler] = &[
+    HANDLERS[0],
+    HANDLERS[1],
+    HANDLERS[2],
+    HANDLERS[3],
+    HANDLERS[4],
+    Handler::value("length", "length of the packets"),
+];
+
+/// Ports and checksum of a flow, and how many packets it has had.
+#[derive(Debug, Clone, Copy, Default)]
+struct Flow {
+    ports: [u16; 2],
+    sum: u16,
+    packets: u32,
+}
+
+struct FastUdp {
+    /// A packet with ports of zero.
+    template: Vec<u8>,
+    addresses: [Ipv4Addr; 2],
+    checksum: bool,
+    /// The checksum with ports of zero.
+    sum: u16,
+    active: bool,
+    /// Any number below zero.
+    limit: i64,
+    count: i64,
+    gap: Option<Gap>,
+    flows: Vec<Flow>,
+    /// Packets of a flow; any number when zero.
+    size: u32,
+    /// One flow whose ports count up; else they are random.
+    counts_up: bool,
+    random: Random,
+    /// When the first and the last packet were made, in hundredths of seconds.
+    first: u64,
+    last: u64,
+}
+
+impl FastUdp {
+    fn source(make: &mut Make<'_>) -> FastUdp {
+        let UdpPort(from) = make.need("SPORT");
+        let UdpPort(to) = make.need("DPORT");
+        let mut element = FastUdp::new(make);
+        element.size = make.or("INTERVAL", 0);
+        element.counts_up = true;
+        element.flows = vec![Flow::default()];
+        element.set_ports(0, [from, to]);
+        element
+    }
+
+    fn flows(make: &mut Make<'_>) -> FastUdp {
+        let flows = make.need::<u32>("FLOWS");
+        if make.is_given("FLOWS") && !(1..=MOST_FLOWS).contains(&flows) {
+            make.error(format!("FLOWS must be between 1 and {MOST_FLOWS}"));
+        }
+        let mut element = FastUdp::new(make);
+        element.size = make.need("FLOWSIZE");
+        element.flows = vec![Flow::default(); flows.clamp(1, MOST_FLOWS) as usize];
+        (0..element.flows.len()).for_each(|flow| element.draw_ports(flow));
+        element
+    }
+
+    fn new(make: &mut Make<'_>) -> FastUdp {
+        let rate = make.need::<u32>("RATE");
+        let limit = make.need::<i32>("LIMIT");
+        let length = make.need::<i32>("LENGTH");
+        let [from, to] = ["SRCETH", "DSTETH"].map(|name| make.need::<MacAddr>(name).0);
+        let addresses = ["SRCIP", "DSTIP"].map(|name| make.get(name));
+        let addresses = addresses.map(|address| address.unwrap_or(Ipv4Addr::UNSPECIFIED));
+        if make.is_given("LENGTH") && length < SHORTEST {
+            make.tell("warning: packet length < 60, defaulting to 60");
+        }
+        let mut template = vec![0; UDP + 8];
+        template[..6].copy_from_slice(&to);
+        template[6..12].copy_from_slice(&from);
+        template[12] = 0x08;
+        let ip = &mut template[ETHERNET..];
+        (ip[0], ip[TTL], ip[PROTOCOL]) = (0x45, HOPS, IpProtocol::UDP.0);
+        ip[FROM..DESTINATION].copy_from_slice(&addresses[0].octets());
+        ip[DESTINATION..LEAST].copy_from_slice(&addresses[1].octets());
+        let mut element = FastUdp {
+            template,
+            addresses,
+            checksum: make.or("CHECKSUM", true),
+            sum: 0,
+            active: make.or("ACTIVE", true),
+            limit: limit.into(),
+            count: 0,
+            gap: (rate != 0).then(|| Gap::new(rate.min(MOST_RATE).into())),
+            flows: Vec::new(),
+            size: 0,
+            counts_up: false,
+            random: Random::new(make),
+            first: 0,
+            last: 0,
+        };
+        element.set_length(length);
+        element
+    }
+
+    fn set_length(&mut self, length: i32) {
+        let length = length.clamp(SHORTEST, i32::from(u16::MAX)) as usize;
+        self.template.resize(length, 0);
+        let ip = &mut self.template[ETHERNET..];
+        put16(ip, TOTAL_LENGTH, (length - ETHERNET) as u16);
+        fill_checksum(ip);
+        let datagram = &mut self.template[UDP..];
+        let bytes = (length - UDP) as u16;
+        put16(datagram, 4, bytes);
+        let [from, to] = self.addresses;
+        let mut sum = checksum::pseudo_v4(from, to, IpProtocol::UDP, bytes);
+        sum.add_bytes(datagram);
+        self.sum = sum.finish();
+    }
+
+    fn set_ports(&mut self, flow: usize, ports: [u16; 2]) {
+        let sum = ports.iter().fold(self.sum, |sum, port| update16(sum, 0, *port));
+        let sum = if self.checksum { checksum::udp_nonzero(sum) } else { 0 };
+        self.flows[flow] = Flow { ports, sum, packets: 0 };
+    }
+
+    fn draw_ports(&mut self, flow: usize) {
+        let ports = [self.random.below(0xffff), self.random.below(0xffff)];
+        self.set_ports(flow, ports.map(|port| port as u16));
+    }
+
+    /// The flow of the next packet.
+    #[inline]
+    fn next_flow(&mut self) -> Flow {
+        if self.counts_up {
+            let flow = self.flows[0];
+            self.flows[0].packets += 1;
+            if self.size > 0 && self.flows[0].packets == self.size {
+                self.set_ports(0, flow.ports.map(|port| port.wrapping_add(1)));
+            }
+            self.flows[0].packets %= self.size.max(1);
+            return flow;
+        }
+        let at = self.random.below(self.flows.len());
+        if self.flows[at].packets == self.size {
+            self.draw_ports(at);
+        }
+        self.flows[at].packets = self.flows[at].packets.wrapping_add(1);
+        self.flows[at]
+    }
+
+    /// Packets that may be made now.
+    fn allowed(&mut self, now: u64) -> usize {
+        let left = match self.limit {
+            _ if !self.active => 0,
+            limit if limit < 0 => u64::MAX,
+            limit => (limit - self.count).max(0) as u64,
+        };
+        let due = self.gap.as_mut().map_or(u64::MAX, |gap| gap.due(now));
+        usize::try_from(left.min(due)).unwrap_or(usize::MAX)
+    }
+
+    fn reset(&mut self) {
+        (self.count, self.first, self.last) = (0, 0, 0);
+    }
+
+    fn measured_rate(&self) -> i64 {
+        match self.last.saturating_sub(self.first).max(1) {
+            _ if self.last == 0 => 0,
+            passed => self.count.saturating_mul(100) / passed as i64,
+        }
+    }
+}
+
+impl Element for FastUdp {
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        let now = cx.steady();
+        let count = count.min(self.allowed(now));
+        let made = cx.pool.take(frame, count, self.template.len());
+        let arena = cx.pool.arena();
+        let destination = self.addresses[1].octets();
+        for slot in frame.slots_mut() {
+            let Flow { ports, sum, .. } = self.next_flow();
+            if let Some(bytes) = arena.packet_mut(slot) {
+                bytes.copy_from_slice(&self.template);
+                put16(bytes, UDP, ports[0]);
+                put16(bytes, UDP + 2, ports[1]);
+                put16(bytes, CHECKSUM, sum);
+            }
+            if let Some(meta) = arena.meta_mut(slot) {
+                meta.reset();
+                (meta.network, meta.transport) = (ETHERNET as u16, UDP as u16);
+                meta.destination[..4].copy_from_slice(&destination);
+            }
+        }
+        if made == 0 {
+            return;
+        }
+        if let Some(gap) = &mut self.gap {
+            gap.add(made as u64);
+        }
+        if self.count == 0 {
+            self.first = now / JIFFY;
+        }
+        self.count += made as i64;
+        if self.limit >= 0 && self.count >= self.limit {
+            self.last = now / JIFFY;
+        }
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<FastUdp>() {
+            (self.count, self.first, self.last) = (old.count, old.first, old.last);
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.count.to_string()),
+            "rate" => Ok(self.measured_rate().to_string()),
+            "length" => Ok(self.template.len().to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let number = parse_integer(value.trim());
+        let wrong = |text: &str| HandlerError::refused(text);
+        match handler {
+            "reset" => self.reset(),
+            "active" => {
+                let active = parse_bool(value.trim());
+                self.active = active.ok_or_else(|| wrong("active parameter must be boolean"))?;
+                if self.active {
+                    self.reset();
+                }
+            }
+            "limit" => {
+                let limit = number.and_then(|limit| i32::try_from(limit).ok());
+                let limit = limit.ok_or_else(|| wrong("limit parameter must be integer >= 0"))?;
+                self.limit = limit.into();
+            }
+            "rate" => {
+                let rate = number.and_then(|rate| u32::try_from(rate).ok());
+                let rate = rate.ok_or_else(|| wrong("rate parameter must be integer >= 0"))?;
+                if rate > MOST_RATE {
+                    return Err(HandlerError::refused(format!(
+                        "rate too large; max is {MOST_RATE}"
+                    )));
+                }
+                let now = cx.steady();
+                if let Some(gap) = &mut self.gap {
+                    gap.change(rate.into(), now);
+                }
+            }
+            "length" => {
+                let length = number.and_then(|length| u32::try_from(length).ok());
+                let length = length.ok_or_else(|| wrong("length parameter must be integer"))?;
+                self.set_length(i32::try_from(length).unwrap_or(i32::MAX));
+                (0..self.flows.len()).for_each(|flow| self.draw_ports(flow));
+                self.count = 0;
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::{SlicedPacket, TransportSlice};
+
+    use linerate_elements_testing::Run;
+
+    fn packets(text: &str) -> Vec<Vec<u8>> {
+        let mut run = Run::new(&format!(
+            "{text} -> Unqueue(LIMIT 50) -> c :: Collect; Script(wait 1s, stop)"
+        ));
+        run.run();
+        let digits = |line: &str| {
+            let digit = |at: usize| u8::from_str_radix(&line[at..at + 2], 16).unwrap();
+            (0..line.len()).step_by(2).map(digit).collect()
+        };
+        run.read("c.packets").lines().map(digits).collect()
+    }
+
+    /// Ports of packets whose sums are right.
+    fn ports(packets: &[Vec<u8>]) -> Vec<(u16, u16)> {
+        let ports = |bytes: &Vec<u8>| {
+            let packet = SlicedPacket::from_ethernet(bytes).unwrap();
+            let ip = packet.net.as_ref().and_then(|net| net.ipv4_ref()).unwrap().header();
+            assert_eq!(ip.header_checksum(), ip.to_header().calc_header_checksum());
+            let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!("no UDP") };
+            let expected = udp.to_header().calc_checksum_ipv4_raw(
+                ip.source(),
+                ip.destination(),
+                udp.payload(),
+            );
+            assert_eq!(udp.checksum(), expected.unwrap());
+            (udp.source_port(), udp.destination_port())
+        };
+        packets.iter().map(ports).collect()
+    }
+
+    const ENDS: &str = "2:0:0:0:0:1, 10.0.0.1, 2:0:0:0:0:2, 10.0.0.2";
+
+    #[test]
+    fn ports_of_a_source_count_up() {
+        let text = "FastUDPSource(0, 7, 70, 2:0:0:0:0:1, 10.0.0.1, 65534, 2:0:0:0:0:2, 10.0.0.2, \
+            5, true, 3)";
+        let found = packets(text);
+        assert!(found.iter().all(|packet| packet.len() == 70));
+        let (a, b, c) = ((65534, 5), (65535, 6), (0, 7));
+        assert_eq!(ports(&found), [a, a, a, b, b, b, c]);
+    }
+
+    #[test]
+    fn flows_change_their_ports() {
+        let found = packets(&format!("FastUDPFlows(0, 40, 60, {ENDS}, 3, 2)"));
+        let ports = ports(&found);
+        assert_eq!(ports.len(), 40);
+        let different: std::collections::HashSet<_> = ports.iter().collect();
+        assert!((18..=24).contains(&different.len()), "{}", different.len());
+    }
+}

@@ -1,0 +1,232 @@
+//! `SetTCPChecksum`, `SetUDPChecksum`: the transport header's checksum, anew.
+
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use linerate_graph::{Arg, Class, Context, Element};
+use linerate_memory::Frame;
+use linerate_packet::checksum::{Sum, pseudo_v4, udp_nonzero};
+
+use super::FAMILY;
+use linerate_kit::ip::{
+    DESTINATION, DROPS, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, Refused, SOURCE,
+    TOTAL_LENGTH, Verdict, get_four, get16, header_length, protocol, put16,
+};
+
+pub(super) const TCP: Class = Class {
+    name: "SetTCPChecksum",
+    family: FAMILY,
+    summary: "computes the checksum of TCP segments",
+    description: "The IP header must be known and sound (`CheckIPHeader`). Packets too short for \
+        a TCP header, or shorter than their IP header says, are reported and dropped. With \
+        `FIXOFF` a header length that cannot be is made one that can.",
+    ports: "1/1",
+    args: &[Arg::optional("FIXOFF", "bool", "false", "whether to correct the header length")],
+    annotates: true,
+    drops: &[DROPS[0], DROPS[1], "bad lengths"],
+    cost: "Sums up every packet: some cycles for each 32 bytes.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 T\") \
+        -> CheckIPHeader -> SetTCPChecksum -> Discard;",
+    make: |make| {
+        Box::new(SetTcpChecksum { fix: make.or("FIXOFF", false), refused: Refused::new(make) })
+    },
+    ..Class::EMPTY
+};
+
+pub(super) const UDP: Class = Class {
+    name: "SetUDPChecksum",
+    summary: "computes the checksum of UDP datagrams",
+    description: "The IP header must be known and sound (`CheckIPHeader`). Fragments, and packets \
+        shorter than their UDP header says, leave by output 1, or are dropped where there is \
+        none; the first of a configuration is reported then.",
+    ports: "1/1-2",
+    processing: "a/ah",
+    args: &[],
+    drops: &[DROPS[0], DROPS[1], "fragment or short packet"],
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 U\") \
+        -> CheckIPHeader -> SetUDPChecksum -> Discard;",
+    make: |make| {
+        let silent = make.outputs() > 1;
+        let reported = make.world.common();
+        Box::new(SetUdpChecksum { silent, reported, refused: Refused::new(make) })
+    },
+    ..TCP
+};
+
+/// The sum over the pseudo header of a packet. Where a source route has hops
+/// left, the last of them is the destination that counts (RFC 1122 section
+/// 4.1.3.4).
+pub(super) fn pseudo_header(ip: &[u8], length: usize) -> Sum {
+    let mut destination = get_four(ip, DESTINATION);
+    let options = &ip[LEAST..header_length(ip)];
+    let mut at = 0;
+    while let Some(&[kind, ref rest @ ..]) = options.get(at..) {
+        if kind == 1 {
+            at += 1;
+            continue;
+        }
+        let size = rest.first().map_or(0, |size| usize::from(*size));
+        let Some(option) = options.get(at..at + size).filter(|_| kind != 0 && size >= 2) else {
+            break;
+        };
+        // Loose and strict source routes.
+        if let (131 | 137, [_, _, pointer, addresses @ ..]) = (kind, option)
+            && usize::from(*pointer) + 3 <= size
+            && let Some(last) = addresses.last_chunk()
+        {
+            destination = *last;
+        }
+        at += size;
+    }
+    let source = Ipv4Addr::from(get_four(ip, SOURCE));
+    pseudo_v4(source, destination.into(), protocol(ip), length as u16)
+}
+
+struct SetTcpChecksum {
+    fix: bool,
+    refused: Refused,
+}
+
+/// Whether it could be done.
+fn set_tcp(ip: &mut [u8], fix: bool) -> bool {
+    let (start, end) = (header_length(ip), usize::from(get16(ip, TOTAL_LENGTH)));
+    let Some(length) = end.checked_sub(start).filter(|length| *length >= 20 && end <= ip.len())
+    else {
+        return false;
+    };
+    if fix {
+        let words = ip[start + 12] >> 4;
+        let whole = get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) == 0;
+        let words = match words {
+            0..5 => 5,
+            _ if usize::from(words) * 4 > length && whole => (length / 4) as u8,
+            _ => words,
+        };
+        ip[start + 12] = words << 4 | ip[start + 12] & 15;
+    }
+    let mut sum = pseudo_header(ip, length);
+    put16(ip, start + 16, 0);
+    sum.add_bytes(&ip[start..end]);
+    put16(ip, start + 16, sum.finish());
+    true
+}
+
+impl Element for SetTcpChecksum {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let SetTcpChecksum { fix, refused } = self;
+        let mut bad = 0;
+        refused.sift(cx, frame, |ip, _| {
+            if set_tcp(ip, *fix) {
+                return Verdict::Keep;
+            }
+            bad += 1;
+            Verdict::Refuse
+        });
+        if bad > 0 {
+            cx.console().report(&"SetTCPChecksum: bad lengths\n".repeat(bad));
+        }
+    }
+}
+
+/// Whether the first packet that was too short has been reported.
+#[derive(Debug, Default)]
+struct Reported(AtomicBool);
+
+struct SetUdpChecksum {
+    silent: bool,
+    reported: Arc<Reported>,
+    refused: Refused,
+}
+
+/// Whether it could be done.
+fn set_udp(ip: &mut [u8]) -> bool {
+    if get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) != 0 {
+        return false;
+    }
+    let start = header_length(ip);
+    let length = usize::from(get16(ip, start + 4));
+    // A length that is too small for the header itself is taken as it is, as Click does.
+    if start + length.max(8) > ip.len() {
+        return false;
+    }
+    let mut sum = pseudo_header(ip, length);
+    put16(ip, start + 6, 0);
+    sum.add_bytes(&ip[start..start + length]);
+    put16(ip, start + 6, udp_nonzero(sum.finish()));
+    true
+}
+
+impl Element for SetUdpChecksum {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let mut bad = false;
+        self.refused.sift(cx, frame, |ip, _| {
+            if set_udp(ip) {
+                return Verdict::Keep;
+            }
+            bad = true;
+            Verdict::Refuse
+        });
+        if bad && !self.silent && !self.reported.0.swap(true, Ordering::Relaxed) {
+            let class = cx.plan().elements[cx.element()].class.name;
+            cx.console().report(&format!("{} :: {class}: fragment or short packet\n", cx.name()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What Click makes of it.
+    #[test]
+    fn a_datagram_that_says_it_has_no_bytes_has_a_sum() {
+        let mut ip = [
+            0x45, 0x10, 0, 0x1c, 0, 0x42, 0, 0, 0x40, 0x11, 0x45, 0x70, 0xc6, 0x33, 0x64, 8, 10, 0,
+            0, 0xd4, 1, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert!(set_udp(&mut ip));
+        assert_eq!(ip[20..], [1, 0, 0, 0, 0, 0, 0xca, 0xde]);
+        ip[25] = 9;
+        assert!(!set_udp(&mut ip));
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_those_of_etherparse(
+            addresses in any::<[[u8; 4]; 2]>(),
+            ports: (u16, u16),
+            payload in prop::collection::vec(any::<u8>(), 0..100),
+            wrong: u16,
+            tcp: bool,
+        ) {
+            let builder = PacketBuilder::ipv4(addresses[0], addresses[1], 64);
+            let mut right = Vec::new();
+            if tcp {
+                builder.tcp(ports.0, ports.1, 7, 8).write(&mut right, &payload).unwrap();
+            } else {
+                builder.udp(ports.0, ports.1).write(&mut right, &payload).unwrap();
+            }
+            let mut bytes = right.clone();
+            put16(&mut bytes, if tcp { 36 } else { 26 }, wrong);
+            // Padding is no part of it.
+            bytes.extend([7; 3]);
+            let set = if tcp { set_tcp(&mut bytes, false) } else { set_udp(&mut bytes) };
+            prop_assert!(set);
+            prop_assert_eq!(&bytes[..right.len()], &right);
+        }
+
+        #[test]
+        fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 20..100), fix: bool) {
+            set_tcp(&mut bytes.clone(), fix);
+            set_udp(&mut bytes.clone());
+        }
+    }
+}

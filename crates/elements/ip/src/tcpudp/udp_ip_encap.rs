@@ -1,0 +1,262 @@
+//! `UDPIPEncap` and `DynamicUDPIPEncap`: UDP and IP headers in front.
+
+use std::net::Ipv4Addr;
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Scope, Text, UdpPort, Value,
+    unquoted,
+};
+use linerate_memory::{Frame, Slot};
+use linerate_packet::{IpProtocol, checksum};
+
+use super::FAMILY;
+use linerate_kit::{
+    ip::{DESTINATION, LEAST, PROTOCOL, SOURCE, TTL, get_four, put16},
+    ip_encap::Template,
+    room,
+    written::{self, record_argument},
+};
+
+/// Drop reasons.
+const NO_BUFFER: usize = 0;
+const TOO_LONG: usize = 1;
+/// Length of a UDP header.
+const UDP: usize = 8;
+
+pub(super) const CLASS: Class = Class {
+    name: "UDPIPEncap",
+    family: FAMILY,
+    summary: "puts UDP and IP headers in front of packets",
+    description: "The destination is `DST`, which becomes the destination annotation, or that \
+        annotation with `DST_ANNO`. Identifications count up; the time to live is 250. The IP \
+        header's place becomes known to the elements behind.",
+    ports: "1/1",
+    args: &[
+        Arg::required("SRC", "IP address", "source address"),
+        Arg::required("SPORT", "port number", "source port"),
+        Arg::required("DST", "IP address or DST_ANNO", "destination address"),
+        Arg::required("DPORT", "port number", "destination port"),
+        Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
+    ],
+    handlers: &[
+        Handler::value("src", "source address"),
+        Handler::value("sport", "source port"),
+        Handler::value("dst", "destination address"),
+        Handler::value("dport", "destination port"),
+    ],
+    annotates: true,
+    drops: &["no buffer", "longer than a buffer"],
+    cost: "One pass: the line in front of the packet and a line of annotations, and the packet for \
+        its checksum.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> UDPIPEncap(1.0.0.1, 5, 2.0.0.1, 6) -> Discard;",
+    make: |make| Box::new(UdpIpEncap::new(make)),
+    ..Class::EMPTY
+};
+
+pub(super) const DYNAMIC: Class = Class {
+    name: "DynamicUDPIPEncap",
+    summary: "puts UDP and IP headers with changing ports in front of packets",
+    description: "As UDPIPEncap; after every `INTERVAL` packets both ports are one higher. The \
+        destination is an address, and there are no handlers.",
+    args: &[
+        Arg::required("SRC", "IP address", "source address"),
+        Arg::required("SPORT", "port number", "first source port"),
+        Arg::required("DST", "IP address", "destination address"),
+        Arg::required("DPORT", "port number", "first destination port"),
+        Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
+        Arg::optional("INTERVAL", "packets", "0: never", "packets between changes of the ports"),
+    ],
+    handlers: &[],
+    example: "InfiniteSource(LIMIT 10, STOP true) -> DynamicUDPIPEncap(1.0.0.1, 5, 2.0.0.1, 6, 1, 4) \
+        -> Discard;",
+    make: |make| Box::new(UdpIpEncap::dynamic(make)),
+    ..CLASS
+};
+
+struct UdpIpEncap {
+    header: Template,
+    ports: Ports,
+    checksum: bool,
+    failed: Vec<Slot>,
+}
+
+/// The ports of the next packet.
+struct Ports {
+    now: [u16; 2],
+    /// After how many packets both grow; 0 for never.
+    interval: u32,
+    /// Packets that have had these.
+    count: u32,
+}
+
+impl Ports {
+    #[inline(always)]
+    fn next(&mut self) -> [u16; 2] {
+        let ports = self.now;
+        if self.interval > 0 {
+            self.count += 1;
+            if self.count == self.interval {
+                self.now = ports.map(|port| port.wrapping_add(1));
+                self.count = 0;
+            }
+        }
+        ports
+    }
+}
+
+impl UdpIpEncap {
+    fn new(make: &mut Make<'_>) -> UdpIpEncap {
+        let destination = make.get::<Text>("DST").map(|text| text.0).unwrap_or_default();
+        let annotated = unquoted(&destination) == "DST_ANNO";
+        let mut address = Ipv4Addr::UNSPECIFIED;
+        if !annotated {
+            match make.parse(&destination) {
+                Ok(given) => address = given,
+                Err(_) => make.error("bad DST"),
+            }
+        }
+        UdpIpEncap::to(make, address, annotated, 0)
+    }
+
+    fn dynamic(make: &mut Make<'_>) -> UdpIpEncap {
+        let address = make.get("DST").unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let interval = make.or("INTERVAL", 0);
+        UdpIpEncap::to(make, address, false, interval)
+    }
+
+    /// With what both classes have.
+    fn to(make: &mut Make<'_>, address: Ipv4Addr, annotated: bool, interval: u32) -> UdpIpEncap {
+        let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let (UdpPort(from), UdpPort(to)) = (make.need("SPORT"), make.need("DPORT"));
+        let mut head = [0; LEAST];
+        (head[0], head[TTL], head[PROTOCOL]) = (0x45, 250, IpProtocol::UDP.0);
+        head[SOURCE..DESTINATION].copy_from_slice(&source.octets());
+        head[DESTINATION..].copy_from_slice(&address.octets());
+        UdpIpEncap {
+            header: Template::new(make, head, annotated),
+            ports: Ports { now: [from, to], interval, count: 0 },
+            checksum: make.or("CHECKSUM", true),
+            failed: Vec::new(),
+        }
+    }
+}
+
+impl Element for UdpIpEncap {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let arena = cx.pool.arena();
+        let UdpIpEncap { header, ports, checksum, failed } = self;
+        let fits = |slot: &mut Slot| {
+            if !room::push(arena, slot, LEAST + UDP) {
+                return false;
+            }
+            let length = slot.len() as u16;
+            let Some(meta) = arena.meta_mut(slot) else { return false };
+            let head = header.next(length, &mut meta.destination);
+            (meta.network, meta.transport) = (0, LEAST as u16);
+            let Some(bytes) = arena.packet_mut(slot) else { return false };
+            let (front, datagram) = bytes.split_at_mut(LEAST);
+            front.copy_from_slice(&head);
+            let length = length - LEAST as u16;
+            let [from, to] = ports.next();
+            let fields = [from, to, length, 0];
+            for (at, field) in (0..).step_by(2).zip(fields) {
+                put16(datagram, at, field);
+            }
+            if *checksum {
+                let [from, to] = [SOURCE, DESTINATION].map(|at| get_four(&head, at).into());
+                let mut sum = checksum::pseudo_v4(from, to, IpProtocol::UDP, length);
+                sum.add_bytes(datagram);
+                put16(datagram, 6, checksum::udp_nonzero(sum.finish()));
+            }
+            true
+        };
+        frame.sift(fits, |slot| failed.push(slot));
+        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<UdpIpEncap>() {
+            self.header.take_ident(&old.header);
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "src" => Ok(Ipv4Addr::from(self.header.source()).to_string()),
+            "dst" => {
+                let given = self.header.destination().unwrap_or_default();
+                Ok(Ipv4Addr::from(given).to_string())
+            }
+            "sport" => Ok(self.ports.now[0].to_string()),
+            "dport" => Ok(self.ports.now[1].to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let value = value.trim();
+        let parse_error = |name: &str| HandlerError::refused(format!("{name}: parse error"));
+        match handler {
+            "src" => {
+                let address = written::address(cx, value).map_err(|_| parse_error("SRC"))?;
+                self.header.set_address(SOURCE, Some(address.octets()));
+                record_argument(cx, 0, "SRC", value);
+            }
+            "dst" => {
+                let address = written::address(cx, value).ok();
+                if address.is_none() && value != "DST_ANNO" {
+                    return Err(HandlerError::refused("bad DST"));
+                }
+                self.header.set_address(DESTINATION, address.map(|address| address.octets()));
+                record_argument(cx, 2, "DST", value);
+            }
+            "sport" | "dport" => {
+                let place = usize::from(handler == "dport");
+                let name = ["SPORT", "DPORT"][place];
+                let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
+                let port = UdpPort::parse(value, &scope);
+                let UdpPort(port) =
+                    port.map_err(|error| HandlerError::refused(format!("{name}: {error}")))?;
+                self.ports.now[place] = port;
+                record_argument(cx, 1 + 2 * place, name, value);
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// Source and destination port of each packet, as in Click.
+    #[test]
+    fn ports_grow_after_every_interval() {
+        for frame_limit in [1, 7, 256] {
+            for (more, last) in [("", [5, 6]), (", 1, 0", [5, 6]), (", true, 3", [8, 9])] {
+                let mut run = Run::new(&format!(
+                    "InfiniteSource(DATA abc, LIMIT 10, STOP true)
+                        -> DynamicUDPIPEncap(1.0.0.1, 5, 2.0.0.2, 6{more}) -> c :: Collect"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                let packets = run.read("c.packets");
+                for (at, packet) in packets.lines().enumerate() {
+                    let by = if last[0] == 5 { 0 } else { at / 3 };
+                    let ports = format!("{:04x}{:04x}000b", 5 + by, 6 + by);
+                    assert_eq!(packet[40..52], ports, "{at}");
+                    assert_eq!(packet[8..12], format!("{at:04x}"));
+                }
+                let ports = format!("{:04x}{:04x}", last[0], last[1]);
+                assert_eq!(packets.lines().last().unwrap()[40..48], ports);
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Neighbour discovery: which Ethernet address an IPv6 address of the link has
+//! (RFC 4861), and whether somebody has one's own (RFC 4862).
+
+use std::net::Ipv6Addr;
+
+use linerate_graph::{Class, Context};
+use linerate_memory::{Meta, Slot};
+use linerate_packet::{
+    EtherType, Icmpv6, IpProtocol, Ipv6, MacAddr,
+    icmpv6::{Kind, NEIGHBOUR_LEN, NeighbourOption},
+};
+
+use super::header::{DESTINATION, HOPS, ICMP_CHECKSUM, LEAST, LENGTH, NEXT, SOURCE, put16};
+use linerate_kit::ether::{self, HEADER};
+
+mod advertiser;
+mod claim;
+mod solicitor;
+
+pub(super) const ADVERTISER: Class = advertiser::CLASS;
+pub(super) const SOLICITOR: Class = solicitor::CLASS;
+
+/// Bytes of an option with an Ethernet address.
+const OPTION: usize = 8;
+/// Which of them says where who asks is, and where who is asked for is.
+const SOURCE_OPTION: u8 = 1;
+const TARGET_OPTION: u8 = 2;
+/// Hops of what no router has passed on.
+const UNROUTED: u8 = 255;
+/// Flags of an advertisement: from a router, an answer, changes what is known.
+const ROUTER: u8 = 0x80;
+const SOLICITED: u8 = 0x40;
+const OVERRIDE: u8 = 0x20;
+
+/// All hosts of a link.
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// What an address solicited goes to: this and its last 24 bits.
+const SOLICITED_NODE: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
+const NODE: u128 = 0xff_ffff;
+
+/// The group of those who have an address that ends as `target` does.
+fn solicited_node(target: Ipv6Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits(SOLICITED_NODE | target.to_bits() & NODE)
+}
+
+/// The Ethernet address of a group (RFC 2464 section 7).
+fn group(address: Ipv6Addr) -> MacAddr {
+    let [.., a, b, c, d] = address.octets();
+    MacAddr([0x33, 0x33, a, b, c, d])
+}
+
+/// What a message is, and what only such messages say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Solicitation,
+    Advertisement { flags: u8 },
+}
+
+/// A solicitation or advertisement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Message {
+    what: What,
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    target: Ipv6Addr,
+    /// Where the one who asks is, or the one who was asked for.
+    mac: Option<MacAddr>,
+    /// Source of the Ethernet packet.
+    sender: MacAddr,
+}
+
+impl Message {
+    /// What an Ethernet packet says, if it is such a message and RFC 4861 sections
+    /// 7.1.1 and 7.1.2 let it be one.
+    fn parse(bytes: &[u8]) -> Option<Message> {
+        let (link, packet) = bytes.split_first_chunk::<HEADER>()?;
+        if link[12..] != EtherType::IPV6.0.to_be_bytes() {
+            return None;
+        }
+        let sender = MacAddr(*link[6..].first_chunk()?);
+        let ip = Ipv6::new_checked(packet).ok()?;
+        let icmp = ip.payload().get(..usize::from(ip.payload_len()))?;
+        let is_message = ip.next_header() == IpProtocol::ICMPV6
+            && ip.hop_limit() == UNROUTED
+            && icmp.len() >= NEIGHBOUR_LEN;
+        if !is_message {
+            return None;
+        }
+        let message = Icmpv6::new_checked(icmp).ok()?;
+        let option = match message.kind() {
+            Kind::NEIGHBOUR_SOLICITATION => SOURCE_OPTION,
+            Kind::NEIGHBOUR_ADVERTISEMENT => TARGET_OPTION,
+            _ => return None,
+        };
+        let pseudo = ip.pseudo_header(IpProtocol::ICMPV6, icmp.len() as u32);
+        let target = message.target()?;
+        if message.code() != 0 || target.is_multicast() || !message.verify_checksum(pseudo) {
+            return None;
+        }
+        let mut mac = None;
+        for found in message.neighbour_options() {
+            match (found.ok()?, option) {
+                (NeighbourOption::SourceLinkLayer(found), SOURCE_OPTION)
+                | (NeighbourOption::TargetLinkLayer(found), TARGET_OPTION) => {
+                    mac = mac.or(Some(found));
+                }
+                _ => {}
+            }
+        }
+        let (source, destination) = (ip.src(), ip.dst());
+        let what = match option {
+            SOURCE_OPTION => What::Solicitation,
+            _ => What::Advertisement { flags: message.rest().to_be_bytes()[0] },
+        };
+        let allowed = match what {
+            // Who has no address yet asks a group, and says nothing of itself.
+            What::Solicitation if source.is_unspecified() => {
+                mac.is_none() && destination.to_bits() & !NODE == SOLICITED_NODE
+            }
+            What::Solicitation => true,
+            What::Advertisement { flags } => !destination.is_multicast() || flags & SOLICITED == 0,
+        };
+        let single = |mac: MacAddr| !mac.is_multicast() && mac != MacAddr::ZERO;
+        let sound = allowed && !source.is_multicast() && mac.is_none_or(single);
+        sound.then_some(Message { what, source, destination, target, mac, sender })
+    }
+
+    /// Bytes of it with its headers.
+    fn length(&self) -> usize {
+        HEADER + LEAST + NEIGHBOUR_LEN + self.mac.map_or(0, |_| OPTION)
+    }
+
+    /// Writes it, with its headers, to bytes as many as it has.
+    fn write(&self, to: MacAddr, bytes: &mut [u8]) {
+        bytes.fill(0);
+        let Some((link, packet)) = bytes.split_at_mut_checked(HEADER) else { return };
+        link.copy_from_slice(&ether::bytes(to, self.sender, EtherType::IPV6.0));
+        let Some((header, icmp)) = packet.split_at_mut_checked(LEAST) else { return };
+        header[0] = 0x60;
+        put16(header, LENGTH, icmp.len() as u16);
+        (header[NEXT], header[HOPS]) = (IpProtocol::ICMPV6.0, UNROUTED);
+        header[SOURCE..DESTINATION].copy_from_slice(&self.source.octets());
+        header[DESTINATION..].copy_from_slice(&self.destination.octets());
+        let (kind, option) = match self.what {
+            What::Solicitation => (Kind::NEIGHBOUR_SOLICITATION, SOURCE_OPTION),
+            What::Advertisement { flags } => {
+                icmp[4] = flags;
+                (Kind::NEIGHBOUR_ADVERTISEMENT, TARGET_OPTION)
+            }
+        };
+        icmp[0] = kind.0;
+        icmp[8..NEIGHBOUR_LEN].copy_from_slice(&self.target.octets());
+        if let Some(mac) = self.mac {
+            let bytes = &mut icmp[NEIGHBOUR_LEN..];
+            (bytes[0], bytes[1]) = (option, (OPTION / 8) as u8);
+            bytes[2..].copy_from_slice(&mac.0);
+        }
+        super::header::fill_checksum(header, IpProtocol::ICMPV6.0, icmp, ICMP_CHECKSUM);
+    }
+
+    /// A packet that says it, with what is known about packet `like`.
+    fn packet(&self, cx: &mut Context, to: MacAddr, like: &Meta) -> Option<Slot> {
+        let mut slot = cx.pool.take_one(self.length())?;
+        let arena = cx.pool.arena();
+        self.write(to, arena.packet_mut(&mut slot)?);
+        if cx.world().annotated
+            && let Some(meta) = arena.meta_mut(&mut slot)
+        {
+            let &Meta { timestamp, vlan, port, queue, .. } = like;
+            *meta = Meta { timestamp, vlan, port, queue, ..Meta::EMPTY };
+            super::header::mark(meta, HEADER);
+        }
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,524 @@
+//! `IP6NDSolicitor`: IPv6 packets to neighbours whose Ethernet address discovery
+//! tells.
+//!
+//! Addresses in use are remembered here ([`Remembered`]), so that a packet on its way
+//! finds its header in a line or two. Where some packets of a frame
+//! are for others, the table all workers share is locked, once for the frame.
+
+use std::{cell::Cell, net::Ipv6Addr, sync::Arc};
+
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank, Seconds};
+use linerate_memory::{Frame, Meta, Slot};
+use linerate_packet::{EtherType, MacAddr};
+
+use super::{
+    Message, OVERRIDE, SOLICITED, What,
+    claim::{Claim, State},
+    group, solicited_node,
+};
+use crate::FAMILY;
+use linerate_elements_neighbours::{
+    put_header,
+    remembered::Remembered,
+    send_released,
+    shared::{self, Shared, milliseconds},
+    table::{Advertised, Learnt, Neighbours, Round},
+};
+use linerate_kit::{
+    ether::{HEADER, bytes},
+    random::Random,
+};
+
+/// Drop reasons.
+const NO_DESTINATION: usize = 0;
+const UNANSWERED: usize = 1;
+const NO_BUFFER: usize = 2;
+const TOO_LONG: usize = 3;
+const DUPLICATE: usize = 4;
+
+/// Milliseconds an address is good for unless told otherwise, and from when on it
+/// is asked for again; Click's.
+const TIMEOUT: u64 = 120_000;
+const POLL_TIMEOUT: u32 = 60_000;
+/// Milliseconds after which a group's header is made anew.
+const GROUP: u64 = 1000;
+
+/// Timers: queries again and what has expired, and probes for one's own address.
+const TICK: u32 = 0;
+const PROBE: u32 = 1;
+const SECOND: u64 = 1_000_000_000;
+
+pub(super) const CLASS: Class = Class {
+    name: "IP6NDSolicitor",
+    family: FAMILY,
+    summary: "sends IPv6 packets to neighbours found by neighbour discovery",
+    description: "IPv6 packets at input 0 get an Ethernet header from `ETH` to the neighbour their \
+        destination annotation says, and leave by output 0. While its address is not known they \
+        wait, and a neighbour solicitation goes by output 1, or the only one: three, a second \
+        apart. When nobody answers, what waits leaves by output 2, as it came, for an \
+        `ICMP6Error(.., 1, 3)`; without such an output it is dropped. Neighbour advertisements are for input 1, as \
+        Ethernet packets; packets that waited leave with the one for them. Packets to groups need \
+        no solicitation; packets without destination are dropped.\n\n\
+        As RFC 4861 section 7.2.5 says, an advertisement for an address nobody sends to is not \
+        taken, one that changes a known address only when it overrides, and only an answer shows \
+        that a neighbour is still there; Click takes any. Messages with a hop limit other than \
+        255, a wrong checksum, a code, or an option without length are not looked at. Everything \
+        is bounded: where there is no more room, for a packet the ones that have waited for the \
+        oldest addresses are dropped, for an address one that nothing is known of.\n\n\
+        `DAD` probes make sure first that nobody else on the link has `IP` (RFC 4862); RFC 4862 \
+        wants one, Click sends none. Until a second after the last, packets for neighbours that are \
+        not known wait. When somebody has the address, no solicitations are sent and those packets \
+        are dropped. Solicitations of others may also be sent to input 1, so that two hosts that \
+        probe at the same time notice each other, and neighbours that ask for `IP` are learnt.",
+    ports: "2/1-3",
+    processing: "h/h",
+    flow: "xy/x",
+    args: &[
+        Arg::required("IP", "IPv6 address", "the address of this host"),
+        Arg::required("ETH", "Ethernet address", "the address of this host"),
+        shared::ARGS[0],
+        shared::ARGS[1],
+        shared::ARGS[2],
+        shared::ARGS[3],
+        Arg::keyword("TIMEOUT", "time", "120s", "how long an address is good for; 0: for ever"),
+        Arg::keyword("POLL_TIMEOUT", "time", "60s", "when an address is asked for again; 0: never"),
+        Arg::keyword("DAD", "probes", "0", "probes for others that have IP, at most 255"),
+    ],
+    handlers: &[
+        Handler::read("table", "address, 1 if known, Ethernet address, a line each"),
+        Handler::read("stats", "packets dropped and solicitations sent, in words"),
+        shared::COUNT,
+        shared::LENGTH,
+        Handler::count("queries", "solicitations sent"),
+        Handler::count("responses", "advertisements received"),
+        Handler::count("drops", "packets dropped that did not wait"),
+        Handler::count("spoofed", "messages that change what is known, or claim IP"),
+        Handler::read("state", "whether IP is `tentative`, `valid` or a `duplicate`"),
+        shared::INSERT,
+        shared::DELETE,
+        Handler::button("clear", "forgets all addresses, drops what waits, sets counts to zero"),
+    ],
+    annotates: true,
+    drops: &[
+        "no destination annotation",
+        "no answer in time, or too many waiting",
+        "no buffer",
+        "longer than a buffer",
+        "somebody else has its address",
+    ],
+    cost: "Reads and writes a line of annotations, writes 14 bytes in front of the packet. A lock \
+        per frame, and a lookup per packet, for addresses not used lately.",
+    example: "s :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1, DAD 1); Idle -> s -> Discard; \
+        Idle -> [1] s;",
+    make: |make| Box::new(Solicitor::new(make)),
+    ..Class::EMPTY
+};
+
+/// A solicitation to be sent: for whom, to whom, for a packet of which this is
+/// known, before which it goes.
+struct Query {
+    target: Ipv6Addr,
+    /// Nobody but the one who is thought to have it, or a group.
+    to: Option<MacAddr>,
+    like: Meta,
+    rank: Rank,
+}
+
+struct Solicitor {
+    shared: Option<Arc<Shared<Ipv6Addr>>>,
+    ip: Ipv6Addr,
+    mac: MacAddr,
+    /// Milliseconds; 0 for never.
+    poll_timeout: u64,
+    claim: Arc<Claim>,
+    probes: u8,
+    /// Whether this replica has the timers.
+    first: bool,
+    query_output: usize,
+    /// Whether there is an output for what nobody has answered for.
+    returns: bool,
+    remembered: Remembered<u128>,
+    /// Packets of a frame for addresses that are not remembered, and their places there.
+    missed: Vec<(usize, Slot)>,
+    random: Random,
+    queries: u64,
+    responses: u64,
+    drops: u64,
+    spoofed: u64,
+}
+
+impl Solicitor {
+    fn new(make: &mut Make<'_>) -> Solicitor {
+        let limits = shared::limits(make, TIMEOUT);
+        let (ip, mac) = (make.get("IP"), make.need("ETH"));
+        let shared = Shared::of(make, make.name());
+        if let Some(shared) = &shared {
+            shared.lock().limits = limits;
+        }
+        let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(POLL_TIMEOUT));
+        let probes = make.or("DAD", 0);
+        Solicitor {
+            shared,
+            ip: ip.unwrap_or(Ipv6Addr::UNSPECIFIED),
+            mac,
+            poll_timeout: u64::from(poll_timeout),
+            claim: make.shared(|| Claim::new(probes > 0)),
+            probes,
+            first: make.replica().index == 0,
+            query_output: make.outputs().saturating_sub(1).min(1),
+            returns: make.outputs() > 2,
+            remembered: Remembered::new(),
+            missed: Vec::new(),
+            random: Random::new(make),
+            queries: 0,
+            responses: 0,
+            drops: 0,
+            spoofed: 0,
+        }
+    }
+
+    /// IP packets on their way.
+    #[inline]
+    fn forward(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let Some(shared) = &self.shared else { return cx.discard(frame) };
+        cx.unshare(frame, NO_BUFFER);
+        let (now, generations) = (milliseconds(cx), shared.generations());
+        let arena = cx.pool.arena();
+        let (remembered, missed) = (&self.remembered, &mut self.missed);
+        let destination = |slot: &Slot| u128::from_be_bytes(arena.meta(slot).destination);
+        if remembered.is_far() {
+            frame.slots().iter().for_each(|slot| remembered.ask(destination(slot)));
+        }
+        let place = Cell::new(0);
+        frame.sift(
+            |slot| {
+                place.set(place.get() + 1);
+                let header = remembered.find(destination(slot), now, generations);
+                header.is_some_and(|header| put_header(arena, slot, header))
+            },
+            |slot| missed.push((place.get() - 1, slot)),
+        );
+        if !self.missed.is_empty() {
+            self.look_up(cx, frame, now);
+        }
+    }
+
+    /// Some addresses are not remembered: all packets of the frame go one by one, in
+    /// their order and that of what is asked because of them, or wait.
+    #[cold]
+    fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
+        let Some(shared) = self.shared.clone() else { return };
+        let mut missed = std::mem::take(&mut self.missed);
+        let mut unknown = missed.drain(..).peekable();
+        let (mut neighbours, mut place) = (shared.lock(), 0);
+        let mut send = |cx: &mut Context, slot| {
+            if let Some(slot) = self.resolve(cx, &shared, &mut neighbours, slot, now) {
+                cx.out.emit(0, slot);
+            }
+        };
+        frame.drain_front(frame.len(), |slot| {
+            while let Some((_, slot)) = unknown.next_if(|(at, _)| *at == place) {
+                send(cx, slot);
+                place += 1;
+            }
+            cx.out.emit(0, slot);
+            place += 1;
+        });
+        unknown.for_each(|(_, slot)| send(cx, slot));
+        drop(neighbours);
+        self.missed = missed;
+        let dropped = shared.give_back(cx);
+        cx.count_drops(UNANSWERED, dropped);
+    }
+
+    /// Gives a packet that can go on its header; else it waits or is dropped.
+    fn resolve(
+        &mut self,
+        cx: &mut Context,
+        shared: &Shared<Ipv6Addr>,
+        neighbours: &mut Neighbours<Ipv6Addr>,
+        mut slot: Slot,
+        now: u64,
+    ) -> Option<Slot> {
+        let (like, rank) = (*cx.pool.arena().meta(&slot), cx.rank_of(&slot));
+        let (ip, state) = (Ipv6Addr::from(like.destination), self.claim.state());
+        if ip.is_unspecified() {
+            return self.refuse(cx, slot, NO_DESTINATION);
+        }
+        if slot.len() > cx.pool.arena().buffer_size() - HEADER {
+            return self.refuse(cx, slot, TOO_LONG);
+        }
+        let generation = shared.generations().of(ip.to_bits());
+        let (mac, until) = if ip.is_multicast() {
+            (group(ip), now + GROUP)
+        } else if let Some(answer) = neighbours.resolve(ip, now, self.poll_timeout) {
+            if answer.query && state == State::Valid {
+                self.send_query(cx, &Query { target: ip, to: Some(answer.mac), like, rank });
+            }
+            (answer.mac, answer.until)
+        } else if state == State::Duplicate {
+            return self.refuse(cx, slot, DUPLICATE);
+        } else {
+            if neighbours.wait(ip, slot, now, state == State::Valid) {
+                self.send_query(cx, &Query { target: ip, to: None, like, rank });
+            }
+            return None;
+        };
+        let header = self.header(mac);
+        let now = (now, shared.generations());
+        self.remembered.insert(ip.to_bits(), header, (until, generation), now);
+        // It fits, as has just been seen.
+        put_header(cx.pool.arena(), &mut slot, &header);
+        Some(slot)
+    }
+
+    fn refuse(&mut self, cx: &mut Context, slot: Slot, reason: usize) -> Option<Slot> {
+        self.drops += 1;
+        cx.drop_packet(slot, reason);
+        None
+    }
+
+    fn header(&self, mac: MacAddr) -> [u8; HEADER] {
+        bytes(mac, self.mac, EtherType::IPV6.0)
+    }
+
+    fn send_query(&mut self, cx: &mut Context, query: &Query) {
+        let group_of = solicited_node(query.target);
+        let (destination, to) = match query.to {
+            Some(mac) => (query.target, mac),
+            None => (group_of, group(group_of)),
+        };
+        let message = Message {
+            what: What::Solicitation,
+            source: self.ip,
+            destination,
+            target: query.target,
+            mac: Some(self.mac),
+            sender: self.mac,
+        };
+        self.send(cx, &message, to, (&query.like, query.rank));
+    }
+
+    /// Sends a message before a packet of which metadata and place are given.
+    fn send(
+        &mut self,
+        cx: &mut Context,
+        message: &Message,
+        to: MacAddr,
+        (like, rank): (&Meta, Rank),
+    ) {
+        match message.packet(cx, to, like) {
+            Some(slot) => {
+                self.queries += 1;
+                cx.put_before(&slot, rank);
+                cx.out.emit(self.query_output, slot);
+            }
+            None => cx.count_drops(NO_BUFFER, 1),
+        }
+    }
+
+    /// Asks whether somebody has this host's address, or knows now that nobody
+    /// has.
+    fn probe(&mut self, cx: &mut Context) {
+        if self.claim.state() != State::Tentative {
+            return;
+        }
+        let Some(left) = self.probes.checked_sub(1) else {
+            self.claim.set(State::Valid);
+            return self.ask_again(cx);
+        };
+        self.probes = left;
+        let destination = solicited_node(self.ip);
+        let message = Message {
+            what: What::Solicitation,
+            source: Ipv6Addr::UNSPECIFIED,
+            destination,
+            target: self.ip,
+            mac: None,
+            sender: self.mac,
+        };
+        self.send(cx, &message, group(destination), (&Meta::EMPTY, Rank::default()));
+        cx.set_timer(PROBE, cx.steady() + SECOND);
+    }
+
+    /// Queries without an answer are sent again, or were sent often enough.
+    fn ask_again(&mut self, cx: &mut Context) {
+        let Some(shared) = self.shared.clone() else { return };
+        if self.claim.state() == State::Valid {
+            let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
+            for target in again {
+                let (like, rank) = (Meta::EMPTY, Rank::default());
+                self.send_query(cx, &Query { target, to: None, like, rank });
+            }
+            let dropped = shared.give_up(cx, unanswered, self.returns);
+            cx.count_drops(UNANSWERED, dropped);
+        }
+    }
+
+    /// Advertisements, and solicitations of others.
+    fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let Some(shared) = self.shared.clone() else { return cx.discard(frame) };
+        let now = milliseconds(cx);
+        let (mut claimed, mut resolved) = (false, Vec::new());
+        let mut neighbours = shared.lock();
+        for slot in frame.slots() {
+            let message = Message::parse(cx.pool.arena().packet(slot));
+            let Some(message) = message else { continue };
+            // One's own, come back.
+            if message.sender == self.mac {
+                continue;
+            }
+            let is_own = message.target == self.ip;
+            let (ip, (learnt, packets), mac) = match (message.what, message.mac) {
+                (What::Advertisement { .. }, _) if is_own => {
+                    claimed = true;
+                    self.spoofed += 1;
+                    continue;
+                }
+                (What::Advertisement { flags }, mac) => {
+                    self.responses += 1;
+                    let (solicited, overrides) = (flags & SOLICITED != 0, flags & OVERRIDE != 0);
+                    let said = Advertised { mac, solicited, overrides };
+                    (message.target, neighbours.advertised(message.target, said, now), mac)
+                }
+                (What::Solicitation, None) => {
+                    let probes = is_own && message.source.is_unspecified();
+                    claimed |= probes && self.claim.state() == State::Tentative;
+                    continue;
+                }
+                (What::Solicitation, Some(mac)) if is_own && message.source != self.ip => {
+                    (message.source, neighbours.heard(message.source, mac, now), Some(mac))
+                }
+                _ => continue,
+            };
+            if learnt == Learnt::Changed {
+                shared.changed(ip);
+                self.spoofed += 1;
+            }
+            if let Some(mac) = mac.filter(|_| !packets.is_empty()) {
+                resolved.push((packets, self.header(mac), cx.rank_of(slot)));
+            }
+        }
+        drop(neighbours);
+        send_released(cx, resolved, TOO_LONG);
+        if claimed {
+            self.conflict(cx);
+        }
+        cx.discard(frame);
+    }
+
+    /// Somebody else has this host's address.
+    fn conflict(&mut self, cx: &mut Context) {
+        let was = self.claim.state();
+        if was == State::Tentative {
+            self.claim.set(State::Duplicate);
+            if let Some(shared) = &self.shared {
+                // Nobody will be asked for what waits.
+                shared.lock().clear();
+                let dropped = shared.give_back(cx);
+                cx.count_drops(UNANSWERED, dropped);
+            }
+        }
+        if self.claim.tell() {
+            let (name, ip) = (cx.name(), linerate_kit::address6::text(self.ip));
+            let then = if was == State::Tentative { ", which is not used" } else { "" };
+            cx.console().report(&format!(
+                "{name} :: IP6NDSolicitor: another host has the address {ip}{then}\n"
+            ));
+        }
+    }
+}
+
+impl Element for Solicitor {
+    fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
+        if port == 0 {
+            self.forward(cx, frame);
+        } else {
+            self.hear(cx, frame);
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if let Some(shared) = &self.shared {
+            shared.enter();
+            if self.first {
+                cx.set_timer(TICK, cx.steady() + SECOND);
+            }
+            if self.first && self.probes > 0 {
+                // Hosts that start together do not ask together.
+                let delay = self.random.unit() * SECOND as f64;
+                cx.set_timer(PROBE, cx.steady() + delay as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        if timer == PROBE {
+            return self.probe(cx);
+        }
+        if let Some(shared) = self.shared.clone() {
+            shared.lock().expire(milliseconds(cx));
+            self.ask_again(cx);
+            let dropped = shared.give_back(cx);
+            cx.count_drops(UNANSWERED, dropped);
+            cx.set_timer(TICK, cx.steady() + SECOND);
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Solicitor>() else { return };
+        let (Some(new_table), Some(old_table)) = (&self.shared, &old.shared) else { return };
+        if (self.ip, self.mac) == (old.ip, old.mac) {
+            new_table.take_from(old_table);
+            if old.claim.state() != State::Tentative {
+                self.claim.set(old.claim.state());
+                cx.clear_timer(PROBE);
+            }
+            self.queries += old.queries;
+            self.responses += old.responses;
+            self.drops += old.drops;
+            self.spoofed += old.spoofed;
+        } else if Arc::ptr_eq(new_table, old_table) {
+            new_table.lock().clear();
+            new_table.all_changed();
+        }
+        new_table.give_back(cx);
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        if let Some(shared) = &self.shared {
+            shared.leave(cx);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
+        match handler {
+            "stats" => {
+                let killed = self.drops + shared.lock().drops;
+                let queries = self.queries;
+                Ok(format!("{killed} packets killed\n{queries} ND Solicitation Message sent\n"))
+            }
+            "queries" => Ok(self.queries.to_string()),
+            "responses" => Ok(self.responses.to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            "spoofed" => Ok(self.spoofed.to_string()),
+            "state" => Ok(self.claim.state().name().into()),
+            _ => shared.read(cx, handler),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
+        if handler == "clear" {
+            (self.queries, self.responses, self.drops, self.spoofed) = (0, 0, 0, 0);
+        }
+        shared.write(cx, handler, value)
+    }
+}

@@ -1,0 +1,218 @@
+//! `ICMP6Error`: says what is wrong to those whose packets cannot go on.
+//!
+//! RFC 4443; redirects RFC 4861 section 4.5.
+
+use std::{cell::Cell, net::Ipv6Addr};
+
+use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_memory::{Frame, Slot};
+use linerate_packet::{IpProtocol, icmpv6::Kind, ipv6_ext::upper_layer};
+
+use super::{
+    FAMILY,
+    header::{
+        DESTINATION, HOPS, ICMP_CHECKSUM, LEAST, LENGTH, NEXT, SOURCE, address, fill_checksum, ip,
+        mark, put16,
+    },
+};
+use linerate_kit::{
+    annotations::{is_link_broadcast, problem_offset, set_fix_ip_source},
+    limit::Limit,
+};
+
+/// Length of an `ICMPv6` header.
+const ICMP: usize = 8;
+/// Bytes of a redirect behind its header: target and destination.
+const REDIRECTED: usize = 32;
+/// What Click quotes of a packet at most.
+const QUOTED: usize = 568;
+/// Types.
+const TOO_BIG: u8 = 2;
+const PARAMETER_PROBLEM: u8 = 4;
+const REDIRECT: u8 = 137;
+/// The code of a parameter problem that is an option nobody knows.
+const UNKNOWN_OPTION: u8 = 2;
+
+pub(super) const CLASS: Class = Class {
+    name: "ICMP6Error",
+    family: FAMILY,
+    summary: "makes ICMPv6 errors about packets",
+    description: "Each packet is replaced by an ICMPv6 error or redirect to its sender, which \
+        quotes up to 568 bytes of it and has its destination annotation set. The error's source \
+        is `SRC`. A `TYPE` of 2 (packet too big) says that `MTU` bytes may be sent, 4 (parameter \
+        problem) which byte is wrong, 137 (redirect) names the destination annotation as \
+        target.\n\n\
+        As RFC 4443 section 2.4 demands, there is no error about an ICMPv6 error or redirect, \
+        about a packet to a group (but packet too big, and a parameter problem of code 2), or \
+        from a source that is no single host's. Such packets are dropped, counted by reason. \
+        Click looks only at the destination.\n\n\
+        Errors cost the network more than they cost who provokes them: `RATE` and `BURST` bound \
+        them, which Click leaves to a `RatedSplitter` behind.",
+    ports: "1/1",
+    args: &[
+        Arg::required("SRC", "IPv6 address", "source address of the errors"),
+        Arg::required("TYPE", "number", "type of the errors: 1 to 4, or 137"),
+        Arg::required("CODE", "number", "code of the errors"),
+        Arg::keyword("MTU", "bytes", "1500", "what errors of type 2 say may be sent"),
+        Arg::keyword("RATE", "errors per second", "0", "most errors per second; 0 for any number"),
+        Arg::keyword("BURST", "errors", "50", "most errors at once, where RATE is given"),
+    ],
+    annotates: true,
+    asks_type: true,
+    drops: &[
+        "no IPv6 header",
+        "about an error",
+        "to a group",
+        "from no single host",
+        "no buffer",
+        "more than RATE",
+    ],
+    cost: "Builds a packet of up to 616 bytes and computes its checksum for each \
+        error.",
+    example: "InfiniteSource(DATA \\<60000000 0000 3b01 20010db8000000000000000000000001 \
+        20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header \
+        -> d :: DecIP6HLIM -> Discard; d [1] -> ICMP6Error(2001:db8::9, 3, 0) -> Discard;",
+    make: |make| Box::new(Icmp6Error::new(make)),
+    ..Class::EMPTY
+};
+
+/// Why there is no error about a packet, by its drop reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Silence {
+    NoHeader,
+    Error,
+    Group,
+    Source,
+    NoBuffer,
+    Rate,
+}
+
+struct Icmp6Error {
+    source: Ipv6Addr,
+    kind: u8,
+    code: u8,
+    /// What Click finds wrong when it initializes the element.
+    wrong: Option<String>,
+    mtu: u32,
+    limit: Limit,
+    silent: Vec<(Slot, Silence)>,
+}
+
+impl Icmp6Error {
+    fn new(make: &mut Make<'_>) -> Icmp6Error {
+        let source = make.get("SRC").unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let (kind, code): (i32, i32) = (make.need("TYPE"), make.need("CODE"));
+        let (rate, burst) = (make.or("RATE", 0), make.or("BURST", 50));
+        let wrong = match kind {
+            _ if kind < 0 || code < 0 || source.is_unspecified() => {
+                Some("not configured -a".to_owned())
+            }
+            1..=4 | 137 => None,
+            _ => Some(format!("ICMP6 type {kind} is not an error or redirect type")),
+        };
+        let mtu = make.or("MTU", 1500);
+        let limit = Limit::new(rate, burst);
+        let (kind, code) = (kind as u8, code as u8);
+        Icmp6Error { source, kind, code, wrong, mtu, limit, silent: Vec::new() }
+    }
+
+    /// Whether there may be an error about a packet.
+    fn allowed(&self, packet: &[u8], link_broadcast: bool) -> Result<(), Silence> {
+        let next = IpProtocol(packet[NEXT]);
+        if let Ok(upper) = upper_layer(next, &packet[LEAST..])
+            && upper.protocol == IpProtocol::ICMPV6
+            && let Some(&kind) = packet[LEAST..].get(upper.offset)
+            && (Kind(kind).is_error() || kind == REDIRECT)
+        {
+            return Err(Silence::Error);
+        }
+        let told =
+            self.kind == TOO_BIG || (self.kind, self.code) == (PARAMETER_PROBLEM, UNKNOWN_OPTION);
+        if (packet[DESTINATION] == 0xff || link_broadcast) && !told {
+            return Err(Silence::Group);
+        }
+        let source = address(packet, SOURCE);
+        match source[0] == 0xff || source == [0; 16] {
+            true => Err(Silence::Source),
+            false => Ok(()),
+        }
+    }
+
+    /// The error about a packet.
+    fn about(&self, cx: &mut Context, slot: &Slot) -> Result<Slot, Silence> {
+        let arena = cx.pool.arena();
+        let packet = ip(arena, slot).ok_or(Silence::NoHeader)?;
+        self.allowed(packet, is_link_broadcast(arena.meta(slot)))?;
+        let redirects = self.kind == REDIRECT;
+        let start = LEAST + ICMP + if redirects { REDIRECTED } else { 0 };
+        let quoted = packet.len().min(QUOTED).min(arena.room().saturating_sub(start));
+        let mut error = cx.pool.take_one(start + quoted).ok_or(Silence::NoBuffer)?;
+        let arena = cx.pool.arena();
+        let (packet, meta) = (ip(arena, slot).unwrap_or_default(), arena.meta(slot));
+        if let Some(bytes) = arena.packet_mut(&mut error) {
+            bytes[..start].fill(0);
+            let (header, icmp) = bytes.split_at_mut(LEAST);
+            header[0] = 0x60;
+            put16(header, LENGTH, icmp.len() as u16);
+            (header[NEXT], header[HOPS]) = (IpProtocol::ICMPV6.0, 255);
+            header[SOURCE..DESTINATION].copy_from_slice(&self.source.octets());
+            header[DESTINATION..].copy_from_slice(&packet[SOURCE..DESTINATION]);
+            (icmp[0], icmp[1]) = (self.kind, self.code);
+            match (self.kind, self.code) {
+                (TOO_BIG, _) => icmp[4..ICMP].copy_from_slice(&self.mtu.to_be_bytes()),
+                (PARAMETER_PROBLEM, _) => icmp[7] = problem_offset(meta),
+                (REDIRECT, _) => {
+                    icmp[ICMP..ICMP + 16].copy_from_slice(&meta.destination);
+                    icmp[ICMP + 16..ICMP + REDIRECTED].copy_from_slice(&packet[DESTINATION..LEAST]);
+                }
+                _ => {}
+            }
+            icmp[start - LEAST..].copy_from_slice(&packet[..quoted]);
+            fill_checksum(header, IpProtocol::ICMPV6.0, icmp, ICMP_CHECKSUM);
+        }
+        let back = address(packet, SOURCE);
+        if let Some(meta) = arena.meta_mut(&mut error) {
+            meta.reset();
+            mark(meta, 0);
+            meta.destination = back;
+            set_fix_ip_source(meta, 1);
+        }
+        Ok(error)
+    }
+}
+
+impl Element for Icmp6Error {
+    fn initialize(&mut self, _: &mut Context) -> Result<(), String> {
+        self.wrong.take().map_or(Ok(()), Err)
+    }
+
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let now = if self.limit.rate == 0 { 0 } else { cx.steady() };
+        let (allowed, mut made) = (self.limit.allowance(now), 0);
+        let mut silent = std::mem::take(&mut self.silent);
+        let reason = Cell::new(Silence::Rate);
+        frame.sift(
+            |slot| {
+                let error = match made < allowed {
+                    true => self.about(cx, slot),
+                    false => Err(Silence::Rate),
+                };
+                match error {
+                    Ok(error) => {
+                        made += 1;
+                        cx.replace(slot, error);
+                        true
+                    }
+                    Err(error) => {
+                        reason.set(error);
+                        false
+                    }
+                }
+            },
+            |slot| silent.push((slot, reason.get())),
+        );
+        self.limit.spend(made);
+        silent.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason as usize));
+        self.silent = silent;
+    }
+}

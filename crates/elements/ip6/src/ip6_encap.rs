@@ -1,0 +1,170 @@
+//! `IP6Encap`: an IPv6 header in front.
+
+use std::net::Ipv6Addr;
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, IpProtocol, Make, Scope, Text, Value,
+    unquoted,
+};
+use linerate_memory::{Frame, Slot};
+
+use super::{
+    FAMILY,
+    header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, NO_BUFFER, SOURCE, address, mark, put16},
+};
+use linerate_kit::{address6, room, written::record_argument};
+
+/// Drop reason.
+const TOO_LONG: usize = 1;
+/// What stands for the destination annotation.
+const ANNOTATION: &str = "DST_ANNO";
+
+pub(super) const CLASS: Class = Class {
+    name: "IP6Encap",
+    family: FAMILY,
+    summary: "puts an IPv6 header in front of packets",
+    description: "The destination is `DST`, which becomes the destination annotation, or that \
+        annotation with `DST_ANNO`. The header's place becomes known to the elements behind.",
+    ports: "1/1",
+    args: &[
+        Arg::required("PROTO", "protocol", "what the packets are, by name or number"),
+        Arg::required("SRC", "IPv6 address", "source address"),
+        Arg::required("DST", "IPv6 address or DST_ANNO", "destination address"),
+        Arg::keyword("HLIM", "number", "250", "hop limit"),
+        Arg::keyword("CLASS", "number", "0", "traffic class, 0 to 255"),
+    ],
+    handlers: &[
+        Handler::value("src", "source address"),
+        Handler::value("dst", "destination address, or DST_ANNO"),
+    ],
+    annotates: true,
+    drops: &["no buffer", "longer than a buffer"],
+    cost: "One pass: the line in front of the packet and a line of annotations.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, 2001:db8::2) \
+        -> Discard;",
+    make: |make| Box::new(Ip6Encap::new(make)),
+    ..Class::EMPTY
+};
+
+struct Ip6Encap {
+    header: [u8; LEAST],
+    /// Whether the destination is the annotation.
+    annotated: bool,
+    failed: Vec<Slot>,
+}
+
+/// A protocol by name or number; what is wrong with it is said as of a number.
+#[derive(Default)]
+struct Protocol(i32);
+
+impl Value for Protocol {
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<Protocol, String> {
+        let known = IpProtocol::parse(text, scope).ok();
+        match known.and_then(|IpProtocol(number)| i32::try_from(number).ok()) {
+            Some(number) => Ok(Protocol(number)),
+            None => i32::parse(text, scope).map(Protocol),
+        }
+    }
+}
+
+/// A destination: `None` for the annotation.
+fn destination(text: &str, scope: &Scope<'_>) -> Result<Option<Ipv6Addr>, String> {
+    let text = unquoted(text.trim());
+    if text == ANNOTATION {
+        return Ok(None);
+    }
+    let wrong = |_| "DST argument should be IP address or 'DST_ANNO'".to_owned();
+    Ipv6Addr::parse(&text, scope).map(Some).map_err(wrong)
+}
+
+impl Ip6Encap {
+    fn new(make: &mut Make<'_>) -> Ip6Encap {
+        let Protocol(protocol) = make.need("PROTO");
+        let source = make.get("SRC").unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let to = make.get::<Text>("DST").map(|Text(text)| text);
+        let (hops, class) = (make.or::<u8>("HLIM", 250), make.or::<u8>("CLASS", 0));
+        let protocol = u8::try_from(protocol).unwrap_or_else(|_| {
+            make.error("bad IP protocol");
+            0
+        });
+        let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
+        let to = destination(&to.unwrap_or_default(), &scope).unwrap_or_else(|error| {
+            make.error(error);
+            None
+        });
+        let mut header = [0; LEAST];
+        (header[0], header[1]) = (0x60 | class >> 4, class << 4);
+        (header[NEXT], header[HOPS]) = (protocol, hops);
+        header[SOURCE..DESTINATION].copy_from_slice(&source.octets());
+        header[DESTINATION..].copy_from_slice(&to.unwrap_or(Ipv6Addr::UNSPECIFIED).octets());
+        Ip6Encap { header, annotated: to.is_none(), failed: Vec::new() }
+    }
+}
+
+impl Element for Ip6Encap {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let Ip6Encap { header, annotated, failed } = self;
+        let arena = cx.pool.arena();
+        frame.sift(
+            |slot| {
+                let length = slot.len();
+                if !room::push(arena, slot, LEAST) {
+                    return false;
+                }
+                let mut head = *header;
+                put16(&mut head, LENGTH, length as u16);
+                if let Some(meta) = arena.meta_mut(slot) {
+                    mark(meta, 0);
+                    match *annotated {
+                        true => head[DESTINATION..].copy_from_slice(&meta.destination),
+                        false => meta.destination = address(&head, DESTINATION),
+                    }
+                }
+                if let Some(to) = arena.packet_mut(slot).and_then(|bytes| bytes.first_chunk_mut()) {
+                    *to = head;
+                }
+                true
+            },
+            |slot| failed.push(slot),
+        );
+        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        let text = |at| address6::text(Ipv6Addr::from(address(&self.header, at)));
+        match handler {
+            "src" => Ok(text(SOURCE)),
+            "dst" if self.annotated => Ok(ANNOTATION.into()),
+            "dst" => Ok(text(DESTINATION)),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
+        let value = value.trim();
+        match handler {
+            "src" => {
+                let wrong = |error| HandlerError::refused(format!("SRC: {error}"));
+                let source = Ipv6Addr::parse(value, &scope).map_err(wrong)?;
+                self.header[SOURCE..DESTINATION].copy_from_slice(&source.octets());
+                record_argument(cx, 1, "SRC", value);
+            }
+            "dst" => {
+                let to = destination(value, &scope).map_err(HandlerError::refused)?;
+                self.annotated = to.is_none();
+                let to = to.unwrap_or(Ipv6Addr::UNSPECIFIED);
+                self.header[DESTINATION..].copy_from_slice(&to.octets());
+                record_argument(cx, 2, "DST", value);
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}

@@ -1,0 +1,44 @@
+//! Elements for IPv6 packets.
+#![forbid(unsafe_code)]
+
+use linerate_graph::Class;
+
+mod address_translator;
+mod check_ip6_header;
+mod dec_ip6_hlim;
+mod discovery;
+mod get_ip6_address;
+mod header;
+mod icmp6_error;
+mod ip6_encap;
+mod ip6_fragmenter;
+mod ip6_mirror;
+mod ip6_print;
+mod mark_ip6_header;
+mod set_ip6_dscp;
+mod translation;
+
+/// The classes of its families.
+pub const FAMILIES: &[&[&Class]] = &[CLASSES];
+
+const CLASSES: &[&Class] = &[
+    &address_translator::CLASS,
+    &check_ip6_header::CLASS,
+    &dec_ip6_hlim::CLASS,
+    &discovery::ADVERTISER,
+    &discovery::SOLICITOR,
+    &get_ip6_address::GET,
+    &get_ip6_address::SET,
+    &icmp6_error::CLASS,
+    &ip6_encap::CLASS,
+    &ip6_fragmenter::CLASS,
+    &ip6_mirror::CLASS,
+    &ip6_print::CLASS,
+    &mark_ip6_header::CLASS,
+    &set_ip6_dscp::CLASS,
+    &translation::FROM_V4,
+    &translation::FROM_V6,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "ip6";

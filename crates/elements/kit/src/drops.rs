@@ -1,0 +1,21 @@
+//! Packets that elements have no room for, or may not let go on.
+
+use linerate_graph::Context;
+use linerate_memory::Frame;
+
+/// What Click says when a queue first drops a packet.
+#[cold]
+pub fn overflow(cx: &Context) {
+    let class = cx.plan().elements[cx.element()].class.name;
+    cx.console().report(&format!("{} :: {class}: overflow\n", cx.name()));
+}
+
+/// Packets that may not go leave by output 1 when it is used, and are dropped
+/// otherwise, counted under `reason`.
+pub fn turn_away(cx: &mut Context, frame: &mut Frame, reason: usize) {
+    if cx.out.count() > 1 {
+        cx.out.emit_frame(1, frame);
+    } else {
+        cx.drop_frame(frame, reason);
+    }
+}

@@ -1,0 +1,240 @@
+//! Packets whose IP header is known, for elements that look at it or change it.
+//!
+//! Where the header is, `CheckIPHeader` and `MarkIPHeader` have said. Click
+//! fails where that has not been done; here such packets are dropped under a
+//! reason of their own.
+
+use linerate_graph::{Context, Make};
+use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
+use linerate_packet::{IpProtocol, checksum};
+
+/// Length of a header without options.
+pub const LEAST: usize = 20;
+/// Ethernet header.
+pub const ETHERNET: usize = 14;
+
+/// Places in the header.
+pub const TOTAL_LENGTH: usize = 2;
+/// Identification.
+pub const IDENT: usize = 4;
+/// Flags and fragment offset.
+pub const FRAGMENT: usize = 6;
+/// Time to live.
+pub const TTL: usize = 8;
+/// Protocol.
+pub const PROTOCOL: usize = 9;
+/// Header checksum.
+pub const CHECKSUM: usize = 10;
+/// Source address.
+pub const SOURCE: usize = 12;
+/// Destination address.
+pub const DESTINATION: usize = 16;
+
+/// Of [`FRAGMENT`]: not to be cut.
+pub const DONT_FRAGMENT: u16 = 0x4000;
+/// Of [`FRAGMENT`]: more fragments follow.
+pub const MORE_FRAGMENTS: u16 = 0x2000;
+/// Of [`FRAGMENT`]: where this one begins, in units of eight bytes.
+pub const FRAGMENT_OFFSET: u16 = 0x1fff;
+
+/// Drop reason of classes that use [`edit`] and [`Refused`]: no buffer for a copy.
+pub const NO_BUFFER: usize = 0;
+/// Drop reason of such classes: the IP header is not known.
+pub const NO_HEADER: usize = 1;
+/// Drop reason of such classes: refused, and nothing at output 1.
+pub const REFUSED: usize = 2;
+/// What the first two are called.
+pub const DROPS: &[&str] = &["no buffer", "no IP header"];
+
+/// Two bytes at `at`, which are there.
+#[inline(always)]
+pub fn get16(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two))
+}
+
+/// Writes two bytes at `at`, which are there.
+#[inline(always)]
+pub fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    if let Some(two) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *two = value.to_be_bytes();
+    }
+}
+
+/// Four bytes at `at`, which are there.
+#[inline(always)]
+pub fn get_four(bytes: &[u8], at: usize) -> [u8; 4] {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
+}
+
+/// The header and what follows, at least [`LEAST`] bytes.
+#[inline(always)]
+pub fn ip<'a>(bytes: &'a [u8], meta: &Meta) -> Option<&'a [u8]> {
+    bytes.get(usize::from(meta.network)..).filter(|ip| ip.len() >= LEAST)
+}
+
+/// The same, for writing.
+#[inline(always)]
+pub fn ip_mut<'a>(bytes: &'a mut [u8], meta: &Meta) -> Option<&'a mut [u8]> {
+    bytes.get_mut(usize::from(meta.network)..).filter(|ip| ip.len() >= LEAST)
+}
+
+/// How long the header says it is; at least [`LEAST`] and at most what is there.
+#[inline(always)]
+pub fn header_length(ip: &[u8]) -> usize {
+    (usize::from(ip[0] & 15) * 4).max(LEAST).min(ip.len())
+}
+
+/// Whether it is no fragment, or the first.
+#[inline(always)]
+pub fn is_first_fragment(ip: &[u8]) -> bool {
+    get16(ip, FRAGMENT) & FRAGMENT_OFFSET == 0
+}
+
+/// Whether an address is that of a group.
+#[inline(always)]
+pub fn is_multicast(address: [u8; 4]) -> bool {
+    address[0] & 0xf0 == 0xe0
+}
+
+/// Writes the header's checksum anew.
+pub fn fill_checksum(ip: &mut [u8]) {
+    let length = header_length(ip);
+    put16(ip, CHECKSUM, 0);
+    let sum = checksum::checksum(&ip[..length]);
+    put16(ip, CHECKSUM, sum);
+}
+
+/// A word of the header has changed.
+#[inline(always)]
+pub fn update_checksum(ip: &mut [u8], old: u16, new: u16) {
+    let sum = get16(ip, CHECKSUM);
+    put16(ip, CHECKSUM, checksum::update16(sum, old, new));
+}
+
+/// The protocol.
+#[inline(always)]
+pub fn protocol(ip: &[u8]) -> IpProtocol {
+    IpProtocol(ip.get(PROTOCOL).copied().unwrap_or_default())
+}
+
+/// Calls `each` with every packet from its IP header on and what is known about
+/// it. Packets without one are dropped.
+#[inline]
+pub fn edit(
+    cx: &mut Context,
+    frame: &mut Frame,
+    failed: &mut Vec<Slot>,
+    mut each: impl FnMut(&mut [u8], &mut Meta),
+) {
+    cx.unshare(frame, NO_BUFFER);
+    cx.pool.arena().sift_packets(
+        frame,
+        |packet| {
+            let (bytes, meta) = packet.parts();
+            let ip = ip_mut(bytes, meta).ok_or(())?;
+            each(ip, meta);
+            Ok(())
+        },
+        |slot, ()| failed.push(slot),
+    );
+    failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    Keep,
+    /// It leaves by output 1, or is dropped where there is none.
+    Refuse,
+    /// It is dropped: it has no IP header.
+    Lost,
+}
+
+/// Packets that do not go on.
+#[derive(Debug)]
+pub struct Refused {
+    has_output: bool,
+    /// What they are dropped for without an output.
+    reason: usize,
+    slots: Vec<(Slot, Verdict)>,
+}
+
+impl Refused {
+    /// With room for a frame.
+    pub fn new(make: &Make<'_>) -> Refused {
+        Refused::dropped_for(make, REFUSED)
+    }
+
+    /// With another reason to drop them where there is no output.
+    pub fn dropped_for(make: &Make<'_>, reason: usize) -> Refused {
+        Refused { has_output: make.outputs() > 1, reason, slots: Vec::new() }
+    }
+
+    /// Leaves those packets in the frame that `keep` keeps, of those that have
+    /// an IP header.
+    #[inline]
+    pub fn sift(
+        &mut self,
+        cx: &mut Context,
+        frame: &mut Frame,
+        mut keep: impl FnMut(&mut [u8], &mut Meta) -> Verdict,
+    ) {
+        cx.unshare(frame, NO_BUFFER);
+        self.sift_packets(cx.pool.arena(), frame, |packet| {
+            let (bytes, meta) = packet.parts();
+            match ip_mut(bytes, meta) {
+                Some(ip) => keep(ip, meta),
+                None => Verdict::Lost,
+            }
+        });
+        self.send(cx);
+    }
+
+    /// The same, of all packets, from their starts on.
+    #[inline]
+    pub fn sift_all(
+        &mut self,
+        cx: &mut Context,
+        frame: &mut Frame,
+        mut keep: impl FnMut(&mut [u8], &mut Meta) -> Verdict,
+    ) {
+        cx.unshare(frame, NO_BUFFER);
+        self.sift_packets(cx.pool.arena(), frame, |packet| {
+            let (bytes, meta) = packet.parts();
+            keep(bytes, meta)
+        });
+        self.send(cx);
+    }
+
+    /// Leaves those packets in the frame that `keep` keeps; the others wait for
+    /// [`Refused::send`].
+    #[inline]
+    pub fn sift_packets(
+        &mut self,
+        arena: &Arena,
+        frame: &mut Frame,
+        mut keep: impl FnMut(&mut PacketMut<'_>) -> Verdict,
+    ) {
+        let judge = |packet: &mut PacketMut<'_>| match keep(packet) {
+            Verdict::Keep => Ok(()),
+            verdict => Err(verdict),
+        };
+        arena.sift_packets(frame, judge, |slot, verdict| self.slots.push((slot, verdict)));
+    }
+
+    /// Sends those that were refused out, or drops them.
+    #[inline]
+    pub fn send(&mut self, cx: &mut Context) {
+        if self.slots.is_empty() {
+            return;
+        }
+        for (slot, verdict) in self.slots.drain(..) {
+            match verdict {
+                Verdict::Lost => cx.drop_packet(slot, NO_HEADER),
+                _ if self.has_output => cx.out.emit(1, slot),
+                _ => cx.drop_packet(slot, self.reason),
+            }
+        }
+    }
+}

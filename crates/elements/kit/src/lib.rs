@@ -1,0 +1,27 @@
+//! What the elements of the library share, for those who write more of them.
+//!
+//! Where annotations are in a packet's metadata, helpers for headers, values that are
+//! written to handlers, rates and averages.
+#![forbid(unsafe_code)]
+
+pub mod address6;
+pub mod annotation_byte;
+pub mod annotations;
+pub mod average;
+pub mod call;
+pub mod drops;
+pub mod ether;
+pub mod general;
+pub mod icmp_names;
+pub mod ip;
+pub mod ip_encap;
+pub mod limit;
+pub mod mac_header;
+pub mod random;
+pub mod rate;
+pub mod room;
+pub mod routes;
+pub mod start;
+pub mod template;
+pub mod tickets;
+pub mod written;

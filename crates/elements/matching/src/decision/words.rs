@@ -1,0 +1,254 @@
+//! The words of packets that a program looks at.
+
+use linerate_memory::{Arena, Frame, Slot};
+
+use linerate_kit::{mac_header, start::from_start};
+
+/// Packets side by side.
+pub(super) const LANES: usize = 16;
+/// Words gathered in one pass over a frame.
+const WORDS_AT_ONCE: usize = 6;
+
+/// What the offsets of tests count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Headers {
+    /// The start of the packet.
+    Packet,
+    /// Headers: up to [`Headers::IP`] two bytes in front of the Ethernet header;
+    /// from there on the network header, from [`Headers::TRANSPORT`] on that
+    /// behind it.
+    Ip {
+        /// Whether elements of the graph say where Ethernet headers are.
+        marked: bool,
+    },
+}
+
+impl Headers {
+    /// Where offsets into the network header begin.
+    pub(crate) const IP: usize = 256;
+    /// Where offsets into the transport header begin.
+    pub(crate) const TRANSPORT: usize = 512;
+    /// Bytes from the start of offsets into the Ethernet header to that header.
+    const BEFORE_ETHERNET: usize = 2;
+
+    /// Which of the packet's starts an offset counts from, and the rest of it.
+    fn place(self, offset: usize) -> (Start, usize) {
+        match (self, offset) {
+            (Headers::Packet, _) => (Start::Packet, offset),
+            (Headers::Ip { .. }, ..Headers::IP) => (Start::Ethernet, offset),
+            (Headers::Ip { .. }, ..Headers::TRANSPORT) => (Start::Network, offset - Headers::IP),
+            (Headers::Ip { .. }, _) => (Start::Transport, offset - Headers::TRANSPORT),
+        }
+    }
+
+    /// Reads a packet's words one by one, however short it is. The headers may
+    /// be in the room in front of the packet, where they are when they have been
+    /// stripped.
+    pub(super) fn read<R>(
+        self,
+        arena: &Arena,
+        slot: &mut Slot,
+        with: impl FnOnce(&dyn Fn(usize) -> (u32, usize)) -> R,
+    ) -> R {
+        if self == Headers::Packet {
+            let bytes = arena.packet(slot);
+            return with(&|offset| {
+                (word(bytes, offset as isize), bytes.len().saturating_sub(offset))
+            });
+        }
+        let room = slot.headroom();
+        let usual = arena.headroom() as isize - room as isize;
+        let mark = match self {
+            Headers::Ip { marked: true } => mac_header::marked(slot, arena.meta(slot)),
+            _ => None,
+        };
+        let revealed = slot.push(room);
+        let front = if revealed { room as isize } else { 0 };
+        let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
+        let start = |offset: u16| {
+            // Offsets in front of the packet are negative.
+            from_start(offset).map(|offset| front + offset as isize)
+        };
+        let (network, transport) = (start(meta.network), start(meta.transport));
+        let ethernet = network.map(|network| match mark {
+            Some(mark) => front + mark as isize,
+            None if network - front >= UNTAGGED => front,
+            None => stripped(bytes, network, front + usual),
+        });
+        let answer = with(&|offset| {
+            let (start, rest) = self.place(offset);
+            let start = match start {
+                Start::Packet => Some(front),
+                Start::Network => network,
+                Start::Transport => transport.filter(|_| network.is_some()),
+                Start::Ethernet => {
+                    ethernet.filter(|at| *at >= 0).map(|at| at - Headers::BEFORE_ETHERNET as isize)
+                }
+            };
+            let Some(at) = start.map(|start| start.saturating_add_unsigned(rest)) else {
+                return (0, 0);
+            };
+            (word(bytes, at), (bytes.len() as isize - at).max(0) as usize)
+        });
+        if revealed {
+            slot.pull(room);
+        }
+        answer
+    }
+}
+
+/// Bytes of an Ethernet header without VLAN tags, and of a tag.
+const UNTAGGED: isize = 14;
+const TAG: isize = 4;
+
+/// Where the Ethernet header was that has been stripped from in front of the
+/// network header: before its VLAN tags. Packets are received to begin at
+/// `usual`; what would begin before that has no tags, whatever its source address
+/// looks like.
+fn stripped(bytes: &[u8], network: isize, usual: isize) -> isize {
+    let is_tag = |at: isize| {
+        at - (UNTAGGED - 2) >= usual && matches!(word(bytes, at) >> 16, 0x8100 | 0x88a8 | 0x9100)
+    };
+    let inner = network - 2 - TAG;
+    let tags = match (is_tag(inner), is_tag(inner - TAG)) {
+        (true, true) => 2,
+        (tagged, _) => isize::from(tagged),
+    };
+    network - UNTAGGED - tags * TAG
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Packet,
+    Ethernet,
+    Network,
+    Transport,
+}
+
+/// Four bytes in network order, zeros where there is none.
+fn word(bytes: &[u8], at: isize) -> u32 {
+    let byte = |more: isize| {
+        let at = usize::try_from(at.saturating_add(more)).ok();
+        at.and_then(|at| bytes.get(at)).copied().unwrap_or(0)
+    };
+    u32::from_be_bytes([byte(0), byte(1), byte(2), byte(3)])
+}
+
+/// The words of all packets of a frame at the offsets a program looks at.
+#[derive(Debug)]
+pub(super) struct Words {
+    headers: Headers,
+    /// In increasing order.
+    offsets: Vec<usize>,
+    places: Vec<(Start, usize)>,
+    /// What packets have there, as this machine reads it: for each sixteen packets a row
+    /// per offset.
+    rows: Vec<[u32; LANES]>,
+    /// Whether all words of a packet were there.
+    whole: Vec<bool>,
+}
+
+impl Words {
+    pub(super) fn new(headers: Headers, mut offsets: Vec<usize>, frame_limit: usize) -> Words {
+        offsets.sort_unstable();
+        offsets.dedup();
+        let room = frame_limit.next_multiple_of(LANES);
+        Words {
+            headers,
+            places: offsets.iter().map(|offset| headers.place(*offset)).collect(),
+            rows: vec![[0; LANES]; offsets.len() * room / LANES],
+            whole: vec![false; room],
+            offsets,
+        }
+    }
+
+    /// The row of an offset.
+    pub(super) fn row(&self, offset: usize) -> usize {
+        self.offsets.binary_search(&offset).unwrap_or(0)
+    }
+
+    /// The rows of each sixteen packets.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &[[u32; LANES]]> {
+        self.rows.chunks_exact(self.offsets.len().max(1))
+    }
+
+    /// Whether all words of each packet were there.
+    pub(super) fn whole(&self) -> &[bool] {
+        &self.whole
+    }
+
+    /// Fills in the words; returns whether all are there.
+    #[inline]
+    pub(super) fn gather(&mut self, arena: &Arena, frame: &Frame) -> bool {
+        let mut all = true;
+        for first in (0..self.offsets.len()).step_by(WORDS_AT_ONCE) {
+            all &= match self.offsets.len() - first {
+                1 => self.gather_some::<1>(arena, frame, first),
+                2 => self.gather_some::<2>(arena, frame, first),
+                3 => self.gather_some::<3>(arena, frame, first),
+                4 => self.gather_some::<4>(arena, frame, first),
+                5 => self.gather_some::<5>(arena, frame, first),
+                _ => self.gather_some::<WORDS_AT_ONCE>(arena, frame, first),
+            };
+        }
+        all
+    }
+
+    /// The same for `WORDS` offsets from `first` on.
+    #[inline(never)]
+    fn gather_some<const WORDS: usize>(
+        &mut self,
+        arena: &Arena,
+        frame: &Frame,
+        first: usize,
+    ) -> bool {
+        let stride = self.offsets.len();
+        let Some(places) = self.places[first..].first_chunk::<WORDS>() else { return false };
+        let places = *places;
+        let Words { rows, whole, headers, .. } = self;
+        let (rows, whole) = (rows.as_mut_slice(), whole.as_mut_slice());
+        if first == 0 {
+            whole.fill(true);
+        }
+        let (mut at, mut block, mut all) = (0, first, true);
+        let mut take = |bytes: &[u8], starts: [usize; 4]| {
+            let mut there = true;
+            if let Some(rows) =
+                rows.get_mut(block..).and_then(|rows| rows.first_chunk_mut::<WORDS>())
+            {
+                for (row, (start, rest)) in rows.iter_mut().zip(places) {
+                    let from = starts[start as usize].wrapping_add(rest);
+                    let word = bytes.get(from..).and_then(|rest| rest.first_chunk());
+                    there &= word.is_some();
+                    row[at % LANES] = word.map_or(0, |word| u32::from_ne_bytes(*word));
+                }
+            }
+            if !there {
+                all = false;
+                if let Some(whole) = whole.get_mut(at) {
+                    *whole = false;
+                }
+            }
+            at += 1;
+            if at % LANES == 0 {
+                block += stride;
+            }
+        };
+        match headers {
+            Headers::Packet => arena.for_each(frame, |bytes| take(bytes, [0; 4])),
+            Headers::Ip { marked } => arena.for_each_described(frame, |bytes, meta| {
+                // Headers not known, or stripped, are beyond any packet's end.
+                let (network, transport) = (meta.network.into(), meta.transport.into());
+                // A packet that begins with its Ethernet header has it there; of
+                // others, who looks at them one by one finds out.
+                let there = !*marked & (UNTAGGED..=i16::MAX as isize).contains(&(network as isize));
+                let ethernet = match there {
+                    true => 0usize.wrapping_sub(Headers::BEFORE_ETHERNET),
+                    false => usize::MAX / 2,
+                };
+                take(bytes, [0, ethernet, network, transport]);
+            }),
+        }
+        all
+    }
+}

@@ -1,0 +1,129 @@
+//! Expressions against Click and against an evaluation of their trees.
+
+mod against_click;
+mod ethernet;
+mod messages;
+mod random;
+mod reference;
+
+use linerate_graph::{Names, Plan, Scope, lang::Globals, load};
+use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
+
+use super::{
+    rules::{Rules, program},
+    words::Dictionary,
+};
+use crate::decision::{Headers, Matcher};
+
+/// A plan without anything in it.
+fn plan() -> Plan {
+    let mut loader = |_: &str, _: &str| Err(None);
+    let loaded = load(
+        "config",
+        "Idle -> Discard",
+        &linerate_elements_testing::library(),
+        &Globals::default(),
+        &mut loader,
+    );
+    loaded.plan.expect("a plan")
+}
+
+/// Reads rules; they are right.
+fn rules(plan: &Plan, texts: &[String]) -> Rules {
+    let scope = Scope { plan, names: &Names::default(), name: "x" };
+    let rules = Rules::read(texts, 3, Dictionary(scope));
+    assert_eq!(rules.errors(), Vec::<&str>::new(), "{texts:?}");
+    rules
+}
+
+/// Where packets are decided.
+struct Bench {
+    arena: Arena,
+    pool: PoolCache,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
+        let arena = arena.create().expect("4 MiB");
+        Bench { pool: arena.cache(256), arena }
+    }
+
+    /// The outputs of packets, whose network header is behind 14 bytes, in a frame
+    /// of so many.
+    fn decide(&mut self, rules: &Rules, packets: &[Vec<u8>], limit: usize) -> Vec<u32> {
+        let formulas = rules.formulas();
+        let mut matcher =
+            Matcher::new(program(&formulas), &formulas, Headers::Ip { marked: false }, limit);
+        let mut answers = Vec::new();
+        for packets in packets.chunks(limit) {
+            let mut frame = Frame::new(limit);
+            for bytes in packets {
+                assert_eq!(self.pool.take(&mut frame, 1, bytes.len()), 1);
+                let slot = frame.slots_mut().last_mut().expect("just taken");
+                self.arena.packet_mut(slot).expect("not shared").copy_from_slice(bytes);
+                let meta = self.arena.meta_mut(slot).expect("not shared");
+                meta.network = 14;
+                meta.transport = 14 + u16::from(bytes[14] & 15) * 4;
+            }
+            answers.extend_from_slice(matcher.run(&self.arena, &mut frame));
+            self.pool.give(&mut frame);
+        }
+        answers
+    }
+}
+
+#[test]
+fn trees_mean_what_they_say() {
+    let (plan, mut bench) = (plan(), Bench::new());
+    for seed in 0..1500 {
+        let mut random = random::Random::new(seed);
+        let texts = random.rules();
+        let rules = rules(&plan, &texts);
+        let packets: Vec<_> = (0..40).map(|_| random.packet(100)).collect();
+        let limit = [1, 7, 64][seed as usize % 3];
+        for (answer, packet) in bench.decide(&rules, &packets, limit).into_iter().zip(&packets) {
+            let expected = reference::output(&rules.rules, packet);
+            assert_eq!(answer, expected, "seed {seed}: {texts:?}\n{packet:02x?}");
+        }
+    }
+}
+
+/// Many rules are decided by tables, in parts where they are too many.
+#[test]
+fn many_rules_mean_what_they_say() {
+    let (plan, mut bench) = (plan(), Bench::new());
+    for (seed, count) in [(0, 50), (1, 200), (2, 700)] {
+        let mut random = random::Random::new(seed);
+        let texts: Vec<_> = (0..count).map(|_| random.firewall_rule()).collect();
+        let rules = rules(&plan, &texts);
+        let packets: Vec<_> = (0..500).map(|_| random.packet(60)).collect();
+        let answers = bench.decide(&rules, &packets, 256);
+        for (answer, packet) in answers.iter().zip(&packets) {
+            assert_eq!(*answer, reference::output(&rules.rules, packet), "{packet:02x?}");
+        }
+        // Each of the packets that rules are about goes somewhere.
+        let accepted = answers.iter().filter(|answer| **answer != u32::MAX).count();
+        assert!(accepted > 20, "{accepted} of 500");
+    }
+}
+
+/// A tree is not built too deep, however an expression is nested.
+#[test]
+fn nesting_has_a_limit() {
+    let (plan, names) = (plan(), Names::default());
+    let scope = Scope { plan: &plan, names: &names, name: "x" };
+    for (text, right) in [
+        ("(".repeat(100) + "tcp" + &")".repeat(100), true),
+        ("(".repeat(100_000) + "tcp", false),
+        ("tcp ? ".repeat(100_000), false),
+        ("! ".repeat(100_000) + "tcp", true),
+        ("tcp or ".repeat(1000) + "udp", true),
+    ] {
+        let rules = Rules::read(&[format!("allow {text}")], 1, Dictionary(scope));
+        assert_eq!(rules.errors().is_empty(), right);
+        if right {
+            drop(program(&rules.formulas()));
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Headers in use, which whoever sends remembers for itself: a packet on its way
+//! finds its own in a line, nearly always, and takes no lock.
+//!
+//! A hash table of pairs with linear probing that is at most half full, so that however
+//! many neighbours there are, none displaces another. Of a pair both are looked at
+//! without a branch: with single places one packet in ten goes on to the next place,
+//! which no processor foresees; with pairs it is one in fifty. What is no longer good
+//! stays in its place until it is found again, or goes when the table is made anew
+//! because that half is used up. The table grows with what is good then, up to what a
+//! table of neighbours can hold.
+//!
+//! What is remembered is good until the table of neighbours has changed. Such changes
+//! are counted by parts of the addresses ([`Generations`]), so that not everybody is
+//! asked for again because one neighbour has another address now.
+//!
+//! The hash is a multiplication by a random number (Dietzfelbinger et al., "A
+//! Reliable Randomized Algorithm for the Closest-Pair Problem", 1997): whoever does
+//! not know it cannot choose addresses that lie in a row.
+
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use linerate_memory::prefetch;
+
+use super::table::ENTRIES_LIMIT;
+use linerate_kit::ether::HEADER;
+
+/// Places at the start, and at most.
+const LEAST: usize = 1 << 10;
+const MOST: usize = 4 * ENTRIES_LIMIT as usize;
+/// Places up to which packets need not ask for theirs ahead: 128 KiB.
+const NEAR: usize = 1 << 12;
+/// Pairs looked at for one address, beyond which another multiplier is tried.
+const LONGEST: usize = 64;
+/// Parts of the addresses whose changes are told apart: four lines of counters.
+const PARTS: usize = 64;
+
+/// A neighbour's address as it is remembered.
+pub trait Remember: Copy + Eq + Default {
+    /// Its hash, in the upper bits.
+    fn spread(self, by: [u64; 2]) -> u64;
+
+    /// The part of the addresses it belongs to: neighbouring ones to different ones.
+    fn part(self) -> usize;
+}
+
+impl Remember for u32 {
+    #[inline(always)]
+    fn spread(self, by: [u64; 2]) -> u64 {
+        u64::from(self).wrapping_mul(by[0])
+    }
+
+    #[inline(always)]
+    fn part(self) -> usize {
+        (self ^ self >> 8) as usize % PARTS
+    }
+}
+
+impl Remember for u128 {
+    #[inline(always)]
+    fn spread(self, by: [u64; 2]) -> u64 {
+        let [low, high] = [self as u64, (self >> 64) as u64];
+        // Folded, since of a product's lower bits nothing gets into the upper ones.
+        let low = low.wrapping_mul(by[0]);
+        (low ^ low >> 32).wrapping_add(high).wrapping_mul(by[1])
+    }
+
+    #[inline(always)]
+    fn part(self) -> usize {
+        (self ^ self >> 8) as usize % PARTS
+    }
+}
+
+/// Counts the changes of a table of neighbours, by parts of the addresses. Advanced
+/// after a change and read before the table is asked, so that what is remembered of
+/// an older state is not taken for good.
+#[derive(Debug)]
+pub struct Generations([AtomicU32; PARTS]);
+
+impl Generations {
+    /// Nothing has changed yet.
+    pub fn new() -> Generations {
+        Generations([const { AtomicU32::new(1) }; PARTS])
+    }
+
+    /// How often an address, or another of its part, has changed.
+    pub fn of<A: Remember>(&self, address: A) -> u32 {
+        self.of_part(address.part() as u16)
+    }
+
+    #[inline(always)]
+    fn of_part(&self, part: u16) -> u32 {
+        // In bounds, which is seen here and not checked.
+        self.0[usize::from(part) % PARTS].load(Ordering::Acquire)
+    }
+
+    /// An address is not what it was.
+    pub fn advance<A: Remember>(&self, address: A) {
+        self.0[address.part() % PARTS].fetch_add(1, Ordering::Release);
+    }
+
+    /// No address is.
+    pub fn advance_all(&self) {
+        for part in &self.0 {
+            part.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// A header, whom it is for, and for how long it is good.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known<A> {
+    /// In milliseconds; 0 when nothing is here.
+    until: u64,
+    address: A,
+    /// Of the address, before the table of neighbours was asked.
+    generation: u32,
+    header: [u8; HEADER],
+    /// Of the address.
+    part: u16,
+}
+
+impl<A: Remember> Known<A> {
+    #[inline(always)]
+    fn is_good(&self, now: u64, generations: &Generations) -> bool {
+        (self.generation == generations.of_part(self.part)) & (now < self.until)
+    }
+}
+
+/// Two places, filled in this order. A line when addresses are short.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Pair<A>([Known<A>; 2]);
+
+const _: () = assert!(size_of::<Pair<u32>>() == 64);
+
+impl<A: Remember> Pair<A> {
+    /// The one for an address, when it is here.
+    #[inline(always)]
+    fn of(&self, address: A) -> &Known<A> {
+        &self.0[usize::from(self.0[0].address != address)]
+    }
+
+    fn is_full(&self) -> bool {
+        self.0[1].until > 0
+    }
+}
+
+/// The headers one replica remembers.
+#[derive(Debug)]
+pub struct Remembered<A> {
+    pairs: Vec<Pair<A>>,
+    /// Places with something in them, good or not.
+    used: usize,
+    /// How far a hash is shifted for the pair where looking begins.
+    shift: u32,
+    by: [u64; 2],
+}
+
+impl<A: Remember> Remembered<A> {
+    /// Of nobody yet.
+    pub fn new() -> Remembered<A> {
+        Remembered::of(LEAST)
+    }
+
+    fn of(places: usize) -> Remembered<A> {
+        let random = || RandomState::new().build_hasher().finish() | 1;
+        let pairs = places / 2;
+        Remembered {
+            pairs: vec![Pair::default(); pairs],
+            used: 0,
+            shift: u64::BITS - pairs.ilog2(),
+            by: [random(), random()],
+        }
+    }
+
+    fn places(&self) -> usize {
+        2 * self.pairs.len()
+    }
+
+    fn known(&self) -> impl Iterator<Item = &Known<A>> {
+        self.pairs.iter().flat_map(|pair| &pair.0)
+    }
+
+    /// The header for a neighbour, unless the table has to be asked.
+    #[inline(always)]
+    pub fn find(&self, address: A, now: u64, generations: &Generations) -> Option<&[u8; HEADER]> {
+        let mut known = self.pairs.get(self.home(address))?.of(address);
+        if known.address != address {
+            known = self.find_further(address)?;
+        }
+        known.is_good(now, generations).then_some(&known.header)
+    }
+
+    /// The place of an address that is not where looking begins.
+    #[cold]
+    fn find_further(&self, address: A) -> Option<&Known<A>> {
+        let (mut at, mask) = (self.home(address), self.pairs.len() - 1);
+        loop {
+            let pair = &self.pairs[at & mask];
+            let known = pair.of(address);
+            if known.address == address || !pair.is_full() {
+                return Some(known).filter(|known| known.address == address);
+            }
+            at += 1;
+        }
+    }
+
+    /// Whether [`ask`](Remembered::ask) is worth while.
+    #[inline(always)]
+    pub fn is_far(&self) -> bool {
+        self.places() > NEAR
+    }
+
+    /// Asks for the line where a header is looked for first.
+    #[inline(always)]
+    pub fn ask(&self, address: A) {
+        if let Some(pair) = self.pairs.get(self.home(address)) {
+            prefetch(pair);
+        }
+    }
+
+    /// Remembers the header for a neighbour until some time, unless its generation
+    /// is not any more what it was before the table was asked.
+    pub fn insert(
+        &mut self,
+        address: A,
+        header: [u8; HEADER],
+        (until, generation): (u64, u32),
+        (now, generations): (u64, &Generations),
+    ) {
+        let part = address.part() as u16;
+        let known = Known { until, address, generation, header, part };
+        if (self.used + 1) * 2 > self.places() || !self.put(known, LONGEST) {
+            self.make_anew(now, generations);
+            self.put(known, usize::MAX);
+        }
+    }
+
+    /// Puts it into its place or a free one, if there is one among so many pairs.
+    fn put(&mut self, known: Known<A>, among: usize) -> bool {
+        let (home, mask) = (self.home(known.address), self.pairs.len() - 1);
+        for at in (home..=home + mask).take(among) {
+            for place in &mut self.pairs[at & mask].0 {
+                let free = place.until == 0;
+                if free || place.address == known.address {
+                    *place = known;
+                    self.used += usize::from(free);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Forgets what is not good any more, or everything where all that there can be
+    /// is. Room is made for half as many again as are good, at least.
+    #[cold]
+    fn make_anew(&mut self, now: u64, generations: &Generations) {
+        let good = |known: &&Known<A>| known.is_good(now, generations);
+        let count = self.known().filter(good).count();
+        let places = (3 * (count + 1)).next_power_of_two().clamp(self.places(), MOST);
+        let old = std::mem::replace(self, Remembered::of(places));
+        if 2 * (count + 1) < places {
+            old.known().filter(good).for_each(|known| {
+                self.put(*known, usize::MAX);
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn home(&self, address: A) -> usize {
+        (address.spread(self.by) >> self.shift) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOREVER: (u64, u32) = (u64::MAX, 1);
+
+    fn header(of: u64) -> [u8; HEADER] {
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(&of.to_be_bytes());
+        header
+    }
+
+    /// As many as a segment has, whatever their addresses: each is found.
+    fn all_are_found<A: Remember>(addresses: impl Iterator<Item = A> + Clone) {
+        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        for round in 0..2 {
+            for (at, address) in (0..).zip(addresses.clone()) {
+                if round == 0 {
+                    assert_eq!(remembered.find(address, 1, &generations), None);
+                    remembered.insert(address, header(at), FOREVER, (1, &generations));
+                }
+                assert_eq!(remembered.find(address, 1, &generations), Some(&header(at)));
+            }
+        }
+        let count = addresses.count();
+        assert_eq!(remembered.used, count);
+        assert!(remembered.places() <= (8 * count).max(LEAST), "{}", remembered.places());
+    }
+
+    #[test]
+    fn neighbours_do_not_displace_each_other() {
+        for count in [200, 4096, 65_536u32] {
+            all_are_found((0..count).map(|n| 0x0a00_0001 + n));
+            all_are_found((0..count).map(|n| n << 16 | 0x0a));
+            all_are_found((0..count).map(|n| (n + 1).wrapping_mul(0x85eb_ca6b)));
+            let net = 0x2001_0db8_u128 << 96;
+            all_are_found((0..count).map(|n| net + u128::from(n)));
+            all_are_found((0..count).map(|n| net + (u128::from(n) << 40)));
+            all_are_found((0..count).map(|n| net + (u128::from(n) << 64)));
+        }
+    }
+
+    #[test]
+    fn what_is_not_good_any_more_is_not_found() {
+        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        let found = |remembered: &Remembered<u32>, address, now| {
+            remembered.find(address, now, &generations).copied()
+        };
+        assert_eq!(found(&remembered, 0, 0), None, "what is not there is not 0.0.0.0");
+        remembered.insert(5, header(1), (20, 1), (10, &generations));
+        assert!(found(&remembered, 5, 19).is_some() && found(&remembered, 5, 20).is_none());
+        generations.advance(5u32);
+        assert!(found(&remembered, 5, 19).is_none());
+        // Asked for before the change.
+        remembered.insert(5, header(2), (30, 1), (20, &generations));
+        assert_eq!(found(&remembered, 5, 29), None);
+        remembered.insert(5, header(3), (30, 2), (20, &generations));
+        assert_eq!((found(&remembered, 5, 29), remembered.used), (Some(header(3)), 1));
+        generations.advance_all();
+        assert_eq!(found(&remembered, 5, 29), None);
+    }
+
+    #[test]
+    fn a_neighbour_that_changes_leaves_most_others_remembered() {
+        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        for address in 0..65_536u32 {
+            remembered.insert(address, header(1), FOREVER, (1, &generations));
+        }
+        generations.advance(77u32);
+        let found = |address: &u32| remembered.find(*address, 1, &generations).is_some();
+        assert!(!found(&77) && found(&76) && found(&78));
+        assert_eq!((0..65_536).filter(found).count(), 65_536 / PARTS * (PARTS - 1));
+    }
+
+    /// Groups without end, each good for a second, or addresses that always change.
+    #[test]
+    fn what_is_not_good_any_more_takes_no_memory() {
+        for changing in [false, true] {
+            let (mut remembered, generations) = (Remembered::new(), Generations::new());
+            for address in 0..1_000_000u32 {
+                let now = u64::from(address);
+                let until = if changing { u64::MAX } else { now + 100 };
+                let good = (until, generations.of(address));
+                remembered.insert(address, header(1), good, (now, &generations));
+                assert!(remembered.find(address, now, &generations).is_some());
+                if changing && address % 512 == 0 {
+                    generations.advance_all();
+                }
+            }
+            assert!(remembered.places() <= 2 * LEAST, "{}", remembered.places());
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        for address in 0..3 * MOST as u32 / 2 {
+            remembered.insert(address, header(1), FOREVER, (1, &generations));
+            assert!(remembered.used * 2 <= remembered.places());
+        }
+        assert_eq!(remembered.places(), MOST);
+        assert!(remembered.find(3 * MOST as u32 / 2 - 1, 1, &generations).is_some());
+    }
+}

@@ -1,0 +1,65 @@
+//! What neighbour discovery does besides: advertisements that may or may not
+//! override (RFC 4861 sections 7.2.3 to 7.2.5).
+
+use std::{collections::VecDeque, net::Ipv6Addr};
+
+use linerate_memory::Slot;
+use linerate_packet::MacAddr;
+
+use super::{Learnt, Neighbours};
+
+/// What an advertisement says of a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advertised {
+    /// Its Ethernet address, where it is told.
+    pub mac: Option<MacAddr>,
+    /// It answers a query.
+    pub solicited: bool,
+    /// It may change what is known.
+    pub overrides: bool,
+}
+
+impl Neighbours<Ipv6Addr> {
+    /// An advertisement has come. Only those are taken that are about addresses
+    /// somebody sends to. Returns the packets that waited.
+    pub fn advertised(
+        &mut self,
+        ip: Ipv6Addr,
+        said: Advertised,
+        now: u64,
+    ) -> (Learnt, VecDeque<Slot>) {
+        let timeout = self.limits.timeout;
+        let Some(neighbour) = self.find(ip).and_then(|entry| self.table.get(entry)) else {
+            return (Learnt::Refused, VecDeque::new());
+        };
+        let is_known = neighbour.is_known(now, timeout);
+        let (learnt, mac) = match said.mac {
+            Some(mac) if !is_known => (Learnt::Expected, mac),
+            None if !is_known => return (Learnt::Refused, VecDeque::new()),
+            Some(mac) if mac != neighbour.mac => match said.overrides {
+                true => (Learnt::Changed, mac),
+                false => return (Learnt::Refused, VecDeque::new()),
+            },
+            // That it is there is only known when it has been asked.
+            _ if said.solicited => (Learnt::Expected, neighbour.mac),
+            _ => return (Learnt::Expected, VecDeque::new()),
+        };
+        let packets = self.insert(ip, mac, now);
+        self.packets -= packets.len();
+        (learnt, packets)
+    }
+
+    /// A neighbour asks for somebody, and says where it is itself.
+    pub fn heard(&mut self, ip: Ipv6Addr, mac: MacAddr, now: u64) -> (Learnt, VecDeque<Slot>) {
+        let timeout = self.limits.timeout;
+        let neighbour = self.find(ip).and_then(|entry| self.table.get(entry));
+        if neighbour.is_some_and(|it| it.is_known(now, timeout) && it.mac == mac) {
+            return (Learnt::Expected, VecDeque::new());
+        }
+        match self.learn(ip, mac, now, true) {
+            // Who asks is expected to say who it is.
+            (Learnt::Unsolicited, packets) => (Learnt::Expected, packets),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,593 @@
+//! `Queue` and its relatives: where push becomes pull.
+//!
+//! The packets are in a lock-free ring, which is also what carries them from
+//! one worker to another: with both sides on one worker it holds both ends,
+//! else each replica holds its own. With several workers pushing, or several
+//! pulling, the ring is one that allows that.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Replica, Signals, parse_u32,
+};
+use linerate_memory::{
+    Frame, Slot,
+    ring::{Consumer, Doorbell, Mpmc, Producer, spsc},
+};
+
+use linerate_kit::{
+    drops::{overflow, turn_away},
+    written::record_argument,
+};
+
+/// The name of their family in the reference: that of the elements everybody begins with.
+const FAMILY: &str = "standard";
+/// Packets a queue holds unless told otherwise.
+const CAPACITY_DEFAULT: usize = 1000;
+/// Most packets a queue can hold.
+const CAPACITY_LIMIT: usize = 1 << 24;
+
+/// The only reason for a drop.
+const FULL: usize = 0;
+
+const HANDLERS: &[Handler] = &[
+    Handler::read("length", "packets held"),
+    Handler::read("highwater_length", "most packets held so far"),
+    Handler::value("capacity", "most packets it can hold"),
+    Handler::read("drops", "packets dropped because it was full"),
+    Handler::button("reset_counts", "sets drops and highwater_length to what they are now"),
+    Handler::button("reset", "drops all packets it holds"),
+];
+
+pub(super) const QUEUE: Class = Class {
+    name: "Queue",
+    family: FAMILY,
+    summary: "holds packets between push and pull",
+    description: "Holds up to `CAPACITY` packets, oldest first out, and drops what arrives when \
+        it is full, by output 1 when that is used. Sources in front of it are told when it is full and stop; tasks that pull \
+        from it sleep while it is empty. Where the two sides run on different workers the \
+        packets cross in a lock-free ring.",
+    ports: "1/1-2",
+    processing: "h/lh",
+    args: &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds")],
+    handlers: HANDLERS,
+    drops: &["queue full"],
+    signals: Signals { empty: true, full: true },
+    cost: "Eight bytes copied in and out per packet; packets are not touched.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> Queue(16) -> Unqueue -> Discard;",
+    make: |make| Box::new(Queue::new(make)),
+    ..Class::EMPTY
+};
+
+pub(super) const FULL_NOTE_QUEUE: Class = Class { name: "FullNoteQueue", ..QUEUE };
+
+pub(super) const QUICK_NOTE_QUEUE: Class = Class { name: "QuickNoteQueue", ..QUEUE };
+
+pub(super) const THREAD_SAFE_QUEUE: Class = Class { name: "ThreadSafeQueue", ..QUEUE };
+
+pub(super) const NOTIFIER_QUEUE: Class = Class {
+    name: "NotifierQueue",
+    description: "As `Queue`, without telling sources that it is full: they go on, and the queue \
+        drops.",
+    signals: Signals { empty: true, full: false },
+    ..QUEUE
+};
+
+pub(super) const SIMPLE_QUEUE: Class = Class {
+    name: "SimpleQueue",
+    description: "As `Queue`, without telling anybody anything: sources go on when it is full, \
+        and who pulls from it looks again and again.",
+    signals: Signals::NONE,
+    ..QUEUE
+};
+
+/// The argument `CAPACITY`.
+pub(crate) fn capacity_from_args(make: &mut Make<'_>) -> usize {
+    let wanted = make.get::<u32>("CAPACITY").map(|packets| capacity(Ok(packets)));
+    wanted.unwrap_or(Ok(CAPACITY_DEFAULT)).unwrap_or_else(|error| {
+        make.error(error);
+        CAPACITY_DEFAULT
+    })
+}
+
+/// A capacity as it was written, if there is memory for it.
+pub(crate) fn capacity(written: Result<u32, String>) -> Result<usize, String> {
+    let wanted = written.map_err(|error| format!("CAPACITY: {error}"))? as usize;
+    match wanted > CAPACITY_LIMIT {
+        true => Err(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}")),
+        false => Ok(wanted),
+    }
+}
+
+/// What both sides of a queue share.
+struct Core {
+    capacity: AtomicUsize,
+    /// Packets there is room for in the ring, once it is made.
+    places: AtomicUsize,
+    highwater: AtomicUsize,
+    drops: AtomicU64,
+    /// For a worker that pulls and has found it empty.
+    filled: Doorbell,
+    /// For a worker that pushes and has found it full.
+    emptied: Doorbell,
+    /// What no replica has taken yet, and the ring where it is shared.
+    ends: Mutex<Ends>,
+}
+
+/// The ring's ends.
+#[derive(Default)]
+struct Ends {
+    /// The replicas there are.
+    parts: Vec<Replica>,
+    /// What queues that this one replaces have left to it, oldest first; goes
+    /// into the ring when that is made.
+    carried: Vec<Slot>,
+    /// Whether there is a ring.
+    made: bool,
+    producer: Option<Producer<Slot>>,
+    consumer: Option<Consumer<Slot>>,
+    shared: Option<Arc<Mpmc<Slot>>>,
+}
+
+/// One replica's side or sides.
+enum Side {
+    /// Not taken yet: whether packets are pushed and whether they are pulled
+    /// here. A queue that is to replace another takes its sides when it is
+    /// first used, since nobody knows before what it will be left.
+    Untaken {
+        pushed: bool,
+        pulled: bool,
+    },
+    Own {
+        producer: Option<Producer<Slot>>,
+        consumer: Option<Consumer<Slot>>,
+    },
+    Shared(Arc<Mpmc<Slot>>),
+}
+
+pub(crate) struct Queue {
+    core: Arc<Core>,
+    side: Side,
+    /// Whether another worker is at the other side.
+    crosses: bool,
+    /// The capacity it was configured with.
+    capacity: usize,
+    /// Whether it is to take over from another.
+    inherits: bool,
+    /// Packets that still fit when a frame does not.
+    part: Option<Frame>,
+}
+
+impl Queue {
+    fn new(make: &mut Make<'_>) -> Queue {
+        let capacity = capacity_from_args(make);
+        let replica = make.replica();
+        let only = replica.count == 1;
+        let core = make.shared(|| Core::new(capacity));
+        core.ends().add(replica);
+        let side = Side::Untaken { pushed: replica.pushed || only, pulled: replica.pulled || only };
+        let inherits = make.predecessor().is_some();
+        Queue { core, side, crosses: !only, capacity, inherits, part: None }
+    }
+
+    /// Packets held.
+    pub(crate) fn len(&self) -> usize {
+        match &self.side {
+            Side::Untaken { .. } => self.core.ends().len(),
+            Side::Own { producer: Some(producer), .. } => producer.len(),
+            Side::Own { consumer: Some(consumer), .. } => consumer.len(),
+            Side::Own { .. } => 0,
+            Side::Shared(ring) => ring.len(),
+        }
+    }
+
+    /// Takes its sides, if it has not yet.
+    #[cold]
+    fn take_side(&mut self) {
+        if let Side::Untaken { pushed, pulled } = self.side {
+            self.side = self.core.take_side(pushed, pulled);
+        }
+    }
+
+    fn store(&mut self, frame: &mut Frame) {
+        match &mut self.side {
+            Side::Own { producer: Some(producer), .. } => {
+                producer.push_frame(frame);
+            }
+            Side::Own { .. } => {}
+            Side::Shared(ring) => {
+                ring.push_frame(frame);
+            }
+            Side::Untaken { .. } => {
+                self.take_side();
+                self.store(frame);
+            }
+        }
+    }
+
+    fn fetch(&mut self, frame: &mut Frame, count: usize) -> usize {
+        match &mut self.side {
+            Side::Own { consumer: Some(consumer), .. } => consumer.pop_frame(frame, count),
+            Side::Own { .. } => 0,
+            Side::Shared(ring) => ring.pop_frame(frame, count),
+            Side::Untaken { .. } => {
+                self.take_side();
+                self.fetch(frame, count)
+            }
+        }
+    }
+
+    /// Makes room for another number of packets. Those that do not fit any
+    /// more stay; the queue takes none until there are fewer.
+    fn resize(&mut self, cx: &mut Context, capacity: usize) -> Result<(), HandlerError> {
+        self.take_side();
+        let places = match &mut self.side {
+            Side::Own { producer: Some(producer), consumer: Some(consumer) } => {
+                if capacity > producer.capacity() {
+                    let mut frame = cx.new_frame();
+                    let (mut new_producer, new_consumer) = spsc(capacity);
+                    while consumer.pop_frame(&mut frame, usize::MAX) > 0 {
+                        new_producer.push_frame(&mut frame);
+                    }
+                    (*producer, *consumer) = (new_producer, new_consumer);
+                    self.core.places.store(producer.capacity(), Ordering::Relaxed);
+                }
+                producer.capacity()
+            }
+            Side::Own { producer: Some(producer), .. } => producer.capacity(),
+            // The limit is the pushing side's: changed from here, it could fall
+            // below the room a source over there has just been promised.
+            Side::Own { .. } | Side::Untaken { .. } => return Ok(()),
+            Side::Shared(ring) => ring.capacity(),
+        };
+        if capacity > places {
+            let reason = format!("between workers it cannot grow beyond {places} while it runs");
+            return Err(HandlerError::refused(reason));
+        }
+        self.core.capacity.store(capacity, Ordering::Relaxed);
+        cx.set_full(self.len() >= capacity);
+        Ok(())
+    }
+
+    /// Drops the newest packets beyond `capacity`, as Click does when it is
+    /// written; where the other side is on another worker they stay.
+    fn trim(&mut self, cx: &mut Context, capacity: usize) {
+        if let Side::Own { producer: Some(producer), consumer: Some(consumer) } = &mut self.side
+            && capacity < producer.len()
+        {
+            // The newest go, as in Click.
+            let (mut held, mut frame) = (Vec::with_capacity(producer.len()), cx.new_frame());
+            while consumer.pop_frame(&mut frame, usize::MAX) > 0 {
+                let count = frame.len();
+                frame.drain_front(count, |slot| held.push(slot));
+            }
+            for slot in held.drain(capacity..) {
+                cx.drop_packet(slot, FULL);
+            }
+            let kept = held.into_iter().all(|slot| producer.push(slot).is_ok());
+            debug_assert!(kept, "they had room before");
+        }
+    }
+
+    /// Takes what is in another queue. All workers stand still meanwhile, and
+    /// go on when all replicas have done so.
+    fn inherit(&mut self, cx: &Context, old: &mut Queue) {
+        let mut frame = cx.new_frame();
+        let mut ends = self.core.ends();
+        debug_assert!(!ends.made, "nobody has used it yet");
+        while old.fetch(&mut frame, usize::MAX) > 0 {
+            let count = frame.len();
+            frame.drain_front(count, |slot| ends.carried.push(slot));
+        }
+        let drops = old.core.drops.swap(0, Ordering::Relaxed);
+        self.core.drops.fetch_add(drops, Ordering::Relaxed);
+        let highwater = old.core.highwater.load(Ordering::Relaxed);
+        self.core.highwater.fetch_max(highwater, Ordering::Relaxed);
+    }
+
+    fn empty(&mut self, cx: &mut Context) {
+        let mut frame = cx.new_frame();
+        let count = frame.limit();
+        while self.fetch(&mut frame, count) > 0 {
+            turn_away(cx, &mut frame, FULL);
+        }
+        cx.set_full(false);
+    }
+}
+
+impl Core {
+    fn new(capacity: usize) -> Core {
+        Core {
+            capacity: AtomicUsize::new(capacity),
+            places: AtomicUsize::new(0),
+            highwater: AtomicUsize::new(0),
+            drops: AtomicU64::new(0),
+            filled: Doorbell::new(),
+            emptied: Doorbell::new(),
+            ends: Mutex::default(),
+        }
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().expect("no panic while held")
+    }
+
+    fn take_side(&self, pushed: bool, pulled: bool) -> Side {
+        let mut ends = self.ends();
+        if !ends.made {
+            let places = ends.make(self.capacity.load(Ordering::Relaxed));
+            self.places.store(places, Ordering::Relaxed);
+        }
+        match &ends.shared {
+            Some(ring) => Side::Shared(Arc::clone(ring)),
+            None => Side::Own {
+                producer: ends.producer.take_if(|_| pushed),
+                consumer: ends.consumer.take_if(|_| pulled),
+            },
+        }
+    }
+
+    /// Whether the ring of `old` can go on as that of this queue: the same
+    /// workers are at its ends, and it is large enough. Every replica comes to
+    /// the same answer.
+    fn can_have_ring_of(&self, old: &Core, capacity: usize) -> bool {
+        let alone = |parts: &[Replica]| parts.len() == 1;
+        let (new, was) = (self.ends(), old.ends());
+        let same = new.parts == was.parts || alone(&new.parts) && alone(&was.parts);
+        same && (alone(&new.parts) || capacity <= old.places.load(Ordering::Relaxed))
+    }
+}
+
+impl Ends {
+    fn add(&mut self, replica: Replica) {
+        // One that is configured anew is the same one.
+        if !self.parts.contains(&replica) {
+            self.parts.push(replica);
+        }
+    }
+
+    /// Makes the ring, with what has been left in it; returns its places.
+    fn make(&mut self, capacity: usize) -> usize {
+        self.made = true;
+        let places = capacity.max(self.carried.len()).max(1);
+        let carried = self.carried.drain(..);
+        let several = |there: fn(&Replica) -> bool| {
+            self.parts.iter().filter(|replica| there(replica)).count() > 1
+        };
+        // Two replicas can be three ends: one may push as well as pull.
+        if several(|replica| replica.pushed) || several(|replica| replica.pulled) {
+            let ring = Mpmc::new(places);
+            carried.for_each(|slot| drop(ring.push(slot)));
+            let places = ring.capacity();
+            self.shared = Some(Arc::new(ring));
+            return places;
+        }
+        let (mut producer, consumer) = spsc(places);
+        carried.for_each(|slot| drop(producer.push(slot)));
+        let places = producer.capacity();
+        (self.producer, self.consumer) = (Some(producer), Some(consumer));
+        places
+    }
+
+    /// Packets held, for a replica that has not taken its side.
+    fn len(&self) -> usize {
+        let ring = self.shared.as_ref().map(|ring| ring.len());
+        let own = self.consumer.as_ref().map(|consumer| consumer.len());
+        let other = self.producer.as_ref().map(|producer| producer.len());
+        ring.or(own).or(other).unwrap_or(self.carried.len())
+    }
+}
+
+impl Element for Queue {
+    fn initialize(&mut self, _: &mut Context) -> Result<(), String> {
+        if !self.inherits {
+            self.take_side();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let before = self.len();
+        let capacity = self.core.capacity.load(Ordering::Relaxed);
+        let room = capacity.saturating_sub(before);
+        let after = before + frame.len().min(room);
+        if frame.len() <= room {
+            self.store(frame);
+        } else {
+            let mut part = self.part.take().unwrap_or_else(|| cx.new_frame());
+            part.append(frame, room);
+            self.store(&mut part);
+            self.part = Some(part);
+        }
+        if !frame.is_empty() {
+            let before = self.core.drops.fetch_add(frame.len() as u64, Ordering::Relaxed);
+            if before == 0 && capacity > 0 {
+                overflow(cx);
+            }
+            turn_away(cx, frame, FULL);
+        }
+        if after > self.core.highwater.load(Ordering::Relaxed) {
+            self.core.highwater.store(after, Ordering::Relaxed);
+        }
+        if after >= capacity {
+            if self.crosses {
+                // Sources look at the room again before they sleep.
+                self.core.emptied.arm();
+            }
+            cx.set_full(true);
+        }
+        if before == 0 {
+            cx.notify();
+        }
+        if self.crosses && self.core.filled.is_armed() {
+            // Who asks the bell silences it, for all workers. This one's tasks are woken,
+            // too: what another worker has just pushed may have hidden that it was empty.
+            cx.notify();
+            cx.notify_others();
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        let mut pulled = self.fetch(frame, count);
+        if pulled == 0 && self.crosses {
+            self.core.filled.arm();
+            pulled = self.fetch(frame, count);
+        }
+        if pulled > 0 {
+            cx.set_full(false);
+            if self.crosses && self.core.emptied.is_armed() {
+                cx.room_for_others();
+            }
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.core.capacity.load(Ordering::Relaxed).saturating_sub(self.len())
+    }
+
+    fn ready(&self) -> Option<usize> {
+        Some(self.len())
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Queue>() else { return };
+        if Arc::ptr_eq(&self.core, &old.core) {
+            // Only the configuration has been written to.
+            std::mem::swap(&mut self.side, &mut old.side);
+            self.trim(cx, self.capacity);
+            // What cannot be had keeps its old size; `capacity` shows it.
+            let _ = self.resize(cx, self.capacity);
+        } else if self.core.can_have_ring_of(&old.core, self.capacity) {
+            // The ring goes on as it is: whatever the other side's worker does
+            // at this moment, the packets in it stay in order.
+            old.take_side();
+            std::mem::swap(&mut self.side, &mut old.side);
+            std::mem::swap(&mut self.core, &mut old.core);
+            // There is room for it.
+            let _ = self.resize(cx, self.capacity);
+        } else {
+            self.inherit(cx, old);
+        }
+        if self.len() > 0 {
+            cx.notify();
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        let mut frame = cx.new_frame();
+        let count = frame.limit();
+        while self.fetch(&mut frame, count) > 0 {
+            cx.discard(&mut frame);
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        match handler {
+            "length" => Ok(self.len().to_string()),
+            "highwater_length" => Ok(self.core.highwater.load(Ordering::Relaxed).to_string()),
+            "capacity" => Ok(self.core.capacity.load(Ordering::Relaxed).to_string()),
+            "drops" => Ok(self.core.drops.load(Ordering::Relaxed).to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "reset_counts" => {
+                self.core.drops.store(0, Ordering::Relaxed);
+                self.core.highwater.store(self.len(), Ordering::Relaxed);
+            }
+            "reset" => self.empty(cx),
+            "capacity" => {
+                let wanted = capacity(parse_u32(value)).map_err(HandlerError::refused)?;
+                self.trim(cx, wanted);
+                self.resize(cx, wanted)?;
+                record_argument(cx, 0, "CAPACITY", value);
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn what_does_not_fit_leaves_by_output_1() {
+        let mut run = Run::new(
+            "TimedSource(1ms, LIMIT 9) -> q :: Queue(5) -> Idle; q [1] -> d :: Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!((run.read("q.drops"), run.read("d.count")), ("4".into(), "4".into()));
+        assert_eq!(run.output(), "q :: Queue: overflow\n");
+        run.write("q.capacity", "3").unwrap();
+        assert_eq!((run.read("q.length"), run.read("q.capacity")), ("3".into(), "3".into()));
+        run.write("q.reset", "").unwrap();
+        assert_eq!(run.read("q.length"), "0");
+    }
+
+    #[test]
+    fn a_new_configuration_keeps_the_packets() {
+        for class in ["Queue", "FrontDropQueue"] {
+            let mut run = Run::new(&format!(
+                "InfiniteSource(LIMIT 9) -> q :: {class}(20) -> Idle; \
+                    TimedSource(1, LIMIT 0, STOP true) -> Discard"
+            ));
+            run.run();
+            for capacity in ["4000", "10", "12"] {
+                run.write("q.config", capacity).unwrap();
+                assert_eq!(run.read("q.length"), "9", "{class}");
+                assert_eq!(run.read("q.capacity"), capacity, "{class}");
+            }
+        }
+    }
+
+    #[test]
+    fn packets_are_counted_when_they_arrive() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 10, STOP true) -> q :: Queue -> Unqueue -> d :: Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!(run.read("q.icounts"), "10\n");
+    }
+
+    /// As in a router of two interfaces on two workers: each queue is pushed to
+    /// by both, and pulled from by one of them.
+    #[test]
+    fn who_pulls_may_push_as_well_as_another_worker() {
+        for places in ["a 0, b 1, u 0", "a 0, b 1, u 1"] {
+            let mut run = Run::new(&format!(
+                "StaticThreadSched({places}); \
+                    a :: InfiniteSource(LIMIT 500) -> q :: Queue(2000) -> u :: Unqueue \
+                    -> Counter(COUNT_CALL 1000 stop) -> d :: Discard; \
+                    b :: InfiniteSource(LIMIT 500) -> q; DriverManager(wait 20s, stop)"
+            ))
+            .workers(2);
+            run.run();
+            assert_eq!((run.read("d.count"), run.read("q.drops")), ("1000".into(), "0".into()));
+        }
+    }
+
+    #[test]
+    fn a_queue_for_no_packets_holds_none() {
+        let mut run = Run::new(
+            "TimedSource(1ms, LIMIT 9) -> q :: Queue(0) -> Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        assert_eq!(run.read("q.drops"), "9");
+        assert_eq!(run.output(), "");
+    }
+}

@@ -1,0 +1,475 @@
+//! `RED`: drops packets before queues are full.
+//!
+//! Random early detection (Floyd and Jacobson, 1993), with the gentle variant,
+//! in Click's fixed point.
+
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, Make, Plan, Processing, Scope,
+    Text, Value, lang::config::words,
+};
+use linerate_memory::Frame;
+
+use super::{FAMILY, held_queue::HeldQueue, link_unqueue::LinkUnqueue, wrong};
+use crate::queue::Queue;
+use linerate_kit::{
+    average::{Average, binary_text},
+    drops::turn_away,
+};
+
+/// The only reason for a drop.
+const EARLY: usize = 0;
+
+/// Bits behind the point of a probability.
+const SCALE: u32 = 16;
+const ONE: u64 = 1 << SCALE;
+
+/// Empty queues are looked at as if once in so many nanoseconds.
+const IDLE_NS: u64 = 20_000_000;
+
+pub(super) const CLASS: Class = Class {
+    name: "RED",
+    family: FAMILY,
+    summary: "drops packets at random when queues grow",
+    description: "Follows the average length of the next queues downstream (upstream when it is \
+        pulled from), or of `QUEUES`. Below `MIN_THRESH` nothing is dropped; up to `MAX_THRESH` \
+        packets are dropped with a probability that rises to `MAX_P`, from there, when it is \
+        `GENTLE`, to 1 at twice `MAX_THRESH`. Above that everything is. What is dropped leaves by \
+        output 1 when it is used. Each packet moves the average by 1/2^`STABILITY`.",
+    ports: "1/1-2",
+    processing: "a/ah",
+    args: &[
+        Arg::required("MIN_THRESH", "packets", "average length above which packets are dropped"),
+        Arg::required("MAX_THRESH", "packets", "average length at which MAX_P holds"),
+        Arg::required("MAX_P", "probability", "probability at MAX_THRESH"),
+        Arg::keyword("QUEUES", "elements", "the next ones", "queues to follow"),
+        Arg::keyword("STABILITY", "0-16", "4", "how slowly the average moves"),
+        Arg::keyword("GENTLE", "bool", "true", "whether the probability rises on to 1"),
+    ],
+    handlers: &[
+        Handler::count("drops", "packets dropped"),
+        Handler::value("min_thresh", "the argument MIN_THRESH"),
+        Handler::value("max_thresh", "the argument MAX_THRESH"),
+        Handler::value("max_p", "the argument MAX_P"),
+        Handler::read("avg_queue_size", "the average length"),
+        Handler::read("stats", "lengths and drops"),
+        Handler::read("queues", "the queues it follows"),
+        Handler::value("config", "all arguments as they are now"),
+    ],
+    drops: &["early drop"],
+    cost: "A look at each queue per frame, which is counted on packet by packet; a few \
+        multiplications per packet.",
+    example: "InfiniteSource(LIMIT 10) -> RED(5, 20, 0.1) -> Queue -> Unqueue \
+        -> Counter(COUNT_CALL 10 stop) -> Discard;",
+    make: |make| Box::new(Red::new(make)),
+    ..Class::EMPTY
+};
+
+/// What the arguments say.
+#[derive(Debug, Clone, Copy, Default)]
+struct Limits {
+    min: u64,
+    max: u64,
+    /// Of [`ONE`].
+    probability: u64,
+    gentle: bool,
+}
+
+impl Limits {
+    fn check(self) -> Result<Limits, &'static str> {
+        match self {
+            Limits { max, .. } if max > 0xffff => Err("MAX_THRESH must be <= 65535"),
+            Limits { min, max, .. } if min > max => Err("MIN_THRESH must be <= MAX_THRESH"),
+            Limits { probability, .. } if probability > ONE => Err("MAX_P must be between 0 and 1"),
+            limits => Ok(limits),
+        }
+    }
+
+    /// The average above which everything is dropped.
+    fn end(self) -> u64 {
+        if self.gentle && self.probability != ONE { self.max * 2 } else { self.max }
+    }
+
+    /// The probability at an average between the limits.
+    fn at(self, average: &Average) -> i64 {
+        let Limits { min, max, probability, .. } = self;
+        let scaled = average.scaled().max(0) as u64;
+        let (slope, base) = if average.rounded() > max {
+            ((ONE - probability) / max.max(1), ONE as i64 - 2 * probability as i64)
+        } else if min >= max {
+            (0, 1)
+        } else {
+            (probability / (max - min), (probability * min / (max - min)) as i64)
+        };
+        ((slope * scaled) >> Average::SCALE) as i64 - base
+    }
+}
+
+/// The argument `MAX_P`, of [`ONE`].
+#[derive(Default)]
+struct MaxP(u64);
+
+impl Value for MaxP {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<MaxP, String> {
+        probability(text).map(MaxP).ok_or_else(|| "parse error".into())
+    }
+}
+
+/// A probability as it is written.
+fn probability(text: &str) -> Option<u64> {
+    let value: f64 = text.parse().ok().filter(|value: &f64| (0.0..=65535.0).contains(value))?;
+    Some((value * ONE as f64).round() as u64)
+}
+
+struct Red {
+    limits: Limits,
+    average: Average,
+    queues: Vec<usize>,
+    pulls: bool,
+    /// Packets since the last drop; `None` below the limits.
+    since: Option<u64>,
+    random: i64,
+    /// When the queues were last found empty, in steps.
+    idle: Option<u64>,
+    drops: u64,
+    source: fastrand::Rng,
+    /// What is dropped, empty between calls.
+    early: Frame,
+    /// Decisions about a frame, in reused memory.
+    keep: Vec<bool>,
+}
+
+impl Red {
+    fn new(make: &mut Make<'_>) -> Red {
+        let limits = Limits {
+            min: make.need::<u32>("MIN_THRESH").into(),
+            max: make.need::<u32>("MAX_THRESH").into(),
+            probability: make.need::<MaxP>("MAX_P").0,
+            gentle: make.or("GENTLE", true),
+        };
+        let stability: u32 = make.or("STABILITY", 4);
+        if let Err(error) = limits.check() {
+            make.error(error);
+        } else if stability > 16 {
+            make.error("STABILITY must be between 0 and 16");
+        }
+        let pulls = make.input_is_pull(0);
+        let queues = match make.get::<Text>("QUEUES") {
+            Some(Text(names)) => words(&names)
+                .iter()
+                .filter_map(|name| match make.parse::<ElementRef>(name) {
+                    Ok(ElementRef(element)) => Some(element),
+                    Err(_) => {
+                        make.error(format!("no element named '{name}'"));
+                        None
+                    }
+                })
+                .collect(),
+            None => nearest(make.plan(), make.element(), pulls),
+        };
+        Red {
+            limits: limits.check().unwrap_or_default(),
+            average: Average::new(stability.min(16)),
+            queues,
+            pulls,
+            since: None,
+            random: 0,
+            idle: None,
+            drops: 0,
+            // The same every time: runs can be repeated.
+            source: fastrand::Rng::with_seed(make.element() as u64),
+            early: Frame::new(make.world.frame_limit),
+            keep: Vec::new(),
+        }
+    }
+
+    /// Packets in all queues.
+    fn size(&self, cx: &mut Context) -> usize {
+        self.queues.iter().map(|queue| length(cx, *queue).map_or(0, |held| held.0)).sum()
+    }
+
+    /// Packets all queues can hold.
+    fn capacity(&self, cx: &mut Context) -> usize {
+        let rooms = self.queues.iter().map(|queue| length(cx, *queue));
+        rooms.fold(0, |sum, held| sum.saturating_add(held.map_or(0, |held| held.1)))
+    }
+
+    /// Whether a packet is dropped that comes when queues hold `size`.
+    fn drops(&mut self, size: usize, now: u64) -> bool {
+        if size > 0 || self.average.stability() == 0 {
+            self.average.update(size as u64);
+            self.idle = None;
+        } else {
+            let step = now / IDLE_NS;
+            self.average.update_times(0, self.idle.map_or(1, |last| step.saturating_sub(last)));
+            self.idle = Some(step);
+        }
+        let average = self.average.rounded();
+        if average <= self.limits.min {
+            self.since = None;
+            return false;
+        }
+        if average > self.limits.end() {
+            self.since = None;
+            return true;
+        }
+        let probability = self.limits.at(&self.average);
+        let since = self.since.map_or(0, |since| since + 1);
+        let drop = since > 0 && probability > 0 && since as i64 > self.random / probability;
+        self.since = Some(if drop { 0 } else { since });
+        if self.since == Some(0) {
+            self.random = self.source.i64(0..ONE as i64);
+        }
+        drop
+    }
+}
+
+/// Whether elements of a class hold packets in a way that can be followed.
+fn stores(class: &Class) -> bool {
+    let ours = ["FrontDropQueue", "MixedQueue", "LinkUnqueue"];
+    let queues = [
+        "Queue",
+        "SimpleQueue",
+        "NotifierQueue",
+        "FullNoteQueue",
+        "QuickNoteQueue",
+        "ThreadSafeQueue",
+    ];
+    ours.contains(&class.name) || queues.contains(&class.name)
+}
+
+/// Packets an element holds and how many it can hold; `None` when it cannot be asked.
+fn length(cx: &mut Context, element: usize) -> Option<(usize, usize)> {
+    cx.with_element(element, |queue: &mut Queue, _| (queue.len(), queue.len() + queue.room()))
+        .or_else(|| cx.with_element(element, |queue: &mut HeldQueue, _| queue.held()))
+        .or_else(|| cx.with_element(element, |link: &mut LinkUnqueue, _| (link.len(), usize::MAX)))
+}
+
+/// The first elements that hold packets on every way from output 0, or to the
+/// input.
+fn nearest(plan: &Plan, element: usize, upstream: bool) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut seen = vec![false; plan.elements.len()];
+    let mut open = vec![element];
+    while let Some(at) = open.pop() {
+        let here = &plan.elements[at];
+        let peers: Vec<usize> = if upstream {
+            here.sources.iter().flatten().map(|port| port.element).collect()
+        } else {
+            let outputs = if at == element { &here.targets[..1] } else { &here.targets[..] };
+            let push = |(port, _): &(usize, _)| here.outputs[*port] == Processing::Push;
+            let pushed = outputs.iter().enumerate().filter(push);
+            pushed.flat_map(|(_, targets)| targets).map(|port| port.element).collect()
+        };
+        for peer in peers {
+            if std::mem::replace(&mut seen[peer], true) {
+                continue;
+            }
+            if stores(plan.elements[peer].class) {
+                found.push(peer);
+            } else {
+                open.push(peer);
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+impl Element for Red {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if self.queues.is_empty() {
+            return Err("no nearby Queues".into());
+        }
+        let mut elements = self.queues.iter().map(|queue| &cx.plan().elements[*queue]);
+        match elements.find(|element| !stores(element.class)) {
+            Some(other) => Err(format!("'{}' is not a Storage element", other.name)),
+            None => Ok(()),
+        }
+    }
+
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        // In a pull path the frame has just left the queues, else it is about
+        // to go there: each packet finds what those before it leave.
+        let mut size = self.size(cx) + if self.pulls { frame.len() } else { 0 };
+        let most = self.capacity(cx);
+        let now = cx.steady();
+        let mut keep = std::mem::take(&mut self.keep);
+        keep.clear();
+        for _ in 0..frame.len() {
+            size -= usize::from(self.pulls);
+            let drop = self.drops(size, now);
+            size += usize::from(!self.pulls && !drop && size < most);
+            keep.push(!drop);
+        }
+        let mut decisions = keep.iter().copied();
+        let early = &mut self.early;
+        frame.sift(
+            |_| decisions.next().unwrap_or(true),
+            |slot| {
+                let pushed = early.push(slot);
+                debug_assert!(pushed.is_ok(), "no more than were in a frame");
+            },
+        );
+        self.keep = keep;
+        if !self.early.is_empty() {
+            self.drops += self.early.len() as u64;
+            turn_away(cx, &mut self.early, EARLY);
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        // Who pulls is to get a packet as long as there is one.
+        while frame.is_empty() && cx.pull(0, count, frame) > 0 {
+            self.push(cx, 0, frame);
+        }
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Red>() {
+            self.average.take_state(&old.average);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        let average = || binary_text(self.average.scaled().max(0) as u64, Average::SCALE);
+        match handler {
+            "drops" => Ok(self.drops.to_string()),
+            "min_thresh" => Ok(self.limits.min.to_string()),
+            "max_thresh" => Ok(self.limits.max.to_string()),
+            "max_p" => Ok(binary_text(self.limits.probability, SCALE)),
+            "avg_queue_size" => Ok(average()),
+            "stats" => Ok(format!(
+                "{} current queue\n{} avg queue\n{} drops\n",
+                self.size(cx),
+                average(),
+                self.drops
+            )),
+            "config" => {
+                let names: Vec<&str> = self
+                    .queues
+                    .iter()
+                    .map(|queue| cx.plan().elements[*queue].name.as_str())
+                    .collect();
+                let Limits { min, max, probability, gentle } = self.limits;
+                Ok(format!(
+                    "{min}, {max}, {}, QUEUES {}, STABILITY {}{}",
+                    binary_text(probability, SCALE),
+                    names.join(" "),
+                    self.average.stability(),
+                    if gentle { "" } else { ", GENTLE false" }
+                ))
+            }
+            "queues" => {
+                let names = self.queues.iter().map(|queue| &cx.plan().elements[*queue].name);
+                Ok(names.fold(String::new(), |text, name| text + name + "\n"))
+            }
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        _: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let mut limits = self.limits;
+        let keyword = handler.to_ascii_uppercase();
+        match handler {
+            "min_thresh" | "max_thresh" => {
+                let Ok(number) = value.parse::<u32>() else {
+                    return wrong(&keyword, "invalid number");
+                };
+                let place = usize::from(handler == "max_thresh");
+                *[&mut limits.min, &mut limits.max][place] = number.into();
+            }
+            "max_p" => {
+                let Some(probability) = probability(value) else {
+                    return wrong(&keyword, "parse error");
+                };
+                limits.probability = probability;
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        self.limits = limits.check().map_err(HandlerError::refused)?;
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// Click's answer: what a full queue drops does not make it longer.
+    #[test]
+    fn a_frame_does_not_count_for_more_than_the_queue_holds() {
+        for frame_limit in [1, 7, 32, 256] {
+            let mut run = Run::new(
+                "RatedSource(RATE 20000, LIMIT 200) -> r :: RED(10, 50, 1) -> q :: Queue(8) -> Idle; \
+                    Script(wait 0.1, stop)",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(["r.drops", "q.drops"].map(|handler| run.read(handler)), ["0", "192"]);
+        }
+    }
+
+    #[test]
+    fn what_click_prints() {
+        let mut run = Run::new("Idle -> m :: RED(5, 20, 0.1) -> q :: Queue -> Discard");
+        assert_eq!(run.read("m.stats"), "0 current queue\n0 avg queue\n0 drops\n");
+        assert_eq!((run.read("m.queues"), run.read("m.max_p")), ("q\n".into(), "0.1".into()));
+        run.write("m.max_p", "0.5").unwrap();
+        assert_eq!(run.read("m.config"), "5, 20, 0.5, QUEUES q, STABILITY 4");
+    }
+
+    #[test]
+    fn a_growing_queue_loses_some_packets_and_a_long_one_all() {
+        for limit in [1, 256] {
+            let mut run = Run::new(
+                "InfiniteSource(LIMIT 5000) -> r :: RED(50, 100, 0.1, STABILITY 4) \
+                    -> q :: Queue -> Idle; r [1] -> d :: Discard; \
+                    TimedSource(1, LIMIT 0, STOP true) -> Discard",
+            )
+            .frame_limit(limit);
+            run.run();
+            let length: u64 = run.read("q.length").parse().unwrap();
+            let drops: u64 = run.read("r.drops").parse().unwrap();
+            assert_eq!((length + drops).to_string(), "5000");
+            assert_eq!(run.read("d.count"), drops.to_string());
+            assert!((100..=202).contains(&length), "{length}");
+        }
+    }
+
+    #[test]
+    fn in_a_pull_path_the_queue_before_it_counts() {
+        let mut run = Run::new(
+            "InfiniteSource(LIMIT 500) -> q :: Queue -> r :: RED(5, 10, 0.1) \
+                -> u :: Unqueue(ACTIVE false) -> d :: Discard; \
+                TimedSource(1ms, LIMIT 1) -> Counter(COUNT_CALL 1 u.active true) -> Discard; \
+                TimedSource(1, LIMIT 0, STOP true) -> Discard",
+        );
+        run.run();
+        let passed: u64 = run.read("d.count").parse().unwrap();
+        let drops: u64 = run.read("r.drops").parse().unwrap();
+        assert_eq!(passed + drops, 500);
+        assert!(drops > 400, "{drops}");
+        assert_eq!(run.read("r.queues"), "q\n");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_as_click_says_it() {
+        let errors = |config: &str| Run::errors(&format!("Idle -> r :: {config} -> Queue -> Idle"));
+        for (config, text) in [
+            ("RED(30, 20, 0.1)", "MIN_THRESH must be <= MAX_THRESH"),
+            ("RED(5, 70000, 0.1)", "MAX_THRESH must be <= 65535"),
+            ("RED(5, 20, 2)", "MAX_P must be between 0 and 1"),
+            ("RED(5, 20, 0.2, STABILITY 17)", "STABILITY must be between 0 and 16"),
+            ("RED(5, 20, 0.2, QUEUES r)", "'r' is not a Storage element"),
+        ] {
+            assert!(errors(config).contains(text), "{config}: {}", errors(config));
+        }
+        let none = Run::errors("Idle -> RED(5, 20, 0.1) -> Discard");
+        assert!(none.contains("no nearby Queues"), "{none}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Elements that rewrite flows: addresses, ports and identifiers, in both directions.
+//!
+//! A rewriter's packets are looked up in a table of flows, a frame at a time
+//! ([`linerate_lookup::exact`]). Both directions of a flow are entries of it, with all that is
+//! needed to rewrite a packet: new addresses and ports, and what the checksums change by. New flows
+//! are decided by the input's specification ([`spec`]): a pattern, perhaps with a range something
+//! free is chosen from ([`choosing`]), or an element that chooses among patterns ([`mapper`]).
+//!
+//! Rewriters that share a capacity share a table ([`flow_set`]), and so do the replicas of a
+//! rewriter on several workers, since the two directions of a rewritten flow have different hashes
+//! and come to different workers: it is locked once for a frame. [`registry`] is where elements find
+//! each other's.
+#![forbid(unsafe_code)]
+
+use linerate_graph::Class;
+
+mod arguments;
+mod choosing;
+mod crowd;
+#[cfg(test)]
+mod expiry_tests;
+mod flow_set;
+mod ftp_port_mapper;
+mod handlers;
+mod icmp_ping_rewriter;
+mod icmp_rewriter;
+mod ip_addr_pair_rewriter;
+mod ip_addr_rewriter;
+mod ip_rewriter;
+mod ip_rewriter_patterns;
+mod kind;
+mod mapper;
+mod mapping;
+#[cfg(test)]
+mod model_tests;
+mod pattern;
+mod registry;
+mod rewrite;
+mod rewriter;
+mod round_robin_ip_mapper;
+mod scratch;
+mod sequence;
+mod shifting;
+mod source_ip_hash_mapper;
+mod spec;
+mod table;
+mod tcp_rewriter;
+mod times;
+mod udp_rewriter;
+
+/// The classes of its families.
+pub const FAMILIES: &[&[&Class]] = &[CLASSES];
+
+const CLASSES: &[&Class] = &[
+    &ftp_port_mapper::CLASS,
+    &icmp_ping_rewriter::CLASS,
+    &icmp_rewriter::CLASS,
+    &ip_addr_pair_rewriter::CLASS,
+    &ip_addr_rewriter::CLASS,
+    &ip_rewriter::CLASS,
+    &ip_rewriter_patterns::CLASS,
+    &round_robin_ip_mapper::CLASS,
+    &source_ip_hash_mapper::CLASS,
+    &tcp_rewriter::CLASS,
+    &udp_rewriter::CLASS,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = "rewriting";
+
+/// Classes that have flows.
+const REWRITERS: &[&Class] = &[
+    &icmp_ping_rewriter::CLASS,
+    &ip_addr_pair_rewriter::CLASS,
+    &ip_addr_rewriter::CLASS,
+    &ip_rewriter::CLASS,
+    &tcp_rewriter::CLASS,
+    &udp_rewriter::CLASS,
+];
+
+/// Whether elements of a class have flows.
+fn is_rewriter(class: &Class) -> bool {
+    REWRITERS.iter().any(|rewriter| rewriter.name == class.name)
+}

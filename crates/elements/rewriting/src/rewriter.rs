@@ -1,0 +1,398 @@
+//! What all rewriters do.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use linerate_graph::{Annotation, Context, Element, Handler, HandlerError, Make, Scope};
+use linerate_lookup::exact::Entry;
+use linerate_memory::{Arena, Frame, Slot};
+use linerate_packet::IpProtocol;
+
+use super::{
+    arguments::wanted,
+    flow_set::{FlowSet, Rewriting, Unmapped},
+    handlers,
+    kind::{Found, Kind},
+    mapping::flags,
+    registry::{Place as Home, Registry, Wanted, locked},
+    rewrite::{Event, rewrite},
+    scratch::{Scratch, destination_key},
+    shifting,
+    spec::{Action, Spec},
+    times::{AllTimes, milliseconds},
+};
+use linerate_kit::annotation_byte::Byte;
+
+/// Drop reasons.
+pub(super) const DROPS: &[&str] =
+    &["no buffer for a copy", "nothing it rewrites", "dropped by specification", "no mapping left"];
+const NO_BUFFER: usize = 0;
+const NOT_REWRITTEN: usize = 1;
+const SPECIFIED: usize = 2;
+const FAILED: usize = 3;
+
+/// Outputs from here on are drop reasons.
+pub(super) const DROP: u32 = u32::MAX - 3;
+/// Flows looked at in one go when those that have ended are removed.
+const REAP: usize = 4096;
+/// The timer that removes them.
+const REAPER: u32 = 0;
+
+/// What a class of rewriters is.
+pub(super) trait Flavour: Send + 'static {
+    const KIND: Kind;
+}
+
+/// A rewriter on one worker. The flows are all workers'.
+pub(super) struct Rewriter<F> {
+    registry: Arc<Registry>,
+    home: Option<Home>,
+    /// What is installed when all have been made.
+    new: Option<Rewriting>,
+    capacity: Option<usize>,
+    /// Silent for longer than this in one direction, a flow may have ended: milliseconds.
+    shortest: u64,
+    /// Milliseconds, 0 for never.
+    reap: u64,
+    reaps: bool,
+    seed: Option<u64>,
+    annotate: bool,
+    reply_anno: Option<Byte>,
+    scratch: Scratch,
+    flavour: PhantomData<F>,
+}
+
+impl<F: Flavour> Rewriter<F> {
+    /// From the arguments all rewriters have; the times are the class's.
+    pub(super) fn new(make: &mut Make<'_>, times: AllTimes) -> Rewriter<F> {
+        let registry = make.world.common::<Registry>();
+        let capacity = wanted(make);
+        let mut reap = 900_000;
+        for name in ["REAP_INTERVAL", "REAP_TIME"] {
+            reap = milliseconds(make, name).unwrap_or(reap);
+        }
+        let has = |make: &Make<'_>, name: &str| {
+            let args = make.plan().elements[make.element()].class.args;
+            args.iter().any(|arg| arg.name == name)
+        };
+        let annotate = !has(make, "DST_ANNO") || make.or("DST_ANNO", true);
+        let reply_anno = make.get::<Annotation<1>>("REPLY_ANNO").map(|anno| {
+            Byte::of(anno).unwrap_or_else(|| {
+                make.error(format!("REPLY_ANNO: no room for byte {}", anno.offset));
+                Byte::PAINT
+            })
+        });
+        let (texts, outputs) = (make.rest(), make.outputs());
+        let mut specs = Vec::new();
+        if texts.len() == make.inputs() {
+            for (number, text) in texts.iter().enumerate() {
+                let scope =
+                    Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
+                let spec = Spec::parse(text, number, outputs, &scope, &registry);
+                specs.push(spec.unwrap_or_else(|error| {
+                    make.error(error);
+                    Spec::stand_in()
+                }));
+            }
+        } else if capacity.is_some() {
+            make.error(format!("need {} arguments, one per input port", make.inputs()));
+        }
+        let wanted = capacity.unwrap_or(Wanted::Flows(0));
+        registry.declare(make.element(), wanted);
+        let capacity = match wanted {
+            Wanted::Flows(flows) => Some(flows),
+            Wanted::SharedWith(_) => None,
+        };
+        Rewriter {
+            registry,
+            home: None,
+            new: Some(Rewriting { kind: F::KIND, times, specs, outputs }),
+            capacity,
+            shortest: times.shortest(),
+            reap,
+            reaps: make.replica().index == 0,
+            seed: make.world.simulated.then_some(make.element() as u64),
+            annotate,
+            reply_anno,
+            scratch: Scratch::default(),
+            flavour: PhantomData,
+        }
+    }
+
+    /// Whose flows it works with; after a replacement, those of the successor.
+    fn home(&mut self) -> Option<&Home> {
+        let home = self.home.as_mut()?;
+        let successor = locked(&home.set).successor.clone();
+        if let Some(successor) = successor {
+            home.set = successor;
+        }
+        Some(home)
+    }
+}
+
+impl<F: Flavour> Rewriter<F> {
+    /// Rewrites one packet; returns its output. A flow that has ended by now counts for nothing, as
+    /// if it had been removed already.
+    #[inline(always)]
+    fn one(
+        &mut self,
+        set: &mut FlowSet,
+        arena: &Arena,
+        slot: &mut Slot,
+        entry: Entry,
+        (input, at): (usize, usize),
+        now: u64,
+    ) -> u32 {
+        let place = self.scratch.places[at];
+        let silent = set.table.get(entry).map_or(0, |mapping| now.saturating_sub(mapping.last));
+        if silent > self.shortest && set.has_ended(entry, now) {
+            set.remove(entry);
+            return self.new_flow(set, arena, slot, (input, at), now);
+        }
+        let Some(mapping) = set.table.get_mut(entry) else { return self.scratch.drop(FAILED) };
+        mapping.last = now;
+        let Some(packet) = arena.packet_mut(slot) else { return self.scratch.drop(NO_BUFFER) };
+        let event = rewrite(F::KIND, packet, place, mapping);
+        let (output, shift, reply) = (mapping.output, mapping.shift, mapping.is_reply());
+        let (dst, anno) = (mapping.to.dst, mapping.reply_anno);
+        if shift != 0 {
+            shifting::apply(set, packet, place, shift, reply);
+        }
+        let annotates = self.annotate && (F::KIND != Kind::Address || reply);
+        if (annotates || self.reply_anno.is_some())
+            && let Some(meta) = arena.meta_mut(slot)
+        {
+            if annotates {
+                meta.destination[..4].copy_from_slice(&dst.octets());
+            }
+            if let Some(byte) = self.reply_anno.filter(|_| reply) {
+                byte.set(meta, anno);
+            }
+        }
+        if event != Event::None {
+            happened(set, entry, event);
+        }
+        output
+    }
+
+    /// A packet without a mapping when the frame was looked up.
+    #[cold]
+    #[inline(never)]
+    fn new_flow(
+        &mut self,
+        set: &mut FlowSet,
+        arena: &Arena,
+        slot: &mut Slot,
+        (input, at): (usize, usize),
+        now: u64,
+    ) -> u32 {
+        let Some(rewriter) = self.home.as_ref().map(|home| home.rewriter) else {
+            return self.scratch.drop(FAILED);
+        };
+        let (ends, map, may_begin) = match self.scratch.kinds[at] {
+            Found::Flow(ends, map) => (ends, map, true),
+            Found::Answer(ends) => (ends, IpProtocol::ICMP, false),
+            Found::Other => return self.unmapped(set, rewriter, input),
+        };
+        // A packet before this one may have begun it.
+        let mut found = set.find(rewriter, map, ends);
+        if found.is_none() && F::KIND == Kind::Address {
+            let key = ends.key(rewriter, map);
+            let other = destination_key(arena.packet(slot), self.scratch.places[at], key);
+            found = set.table.lookup(&other);
+        }
+        if let Some(entry) = found {
+            return self.one(set, arena, slot, entry, (input, at), now);
+        }
+        if !may_begin {
+            return self.unmapped(set, rewriter, input);
+        }
+        let network = usize::from(self.scratch.places[at].network);
+        let protocol = IpProtocol(arena.packet(slot).get(network + 9).copied().unwrap_or(0));
+        match set.establish(rewriter, input, map, protocol, ends, now) {
+            Ok((entry, first)) => {
+                if let Some(byte) = self.reply_anno {
+                    let anno = byte.get(arena.meta(slot));
+                    let peer = set.table.get(entry).map(|mapping| mapping.peer);
+                    for entry in [Some(entry), peer].into_iter().flatten() {
+                        if let Some(mapping) = set.table.get_mut(entry) {
+                            mapping.reply_anno = anno;
+                        }
+                    }
+                }
+                let output = self.one(set, arena, slot, entry, (input, at), now);
+                set.begun(entry);
+                if output < DROP { first } else { output }
+            }
+            Err(Unmapped::Pass(output)) => output,
+            Err(Unmapped::Drop) => self.scratch.drop(SPECIFIED),
+            Err(Unmapped::Failed) => self.scratch.drop(FAILED),
+        }
+    }
+
+    /// A packet that begins no flow.
+    fn unmapped(&mut self, set: &FlowSet, rewriter: u16, input: usize) -> u32 {
+        match set.rewriters[usize::from(rewriter)].specs.get(input).map(|spec| &spec.action) {
+            Some(Action::NoChange(output)) => *output,
+            _ => self.scratch.drop(NOT_REWRITTEN),
+        }
+    }
+
+    /// Sends the packets where they belong.
+    fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let Scratch { outputs, dropped, .. } = &mut self.scratch;
+        if *dropped == [0; 4] {
+            return cx.out.distribute(frame, outputs);
+        }
+        let mut places = outputs.iter();
+        let Context { pool, out, .. } = cx;
+        frame.drain_front(frame.len(), |slot| match places.next() {
+            Some(&output) if output < DROP => out.emit(output as usize, slot),
+            _ => pool.give_one(slot),
+        });
+        for (reason, count) in dropped.iter_mut().enumerate() {
+            cx.count_drops(reason, std::mem::take(count));
+        }
+    }
+}
+
+/// Something has happened to a flow that may make it end sooner.
+#[cold]
+fn happened(set: &mut FlowSet, entry: Entry, event: Event) {
+    if event == Event::Reset
+        && let Some(peer) = set.table.get(entry).map(|mapping| mapping.peer)
+        && let Some(mapping) = set.table.get_mut(peer)
+    {
+        mapping.flags |= flags::DONE;
+        if mapping.is_both() {
+            mapping.flags |= flags::DONE << flags::FIRST;
+        }
+    }
+    set.hasten(entry);
+}
+
+fn milliseconds_now(cx: &Context) -> u64 {
+    cx.steady() / 1_000_000
+}
+
+impl<F: Flavour> Element for Rewriter<F> {
+    fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let now = milliseconds_now(cx);
+        let Some(Home { set, rewriter }) = self.home().cloned() else {
+            return cx.drop_frame(frame, FAILED);
+        };
+        let mut set = locked(&set);
+        let arena = cx.pool.arena();
+        self.scratch.read(F::KIND, rewriter, arena, frame);
+        self.scratch.look_up(F::KIND, &set, arena, frame);
+        set.disturbed = false;
+        self.scratch.outputs.clear();
+        for (at, slot) in frame.slots_mut().iter_mut().enumerate() {
+            let mut found = self.scratch.found[at];
+            // An entry found before may be another flow's by now.
+            if set.disturbed
+                && found.and_then(|it| set.table.key(it)) != Some(&self.scratch.keys[at])
+            {
+                found = None;
+            }
+            let output = match found {
+                Some(entry) => self.one(&mut set, arena, slot, entry, (port, at), now),
+                None => self.new_flow(&mut set, arena, slot, (port, at), now),
+            };
+            self.scratch.outputs.push(output);
+        }
+        drop(set);
+        self.send(cx, frame);
+    }
+
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        let (now, reap) = (cx.steady(), self.reap);
+        let Some(home) = self.home() else { return };
+        let more = locked(&home.set).reap(now / 1_000_000, REAP);
+        let next = if more { 1 } else { reap };
+        cx.set_timer(timer, now.saturating_add(next.saturating_mul(1_000_000)));
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        let now = milliseconds_now(cx);
+        let plan = Arc::clone(cx.plan());
+        let home = self.registry.place(&plan, cx.element(), now)?;
+        if let Some(new) = self.new.take() {
+            let mut errors = Vec::new();
+            for (number, spec) in new.specs.iter().enumerate() {
+                let Action::Mapper(mapper) = &spec.action else { continue };
+                let wrong = locked(mapper).check(new.outputs);
+                errors
+                    .extend(wrong.into_iter().map(|error| format!("input spec {number}: {error}")));
+            }
+            if !errors.is_empty() {
+                return Err(errors.join("\n"));
+            }
+            let mut set = locked(&home.set);
+            if let Some(seed) = self.seed {
+                set.seed(seed);
+            }
+            set.install(home.rewriter, new);
+            if let Some(capacity) = self.capacity
+                && capacity != set.capacity()
+            {
+                set.set_capacity(capacity, now);
+            }
+        }
+        self.home = Some(home);
+        if self.reap > 0 && self.reaps {
+            let first = cx.steady().saturating_add(self.reap.saturating_mul(1_000_000));
+            cx.set_timer(REAPER, first);
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Rewriter<F>>() else { return };
+        let (Some(from), Some(to)) = (old.home().cloned(), self.home.clone()) else { return };
+        if Arc::ptr_eq(&from.set, &to.set) {
+            return;
+        }
+        // In this order everywhere: the old one is not locked by who has the new one.
+        let (mut before, mut now) = (locked(&from.set), locked(&to.set));
+        let all = now.take(&mut before, from.rewriter, to.rewriter);
+        if all {
+            before.successor = Some(Arc::clone(&to.set));
+        }
+        if now.len() > now.capacity() {
+            let capacity = now.capacity();
+            now.set_capacity(capacity, milliseconds_now(cx));
+        }
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        let now = milliseconds_now(cx);
+        let home = self.home().ok_or_else(|| HandlerError::missing(handler))?;
+        handlers::read(home, cx, handler, parameter, now)
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let now = milliseconds_now(cx);
+        let registry = Arc::clone(&self.registry);
+        let home = self.home().ok_or_else(|| HandlerError::missing(handler))?;
+        handlers::write(home, &registry, cx, handler, value, now).map(|()| String::new())
+    }
+
+    fn handler(&self, name: &str) -> Option<&'static Handler> {
+        handlers::of_input(self.home.as_ref()?, name)
+    }
+
+    fn handler_names(&self) -> Vec<String> {
+        self.home.as_ref().map(handlers::of_inputs).unwrap_or_default()
+    }
+}

@@ -1,0 +1,187 @@
+//! `IPsecESPEncap` and `IPsecESPUnencap`: the ESP header and the padding.
+
+use aes::{
+    Aes128,
+    cipher::{BlockCipherEncrypt as _, KeyInit as _},
+};
+use linerate_graph::{Class, Context, Element, Make};
+use linerate_memory::{Frame, Meta};
+
+use super::{
+    ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
+    association::{Known, Replay},
+    sift,
+};
+use linerate_kit::{
+    annotations::parameters_index,
+    ip::{PROTOCOL, get_four},
+    random::Random,
+    room,
+    start::start_moved,
+};
+
+/// Drop reasons behind the common ones.
+const TOO_LONG: usize = 3;
+const REPLAYED: usize = 3;
+const PADDING: usize = 4;
+
+pub(super) const ENCAP: Class = Class {
+    name: "IPsecESPEncap",
+    family: FAMILY,
+    summary: "puts an ESP header in front of packets, and padding behind",
+    description: "Packets become a multiple of 8 bytes long (RFC 2406). Parameters index and \
+        sequence number are those of the tunnel RadixIPsecLookup has chosen. IPsecAuthHMACSHA1 and \
+        IPsecAES come next.",
+    ports: "1/1",
+    annotates: true,
+    drops: &["no buffer", "no security association", "too short", "longer than a buffer"],
+    cost: "The lines in front of the packet and behind it; a block of AES for its first bytes.",
+    example: EXAMPLE,
+    make: |make| Box::new(Encap::new(make)),
+    ..Class::EMPTY
+};
+
+pub(super) const UNENCAP: Class = Class {
+    name: "IPsecESPUnencap",
+    summary: "takes the ESP header and the padding off packets",
+    description: "Packets that have come before, are too old to know, or whose padding is wrong are \
+        dropped, with a message each. Sequence numbers up to 64 below the newest can be known.",
+    drops: &["no buffer", "no security association", "too short", "replayed", "wrong padding"],
+    cost: "The packet's first and last line; a lock that only workers of the same tunnel contend \
+        for.",
+    make: |make| Box::new(Unencap { known: Known::new(make) }),
+    ..ENCAP
+};
+
+/// A tunnel from its beginning to its end.
+pub(crate) const EXAMPLE: &str = "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_dst, \
+        DATA \"10.0.0.1\") -> CheckIPHeader\n  \
+    -> r :: RadixIPsecLookup(10.0.0.0/8 1 99 0123456789abcdef fedcba9876543210 1 32)\n  \
+    -> Discard;\n\
+    r [1] -> IPsecESPEncap -> IPsecAuthHMACSHA1(0) -> IPsecAES(1) -> IPsecAES(0)\n  \
+    -> IPsecAuthHMACSHA1(1) -> IPsecESPUnencap -> Discard;";
+
+/// Padding makes packets a multiple of that.
+const BLOCK: usize = 8;
+
+struct Encap {
+    known: Known,
+    /// What nobody can foresee begins the chain of blocks.
+    source: Aes128,
+    count: u128,
+}
+
+impl Encap {
+    fn new(make: &Make<'_>) -> Encap {
+        let mut key = [0; 16];
+        let random = match make.world.simulated {
+            true => 0,
+            false => rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())
+                .unwrap_or_default(),
+        };
+        if random < key.len() {
+            let mut random = Random::new(make);
+            key.fill_with(|| random.below(256) as u8);
+        }
+        let source = Aes128::new(&key.into());
+        Encap { known: Known::new(make), source, count: 0 }
+    }
+
+    fn first_bytes(&mut self) -> [u8; 8] {
+        let mut block = self.count.to_le_bytes().into();
+        self.count += 1;
+        self.source.encrypt_block(&mut block);
+        block.first_chunk().copied().unwrap_or_default()
+    }
+}
+
+/// The protocol of the IP packet it is, where its header is known.
+fn protocol(bytes: &[u8], meta: &Meta) -> u8 {
+    let header = bytes.get(usize::from(meta.network)..);
+    header.and_then(|header| header.get(PROTOCOL)).copied().unwrap_or_default()
+}
+
+impl Element for Encap {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let arena = cx.pool.arena();
+        let failed = sift(frame, |slot| {
+            let meta = arena.meta(slot);
+            let association = self.known.of(meta).ok_or(NO_ASSOCIATION)?;
+            let sequence = association.next();
+            let (index, protocol) = (parameters_index(meta), protocol(arena.packet(slot), meta));
+            let length = slot.len();
+            let padding = (BLOCK - (length + 2) % BLOCK) % BLOCK;
+            if !room::put(arena, slot, padding + 2) || !room::push(arena, slot, ESP) {
+                return Err(TOO_LONG);
+            }
+            if let Some(meta) = arena.meta_mut(slot) {
+                start_moved(meta, -(ESP as i32));
+            }
+            let first = self.first_bytes();
+            if let Some(bytes) = arena.packet_mut(slot) {
+                bytes[..4].copy_from_slice(&index.to_be_bytes());
+                bytes[4..8].copy_from_slice(&sequence.to_be_bytes());
+                bytes[8..ESP].copy_from_slice(&first);
+                let end = &mut bytes[ESP + length..];
+                end.iter_mut().zip(1..).for_each(|(byte, number)| *byte = number);
+                end[padding..].copy_from_slice(&[padding as u8, protocol]);
+            }
+            Ok(())
+        });
+        failed.into_iter().for_each(|(slot, reason)| cx.drop_packet(slot, reason));
+    }
+}
+
+struct Unencap {
+    known: Known,
+}
+
+/// How much padding there is at the end of a packet, with the two bytes that say
+/// so; what is wrong with it.
+fn padding(bytes: &[u8]) -> Result<usize, &'static str> {
+    let [.., before, count, _] = bytes else { return Err("Invalid padding length") };
+    if count != before && *count != 0 {
+        return Err("Invalid padding length");
+    }
+    let all = usize::from(*count) + 2;
+    let start = bytes.len().checked_sub(all).ok_or("Corrupt padding")?;
+    let mut numbered = bytes[start..bytes.len() - 2].iter().zip(1..);
+    match numbered.all(|(byte, number): (_, u8)| *byte == number) {
+        true => Ok(all),
+        false => Err("Corrupt padding"),
+    }
+}
+
+impl Element for Unencap {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.unshare(frame, NO_BUFFER);
+        let (arena, console) = (cx.pool.arena(), cx.console());
+        let failed = sift(frame, |slot| {
+            let association = self.known.of(arena.meta(slot)).ok_or(NO_ASSOCIATION)?;
+            let bytes = arena.packet(slot);
+            let (header, payload) = bytes.split_first_chunk::<ESP>().ok_or(SHORT)?;
+            let wrong = match association.receive(u32::from_be_bytes(get_four(header, 4))) {
+                Replay::New => "",
+                Replay::Zero => return Err(REPLAYED),
+                Replay::TooOld => "This packet is too old to be accepted",
+                Replay::Seen => "This packet is already seen...",
+            };
+            if !wrong.is_empty() {
+                console.report(&format!("Replay protection: {wrong}\n"));
+                return Err(REPLAYED);
+            }
+            let padding = padding(payload).map_err(|wrong| {
+                console.report(&format!("{wrong}\n"));
+                PADDING
+            })?;
+            slot.truncate(slot.len() - padding);
+            slot.pull(ESP);
+            if let Some(meta) = arena.meta_mut(slot) {
+                start_moved(meta, ESP as i32);
+            }
+            Ok(())
+        });
+        failed.into_iter().for_each(|(slot, reason)| cx.drop_packet(slot, reason));
+    }
+}

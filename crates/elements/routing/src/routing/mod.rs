@@ -1,0 +1,40 @@
+//! Elements that look destinations up in tables of routes.
+//!
+//! Click has a class for each data structure; here all of them stand on the one
+//! of [`linerate_lookup::prefix`], and differ in their handlers, in what they
+//! say and in the order they list routes in.
+
+use linerate_graph::Class;
+
+mod change;
+mod class;
+mod element;
+mod family;
+mod handlers;
+mod hops;
+mod ipsec;
+mod list;
+mod lookup_ip6;
+mod lookup_mp;
+mod route;
+mod sending;
+mod table;
+#[cfg(test)]
+mod tests;
+
+/// The family's classes.
+pub(crate) const CLASSES: &[&Class] = &[
+    &class::DIRECT,
+    &class::LINEAR,
+    &class::LOOKUP_ROUTE,
+    &class::RADIX,
+    &class::RANGE,
+    &class::SORTED,
+    &class::STATIC,
+    &ipsec::CLASS,
+    &lookup_ip6::CLASS,
+    &lookup_mp::CLASS,
+];
+
+/// The name of the family in the reference.
+const FAMILY: &str = linerate_kit::routes::ROUTING;

@@ -1,0 +1,135 @@
+//! `NotifierDebug`: what an element that waits is told.
+
+use linerate_graph::{
+    Class, Context, Element, Handler, HandlerError, HandlerRef, Plan, Processing,
+};
+use linerate_memory::Frame;
+
+use super::FAMILY;
+
+/// Bits of a word of signals, as in Click.
+const WORD: usize = 32;
+
+pub(super) const CLASS: Class = Class {
+    name: "NotifierDebug",
+    family: FAMILY,
+    summary: "shows what a task that pulls or pushes here is told",
+    description: "Passes packets on. Where it is pulled, `signal` is about the queues that \
+        packets come from: for each word of 32 such queues of the graph `empty.WORD/MASK:VALUE`, \
+        in hexadecimal, with a bit in `MASK` for each queue that is upstream and the same bit in \
+        `VALUE` when it has packets. Where packets are pushed to it, it is about the queues they \
+        go to: `full.WORD/MASK:VALUE`, with a bit in `VALUE` for each that has room. A `*` \
+        follows where at least one bit is set, and a `+` where another word does.",
+    ports: "1/1",
+    handlers: &[Handler::read("signal", "the state of the queues")],
+    cost: "One call per frame; packets are not touched.",
+    example: "InfiniteSource(LIMIT 5) -> Queue(10) -> n :: NotifierDebug -> TimedSink(1s);\n\
+        Script(print n.signal, stop);",
+    make: |_| Box::new(NotifierDebug),
+    ..Class::EMPTY
+};
+
+struct NotifierDebug;
+
+/// Whether an element holds packets between push and pull and tells who waits.
+fn is_queue(plan: &Plan, at: usize) -> bool {
+    let element = &plan.elements[at];
+    let told = element.class.signals.empty || element.class.signals.full;
+    told && element.inputs.contains(&Processing::Push)
+        && element.outputs.contains(&Processing::Pull)
+}
+
+/// The queues that packets pulled at `start` come from, or that packets pushed to it go to.
+fn queues(plan: &Plan, start: usize, up: bool) -> Vec<usize> {
+    let (mut seen, mut open, mut found) = (vec![false; plan.elements.len()], vec![start], vec![]);
+    while let Some(at) = open.pop() {
+        if std::mem::replace(&mut seen[at], true) {
+            continue;
+        }
+        if at != start && is_queue(plan, at) {
+            found.push(at);
+            continue;
+        }
+        let element = &plan.elements[at];
+        let ends = if up { &element.sources } else { &element.targets };
+        open.extend(ends.iter().flatten().map(|end| end.element));
+    }
+    found
+}
+
+impl Element for NotifierDebug {
+    fn push(&mut self, _: &mut Context, _: usize, _: &mut Frame) {}
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        if handler != "signal" {
+            return Err(HandlerError::missing(handler));
+        }
+        let plan = cx.plan().clone();
+        let pulled = plan.elements[cx.element()].inputs[0] == Processing::Pull;
+        let near = queues(&plan, cx.element(), pulled);
+        let all = (0..plan.elements.len()).filter(|at| is_queue(&plan, *at));
+        let mut words: Vec<(usize, u32, u32)> = Vec::new();
+        for (number, at) in all.enumerate().filter(|(_, at)| near.contains(at)) {
+            let (word, bit) = (number / WORD, 1 << (number % WORD));
+            if words.last().is_none_or(|last| last.0 != word) {
+                words.push((word, 0, 0));
+            }
+            let last = words.len() - 1;
+            words[last].1 |= bit;
+            if says_yes(cx, at, pulled) {
+                words[last].2 |= bit;
+            }
+        }
+        let name = if pulled { "empty" } else { "full" };
+        let text = words.iter().map(|(word, mask, value)| {
+            let star = if *value != 0 { "*" } else { "" };
+            format!("{name}.{word}/{mask:x}:{value:x}{star}")
+        });
+        Ok(text.collect::<Vec<_>>().join("+"))
+    }
+}
+
+/// Whether a queue has packets, or room.
+fn says_yes(cx: &mut Context, queue: usize, packets: bool) -> bool {
+    let mut number = |name: &str| {
+        let handler = HandlerRef { element: Some(queue), handler: name.into() };
+        cx.read_handler(&handler, "").ok()?.parse::<u64>().ok()
+    };
+    let length = number("length").unwrap_or(0);
+    if packets { length > 0 } else { number("capacity").is_none_or(|most| length < most) }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn queues_tell_of_packets_and_of_room() {
+        for limit in [1, 7, 32, 256] {
+            let mut run = Run::new(
+                "unrelated :: Queue; Idle -> unrelated -> Idle;
+                i :: InfiniteSource(LIMIT 20, ACTIVE false)
+                    -> d :: NotifierDebug -> Queue(5) -> u :: NotifierDebug -> Idle;
+                Script(wait 1ms, print d.signal, print u.signal, write i.active true, wait 1ms,
+                    print d.signal, print u.signal, stop)",
+            )
+            .frame_limit(limit);
+            run.run();
+            assert_eq!(
+                run.output(),
+                "full.0/2:2*\nempty.0/2:0\nfull.0/2:0\nempty.0/2:2*\n",
+                "{limit}"
+            );
+        }
+    }
+
+    #[test]
+    fn words_of_many_queues() {
+        let more = "Idle -> Queue -> [N] s; ";
+        let more: String = (1..40).map(|n| more.replace('N', &n.to_string())).collect();
+        let mut run = Run::new(&format!(
+            "Idle -> Queue -> [0] s :: RoundRobinSched; {more} s -> n :: NotifierDebug -> Idle"
+        ));
+        assert_eq!(run.read("n.signal"), "empty.0/ffffffff:0+empty.1/ff:0");
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs configurations for tests.
+//!
+//! Time is simulated, and besides the library there is `Collect`, which keeps
+//! the bytes of packets: its handler `packets` shows each as a line of
+//! hexadecimal digits, `lengths` its length, `times` when it came, in
+//! nanoseconds since simulated time began. `MarkNetwork` says where the network
+//! header is, `Destination` sets the destination annotation.
+//! `Packets` sends the packets it is given as words of hexadecimal digits, `-`
+//! for an empty one, and ends the run.
+#![forbid(unsafe_code)]
+
+mod scratch;
+
+use std::sync::{Arc, Mutex};
+
+use linerate_graph::{
+    Arg, BuildError, Class, Console, Context, Element, Handler, HandlerError, Library, Next,
+    Options, Router, Text, lang::Globals, load,
+};
+use linerate_memory::{Arena, ArenaOptions, Frame};
+
+pub use scratch::Scratch;
+
+/// A configuration being run.
+#[derive(Debug)]
+pub struct Run {
+    text: String,
+    library: Library,
+    options: Options,
+    output: Arc<Mutex<Vec<u8>>>,
+    arena: Arena,
+    devices: Vec<(String, linerate_port::PortUri)>,
+    router: Option<Router>,
+}
+
+impl Run {
+    /// A configuration of elements of the library and of this crate.
+    pub fn new(text: &str) -> Run {
+        let (console, output) = Console::buffered();
+        let arena = ArenaOptions { size: 16 << 20, huge: false, ..Default::default() };
+        Run {
+            text: text.into(),
+            library: library(),
+            options: Options { simulated: true, console, ..Options::default() },
+            output,
+            arena: arena.create().expect("16 MiB"),
+            devices: Vec::new(),
+            router: None,
+        }
+    }
+
+    /// The same with more classes; they stand for those of the same name.
+    pub fn with(mut self, classes: &[&'static Class]) -> Run {
+        let others = |class: &&Class| classes.iter().all(|more| more.name != class.name);
+        let library = self.library.iter().filter(others).chain(classes.iter().copied());
+        self.library = Library::new(library.collect::<Vec<_>>());
+        self
+    }
+
+    /// The same with other frames: 1 gives Click's order of events.
+    pub fn frame_limit(mut self, frame_limit: usize) -> Run {
+        self.options.frame_limit = frame_limit;
+        self
+    }
+
+    /// The same on several workers, in real time.
+    pub fn workers(mut self, workers: usize) -> Run {
+        self.options.workers = workers;
+        self.options.simulated = false;
+        self
+    }
+
+    /// The same in real time.
+    pub fn real_time(mut self) -> Run {
+        self.options.simulated = false;
+        self
+    }
+
+    /// The same with another name for a port, `NAME=PORT`.
+    pub fn device(mut self, device: &str) -> Run {
+        self.devices.push(linerate_port::parse_device(device).expect("NAME=PORT"));
+        self
+    }
+
+    fn build(&self) -> Result<Router, String> {
+        let library = &self.library;
+        let mut loader = |_: &str, _: &str| Err(None);
+        let loaded = load("config", &self.text, library, &Globals::default(), &mut loader);
+        let Some(plan) = loaded.plan else { return Err(loaded.found.click()) };
+        let ports = linerate_port::Context {
+            devices: self.devices.iter().cloned().collect(),
+            ..linerate_port::Context::new(self.arena.clone())
+        };
+        Router::new(plan, library, ports, &self.options).map_err(|error| match error {
+            BuildError::Configuration(found) => found.click(),
+            error => error.to_string(),
+        })
+    }
+
+    /// What is wrong with a configuration, in Click's words.
+    pub fn errors(text: &str) -> String {
+        Run::new(text).build().err().unwrap_or_default()
+    }
+
+    fn router(&mut self) -> &mut Router {
+        if self.router.is_none() {
+            self.router = Some(self.build().unwrap_or_else(|errors| panic!("{errors}")));
+        }
+        self.router.as_mut().expect("just made")
+    }
+
+    /// The handle on it, for other threads.
+    pub fn control(&mut self) -> linerate_graph::Control {
+        self.router().control()
+    }
+
+    /// Runs until something asks for the end.
+    pub fn run(&mut self) {
+        self.router().run();
+    }
+
+    /// Reads a handler, `element.handler`.
+    pub fn read(&mut self, handler: &str) -> String {
+        let result = self.router().read(handler, "");
+        result.unwrap_or_else(|error| panic!("{handler}: {error}"))
+    }
+
+    /// Writes a handler, `element.handler`.
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<String, HandlerError> {
+        self.router().write(handler, value)
+    }
+
+    /// What elements have written so far.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
+    }
+}
+
+impl Drop for Run {
+    /// No buffer may be lost.
+    fn drop(&mut self) {
+        if let Some(mut router) = self.router.take() {
+            router.close();
+            drop(router);
+            if !std::thread::panicking() {
+                assert_eq!(self.arena.accounting().held, 0, "buffers leaked by {}", self.text);
+            }
+        }
+    }
+}
+
+/// The library and what tests need besides.
+pub fn library() -> Library {
+    Library::new(linerate_elements::library().iter().chain([
+        &COLLECT,
+        &DESTINATION,
+        &MARK_NETWORK,
+        &PACKETS,
+    ]))
+}
+
+/// When simulated time begins.
+const START: u64 = 1_000_000_000_000_000_000;
+
+const COLLECT: Class = Class {
+    name: "Collect",
+    ports: "1/0",
+    handlers: &[
+        Handler::read("packets", "bytes, a line per packet"),
+        Handler::read("lengths", "lengths, a line per packet"),
+        Handler::read("times", "nanoseconds since the start, a line per packet"),
+    ],
+    make: |_| Box::new(Collect::default()),
+    ..Class::EMPTY
+};
+
+/// Bytes and times of packets.
+#[derive(Default)]
+struct Collect(Vec<Vec<u8>>, Vec<u64>);
+
+impl Element for Collect {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.0.extend(cx.pool.arena().packets(frame).map(<[u8]>::to_vec));
+        self.1.resize(self.0.len(), cx.steady());
+        cx.discard(frame);
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        match cx.pull(0, cx.frame_limit(), frame) {
+            0 => cx.nothing_pulled(),
+            _ => {
+                self.push(cx, 0, frame);
+                Next::Again
+            }
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        let hex = |bytes: &Vec<u8>| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let lines: Vec<String> = match handler {
+            "times" => self.1.iter().map(|at| (at - START).to_string()).collect(),
+            "packets" => self.0.iter().map(hex).collect(),
+            _ => self.0.iter().map(|bytes| bytes.len().to_string()).collect(),
+        };
+        Ok(lines.join("\n"))
+    }
+}
+
+const DESTINATION: Class = Class {
+    name: "Destination",
+    ports: "1/1",
+    args: &[Arg::required("ADDRESS", "IPv4 address", "the destination annotation")],
+    annotates: true,
+    make: |make| {
+        let address: Option<std::net::Ipv4Addr> = make.get("ADDRESS");
+        Box::new(Destination(address.map(|address| address.octets()).unwrap_or_default()))
+    },
+    ..Class::EMPTY
+};
+
+struct Destination([u8; 4]);
+
+impl Element for Destination {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let arena = cx.pool.arena();
+        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
+            meta.destination[..4].copy_from_slice(&self.0);
+        }
+    }
+}
+
+const MARK_NETWORK: Class = Class {
+    name: "MarkNetwork",
+    ports: "1/1",
+    args: &[Arg::required("OFFSET", "bytes", "where the network header is")],
+    annotates: true,
+    make: |make| Box::new(MarkNetwork(make.need("OFFSET"))),
+    ..Class::EMPTY
+};
+
+struct MarkNetwork(u16);
+
+impl Element for MarkNetwork {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let arena = cx.pool.arena();
+        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
+            meta.network = self.0;
+        }
+    }
+}
+
+const PACKETS: Class = Class {
+    name: "Packets",
+    ports: "0/1",
+    processing: "h/h",
+    args: &[Arg::required("PACKETS", "hex", "")],
+    make: |make| {
+        let Text(text) = make.need("PACKETS");
+        let packets = text.split_whitespace().rev().map(|word| {
+            let word = word.trim_matches('-');
+            let byte = |at: usize| u8::from_str_radix(&word[at..at + 2], 16).expect("hex digits");
+            (0..word.len()).step_by(2).map(byte).collect()
+        });
+        Box::new(Packets(packets.collect()))
+    },
+    ..Class::EMPTY
+};
+
+/// Packets still to send, the next one last.
+struct Packets(Vec<Vec<u8>>);
+
+impl Element for Packets {
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        while frame.room() > 0
+            && let Some(bytes) = self.0.pop()
+        {
+            assert_eq!(cx.pool.take(frame, 1, bytes.len()), 1);
+            let slot = frame.slots_mut().last_mut().expect("just taken");
+            cx.pool.arena().packet_mut(slot).expect("not shared").copy_from_slice(&bytes);
+        }
+        cx.begin_packets(frame);
+        if self.0.is_empty() {
+            cx.driver.stop();
+            return Next::Sleep;
+        }
+        Next::Again
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+}
