@@ -42,6 +42,18 @@ const BUILD: &str = "build";
 const PLAIN: &str = "unit, property and documentation tests";
 const LOOM: &str = "loom models";
 const ROOT: &str = "end-to-end tests (root)";
+const WAITING: &str = "end-to-end tests that wait (root)";
+const MEASURING: &str = "end-to-end tests that measure (root)";
+
+/// Parts of the names of root tests that wait for entries to get old, by the clock: they leave the
+/// processors alone and want others to, so all of them run at once and nothing beside them.
+const WAIT: [&str; 1] = ["expiry"];
+/// Parts of the names of those that measure or keep up rates, each of which has the machine to
+/// itself.
+const MEASURE: [&str; 6] =
+    ["lab::", "compare::", "a_gigabyte", "nothing_is_lost_at", "a_shaper_holds", "so_does_one"];
+/// The others at a time: most of their time they wait for packets.
+const SIDE_BY_SIDE: usize = 4;
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let mut summary = Summary::default();
@@ -54,8 +66,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         return finish(args, &summary);
     }
 
-    // Ignored tests are left for their own pass below, so that no test runs twice and those that
-    // share the kernel's resources run one at a time.
+    // Ignored tests are left for their own passes below, so that no test runs twice.
     cargo_test(&mut summary, PLAIN, shell::cargo(&["test", "--workspace", "--no-fail-fast"]));
 
     if args.quick {
@@ -70,15 +81,25 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
     match why_no_root_tests() {
         None => {
-            // Without --doc: rustdoc would take examples marked `ignore` for ignored tests.
-            let mut command = shell::cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]);
-            command.args(["--no-fail-fast", "--", "--ignored", "--test-threads=1"]);
             summary.forget_ignored();
-            cargo_test(&mut summary, ROOT, command);
+            let apart: Vec<_> = WAIT.iter().chain(&MEASURE).copied().collect();
+            let others: Vec<_> = apart.iter().flat_map(|part| ["--skip", part]).collect();
+            root_tests(&mut summary, ROOT, SIDE_BY_SIDE, &others);
+            root_tests(&mut summary, WAITING, usize::from(u8::MAX), &WAIT);
+            root_tests(&mut summary, MEASURING, 1, &MEASURE);
         }
         Some(reason) => summary.not_run(ROOT, reason),
     }
     finish(args, &summary)
+}
+
+/// Runs the root tests that libtest's arguments choose, so many at a time.
+fn root_tests(summary: &mut Summary, title: &'static str, at_a_time: usize, chosen: &[&str]) {
+    // Without --doc: rustdoc would take examples marked `ignore` for ignored tests.
+    let mut command = shell::cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]);
+    command.args(["--no-fail-fast", "--", "--ignored"]);
+    command.arg(format!("--test-threads={at_a_time}")).args(chosen);
+    cargo_test(summary, title, command);
 }
 
 fn provide_peers(summary: &mut Summary) {
@@ -148,4 +169,27 @@ fn finish(args: &Args, summary: &Summary) -> ExitCode {
     let complete = args.require_all || env::var_os("CI").is_some_and(|value| value == "true");
     print!("{}", summary.render(complete && !args.quick));
     if summary.success(complete && !args.quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A test that has another name now would run beside others and fail now and then.
+    #[test]
+    fn tests_that_run_apart_are_there() {
+        let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates");
+        let is_there = |part: &str| {
+            let name = part.trim_end_matches(':');
+            let found = Command::new("grep")
+                .args(["--recursive", "--quiet", "--extended-regexp", "--include=*.rs"])
+                .args([&format!("^ *(fn|mod) {name}"), crates])
+                .status();
+            found.expect("grep runs").success()
+        };
+        for part in WAIT.iter().chain(&MEASURE) {
+            assert!(is_there(part), "no test is called {part}");
+        }
+        assert!(!is_there("this_is_no_test"));
+    }
 }
