@@ -7,11 +7,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use linerate_host::machine::pin_current_thread;
 use linerate_memory::{ArenaOptions, clock::cycles};
 use linerate_packet::MacAddr;
-use linerate_port::{
-    Context, Counters, Direction, Port, PortUri, machine::pin_current_thread, open,
-};
+use linerate_port::{Context, Counters, Direction, Port, PortUri, open};
 use linerate_worker::{Forwarder, Idle, Path, Rewrite, Stop};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use linerate_graph::{BuildError, Control, Idle, Options, Router, lang::Globals, load};
+use linerate_host::machine::pin_current_thread;
 use linerate_memory::{ArenaOptions, clock::cycles_per_second};
-use linerate_port::machine::pin_current_thread;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 

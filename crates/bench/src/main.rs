@@ -52,7 +52,7 @@ fn main() -> Result<()> {
         Case::Operations(args) => operations::run(&args)?,
         Case::Tables(args) => lookup::tables::run(&args)?,
         Case::Updates(args) => updates::run(&args)?,
-        Case::Machine => serde_json::to_value(linerate_port::machine::Machine::inspect())?,
+        Case::Machine => serde_json::to_value(linerate_host::machine::Machine::inspect())?,
     };
     println!("{line}");
     Ok(())

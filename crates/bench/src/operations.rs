@@ -10,12 +10,12 @@ use std::{
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
+use linerate_host::machine::pin_current_thread;
 use linerate_memory::{
     ArenaOptions, Frame,
     clock::{cycles, cycles_per_second},
     ring::{Mpmc, spsc},
 };
-use linerate_port::machine::pin_current_thread;
 use serde_json::{Value, json};
 
 /// Elements of the rings.

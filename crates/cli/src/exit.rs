@@ -9,9 +9,10 @@ use linerate_graph::{
     BuildError,
     lang::{Diagnostics, SourceMap},
 };
+use linerate_host::interface::InterfaceError;
 use linerate_lab::{experiment::ExperimentError, point::SpecError, store::StoreError};
 use linerate_memory::MemoryError;
-use linerate_port::{OpenError, PortError, interface::InterfaceError};
+use linerate_port::{OpenError, PortError};
 
 /// Text for the help pages; the codes are those of [`Code`].
 pub(crate) const HELP: &str = "\

@@ -9,11 +9,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use linerate_host::machine::{parse_cores, pin_current_thread};
 use linerate_memory::{Arena, ArenaOptions, MemoryError, Meta, PageKind, stride_for};
-use linerate_port::{
-    Port, Receive, Transmit,
-    machine::{parse_cores, pin_current_thread},
-};
+use linerate_port::{Port, Receive, Transmit};
 use linerate_worker::Stop;
 
 use crate::{

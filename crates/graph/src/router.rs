@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc, thread};
 
+use linerate_host::machine::pin_current_thread;
 use linerate_memory::FRAME_DEFAULT;
-use linerate_port::machine::pin_current_thread;
 use linerate_worker::Idle;
 
 use crate::{

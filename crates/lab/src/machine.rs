@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use linerate_host::machine::Machine;
 use linerate_memory::{ArenaOptions, clock::cycles_per_second};
-use linerate_port::machine::Machine;
 use serde::{Deserialize, Serialize};
 
 use crate::{

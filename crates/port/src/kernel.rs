@@ -9,12 +9,10 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd},
 };
 
+use linerate_host::interface::{self, InterfaceError, Link};
 use linerate_memory::Arena;
 
-use crate::{
-    error::OpenError,
-    interface::{self, InterfaceError, Link},
-};
+use crate::error::OpenError;
 
 /// Types whose every byte pattern is a value, without padding, so that the
 /// kernel may read and write them as bytes.

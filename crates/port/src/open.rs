@@ -1,13 +1,13 @@
 //! From a port's name to an open port.
 
+use linerate_host::closest;
+
 use crate::{
     af_packet,
     error::{OpenError, UriError},
     kernel, null, pcap,
     port::{Context, Port},
-    ring,
-    suggest::closest,
-    tap,
+    ring, tap,
     uri::PortUri,
     xdp,
 };

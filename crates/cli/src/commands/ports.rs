@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, io::Write as _};
 
 use anyhow::Result;
-use linerate_port::interface::{self, Interface, XdpMode};
+use linerate_host::interface::{self, Interface, XdpMode};
 use serde::Serialize;
 
 use crate::{args::Ports, units::short};
@@ -144,7 +144,7 @@ fn notes(interface: &Interface) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_port::interface::{Channels, DriverInfo, Link, Offloads, XdpProgram, XdpSupport};
+    use linerate_host::interface::{Channels, DriverInfo, Link, Offloads, XdpProgram, XdpSupport};
 
     use super::*;
 

@@ -11,7 +11,8 @@ use std::{
 };
 
 use linerate_graph::{Arg, Class, Inert, Make, Preparation, Role, unquoted};
-use linerate_port::{PortUri, interface};
+use linerate_host::interface;
+use linerate_port::PortUri;
 
 use super::{
     FAMILY,

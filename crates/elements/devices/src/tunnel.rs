@@ -12,9 +12,10 @@ use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Ipv4Prefix, Make, Next, Preparation, Role,
     Text, Value,
 };
+use linerate_host::interface;
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::MacAddr;
-use linerate_port::{DropReason, PortUri, Wake, interface};
+use linerate_port::{DropReason, PortUri, Wake};
 
 use super::{
     DROPS, FAMILY, FLUSH, TICK,

@@ -3,8 +3,8 @@
 
 use std::net::Ipv4Addr;
 
+use linerate_host::interface::{self, Ipv4};
 use linerate_packet::MacAddr;
-use linerate_port::interface::{self, Ipv4};
 
 /// Names of devices are no longer; the kernel is not asked for others.
 const LONGEST: usize = 15;

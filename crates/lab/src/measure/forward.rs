@@ -2,8 +2,9 @@
 
 use std::{sync::Barrier, thread, time::Duration};
 
+use linerate_host::machine::pin_current_thread;
 use linerate_memory::{Frame, PoolCache, clock::cycles};
-use linerate_port::{Context, machine::pin_current_thread};
+use linerate_port::Context;
 
 use super::{
     Bench, Failure, arena, burst,

@@ -12,13 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::machine::pin_current_thread;
 use linerate_memory::{
     Frame, PoolCache,
     clock::{cycles, cycles_in, cycles_per_second},
 };
-use linerate_port::{
-    Context, Direction, PortError, Receive, Transmit, machine::pin_current_thread,
-};
+use linerate_port::{Context, Direction, PortError, Receive, Transmit};
 use linerate_worker::{Idle, Sleeper, Stop};
 use rustix::time::{ClockId, clock_gettime};
 

@@ -28,8 +28,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::machine::{Cpu, pin_current_thread, worker_cores};
 use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
-use linerate_port::machine::{Cpu, pin_current_thread, worker_cores};
 
 use self::network::Network;
 pub use self::{

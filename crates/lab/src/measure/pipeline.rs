@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
+use linerate_host::machine::pin_current_thread;
 use linerate_memory::{Frame, clock::cycles};
-use linerate_port::{Context, Counters, Direction, Receive, Transmit, machine::pin_current_thread};
+use linerate_port::{Context, Counters, Direction, Receive, Transmit};
 use linerate_worker::Stop;
 
 use super::{

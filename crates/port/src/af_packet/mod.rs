@@ -44,6 +44,7 @@ mod transmit;
 
 use std::{os::fd::AsFd, sync::Arc};
 
+use linerate_host::interface::Promiscuous;
 use linerate_memory::stride_for;
 use linerate_packet::MacAddr;
 
@@ -55,7 +56,6 @@ use self::{
 };
 use crate::{
     error::OpenError,
-    interface::Promiscuous,
     kernel::{self, FRAMING},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,

@@ -32,12 +32,12 @@ use std::{
     sync::Arc,
 };
 
+use linerate_host::interface::{self, Link, Lost};
 use linerate_packet::MacAddr;
 
 use self::{device::Form, receive::TapReceive, transmit::TapTransmit};
 use crate::{
     error::{OpenError, UriError},
-    interface::{self, Link, Lost},
     kernel::{self, FRAMING},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,

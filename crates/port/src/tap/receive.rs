@@ -2,6 +2,7 @@
 
 use std::{os::fd::AsFd, sync::Arc};
 
+use linerate_host::interface::Lost;
 use linerate_memory::{Frame, PoolCache, Slot};
 use rustix::io::Errno;
 
@@ -9,7 +10,6 @@ use super::device::Device;
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
-    interface::Lost,
     offload::{Nonsense, Segments, Undone, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,

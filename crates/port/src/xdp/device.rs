@@ -9,9 +9,8 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
 };
 
+use linerate_host::interface::Link;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice::name_to_index};
-
-use crate::interface::Link;
 
 /// An interface, by the number it had when it was found.
 #[derive(Debug)]

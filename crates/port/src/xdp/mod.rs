@@ -48,6 +48,7 @@ use std::{
     },
 };
 
+use linerate_host::interface::{self, Inspector, Interface, InterfaceError, Promiscuous};
 use linerate_memory::{Arena, PageKind};
 
 use self::{
@@ -60,7 +61,6 @@ use self::{
 };
 use crate::{
     error::{OpenError, PortError},
-    interface::{self, Inspector, Interface, InterfaceError, Promiscuous},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };

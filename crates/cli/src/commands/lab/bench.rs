@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context as _, Result, bail};
 use linerate_graph::{Library, Options, Plan, Router, lang::SourceMap};
+use linerate_host::machine::{parse_cores, pin_current_thread};
 use linerate_lab::{
     FCS, LINE_OVERHEAD, Rate, Traffic,
     procedures::{self, Manner, Platform, Report},
@@ -14,11 +15,7 @@ use linerate_lab::{
 use linerate_memory::Arena;
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use linerate_packet::MacAddr;
-use linerate_port::{
-    Context, Direction, PortUri,
-    machine::{parse_cores, pin_current_thread},
-    open,
-};
+use linerate_port::{Context, Direction, PortUri, open};
 use linerate_worker::Stop;
 use serde_json::json;
 

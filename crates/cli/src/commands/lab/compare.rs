@@ -1,6 +1,7 @@
 //! `linerate lab compare`: forwarders in turns, and ratios between them.
 
 use anyhow::{Context as _, Result};
+use linerate_host::machine::{Cpu, parse_cores, pin_current_thread};
 use linerate_lab::{
     Rate, Traffic,
     compare::{CompareOptions, Contender, Quartiles, Row, Turn, TurnError, contenders, rows, turn},
@@ -8,7 +9,6 @@ use linerate_lab::{
 };
 use linerate_memory::ArenaOptions;
 use linerate_model::units::{PacketsPerSecond, Seconds};
-use linerate_port::machine::{Cpu, parse_cores, pin_current_thread};
 use serde_json::json;
 
 use super::show::{Show, table};

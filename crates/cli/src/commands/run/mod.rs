@@ -198,7 +198,7 @@ impl Reader {
 impl GraphRunning {
     fn cores(&self) -> Result<Vec<u32>> {
         let Some(text) = &self.cores else { return Ok(Vec::new()) };
-        let cores = linerate_port::machine::parse_cores(text);
+        let cores = linerate_host::machine::parse_cores(text);
         Ok(cores.map_err(|error| UsageError(format!("--cores {text}: {error}")))?)
     }
 }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_port::interface::{Prefix, RoutingEvent, RoutingMonitor, Target};
+use linerate_host::interface::{Prefix, RoutingEvent, RoutingMonitor, Target};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
     io::{read, write},
@@ -159,7 +159,7 @@ fn told(event: RoutingEvent, monitor: &RoutingMonitor) -> Told {
                 None => Way::None,
                 Some(Target::Refused) => Way::Refused,
                 Some(Target::Through(hops)) => {
-                    let hop = |hop: &linerate_port::interface::Hop| {
+                    let hop = |hop: &linerate_host::interface::Hop| {
                         (hop.gateway, device(hop.device), hop.weight)
                     };
                     Way::Through(hops.iter().map(hop).collect())

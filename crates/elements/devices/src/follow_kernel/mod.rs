@@ -7,8 +7,8 @@ use linerate_graph::{
     Answer, Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make,
     Next, Role, handler::find,
 };
+use linerate_host::interface::{MAIN_TABLE, Prefix};
 use linerate_memory::Frame;
-use linerate_port::interface::{MAIN_TABLE, Prefix};
 use linerate_port::{Interest, Wake};
 
 use self::follower::{Device, Follower, Hop, Told, Way};

@@ -40,12 +40,12 @@ pub fn set_up(name: &str, up: bool) -> Result<(), InterfaceError> {
 }
 
 /// Sets the longest packet an interface takes.
-pub(crate) fn set_mtu(index: u32, mtu: u32) -> io::Result<()> {
+pub fn set_mtu(index: u32, mtu: u32) -> io::Result<()> {
     set(index, LinkAttribute::Mtu(mtu))
 }
 
 /// Sets an interface's Ethernet address.
-pub(crate) fn set_mac(index: u32, mac: [u8; 6]) -> io::Result<()> {
+pub fn set_mac(index: u32, mac: [u8; 6]) -> io::Result<()> {
     set(index, LinkAttribute::Address(mac.to_vec()))
 }
 
@@ -58,7 +58,7 @@ fn set(index: u32, attribute: LinkAttribute) -> io::Result<()> {
 
 /// Gives an interface an address, if it does not have it, to be used at once:
 /// nobody is asked whether another host has it.
-pub(crate) fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
+pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
     let mut message = AddressMessage::default();
     message.header.family = match address {
         IpAddr::V4(_) => AddressFamily::Inet,
@@ -75,7 +75,7 @@ pub(crate) fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result
 }
 
 /// Sends what no other route is for to `gateway` on an interface.
-pub(crate) fn add_default_route(index: u32, gateway: Ipv4Addr) -> io::Result<()> {
+pub fn add_default_route(index: u32, gateway: Ipv4Addr) -> io::Result<()> {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet;
     message.header.table = RouteHeader::RT_TABLE_MAIN;

@@ -14,7 +14,7 @@ use super::{link::HEADER, netlink::Netlink};
 /// Asks for the packets an interface dropped instead of transmitting, in the
 /// namespace of the thread that made it.
 #[derive(Debug)]
-pub(crate) struct Lost {
+pub struct Lost {
     netlink: Netlink,
     request: Vec<u8>,
     /// The interface's count when last asked.
@@ -23,7 +23,7 @@ pub(crate) struct Lost {
 
 impl Lost {
     /// Counts from now on.
-    pub(crate) fn new(index: u32) -> io::Result<Lost> {
+    pub fn new(index: u32) -> io::Result<Lost> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let mut request = vec![0; message.buffer_len()];
@@ -34,7 +34,7 @@ impl Lost {
     }
 
     /// Packets lost since the last time.
-    pub(crate) fn since(&mut self) -> io::Result<u64> {
+    pub fn since(&mut self) -> io::Result<u64> {
         let total = self.total()?;
         let since = total.saturating_sub(self.before);
         self.before = total;

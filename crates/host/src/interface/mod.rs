@@ -12,8 +12,10 @@
 //! - [`RoutingMonitor`] tells what the kernel's routes and neighbours are;
 //! - [`set_up`] and [`Promiscuous`] change it.
 
+#[allow(unsafe_code, reason = "a socket option")]
 mod control;
 mod error;
+#[allow(unsafe_code, reason = "requests of ioctl(2)")]
 mod ethtool;
 mod ipv4;
 mod link;
@@ -30,18 +32,15 @@ use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use serde::Serialize;
 
 pub use self::{
-    control::{Promiscuous, set_up},
+    control::{Promiscuous, add_address, add_default_route, set_mac, set_mtu, set_up},
     error::InterfaceError,
     ethtool::{Channels, Descriptors, DriverInfo, Offloads},
     ipv4::{Ipv4, ipv4},
     link::{Link, XdpMode, XdpProgram},
+    lost::Lost,
     monitor::{LinkEvent, LinkMonitor, LinkState},
     routing::{Hop, MAIN_TABLE, Prefix, RoutingEvent, RoutingMonitor, Target},
     xdp::XdpSupport,
-};
-pub(crate) use self::{
-    control::{add_address, add_default_route, set_mac, set_mtu},
-    lost::Lost,
 };
 use self::{
     ethtool::Ethtool,
@@ -50,7 +49,7 @@ use self::{
 };
 
 /// The longest interface name, `IFNAMSIZ` less the terminating NUL.
-pub(crate) const NAME_LIMIT: usize = 15;
+pub const NAME_LIMIT: usize = 15;
 
 /// Everything known about an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

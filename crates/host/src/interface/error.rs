@@ -5,8 +5,10 @@ use std::io;
 use crate::suggest::closest;
 
 /// Why something about an interface could not be found out or changed.
+///
+/// Every kind is told apart by those who open ports, so a new one is meant to
+/// make them fail to compile.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum InterfaceError {
     /// There is no such interface in this network namespace.
     #[error("no interface named {name}{hint}")]

@@ -4,7 +4,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, time::Duration};
 
-use linerate_port::interface::{
+use linerate_host::interface::{
     Hop, MAIN_TABLE, Prefix, RoutingEvent, RoutingMonitor, Target, find,
 };
 use linerate_testlab::{Lab, Namespace, wait_until};

@@ -417,11 +417,9 @@ fn this_machine_is_what_others_say_it_is() {
     assert_eq!(machine.cpu.allowed.len(), allowed as usize);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
     assert_eq!(machine.memory.lock_limit, limit.map_or(Limit::Unlimited, Limit::Bytes));
-    let pages = machine.memory.total.unwrap() / rustix::param::page_size() as u64;
-    assert_eq!(pages, {
-        // SAFETY: takes no pointer.
-        unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) as u64 }
-    });
+    let system = rustix::system::sysinfo();
+    let total = system.totalram as u64 * u64::from(system.mem_unit);
+    assert_eq!(machine.memory.total.unwrap(), total);
 }
 
 proptest! {

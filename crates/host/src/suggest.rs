@@ -3,10 +3,7 @@
 /// The candidate closest to `name`, if it is close enough to be a slip of the
 /// fingers: one edit (a transposition counts as one) for names up to five
 /// characters, two above.
-pub(crate) fn closest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = if name.chars().count() > 5 { 2 } else { 1 };
     candidates
         .into_iter()
