@@ -2,13 +2,18 @@
 //!
 //! [`interface`] asks and tells the kernel about interfaces, routes and
 //! neighbours; [`machine`] says what the machine offers to packet processing,
-//! and puts threads on its cores. Nothing here is for the packet path, and
-//! nothing knows what a packet is.
+//! and puts threads on its cores; [`socket`] and [`bpf`] are system calls that
+//! no library wraps. Nothing here is for the packet path, and nothing knows
+//! what a packet is.
 
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "bpf(2)")]
+pub mod bpf;
 pub mod interface;
 pub mod machine;
+#[allow(unsafe_code, reason = "setsockopt(2) and getsockopt(2)")]
+pub mod socket;
 mod suggest;
 
 pub use suggest::closest;

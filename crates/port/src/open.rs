@@ -5,7 +5,8 @@ use linerate_host::closest;
 use crate::{
     af_packet,
     error::{OpenError, UriError},
-    kernel, null, pcap,
+    kernel::OpenErrors,
+    null, pcap,
     port::{Context, Port},
     ring, tap,
     uri::PortUri,
@@ -96,7 +97,8 @@ pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
 /// As [`open`] would say.
 pub fn probe(uri: &PortUri) -> Result<(), OpenError> {
     if driver(uri)?.interface {
-        kernel::find(&uri.to_string(), uri.name())?;
+        // Looking takes no privileges.
+        OpenErrors::with_remedy(uri, String::new()).find(uri.name())?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr},
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::OwnedFd,
 };
 
 use netlink_packet_core::Emitable;
@@ -21,6 +21,7 @@ use netlink_packet_route::{
 use rustix::net::{SocketFlags, SocketType, socket_with};
 
 use super::{InterfaceError, Link, find, netlink::Netlink};
+use crate::socket::set_option;
 
 /// Sets an interface up or down, as `ip link set NAME up` does.
 ///
@@ -133,20 +134,8 @@ impl Promiscuous {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        // SAFETY: the descriptor is open, and the kernel only reads the
-        // `packet_mreq`, whose size is given.
-        let result = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_ADD_MEMBERSHIP,
-                (&raw const request).cast(),
-                size_of_val(&request) as libc::socklen_t,
-            )
-        };
-        if result != 0 {
-            return Err(failed(io::Error::last_os_error()));
-        }
+        set_option(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
+            .map_err(failed)?;
         Ok(Promiscuous { _socket: socket })
     }
 }

@@ -77,12 +77,12 @@ impl InterfaceError {
         source: io::Error,
     ) -> InterfaceError {
         let interface = interface.to_owned();
-        match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => {
-                InterfaceError::NotPermitted { action, interface, capability }
-            }
-            Some(libc::ENODEV) => InterfaceError::Gone { interface },
-            _ => InterfaceError::System { step: action, source },
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            InterfaceError::NotPermitted { action, interface, capability }
+        } else if source.raw_os_error() == Some(libc::ENODEV) {
+            InterfaceError::Gone { interface }
+        } else {
+            InterfaceError::System { step: action, source }
         }
     }
 }

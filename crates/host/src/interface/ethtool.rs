@@ -4,15 +4,14 @@
 //! questions open. Source: `linux/ethtool.h`; structures are handled as the
 //! arrays of 32-bit words they are.
 
-use std::{
-    io,
-    os::fd::{AsRawFd, OwnedFd},
-};
+use std::{io, os::fd::OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Serialize;
 
-const SIOCETHTOOL: u64 = 0x8946;
+use super::request::Request;
+
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GRXCSUM: u32 = 0x14;
@@ -195,26 +194,13 @@ impl Ethtool {
         let mut words = [0; LONGEST];
         words[0] = command;
         words[1..=arguments.len()].copy_from_slice(arguments);
-        // SAFETY: all zero is a valid `ifreq`.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        let name = interface.as_bytes();
-        // One byte stays for the terminating NUL.
-        if name.len() >= request.ifr_name.len() {
-            return None;
-        }
-        for (to, &from) in request.ifr_name.iter_mut().zip(name) {
-            *to = from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-        // SAFETY: the descriptor is open, `request` lives through the call and
-        // its data pointer is to `LONGEST` writable words. The commands above
+        let mut request = Request::named(interface).ok()?.with_data(&mut words);
+        // SAFETY: its address is of `LONGEST` writable words. The commands above
         // all get: for each the kernel writes its fixed structure, at most 196
         // bytes, and for `ETHTOOL_GLINKSETTINGS` also three masks of the `i8`
         // number of words passed in, which `LONGEST` has room for.
-        let result = unsafe {
-            libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as libc::Ioctl, &raw mut request)
-        };
-        (result == 0).then_some(words)
+        unsafe { request.send(&self.socket, SIOCETHTOOL) }.ok()?;
+        Some(words)
     }
 }
 

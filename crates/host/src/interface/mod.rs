@@ -10,18 +10,20 @@
 //! - [`Inspector`] adds what drivers say: queues, speed, offloads, XDP;
 //! - [`LinkMonitor`] tells when an interface changes, goes or comes;
 //! - [`RoutingMonitor`] tells what the kernel's routes and neighbours are;
-//! - [`set_up`] and [`Promiscuous`] change it.
+//! - [`set_up`] and [`Promiscuous`] change it;
+//! - [`attach_tun`] and its kin make the other end of a TAP or TUN interface.
 
-#[allow(unsafe_code, reason = "a socket option")]
 mod control;
 mod error;
-#[allow(unsafe_code, reason = "requests of ioctl(2)")]
+#[allow(unsafe_code, reason = "ioctl(2)")]
 mod ethtool;
 mod ipv4;
 mod link;
 mod lost;
 mod monitor;
 mod netlink;
+#[allow(unsafe_code, reason = "ioctl(2)")]
+mod request;
 mod routing;
 mod xdp;
 
@@ -39,6 +41,7 @@ pub use self::{
     link::{Link, XdpMode, XdpProgram},
     lost::Lost,
     monitor::{LinkEvent, LinkMonitor, LinkState},
+    request::{attach_tun, is_running, is_tun_deleted, mtu, set_tun_header, set_tun_offloads},
     routing::{Hop, MAIN_TABLE, Prefix, RoutingEvent, RoutingMonitor, Target},
     xdp::XdpSupport,
 };

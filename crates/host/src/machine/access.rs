@@ -2,11 +2,7 @@
 //! by trying: sockets are opened and closed again, a two-instruction program is
 //! loaded and not attached to anything.
 
-use std::{
-    fs::OpenOptions,
-    io,
-    os::fd::{FromRawFd, OwnedFd},
-};
+use std::{fs::OpenOptions, io};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Serialize;
@@ -16,6 +12,13 @@ use super::{
     host::Host,
     privilege::{GRANT, LEAVE, Privilege},
 };
+use crate::bpf::{self, Instruction};
+
+/// `r0 = XDP_PASS; exit`.
+const PASS: [Instruction; 2] = [
+    Instruction { code: 0xb7, registers: 0, offset: 0, immediate: 2 },
+    Instruction { code: 0x95, registers: 0, offset: 0, immediate: 0 },
+];
 
 /// What came of trying something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,7 +52,7 @@ impl Accesses {
     pub(super) fn probe() -> Accesses {
         Accesses {
             xdp_socket: socket(AddressFamily::XDP).into(),
-            xdp_program: load_program().map(drop).into(),
+            xdp_program: bpf::load(&PASS, false).map(drop).into(),
             packet_socket: socket(AddressFamily::PACKET).into(),
             tun_device: OpenOptions::new()
                 .read(true)
@@ -117,8 +120,10 @@ impl Access {
 impl From<io::Result<()>> for Access {
     fn from(result: io::Result<()>) -> Access {
         let Err(error) = result else { return Access::Available };
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return Access::NotPermitted;
+        }
         match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Access::NotPermitted,
             Some(
                 libc::EAFNOSUPPORT
                 | libc::EPROTONOSUPPORT
@@ -137,60 +142,4 @@ impl From<io::Result<()>> for Access {
 fn socket(family: AddressFamily) -> io::Result<()> {
     socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     Ok(())
-}
-
-/// The start of `union bpf_attr` for `BPF_PROG_LOAD`.
-#[repr(C)]
-#[derive(Default)]
-struct ProgramLoad {
-    program_type: u32,
-    instruction_count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log_buffer: u64,
-    kernel_version: u32,
-    flags: u32,
-}
-
-/// `struct bpf_insn`.
-#[repr(C)]
-struct Instruction {
-    operation: u8,
-    registers: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-/// `r0 = XDP_PASS; exit`.
-static PASS: [Instruction; 2] = [
-    Instruction { operation: 0xb7, registers: 0, offset: 0, immediate: 2 },
-    Instruction { operation: 0x95, registers: 0, offset: 0, immediate: 0 },
-];
-
-/// Loads an XDP program that passes everything.
-fn load_program() -> io::Result<OwnedFd> {
-    const BPF_PROG_LOAD: libc::c_long = 5;
-    const BPF_PROG_TYPE_XDP: u32 = 6;
-
-    let attributes = ProgramLoad {
-        program_type: BPF_PROG_TYPE_XDP,
-        instruction_count: PASS.len() as u32,
-        instructions: PASS.as_ptr() as u64,
-        license: c"GPL".as_ptr() as u64,
-        ..ProgramLoad::default()
-    };
-    // SAFETY: the kernel reads `attributes`, whose size is given, and through
-    // its addresses two instructions and a terminated string, both static.
-    // Nothing is written.
-    let result = unsafe {
-        libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const attributes, size_of_val(&attributes))
-    };
-    let fd = i32::try_from(result).map_err(|_| io::Error::other("no descriptor"))?;
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just made this descriptor for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

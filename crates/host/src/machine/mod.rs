@@ -6,7 +6,6 @@
 //! machines we do not have is tested too; only [`Accesses`] are tried out. A missing file is a fact that is not known, never an error.
 //! [`worker_cores`] and [`pin_current_thread`] put workers on cores.
 
-#[allow(unsafe_code, reason = "bpf(2)")]
 mod access;
 mod cores;
 mod cpu;

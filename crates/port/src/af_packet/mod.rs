@@ -56,7 +56,7 @@ use self::{
 };
 use crate::{
     error::OpenError,
-    kernel::{self, FRAMING},
+    kernel::{FRAMING, OpenErrors},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
@@ -75,18 +75,18 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     let outbound = options.switch("outbound")?.unwrap_or(false);
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
-    let name = uri.to_string();
-    let refused = |step| kernel::refused(&name, step, "cap_net_raw");
+    let errors = OpenErrors::new(uri, "cap_net_raw");
+    let failed = |step| errors.failed(step);
 
-    let link = kernel::find(&name, uri.name())?;
+    let link = errors.find(uri.name())?;
     if link.mac.is_none() {
-        return Err(OpenError::Unsupported {
-            port: name,
-            reason: format!("{} carries {} packets, not Ethernet frames", link.name, link.kind),
-        });
+        return Err(errors.unsupported(format!(
+            "{} carries {} packets, not Ethernet frames",
+            link.name, link.kind
+        )));
     }
     let mtu = link.mtu as usize;
-    kernel::check_room(&name, mtu, &context.arena)?;
+    errors.check_room(mtu, &context.arena)?;
     let stride = stride_for(slot::FRAME_AT + mtu + FRAMING);
 
     let mut opened = Vec::with_capacity(queues);
@@ -94,16 +94,15 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     let promiscuous = (promiscuous && context.direction.receives())
         .then(|| Promiscuous::enable(&link).map(Arc::new))
         .transpose()
-        .map_err(|error| kernel::failed(&name, error))?;
+        .map_err(|error| errors.interface(error))?;
     for _ in 0..queues {
         let receive = || -> Result<_, OpenError> {
-            let socket = socket::open().map_err(refused("open a packet socket"))?;
-            socket::prepare_receive(&socket, outbound)
-                .map_err(refused("set up a packet socket"))?;
+            let socket = socket::open().map_err(failed("open a packet socket"))?;
+            socket::prepare_receive(&socket, outbound).map_err(failed("set up a packet socket"))?;
             let ring =
-                Ring::new(socket.as_fd(), slots, stride).map_err(refused("make a receive ring"))?;
+                Ring::new(socket.as_fd(), slots, stride).map_err(failed("make a receive ring"))?;
             socket::bind_receive(&socket, link.index, &mut fanout)
-                .map_err(refused("bind a packet socket"))?;
+                .map_err(failed("bind a packet socket"))?;
             Ok(PacketReceive::new(
                 uri,
                 socket,
@@ -114,9 +113,9 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         };
         let receive = context.direction.receives().then(receive).transpose()?;
         let transmit = || -> Result<_, OpenError> {
-            let socket = socket::open().map_err(refused("open a packet socket"))?;
+            let socket = socket::open().map_err(failed("open a packet socket"))?;
             socket::prepare_transmit(&socket, link.index, qdisc)
-                .map_err(refused("bind a packet socket"))?;
+                .map_err(failed("bind a packet socket"))?;
             Ok(PacketTransmit::new(uri, socket, &link.name))
         };
         let transmit = context.direction.transmits().then(transmit).transpose()?;

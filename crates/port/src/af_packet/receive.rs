@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use linerate_host::interface::Promiscuous;
+use linerate_host::{interface::Promiscuous, socket::get_option};
 use linerate_memory::{Frame, Meta, PoolCache};
 use rustix::{
     io::{Errno, IoSliceMut},
@@ -20,7 +20,6 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
-    kernel::get_option,
     offload::{Nonsense, Segments, Undone, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,

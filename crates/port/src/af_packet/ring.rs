@@ -10,9 +10,8 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use linerate_host::socket::set_option;
 use rustix::mm::{MapFlags, ProtFlags};
-
-use crate::kernel::set_option;
 
 /// Memory is had from the kernel in blocks of this size, which it tries to
 /// find in one piece; slots do not cross from one to the next.

@@ -5,9 +5,8 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
+use linerate_host::socket::{get_option, set_filter, set_option};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-
-use crate::kernel::{get_option, set_option};
 
 /// Kernel memory for frames that wait to be sent, or, longer than a slot, to
 /// be received.
@@ -135,24 +134,9 @@ pub(super) fn gone(socket: impl AsFd) -> bool {
 
 /// Lets a socket take no packets, or all of them again.
 fn block(socket: &OwnedFd, none: bool) -> io::Result<()> {
-    if !none {
-        return set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0);
-    }
     // One instruction of classic BPF: return 0 bytes.
-    let mut none = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
-    let program = libc::sock_fprog { len: 1, filter: none.as_mut_ptr() };
-    // SAFETY: the descriptor is open; the kernel copies the program, one
-    // instruction as said, during the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const program).cast(),
-            size_of_val(&program) as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let nothing = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
+    set_filter(socket, if none { &nothing } else { &[] })
 }
 
 #[cfg(test)]

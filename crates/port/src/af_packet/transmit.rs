@@ -7,13 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::interface::is_running;
 use linerate_memory::{Arena, Frame, PoolCache, Slot};
 
 use super::socket;
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
-    kernel,
     port::{Interest, Transmit, Wake},
     uri::PortUri,
 };
@@ -144,7 +144,7 @@ impl Transmit for PacketTransmit {
                 // The interface has no place for it, or nobody at its other
                 // end.
                 Some(libc::ENOBUFS | libc::ENOMEM) => {
-                    if kernel::running(self.socket.as_fd(), &self.interface).is_ok_and(|is| !is) {
+                    if is_running(&self.socket, &self.interface).is_ok_and(|is| !is) {
                         done += self.discard(pool, frame, left, DropReason::LinkDown);
                     } else {
                         self.full = Full::Interface;

@@ -5,16 +5,16 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
+use linerate_host::interface::{attach_tun, is_tun_deleted, set_tun_header, set_tun_offloads};
 use rustix::{
     fs::{Mode, OFlags},
     io::{Errno, IoSlice, IoSliceMut},
 };
 
-use super::CAPABILITY;
-use crate::{error::OpenError, kernel, offload::VNET_HEADER};
+use crate::{error::OpenError, kernel::OpenErrors, offload::VNET_HEADER};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -44,7 +44,7 @@ pub(super) struct Device {
 /// Attaches `queues` queues to the interface, which is made if it is not
 /// `there`.
 pub(super) fn open(
-    port: &str,
+    errors: &OpenErrors,
     interface: &str,
     queues: usize,
     form: Form,
@@ -59,7 +59,7 @@ pub(super) fn open(
             OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC,
             Mode::empty(),
         )
-        .map_err(|errno| cannot_open(port, errno))?;
+        .map_err(|errno| cannot_open(errors, errno))?;
         match attach(fd.as_fd(), interface, form, multiple) {
             Ok(()) => {}
             // It was made for several queues, which must be said again.
@@ -67,10 +67,9 @@ pub(super) fn open(
                 multiple = true;
                 continue;
             }
-            Err(error) => return Err(cannot_attach(port, interface, queues, there, error)),
+            Err(error) => return Err(cannot_attach(errors, interface, queues, form, there, error)),
         }
-        let step = "set offloads";
-        offload(fd.as_fd(), form.vnet).map_err(kernel::refused(port, step, CAPABILITY))?;
+        offload(fd.as_fd(), form.vnet).map_err(errors.failed("set offloads"))?;
         devices.push(Device { fd, form });
     }
     Ok(devices)
@@ -84,89 +83,61 @@ fn attach(fd: BorrowedFd<'_>, interface: &str, form: Form, multiple: bool) -> io
     if multiple {
         flags |= libc::IFF_MULTI_QUEUE;
     }
-    let mut request = kernel::named(interface)?;
-    request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    kernel::ioctl(fd, libc::TUNSETIFF as libc::c_ulong, &mut request)
+    attach_tun(fd, interface, flags)
 }
 
 /// Says what the stack may leave undone, for whoever had an interface before
 /// may have said otherwise.
 fn offload(fd: BorrowedFd<'_>, vnet: bool) -> io::Result<()> {
     if !vnet {
-        return set_offload(fd, 0);
+        return set_tun_offloads(fd, 0);
     }
-    let size = VNET_HEADER as libc::c_int;
-    // SAFETY: the descriptor is open, and this code reads one integer.
-    let result =
-        unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &raw const size) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    match set_offload(fd, OFFLOADS | UDP_OFFLOADS) {
-        Err(error) if is(&error, libc::EINVAL) => set_offload(fd, OFFLOADS),
+    set_tun_header(fd, VNET_HEADER as libc::c_int)?;
+    match set_tun_offloads(fd, OFFLOADS | UDP_OFFLOADS) {
+        Err(error) if is(&error, libc::EINVAL) => set_tun_offloads(fd, OFFLOADS),
         result => result,
     }
-}
-
-fn set_offload(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
-    // SAFETY: the descriptor is open, and this code takes a number, not a
-    // pointer.
-    let result = unsafe {
-        libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads))
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn is(error: &io::Error, number: libc::c_int) -> bool {
     error.raw_os_error() == Some(number)
 }
 
-fn cannot_open(port: &str, errno: Errno) -> OpenError {
-    let port = port.to_owned();
+fn cannot_open(errors: &OpenErrors, errno: Errno) -> OpenError {
     match errno {
-        Errno::NOENT | Errno::NODEV | Errno::NXIO => OpenError::Unsupported {
-            port,
-            reason: format!(
-                "there is no {PATH}; load its module (modprobe tun) or, in a container, start it \
-                 with --device {PATH}"
-            ),
-        },
-        Errno::ACCESS | Errno::PERM => OpenError::Permission {
-            port,
-            action: "open /dev/net/tun",
-            remedy: format!("run as root, or make it accessible: chmod a+rw {PATH}"),
-        },
-        errno => OpenError::System { port, step: "open /dev/net/tun", source: errno.into() },
+        Errno::NOENT | Errno::NODEV | Errno::NXIO => errors.unsupported(format!(
+            "there is no {PATH}; load its module (modprobe tun) or, in a container, start it with \
+             --device {PATH}"
+        )),
+        Errno::ACCESS | Errno::PERM => errors.not_permitted(
+            "open /dev/net/tun",
+            format!("run as root, or make it accessible: chmod a+rw {PATH}"),
+        ),
+        errno => errors.failed("open /dev/net/tun")(errno.into()),
     }
 }
 
 fn cannot_attach(
-    port: &str,
+    errors: &OpenErrors,
     interface: &str,
     queues: usize,
+    form: Form,
     there: bool,
     error: io::Error,
 ) -> OpenError {
     match error.raw_os_error() {
-        Some(libc::EBUSY) => OpenError::Busy {
-            port: port.into(),
-            reason: format!(
-                "another process has the other end of {interface}; stop it or use another name"
-            ),
-        },
-        Some(libc::EINVAL) if there && queues > 1 => OpenError::Unsupported {
-            port: port.into(),
-            reason: format!(
-                "{interface} was made with one queue; make it again with `ip tuntap add {interface} \
-                 mode {} multi_queue`, or use queues=1",
-                port.split(':').next().unwrap_or("tap"),
-            ),
-        },
-        Some(libc::E2BIG | libc::ENFILE) => OpenError::Busy {
-            port: port.into(),
-            reason: format!("{interface} has no more queues; use fewer or another name"),
-        },
-        _ => kernel::refused(port, "make or attach a tap interface", CAPABILITY)(error),
+        Some(libc::EBUSY) => errors.busy(format!(
+            "another process has the other end of {interface}; stop it or use another name"
+        )),
+        Some(libc::EINVAL) if there && queues > 1 => errors.unsupported(format!(
+            "{interface} was made with one queue; make it again with `ip tuntap add {interface} \
+             mode {} multi_queue`, or use queues=1",
+            if form.tun { "tun" } else { "tap" },
+        )),
+        Some(libc::E2BIG | libc::ENFILE) => {
+            errors.busy(format!("{interface} has no more queues; use fewer or another name"))
+        }
+        _ => errors.failed("make or attach a tap interface")(error),
     }
 }
 
@@ -208,9 +179,7 @@ impl Device {
 
     /// Whether the interface was deleted.
     pub(super) fn gone(&self) -> bool {
-        let Ok(mut request) = kernel::named("") else { return false };
-        kernel::ioctl(self.fd.as_fd(), libc::TUNGETIFF as libc::c_ulong, &mut request)
-            .is_err_and(|error| is(&error, libc::EBADFD))
+        is_tun_deleted(&self.fd)
     }
 
     /// Writes a frame whose checksums are complete.
@@ -231,7 +200,8 @@ mod tests {
 
     #[test]
     fn what_keeps_the_device_closed_says_what_to_do() {
-        let said = |errno| cannot_open("tap:t0", errno).to_string();
+        let errors = OpenErrors::new(&"tap:t0".parse().unwrap(), "cap_net_admin");
+        let said = |errno| cannot_open(&errors, errno).to_string();
         assert!(said(Errno::NOENT).contains("modprobe tun"));
         assert!(said(Errno::ACCESS).contains("chmod a+rw /dev/net/tun"));
         assert!(said(Errno::MFILE).starts_with("tap:t0: open /dev/net/tun: "));

@@ -38,7 +38,7 @@ use linerate_packet::MacAddr;
 use self::{device::Form, receive::TapReceive, transmit::TapTransmit};
 use crate::{
     error::{OpenError, UriError},
-    kernel::{self, FRAMING},
+    kernel::{FRAMING, OpenErrors},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
@@ -47,7 +47,6 @@ use crate::{
 const MTU_DEFAULT: usize = 1500;
 /// Least MTU an Ethernet interface can have, and most a TAP interface can.
 const MTU_RANGE: std::ops::RangeInclusive<u64> = 68..=65521;
-const CAPABILITY: &str = "cap_net_admin";
 
 /// What the interface is to be like.
 struct Settings {
@@ -77,34 +76,30 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     };
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
-    let name = uri.to_string();
+    let errors = OpenErrors::new(uri, "cap_net_admin");
     check_name(uri)?;
 
     let before = interface::find(uri.name()).ok();
     if let Some(link) = before.as_ref().filter(|link| link.kind != uri.driver()) {
-        return Err(OpenError::Unsupported {
-            reason: format!(
-                "{} is a {} interface, not a {}; use packet:{} or a name that is not taken",
-                link.name,
-                link.kind,
-                uri.driver(),
-                link.name,
-            ),
-            port: name,
-        });
+        return Err(errors.unsupported(format!(
+            "{} is a {} interface, not a {}; use packet:{} or a name that is not taken",
+            link.name,
+            link.kind,
+            uri.driver(),
+            link.name,
+        )));
     }
     // Before anything is changed.
     let mtu = settings.mtu.or(before.as_ref().map(|link| link.mtu));
-    kernel::check_room(&name, mtu.map_or(MTU_DEFAULT, |mtu| mtu as usize), &context.arena)?;
+    errors.check_room(mtu.map_or(MTU_DEFAULT, |mtu| mtu as usize), &context.arena)?;
 
-    let devices = device::open(&name, uri.name(), queues, Form { vnet, tun }, before.is_some())?;
-    let link = kernel::find(&name, uri.name())?;
+    let devices = device::open(&errors, uri.name(), queues, Form { vnet, tun }, before.is_some())?;
+    let link = errors.find(uri.name())?;
     // The kernel counts by interface: the first queue tells of all.
-    let mut lost =
-        Some(Lost::new(link.index).map_err(kernel::refused(&name, "read counters", CAPABILITY))?);
-    let link = settings.apply(&name, link)?;
+    let mut lost = Some(Lost::new(link.index).map_err(errors.failed("read counters"))?);
+    let link = settings.apply(&errors, link)?;
     let mtu = link.mtu as usize;
-    kernel::check_room(&name, mtu, &context.arena)?;
+    errors.check_room(mtu, &context.arena)?;
     let mut opened = Vec::with_capacity(queues);
     for device in devices {
         let device = Arc::new(device);
@@ -157,40 +152,37 @@ fn check_name(uri: &PortUri) -> Result<(), UriError> {
 
 impl Settings {
     /// Makes the interface so; what it is already needs no permission.
-    fn apply(&self, port: &str, link: Link) -> Result<Link, OpenError> {
-        let refused = |step| kernel::refused(port, step, CAPABILITY);
+    fn apply(&self, errors: &OpenErrors, link: Link) -> Result<Link, OpenError> {
+        let failed = |step| errors.failed(step);
         if let Some(Unicast(MacAddr(mac))) = self.mac.filter(|mac| link.mac != Some(mac.0.0)) {
-            interface::set_mac(link.index, mac).map_err(refused("set the Ethernet address"))?;
+            interface::set_mac(link.index, mac).map_err(failed("set the Ethernet address"))?;
         }
         if let Some(mtu) = self.mtu.filter(|&mtu| link.mtu != mtu) {
-            interface::set_mtu(link.index, mtu).map_err(refused("set the MTU"))?;
+            interface::set_mtu(link.index, mtu).map_err(failed("set the MTU"))?;
         }
         if self.up && !link.up {
-            interface::set_up(&link.name, true).map_err(|error| kernel::failed(port, error))?;
+            interface::set_up(&link.name, true).map_err(|error| errors.interface(error))?;
         }
         // Last, for a route by this address needs the interface up.
         if let Some(Network { address, prefix }) = self.address {
             interface::add_address(link.index, address, prefix).map_err(|error| {
                 match error.raw_os_error() {
                     // Without the capability the kernel says EPERM.
-                    Some(libc::EACCES) => OpenError::Unsupported {
-                        port: port.into(),
-                        reason: format!(
-                            "IPv6 is off on {name}, so it cannot have {address}; turn it on: \
-                             sysctl net.ipv6.conf.{name}.disable_ipv6=0 (or \
-                             net.ipv6.conf.default.disable_ipv6=0 before it is made)",
-                            name = link.name,
-                        ),
-                    },
-                    _ => refused("add an address")(error),
+                    Some(libc::EACCES) => errors.unsupported(format!(
+                        "IPv6 is off on {name}, so it cannot have {address}; turn it on: sysctl \
+                         net.ipv6.conf.{name}.disable_ipv6=0 (or \
+                         net.ipv6.conf.default.disable_ipv6=0 before it is made)",
+                        name = link.name,
+                    )),
+                    _ => failed("add an address")(error),
                 }
             })?;
         }
         if let Some(gateway) = self.gateway {
             interface::add_default_route(link.index, gateway)
-                .map_err(refused("add a default route"))?;
+                .map_err(failed("add a default route"))?;
         }
-        kernel::find(port, &link.name)
+        errors.find(&link.name)
     }
 }
 

@@ -28,7 +28,6 @@
 //! Packets in several pieces are not received: the MTU must fit a buffer.
 
 mod assembler;
-mod bpf;
 mod departed;
 mod device;
 mod lent;
@@ -48,11 +47,13 @@ use std::{
     },
 };
 
-use linerate_host::interface::{self, Inspector, Interface, InterfaceError, Promiscuous};
+use linerate_host::{
+    bpf::{self, Hook},
+    interface::{self, Inspector, Interface, Promiscuous},
+};
 use linerate_memory::{Arena, PageKind};
 
 use self::{
-    bpf::Hook,
     device::Device,
     options::{Queues, Settings, Wish},
     receive::XdpReceive,
@@ -61,6 +62,7 @@ use self::{
 };
 use crate::{
     error::{OpenError, PortError},
+    kernel::OpenErrors,
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
@@ -137,14 +139,21 @@ impl Shared {
 
 pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let settings = Settings::parse(uri)?;
-    let failing = Failing { uri };
-    let mut inspector = Inspector::open().map_err(|error| failing.interface(error))?;
-    let link = interface::find(uri.name()).map_err(|error| failing.interface(error))?;
+    let errors = OpenErrors::with_remedy(
+        uri,
+        format!(
+            "run as root, or grant `setcap cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM`, or use \
+             packet:{}",
+            uri.name(),
+        ),
+    );
+    let mut inspector = Inspector::open().map_err(|error| errors.interface(error))?;
+    let link = errors.find(uri.name())?;
     let interface = inspector.inspect(link);
     let available = interface.receive_queues() as usize;
     let queues = match (settings.queues, context.queues) {
         (Some(Queues::Exactly(count)), _) if count > available => {
-            return Err(failing.unsupported(format!(
+            return Err(errors.unsupported(format!(
                 "{count} queues wanted, {} has {available}; choose fewer, or add some with \
                  `ethtool -L {0} combined {count}` where the driver allows",
                 uri.name(),
@@ -155,18 +164,18 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         (None, Some(count)) => count.min(available),
     };
     let mtu = interface.link.mtu as usize;
-    check_buffers(&failing, &context.arena, uri.name(), mtu)?;
+    check_buffers(&errors, &context.arena, uri.name(), mtu)?;
 
     let device = Device::open(&interface.link)
-        .map_err(|source| failing.system("open a socket to watch the interface", source))?;
+        .map_err(errors.failed("open a socket to watch the interface"))?;
     let attached = match context.direction.receives() {
-        true => Some(attach(&failing, &settings, &interface, queues)?),
+        true => Some(attach(&errors, &settings, &interface, queues)?),
         false => None,
     };
-    let sockets = sockets(&failing, context, &settings, &interface, &attached, queues)?;
+    let sockets = sockets(&errors, context, &settings, &interface, &attached, queues)?;
     let promiscuous = match settings.promiscuous && context.direction.receives() {
         true => {
-            Some(Promiscuous::enable(&interface.link).map_err(|error| failing.interface(error))?)
+            Some(Promiscuous::enable(&interface.link).map_err(|error| errors.interface(error))?)
         }
         false => None,
     };
@@ -194,21 +203,21 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         _program: attached,
         _promiscuous: promiscuous,
     });
-    let queues = start(&failing, context, &settings, &shared, sockets)?;
+    let queues = start(&errors, context, &settings, &shared, sockets)?;
     Ok(Port { info, queues })
 }
 
 /// Refuses buffers the kernel does not take and interfaces whose frames do not
 /// fit them.
 fn check_buffers(
-    failing: &Failing<'_>,
+    errors: &OpenErrors,
     arena: &Arena,
     interface: &str,
     mtu: usize,
 ) -> Result<(), OpenError> {
     let size = arena.buffer_size();
     if !(CHUNK_MIN..=CHUNK_MAX).contains(&size) {
-        return Err(failing.unsupported(format!(
+        return Err(errors.unsupported(format!(
             "buffers of {size} bytes; AF_XDP wants {CHUNK_MIN} to {CHUNK_MAX}: choose another \
              --buffer-size, or use packet:{interface}",
         )));
@@ -222,7 +231,7 @@ fn check_buffers(
         true => format!("use --buffer-size {needed}, "),
         false => String::new(),
     };
-    Err(failing.unsupported(format!(
+    Err(errors.unsupported(format!(
         "the MTU of {interface} is {mtu} and a buffer of {size} bytes takes {room}: lower it \
          with `ip link set {interface} mtu {room}`, {larger}or use packet:{interface}",
     )))
@@ -230,15 +239,15 @@ fn check_buffers(
 
 /// Puts the program on the interface.
 fn attach(
-    failing: &Failing<'_>,
+    errors: &OpenErrors,
     settings: &Settings,
     interface: &Interface,
     queues: usize,
 ) -> Result<Attached, OpenError> {
-    let refused = |step| move |source| failing.refused(step, source);
-    let sockets = bpf::socket_map(queues as u32).map_err(refused("make an XDP socket map"))?;
+    let sockets =
+        bpf::socket_map(queues as u32).map_err(errors.failed("make an XDP socket map"))?;
     let program = program::build(&settings.share, sockets.as_fd(), program::PASS);
-    let plain = bpf::load(&program, false).map_err(refused("load an XDP program"))?;
+    let plain = bpf::load(&program, false).map_err(errors.failed("load an XDP program"))?;
     let index = interface.link.index;
     let mut refusal = None;
     for hook in [Hook::Native, Hook::Generic] {
@@ -269,26 +278,23 @@ fn attach(
     }
     let source = refusal.unwrap_or_else(|| io::Error::from(io::ErrorKind::Unsupported));
     Err(match source.raw_os_error() {
-        Some(libc::EBUSY | libc::EEXIST) => OpenError::Busy {
-            port: failing.uri.to_string(),
-            reason: format!(
-                "{0} has an XDP program already, of another program or port; end that, or take \
-                 the program off with `ip link set dev {0} xdp off`",
-                interface.link.name,
-            ),
-        },
-        Some(libc::EOPNOTSUPP | libc::ERANGE | libc::EINVAL) if settings.hook.is_some() => failing
+        Some(libc::EBUSY | libc::EEXIST) => errors.busy(format!(
+            "{0} has an XDP program already, of another program or port; end that, or take the \
+             program off with `ip link set dev {0} xdp off`",
+            interface.link.name,
+        )),
+        Some(libc::EOPNOTSUPP | libc::ERANGE | libc::EINVAL) if settings.hook.is_some() => errors
             .unsupported(format!(
                 "the driver of {} takes no program in this mode ({source}); use mode=auto",
                 interface.link.name,
             )),
-        _ => failing.refused("attach an XDP program", source),
+        _ => errors.failed("attach an XDP program")(source),
     })
 }
 
 /// Makes a socket per queue.
 fn sockets(
-    failing: &Failing<'_>,
+    errors: &OpenErrors,
     context: &Context,
     settings: &Settings,
     interface: &Interface,
@@ -306,7 +312,7 @@ fn sockets(
             (_, true) => "generic mode cannot; use mode=native",
             _ => "the arena needs huge pages for it: set vm.nr_hugepages, or use copy",
         };
-        return Err(failing.unsupported(format!("no zero-copy: {reason}")));
+        return Err(errors.unsupported(format!("no zero-copy: {reason}")));
     }
     let mut zero_copy = settings.wish != Wish::Copy && huge && !generic && able;
     let mut sockets = Vec::with_capacity(queues);
@@ -327,7 +333,7 @@ fn sockets(
             Err(_) if zero_copy && settings.wish == Wish::Auto && sockets.is_empty() => {
                 zero_copy = false;
             }
-            Err(failure) => return Err(failing.socket(failure)),
+            Err(failure) => return Err(no_socket(errors, &interface.link.name, failure)),
         }
     }
     Ok(sockets)
@@ -335,7 +341,7 @@ fn sockets(
 
 /// Gives the kernel buffers and lets packets in.
 fn start(
-    failing: &Failing<'_>,
+    errors: &OpenErrors,
     context: &Context,
     settings: &Settings,
     shared: &Arc<Shared>,
@@ -356,7 +362,7 @@ fn start(
         });
         if let (Some(attached), Some(_)) = (&shared._program, &receive) {
             bpf::map_socket(attached.sockets.as_fd(), index as u32, socket.fd())
-                .map_err(|source| failing.refused("enter a socket in the map", source))?;
+                .map_err(errors.failed("enter a socket in the map"))?;
         }
         let transmit = transmit.map(|rings| XdpTransmit::new(rings, socket, Arc::clone(shared)));
         queues.push(Queue {
@@ -392,69 +398,21 @@ fn describe(
     parts.join(", ")
 }
 
-/// Makes errors of what failed.
-struct Failing<'a> {
-    uri: &'a PortUri,
-}
-
-impl Failing<'_> {
-    fn unsupported(&self, reason: String) -> OpenError {
-        OpenError::Unsupported { port: self.uri.to_string(), reason }
-    }
-
-    fn system(&self, step: &'static str, source: io::Error) -> OpenError {
-        OpenError::System { port: self.uri.to_string(), step, source }
-    }
-
-    /// A step that takes privileges.
-    fn refused(&self, step: &'static str, source: io::Error) -> OpenError {
-        match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => OpenError::Permission {
-                port: self.uri.to_string(),
-                action: step,
-                remedy: format!(
-                    "run as root, or grant `setcap cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM`, \
-                     or use packet:{}",
-                    self.uri.name(),
-                ),
-            },
-            _ => self.system(step, source),
+/// What a socket that could not be had means for the port.
+fn no_socket(errors: &OpenErrors, interface: &str, failure: socket::Failure) -> OpenError {
+    let socket::Failure { step, source } = failure;
+    match source.raw_os_error() {
+        Some(libc::EAFNOSUPPORT) => errors.unsupported(format!(
+            "this kernel has no AF_XDP sockets (CONFIG_XDP_SOCKETS); use packet:{interface}",
+        )),
+        Some(libc::EBUSY) => {
+            errors.busy("another AF_XDP socket uses this queue; end the program that has it".into())
         }
-    }
-
-    fn interface(&self, error: InterfaceError) -> OpenError {
-        let port = self.uri.to_string();
-        match error {
-            InterfaceError::Unknown { name, hint } => {
-                OpenError::NoInterface { port, interface: name, hint }
-            }
-            InterfaceError::Gone { interface } => {
-                OpenError::NoInterface { port, interface, hint: String::new() }
-            }
-            InterfaceError::NotPermitted { action, .. } => {
-                self.refused(action, io::Error::from_raw_os_error(libc::EPERM))
-            }
-            InterfaceError::System { step, source } => self.system(step, source),
-        }
-    }
-
-    fn socket(&self, failure: socket::Failure) -> OpenError {
-        let socket::Failure { step, source } = failure;
-        match source.raw_os_error() {
-            Some(libc::EAFNOSUPPORT) => self.unsupported(format!(
-                "this kernel has no AF_XDP sockets (CONFIG_XDP_SOCKETS); use packet:{}",
-                self.uri.name(),
-            )),
-            Some(libc::EBUSY) => OpenError::Busy {
-                port: self.uri.to_string(),
-                reason: "another AF_XDP socket uses this queue; end the program that has it".into(),
-            },
-            Some(libc::ENOBUFS | libc::ENOMEM) => self.unsupported(format!(
-                "cannot {step}: {source}; raise the limit of locked memory (`ulimit -l`), or use \
-                 a smaller arena",
-            )),
-            _ => self.refused(step, source),
-        }
+        Some(libc::ENOBUFS | libc::ENOMEM) => errors.unsupported(format!(
+            "cannot {step}: {source}; raise the limit of locked memory (`ulimit -l`), or use a \
+             smaller arena",
+        )),
+        _ => errors.failed(step)(source),
     }
 }
 

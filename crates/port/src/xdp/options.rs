@@ -1,12 +1,11 @@
 //! What can be asked of an `xdp:` port by its name.
 
+use linerate_host::bpf::Hook;
+
 use crate::{
     error::UriError,
     uri::PortUri,
-    xdp::{
-        bpf::Hook,
-        program::{KernelShare, TERMS_MAX, Term},
-    },
+    xdp::program::{KernelShare, TERMS_MAX, Term},
 };
 
 /// Entries of each ring unless told otherwise.

@@ -8,10 +8,9 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::{
-    assembler::{Assembler, Change, Label, Register, Test, Width},
-    bpf::Instruction,
-};
+use linerate_host::bpf::Instruction;
+
+use super::assembler::{Assembler, Change, Label, Register, Test, Width};
 
 /// What goes to the kernel's network stack instead of to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -304,7 +303,7 @@ mod tests {
     fn ours(share: &KernelShare, packets: &[Vec<u8>]) -> Vec<bool> {
         let map = bpf::socket_map(1).unwrap();
         let program = bpf::load(&build(share, map.as_fd(), OURS), false).unwrap();
-        let answer = |packet: &Vec<u8>| bpf::testing::run(program.as_fd(), packet).unwrap();
+        let answer = |packet: &Vec<u8>| bpf::test_run(program.as_fd(), packet).unwrap();
         packets
             .iter()
             .map(|packet| match answer(packet) {

@@ -11,12 +11,13 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, Weak},
     thread,
     time::{Duration, Instant},
 };
 
+use linerate_host::socket::set_option;
 use linerate_memory::Arena;
 use rustix::{
     io::Errno,
@@ -278,25 +279,6 @@ fn set_limits(fd: BorrowedFd<'_>, recipe: &Recipe) -> Result<(), Failure> {
         set(SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET)?;
     }
     Ok(())
-}
-
-fn set_option(
-    fd: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
-    // SAFETY: the pointer and length describe `value`.
-    let done = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn failed(step: &'static str) -> impl Fn(Errno) -> Failure {

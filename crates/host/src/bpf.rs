@@ -1,10 +1,11 @@
-//! The few uses of bpf(2) the driver needs: a socket map, a program, and a
-//! link that attaches the program for as long as its file descriptor is open.
+//! XDP programs through bpf(2): a socket map, a program, and a link that
+//! attaches the program for as long as its file descriptor is open.
 //!
 //! Layouts are those of `union bpf_attr` in `linux/bpf.h`; the kernel takes
 //! any prefix of the union, so each structure ends with the last field used.
 
 use std::{
+    cell::UnsafeCell,
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
@@ -12,12 +13,15 @@ use std::{
 /// One instruction, `struct bpf_insn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Instruction {
-    pub(super) code: u8,
+pub struct Instruction {
+    /// What is done.
+    pub code: u8,
     /// Destination in the low half, source in the high half.
-    pub(super) registers: u8,
-    pub(super) offset: i16,
-    pub(super) immediate: i32,
+    pub registers: u8,
+    /// Of a jump, or of an address in a register.
+    pub offset: i16,
+    /// The operand that is not in a register.
+    pub immediate: i32,
 }
 
 const _: () = assert!(size_of::<Instruction>() == 8);
@@ -25,6 +29,7 @@ const _: () = assert!(size_of::<Instruction>() == 8);
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
+const PROG_TEST_RUN: libc::c_int = 10;
 const LINK_CREATE: libc::c_int = 28;
 
 const MAP_TYPE_XSKMAP: u32 = 17;
@@ -35,7 +40,7 @@ const XDP_HAS_FRAGS: u32 = 1 << 5;
 
 /// Where in the kernel the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hook {
+pub enum Hook {
     /// In the interface's driver, before the kernel makes a packet of it.
     Native,
     /// After the driver, for any interface.
@@ -53,7 +58,11 @@ impl Hook {
 }
 
 /// A map from queue numbers to `AF_XDP` sockets.
-pub(super) fn socket_map(entries: u32) -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// Without `CAP_BPF`, or when the kernel has no such maps.
+pub fn socket_map(entries: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct MapCreate {
         map_type: u32,
@@ -70,11 +79,11 @@ pub(super) fn socket_map(entries: u32) -> io::Result<OwnedFd> {
 
 /// Makes the map send the packets of `queue` to `socket`. The entry goes with
 /// the socket.
-pub(super) fn map_socket(
-    map: BorrowedFd<'_>,
-    queue: u32,
-    socket: BorrowedFd<'_>,
-) -> io::Result<()> {
+///
+/// # Errors
+///
+/// When the socket is not bound to that queue of the program's interface.
+pub fn map_socket(map: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
     #[repr(C)]
     struct MapUpdate {
         map: u32,
@@ -98,7 +107,11 @@ pub(super) fn map_socket(
 
 /// Loads an XDP program; `fragments` says that it copes with packets in
 /// several pieces, which some drivers want to know at large MTUs.
-pub(super) fn load(program: &[Instruction], fragments: bool) -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// When the kernel's verifier refuses the program, or without `CAP_BPF`.
+pub fn load(program: &[Instruction], fragments: bool) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct ProgLoad {
         prog_type: u32,
@@ -132,7 +145,11 @@ pub(super) fn load(program: &[Instruction], fragments: bool) -> io::Result<Owned
 
 /// Attaches a program until the returned file descriptor is closed, by us or,
 /// however the process ends, by the kernel.
-pub(super) fn attach(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// When the interface has a program already, or its driver takes none there.
+pub fn attach(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct LinkCreate {
         program: u32,
@@ -149,6 +166,44 @@ pub(super) fn attach(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io:
     // SAFETY: the attributes hold no pointers, and the call returns a new
     // file descriptor.
     unsafe { owned(bpf(LINK_CREATE, &attributes)?) }
+}
+
+/// Runs a program on one packet and returns what it answers.
+///
+/// # Errors
+///
+/// When the kernel cannot run it, or the packet is too short for one.
+pub fn test_run(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
+    #[repr(C)]
+    struct TestRun {
+        program: u32,
+        answer: u32,
+        size_in: u32,
+        size_out: u32,
+        data_in: u64,
+        data_out: u64,
+        repeat: u32,
+        duration: u32,
+    }
+    let attributes = TestRun {
+        program: program.as_raw_fd() as u32,
+        answer: 0,
+        size_in: packet.len() as u32,
+        size_out: 0,
+        data_in: packet.as_ptr() as u64,
+        data_out: 0,
+        repeat: 1,
+        duration: 0,
+    };
+    // The kernel writes the answer behind the shared reference, so it is
+    // looked at through a cell.
+    let attributes = UnsafeCell::new(attributes);
+    // SAFETY: the packet lives during the call and no output buffer is
+    // given; the attributes may be written, being in a cell.
+    unsafe {
+        bpf(PROG_TEST_RUN, &attributes)?;
+        Ok((*attributes.get()).answer)
+    }
 }
 
 /// # Safety
@@ -170,44 +225,4 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_lon
 unsafe fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     // SAFETY: by the contract. BPF descriptors are always close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-#[cfg(test)]
-pub(super) mod testing {
-    use super::*;
-
-    /// Runs a program on one packet and returns what it answers.
-    pub(in super::super) fn run(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
-        #[repr(C)]
-        struct TestRun {
-            program: u32,
-            answer: u32,
-            size_in: u32,
-            size_out: u32,
-            data_in: u64,
-            data_out: u64,
-            repeat: u32,
-            duration: u32,
-        }
-        const PROG_TEST_RUN: libc::c_int = 10;
-        let attributes = TestRun {
-            program: program.as_raw_fd() as u32,
-            answer: 0,
-            size_in: packet.len() as u32,
-            size_out: 0,
-            data_in: packet.as_ptr() as u64,
-            data_out: 0,
-            repeat: 1,
-            duration: 0,
-        };
-        // The kernel writes the answer behind the shared reference, so it is
-        // looked at through a cell.
-        let attributes = std::cell::UnsafeCell::new(attributes);
-        // SAFETY: the packet lives during the call and no output buffer is
-        // given; the attributes may be written, being in a cell.
-        unsafe {
-            bpf(PROG_TEST_RUN, &attributes)?;
-            Ok((*attributes.get()).answer)
-        }
-    }
 }
