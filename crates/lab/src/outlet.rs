@@ -6,17 +6,13 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use linerate_memory::{Frame, PoolCache};
-use linerate_port::{PortError, Transmit, Wake};
+use linerate_port::{DRAIN_LIMIT, PortError, Transmit, Wake, drain};
 
 use crate::traffic::FrameMaker;
-
-/// How long frames on their way out are waited for at the end.
-const DRAIN: Duration = Duration::from_millis(500);
 
 /// What a generator was to send and what came of it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -150,9 +146,14 @@ impl Outlet {
             return Ok(0);
         }
         let sent = self.transmit.transmit(&mut self.pool, &mut self.frame)?;
-        self.progress.accepted += sent as u64;
-        self.shared.accepted.store(self.progress.accepted, Ordering::Release);
+        self.count_accepted(sent);
         Ok(sent)
+    }
+
+    #[inline]
+    fn count_accepted(&mut self, frames: usize) {
+        self.progress.accepted += frames as u64;
+        self.shared.accepted.store(self.progress.accepted, Ordering::Release);
     }
 
     /// Gives up what is made and was not taken.
@@ -176,16 +177,11 @@ impl Outlet {
     /// Offers what is left, waits for what is on the way and gives all buffers
     /// back.
     pub(crate) fn close(&mut self) -> Result<(), PortError> {
-        let deadline = Instant::now() + DRAIN;
-        while !self.frame.is_empty() && Instant::now() < deadline {
-            if self.offer()? == 0 {
-                thread::sleep(Duration::from_micros(50));
-            }
-        }
+        let (left, deadline) = (self.frame.len(), Instant::now() + DRAIN_LIMIT);
+        let drained = drain(&mut *self.transmit, &mut self.pool, &mut self.frame, deadline);
+        self.count_accepted(left - self.frame.len());
         self.give_up();
-        while self.flush()? > 0 && Instant::now() < deadline {
-            thread::sleep(Duration::from_micros(50));
-        }
+        drained?;
         self.transmit.refresh();
         self.transmit.close(&mut self.pool);
         Ok(())

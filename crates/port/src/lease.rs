@@ -22,12 +22,10 @@ use crate::{
     counters::Counters,
     error::{OpenError, PortError},
     open::open,
-    port::{Context, Direction, PortInfo, Receive, Transmit, Wake},
+    port::{Context, DRAIN_LIMIT, Direction, PortInfo, Receive, Transmit, Wake, drain},
     uri::PortUri,
 };
 
-/// How long packets on their way out are waited for at the end.
-const DRAIN: Duration = Duration::from_millis(500);
 /// How soon a user of a shared side looks again whether there is place.
 const SHARED_RETRY: Duration = Duration::from_millis(1);
 
@@ -232,7 +230,8 @@ impl LeasedPort {
         }
         let lost = self.lost.swap(false, Ordering::AcqRel);
         let Inner { receives, transmits, .. } = std::mem::take(&mut *inner);
-        let deadline = Instant::now() + DRAIN;
+        let deadline = Instant::now() + DRAIN_LIMIT;
+        let mut nothing = Frame::new(1);
         let mut outcome = Ok(());
         for lent in transmits {
             let mut side = match lent {
@@ -244,7 +243,7 @@ impl LeasedPort {
                 },
             };
             if !lost {
-                outcome = outcome.and(drain(&mut *side, pool, deadline));
+                outcome = outcome.and(drain(&mut *side, pool, &mut nothing, deadline));
             }
             side.refresh();
             side.close(pool);
@@ -254,18 +253,6 @@ impl LeasedPort {
         }
         outcome
     }
-}
-
-/// Sends what is on the way.
-fn drain(
-    side: &mut dyn Transmit,
-    pool: &mut PoolCache,
-    deadline: Instant,
-) -> Result<(), PortError> {
-    while side.flush(pool)? > 0 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_micros(50));
-    }
-    Ok(())
 }
 
 impl Inner {

@@ -26,6 +26,7 @@ pub use error::{OpenError, PortError, UriError};
 pub use lease::{LeasedPort, Leases};
 pub use open::{DRIVERS, Driver, open, probe};
 pub use port::{
-    Context, Copies, Direction, Interest, Port, PortInfo, Queue, Receive, Transmit, Wake, wait_any,
+    Context, Copies, DRAIN_LIMIT, Direction, Interest, Port, PortInfo, Queue, Receive, Transmit,
+    Wake, drain, wait_any,
 };
 pub use uri::{Options, PortUri};

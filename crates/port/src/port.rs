@@ -4,6 +4,7 @@ use std::{
     fmt, io,
     os::fd::BorrowedFd,
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -75,7 +76,7 @@ pub trait Transmit: Send {
 
     /// Pushes out what was taken and is still on the way, collects finished
     /// buffers, and returns the number of packets still on the way. Call it
-    /// when there is nothing to transmit; repeat until 0 before closing.
+    /// when there is nothing to transmit, and [`drain`] before closing.
     ///
     /// # Errors
     ///
@@ -165,6 +166,35 @@ pub fn wait_any(wakes: &[Wake<'_>], timeout: Duration) -> io::Result<bool> {
         // A signal: the caller looks at its flags.
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+/// How long packets on their way out are waited for when a port is closed.
+pub const DRAIN_LIMIT: Duration = Duration::from_millis(500);
+/// How soon it is looked again whether they are gone.
+const DRAIN_RETRY: Duration = Duration::from_micros(50);
+
+/// Sends what is in `frame`, and waits until nothing that was sent is still on
+/// its way, or until `deadline`. What is in the frame then was not sent.
+///
+/// # Errors
+///
+/// When the port no longer works.
+pub fn drain(
+    transmit: &mut dyn Transmit,
+    pool: &mut PoolCache,
+    frame: &mut Frame,
+    deadline: Instant,
+) -> Result<(), PortError> {
+    loop {
+        if !frame.is_empty() {
+            transmit.transmit(pool, frame)?;
+        }
+        let outstanding = transmit.flush(pool)?;
+        if (frame.is_empty() && outstanding == 0) || Instant::now() >= deadline {
+            return Ok(());
+        }
+        thread::sleep(DRAIN_RETRY);
     }
 }
 

@@ -7,7 +7,7 @@ use linerate_packet::{
     MacAddr,
     rewrite::{MacPair, mac_pair, set_dst_mac, set_macs, set_src_mac, swap_macs},
 };
-use linerate_port::{DropReason, PortError, Receive, Transmit, Wake};
+use linerate_port::{DRAIN_LIMIT, DropReason, PortError, Receive, Transmit, Wake, drain};
 use smallvec::SmallVec;
 
 use crate::{
@@ -73,8 +73,6 @@ const WAKES_INLINE: usize = 16;
 const OUTSTANDING: Duration = Duration::from_millis(1);
 /// How often the kernel's counters are read.
 const REFRESH: Duration = Duration::from_millis(500);
-/// How long packets on their way out are waited for at the end.
-const DRAIN: Duration = Duration::from_millis(500);
 
 impl Path {
     /// A path that moves at most `burst` packets at a time and ends after
@@ -347,10 +345,10 @@ impl Forwarder {
     /// Sends what is on the way, for a while at most, and gives buffers back.
     fn close(&mut self) -> Result<(), PortError> {
         let Forwarder { paths, pool, .. } = self;
-        let deadline = Instant::now() + DRAIN;
+        let deadline = Instant::now() + DRAIN_LIMIT;
         let mut outcome = Ok(());
         for path in paths {
-            let drained = path.drain(pool, deadline);
+            let drained = drain(&mut *path.transmit, pool, &mut path.frame, deadline);
             if outcome.is_ok() {
                 outcome = drained;
             }
@@ -368,20 +366,6 @@ impl Path {
     fn refresh(&mut self) {
         self.receives.iter_mut().for_each(|receive| receive.refresh());
         self.transmit.refresh();
-    }
-
-    /// Sends what is in the frame and on the way.
-    fn drain(&mut self, pool: &mut PoolCache, deadline: Instant) -> Result<(), PortError> {
-        loop {
-            if !self.frame.is_empty() {
-                self.transmit.transmit(pool, &mut self.frame)?;
-            }
-            let outstanding = self.transmit.flush(pool)?;
-            if (self.frame.is_empty() && outstanding == 0) || Instant::now() >= deadline {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
     }
 }
 
