@@ -6,7 +6,7 @@ use std::{
 };
 
 use linerate_host::{interface::Promiscuous, socket::get_option};
-use linerate_memory::{Frame, Meta, PoolCache};
+use linerate_memory::{Arena, Frame, Meta, PoolCache, Slot};
 use rustix::{
     io::{Errno, IoSliceMut},
     net::sockopt::socket_error,
@@ -27,7 +27,7 @@ use crate::{
 
 /// Longest merged frame the kernel makes unless told to make longer ones
 /// (`gso_max_size`), with the Ethernet header; a tag goes in front.
-const ASIDE_MAX: usize = (1 << 16) + 64;
+const BOUNCED_MAX: usize = (1 << 16) + 64;
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
 
@@ -36,7 +36,7 @@ pub(super) struct PacketReceive {
     uri: PortUri,
     socket: OwnedFd,
     ring: Ring,
-    aside: Aside,
+    bounced: Bounced,
     counters: Arc<Counters>,
     wanted: Wanted,
     /// Someone is going to sleep on the socket, or did. An error at the socket
@@ -86,8 +86,9 @@ impl Note {
     }
 }
 
-/// A frame longer than a slot, or to be cut into segments, put aside.
-struct Aside {
+/// A frame on its way through a buffer of our own, because it is longer than a
+/// slot of the ring or becomes several packets.
+struct Bounced {
     /// The frame, behind room for a tag.
     bytes: Box<[u8]>,
     /// Where the frame starts: with the tag or behind it.
@@ -97,7 +98,7 @@ struct Aside {
     note: Option<Note>,
 }
 
-/// What of a frame put aside is still to be received.
+/// What of a bounced frame is still to be received.
 enum Rest {
     Nothing,
     Whole,
@@ -108,8 +109,8 @@ enum Rest {
 enum Taken {
     /// Its packet, of that length, is in the frame.
     Passed(usize),
-    /// Its packet is now aside.
-    Aside,
+    /// Its packet is in the bounce buffer.
+    Bounced,
     /// Its packet is not wanted.
     Ignored,
     Dropped(DropReason),
@@ -129,8 +130,8 @@ impl PacketReceive {
             uri: uri.clone(),
             socket,
             ring,
-            aside: Aside {
-                bytes: vec![0; TAG + ASIDE_MAX].into(),
+            bounced: Bounced {
+                bytes: vec![0; TAG + BOUNCED_MAX].into(),
                 start: TAG,
                 length: 0,
                 rest: Rest::Nothing,
@@ -154,7 +155,12 @@ impl PacketReceive {
         let whole = received.bytes.len() == received.length;
         let Some(undone) = received.undone.filter(|undone| whole && undone.segments.is_none())
         else {
-            return Some(self.aside.put(&self.socket, &received, pool.arena().room(), self.wanted));
+            return Some(self.bounced.put(
+                &self.socket,
+                &received,
+                pool.arena().room(),
+                self.wanted,
+            ));
         };
         if received.is_outgoing() && !self.wanted.outbound {
             return Some(Taken::Ignored);
@@ -192,9 +198,9 @@ impl PacketReceive {
         })
     }
 
-    /// Asks the socket what its packets do not tell.
+    /// Asks the socket whether the interface is down or gone.
     #[cold]
-    fn look(&mut self) {
+    fn check_interface(&mut self) {
         self.slept = false;
         if let Ok(Err(Errno::NETDOWN)) = socket_error(&self.socket) {
             self.down = true;
@@ -206,8 +212,9 @@ impl PacketReceive {
     }
 }
 
-impl Aside {
-    /// Puts a frame aside, from its slot or from the socket's queue.
+impl Bounced {
+    /// Copies a frame into the bounce buffer, from its slot or from the socket's
+    /// queue.
     #[cold]
     fn put(
         &mut self,
@@ -228,7 +235,7 @@ impl Aside {
                 // Longer than any frame we know of.
                 _ => return Taken::Dropped(DropReason::TooLong),
             }
-        } else if received.bytes.len() == received.length && received.length <= ASIDE_MAX {
+        } else if received.bytes.len() == received.length && received.length <= BOUNCED_MAX {
             self.bytes[TAG..][..received.length].copy_from_slice(received.bytes);
         } else {
             return Taken::Dropped(DropReason::TooLong);
@@ -266,46 +273,43 @@ impl Aside {
         }
         self.rest = rest;
         self.note = wanted.note(received);
-        Taken::Aside
+        Taken::Bounced
     }
 
     /// Adds what is left to `frame`, as much as there is room and buffers for.
     /// Returns the packets and bytes added.
     fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> (usize, u64) {
         let whole = &self.bytes[self.start..][..self.length];
-        let (mut packets, mut bytes) = (0, 0);
-        while frame.room() > 0 {
-            let length = match &self.rest {
-                Rest::Nothing => break,
-                Rest::Whole => self.length,
-                Rest::Segments(segments) => segments.next_length().unwrap_or(0),
-            };
-            if length == 0 {
-                self.rest = Rest::Nothing;
-                break;
-            }
-            let Some(mut slot) = pool.take_one(length) else { break };
-            if let Some(to) = pool.arena().packet_mut(&mut slot) {
-                match &mut self.rest {
-                    Rest::Segments(segments) => segments.cut(whole, to),
-                    _ => to.copy_from_slice(whole),
-                }
-            }
-            if let Some(note) = self.note
-                && let Some(meta) = pool.arena().meta_mut(&mut slot)
+        let note = self.note;
+        let finish = |arena: &Arena, slot: &mut Slot| {
+            if let Some(note) = note
+                && let Some(meta) = arena.meta_mut(slot)
             {
                 note.write(meta);
             }
-            if matches!(self.rest, Rest::Whole) {
-                self.rest = Rest::Nothing;
+        };
+        let (added, left) = match &mut self.rest {
+            Rest::Nothing => return (0, 0),
+            Rest::Segments(segments) => {
+                let added = segments.segment_into(whole, pool, frame, finish);
+                (added, segments.next_length().is_some())
             }
-            if let Err(slot) = frame.push(slot) {
-                pool.give_one(slot);
+            Rest::Whole => {
+                let Some(mut slot) = pool.take_one(whole.len()) else { return (0, 0) };
+                if let Some(to) = pool.arena().packet_mut(&mut slot) {
+                    to.copy_from_slice(whole);
+                }
+                finish(pool.arena(), &mut slot);
+                if let Err(slot) = frame.push(slot) {
+                    pool.give_one(slot);
+                }
+                ((1, whole.len() as u64), false)
             }
-            packets += 1;
-            bytes += length as u64;
+        };
+        if !left {
+            self.rest = Rest::Nothing;
         }
-        (packets, bytes)
+        added
     }
 
     fn is_empty(&self) -> bool {
@@ -317,11 +321,11 @@ impl Receive for PacketReceive {
     fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
         let (mut packets, mut bytes) = (0, 0);
         while frame.room() > 0 {
-            if !self.aside.is_empty() {
-                let (more, length) = self.aside.take(pool, frame);
+            if !self.bounced.is_empty() {
+                let (more, length) = self.bounced.take(pool, frame);
                 packets += more;
                 bytes += length;
-                if more == 0 && !self.aside.is_empty() {
+                if more == 0 && !self.bounced.is_empty() {
                     break;
                 }
                 continue;
@@ -332,7 +336,7 @@ impl Receive for PacketReceive {
                     packets += 1;
                     bytes += length as u64;
                 }
-                Some(Taken::Aside | Taken::Ignored) => {}
+                Some(Taken::Bounced | Taken::Ignored) => {}
                 Some(Taken::Dropped(reason)) => self.counters.dropped(reason, 1),
             }
             self.ring.release();
@@ -342,7 +346,7 @@ impl Receive for PacketReceive {
             return Ok(packets);
         }
         if self.slept {
-            self.look();
+            self.check_interface();
         }
         if self.gone {
             return Err(PortError::Gone { port: self.uri.to_string() });
@@ -356,7 +360,7 @@ impl Receive for PacketReceive {
 
     fn wake(&mut self) -> Wake<'_> {
         self.slept = true;
-        if self.aside.is_empty() {
+        if self.bounced.is_empty() {
             Wake::Fd(self.socket.as_fd(), Interest::Read)
         } else {
             Wake::Now
@@ -364,7 +368,7 @@ impl Receive for PacketReceive {
     }
 
     fn refresh(&mut self) {
-        self.look();
+        self.check_interface();
         let none = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         // Reading them sets them to zero.
         let option = libc::PACKET_STATISTICS;

@@ -1,4 +1,4 @@
-//! Cutting a merged frame into the segments it stands for.
+//! Segmentation of a merged frame (GSO).
 //!
 //! Every segment gets the headers of the whole with its own length, its own
 //! identification (IPv4) and sequence number (TCP), and its own checksums.
@@ -6,6 +6,7 @@
 //! for what the sender expects `Documentation/networking/segmentation-offloads`
 //! of the Linux kernel.
 
+use linerate_memory::{Arena, Frame, PoolCache, Slot};
 use linerate_packet::checksum::{checksum, udp_nonzero, update16};
 
 use super::{Kind, Nonsense, Undone};
@@ -14,7 +15,7 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// Where the headers of a merged frame are, and how far it has been cut.
+/// Where the headers of a merged frame are, and how far it has been segmented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Segments {
     kind: Kind,
@@ -31,7 +32,7 @@ pub(crate) struct Segments {
     size: usize,
     /// Start of the next segment's payload.
     next: usize,
-    /// Segments cut so far.
+    /// Segments written so far.
     index: u16,
 }
 
@@ -96,7 +97,7 @@ impl Segments {
     /// # Panics
     ///
     /// When `frame` or `to` is shorter than that.
-    pub(crate) fn cut(&mut self, frame: &[u8], to: &mut [u8]) {
+    pub(crate) fn write_next(&mut self, frame: &[u8], to: &mut [u8]) {
         let (head, body) = to.split_at_mut(self.payload);
         head.copy_from_slice(&frame[..self.payload]);
         body.copy_from_slice(&frame[self.next..self.next + body.len()]);
@@ -144,6 +145,33 @@ impl Segments {
         let sum = udp_nonzero(checksum(&to[self.transport..]));
         put(&mut to[self.transport..], field, sum);
         self.index = self.index.wrapping_add(1);
+    }
+
+    /// Writes the next segments to buffers of their own, as many as there is
+    /// place for in `to` and buffers in `pool`; `finish` is called with each.
+    /// Returns the packets and bytes added.
+    pub(crate) fn segment_into(
+        &mut self,
+        frame: &[u8],
+        pool: &mut PoolCache,
+        to: &mut Frame,
+        mut finish: impl FnMut(&Arena, &mut Slot),
+    ) -> (usize, u64) {
+        let (mut packets, mut bytes) = (0, 0);
+        while to.room() > 0 {
+            let Some(length) = self.next_length() else { break };
+            let Some(mut slot) = pool.take_one(length) else { break };
+            if let Some(segment) = pool.arena().packet_mut(&mut slot) {
+                self.write_next(frame, segment);
+            }
+            finish(pool.arena(), &mut slot);
+            if let Err(slot) = to.push(slot) {
+                pool.give_one(slot);
+            }
+            packets += 1;
+            bytes += length as u64;
+        }
+        (packets, bytes)
     }
 
     /// Length of the transport header and `payload` bytes behind it.
@@ -256,14 +284,14 @@ mod tests {
         (frame, undone)
     }
 
-    fn cut(frame: &[u8], undone: &Undone) -> Vec<Vec<u8>> {
+    fn segmented(frame: &[u8], undone: &Undone) -> Vec<Vec<u8>> {
         let mut segments = Segments::of(frame, undone).unwrap();
         let longest = segments.longest();
         let mut all = Vec::new();
         while let Some(length) = segments.next_length() {
             assert!(length <= longest);
             let mut segment = vec![0; length];
-            segments.cut(frame, &mut segment);
+            segments.write_next(frame, &mut segment);
             all.push(segment);
         }
         all
@@ -272,7 +300,7 @@ mod tests {
     #[test]
     fn tcp_segments_carry_on_where_the_one_before_ended() {
         let (frame, undone) = merged(false, Kind::Tcp, 0, &[7; 250], 100);
-        let segments = cut(&frame, &undone);
+        let segments = segmented(&frame, &undone);
         let lengths: Vec<usize> = segments.iter().map(Vec::len).collect();
         assert_eq!(lengths, [166, 166, 116]);
         let field = |at: usize| segments.iter().map(|s| get(s, at)).collect::<Vec<_>>();
@@ -287,7 +315,7 @@ mod tests {
     #[test]
     fn udp_datagrams_have_their_own_length() {
         let (frame, undone) = merged(true, Kind::Udp, 1, &[7; 30], 20);
-        let segments = cut(&frame, &undone);
+        let segments = segmented(&frame, &undone);
         assert_eq!(segments.iter().map(|s| get(s, 18 + 40 + 4)).collect::<Vec<_>>(), [28, 18]);
         assert_eq!(segments.iter().map(|s| get(s, 18 + 4)).collect::<Vec<_>>(), [28, 18]);
     }
@@ -322,7 +350,7 @@ mod tests {
             let network = 14 + 4 * tags;
             let transport = undone.checksum.unwrap().start;
             let mut together = Vec::<u8>::new();
-            for segment in cut(&frame, &undone) {
+            for segment in segmented(&frame, &undone) {
                 prop_assert!(ipv6 || verify(&segment[network..network + 20]));
                 let protocol = if udp { 17 } else { 6 };
                 prop_assert!(transport_is_right(&segment, network, transport, protocol));
@@ -332,7 +360,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_cut_or_refused(
+        fn any_bytes_are_segmented_or_refused(
             mut frame in proptest::collection::vec(any::<u8>(), 0..300),
             header in any::<[u8; 10]>(),
             ethertype in prop_oneof![Just([0x08, 0x00]), Just([0x86, 0xdd]), any::<[u8; 2]>()],
@@ -344,7 +372,7 @@ mod tests {
                 && let Ok(mut segments) = Segments::of(&frame, &undone)
             {
                 while let Some(length) = segments.next_length() {
-                    segments.cut(&frame, &mut vec![0; length]);
+                    segments.write_next(&frame, &mut vec![0; length]);
                 }
             }
         }

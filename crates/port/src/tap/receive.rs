@@ -30,24 +30,19 @@ pub(super) struct TapReceive {
     /// There is always a byte, which shows that a frame was too long.
     beyond: Box<[u8]>,
     beyond_from: usize,
-    merged: Option<Merged>,
+    /// The merged frame at the start of `beyond`, as far as it is not segmented yet.
+    merged: Option<Segments>,
     counters: Arc<Counters>,
     /// What the kernel had no place for, of all queues.
     lost: Option<Lost>,
-}
-
-/// A merged frame at the start of `beyond`, and how far it has been cut.
-struct Merged {
-    segments: Segments,
-    length: usize,
 }
 
 /// What became of a frame.
 enum Taken {
     /// It is in the frame of slots, with that length.
     Passed(usize),
-    /// It is to be cut.
-    Merged(Merged),
+    /// It is to be segmented.
+    Merged(Segments),
     Dropped(DropReason),
     /// No buffer was free; it stays in the kernel.
     NoBuffer,
@@ -140,37 +135,21 @@ impl TapReceive {
         let first = length.min(self.room);
         self.beyond[..first].copy_from_slice(&pool.arena().packet(slot)[..first]);
         match Segments::of(&self.beyond[..length], undone) {
-            Ok(segments) if segments.longest() <= self.room => {
-                Taken::Merged(Merged { segments, length })
-            }
+            Ok(segments) if segments.longest() <= self.room => Taken::Merged(segments),
             Ok(_) => Taken::Dropped(DropReason::TooLong),
             Err(Nonsense) => Taken::Dropped(DropReason::Malformed),
         }
     }
 
-    /// Cuts what is left of a merged frame, as much as there is room and
-    /// buffers for. Returns the packets and bytes added.
-    fn cut(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> (usize, u64) {
-        let (mut packets, mut bytes) = (0, 0);
-        let Some(Merged { segments, length: whole }) = &mut self.merged else {
-            return (packets, bytes);
-        };
-        while frame.room() > 0 {
-            let Some(length) = segments.next_length() else {
-                self.merged = None;
-                break;
-            };
-            let Some(mut slot) = pool.take_one(length) else { break };
-            if let Some(to) = pool.arena().packet_mut(&mut slot) {
-                segments.cut(&self.beyond[..*whole], to);
-            }
-            if let Err(slot) = frame.push(slot) {
-                pool.give_one(slot);
-            }
-            packets += 1;
-            bytes += length as u64;
+    /// Adds segments of the merged frame, as many as there is room and buffers
+    /// for. Returns the packets and bytes added.
+    fn add_segments(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> (usize, u64) {
+        let Some(segments) = &mut self.merged else { return (0, 0) };
+        let added = segments.segment_into(&self.beyond, pool, frame, |_, _| ());
+        if segments.next_length().is_none() {
+            self.merged = None;
         }
-        (packets, bytes)
+        added
     }
 }
 
@@ -180,7 +159,7 @@ impl Receive for TapReceive {
         let mut failed = None;
         while frame.room() > 0 {
             if self.merged.is_some() {
-                let (more, length) = self.cut(pool, frame);
+                let (more, length) = self.add_segments(pool, frame);
                 packets += more;
                 bytes += length;
                 if more == 0 && self.merged.is_some() {
@@ -193,7 +172,7 @@ impl Receive for TapReceive {
                     packets += 1;
                     bytes += length as u64;
                 }
-                Ok(Taken::Merged(merged)) => self.merged = Some(merged),
+                Ok(Taken::Merged(segments)) => self.merged = Some(segments),
                 Ok(Taken::Dropped(reason)) => self.counters.dropped(reason, 1),
                 Ok(Taken::NoBuffer) | Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => break,
                 Err(errno) => {
