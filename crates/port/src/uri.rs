@@ -4,7 +4,9 @@
 //! knows out of an [`Options`] and [`Options::finish`] refuses what is left, so
 //! that a misspelt option is an error and never silently ignored.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
+
+use percent_encoding::percent_decode_str;
 
 use crate::error::UriError;
 
@@ -110,51 +112,29 @@ impl FromStr for PortUri {
 
 impl fmt::Display for PortUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.driver, escape(&self.name, "%?"))?;
+        let name = self.name.replace('%', "%25").replace('?', "%3F");
+        write!(f, "{}:{name}", self.driver)?;
         for (index, (key, value)) in self.options.iter().enumerate() {
             f.write_str(if index == 0 { "?" } else { "&" })?;
             f.write_str(key)?;
             if let Some(value) = value {
-                write!(f, "={}", escape(value, "%&"))?;
+                write!(f, "={}", value.replace('%', "%25").replace('&', "%26"))?;
             }
         }
         Ok(())
     }
 }
 
-/// `%XX` to the character of that code; `None` for a malformed escape or one
-/// that makes invalid UTF-8.
+/// `%XX` to the character of that code; `None` for a malformed escape, which the
+/// library would leave as it is, or one that makes invalid UTF-8.
 fn unescape(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.into());
+    let well_formed = |after: &str| {
+        after.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.split('%').skip(1).all(well_formed) {
+        return None;
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte == b'%' {
-            let (code, tail) = rest.split_at_checked(2)?;
-            let digit = |b: u8| (b as char).to_digit(16);
-            bytes.push((digit(code[0])? * 16 + digit(code[1])?) as u8);
-            rest = tail;
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
-/// The inverse of [`unescape`] for the characters of `special`.
-fn escape(text: &str, special: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if special.contains(character) {
-            escaped.push_str(&format!("%{:02X}", character as u32));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// The options of a [`PortUri`] while a driver takes out those it knows.
@@ -293,8 +273,11 @@ mod tests {
 
     #[test]
     fn refuses_what_is_malformed() {
-        for text in ["", "eth0", ":x", "a b:x", "null:?=3", "null:?a&a", "pcap:%4", "pcap:%zz"] {
+        for text in ["", "eth0", ":x", "a b:x", "null:?=3", "null:?a&a"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+        for name in ["%", "%4", "%zz", "a%%41", "%+1", "%4\u{e4}", "%ff"] {
+            assert!(parse(&format!("pcap:{name}")).is_err(), "{name}");
         }
     }
 

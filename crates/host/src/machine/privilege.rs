@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use rustix::thread::CapabilitySet;
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -47,14 +48,14 @@ impl Capability {
         Capability::SysNice,
     ];
 
-    fn bit(self) -> u32 {
+    fn set(self) -> CapabilitySet {
         match self {
-            Capability::NetAdmin => 12,
-            Capability::NetRaw => 13,
-            Capability::IpcLock => 14,
-            Capability::SysAdmin => 21,
-            Capability::SysNice => 23,
-            Capability::Bpf => 39,
+            Capability::NetAdmin => CapabilitySet::NET_ADMIN,
+            Capability::NetRaw => CapabilitySet::NET_RAW,
+            Capability::IpcLock => CapabilitySet::IPC_LOCK,
+            Capability::SysAdmin => CapabilitySet::SYS_ADMIN,
+            Capability::SysNice => CapabilitySet::SYS_NICE,
+            Capability::Bpf => CapabilitySet::BPF,
         }
     }
 
@@ -121,7 +122,8 @@ impl Privilege {
         Privilege {
             capabilities: field(&status, "CapEff").and_then(|text| {
                 let mask = u64::from_str_radix(text, 16).ok()?;
-                let held = |capability: &Capability| mask >> capability.bit() & 1 == 1;
+                let effective = CapabilitySet::from_bits_retain(mask);
+                let held = |capability: &Capability| effective.contains(capability.set());
                 Some(Capability::ALL.into_iter().filter(held).collect())
             }),
             // The initial user namespace maps all identifiers onto themselves.
