@@ -15,7 +15,7 @@ pub enum DropReason {
     TooLong,
     /// A descriptor or record from outside made no sense.
     Malformed,
-    /// The kernel had it and no place to put it: the receive ring was full.
+    /// The kernel had received it, and the receive ring was full.
     Overrun,
     /// The port could not take it: its transmit queue was full.
     QueueFull,
@@ -69,8 +69,8 @@ impl DropReason {
 /// Counters of one direction of one queue.
 ///
 /// One worker writes (a load and a store, no locked instruction), so each
-/// counter is exact; readers see each counter whole but not all of the same
-/// moment.
+/// counter is exact. A reader gets no torn value, but not all counters of the
+/// same moment.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {

@@ -1,5 +1,5 @@
-//! Ports by other names: those that configurations written elsewhere have for
-//! them, as DPDK's numbers.
+//! Names that configurations written for other frameworks have for ports, such
+//! as DPDK's numbers.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,6 @@
-//! Ports that several parts of one process use: opened once, their queues lent.
+//! Ports that several parts of one process use: opened once, their queues leased.
 //!
-//! A user joins a port, opens it (which does nothing when it is open), borrows
+//! A user joins a port, opens it (which does nothing when it is open), leases
 //! sides of its queues and gives them back; the last one to leave closes it. So
 //! both directions of a port can belong to different owners, and a port can
 //! pass from one owner to the next without being closed in between. What is not
@@ -29,14 +29,14 @@ use crate::{
 /// How soon a user of a shared side looks again whether there is place.
 const SHARED_RETRY: Duration = Duration::from_millis(1);
 
-/// The ports of a process that are lent, by key. Clones are the same.
+/// The ports of a process that are leased, by key. Clones are the same.
 #[derive(Clone, Default)]
 pub struct Leases {
     ports: Arc<Mutex<HashMap<String, Weak<LeasedPort>>>>,
 }
 
 impl Leases {
-    /// Whether a port is lent under that key.
+    /// Whether a port is leased under that key.
     pub fn is_open(&self, key: &str) -> bool {
         let ports = self.ports.lock().expect("no panic while held");
         ports.get(key).is_some_and(|port| port.strong_count() > 0)
@@ -60,7 +60,7 @@ impl Leases {
     }
 }
 
-/// A port that is lent.
+/// A port that is leased.
 pub struct LeasedPort {
     uri: PortUri,
     /// It no longer works and must be opened again.
@@ -72,16 +72,20 @@ pub struct LeasedPort {
 struct Inner {
     users: usize,
     info: Option<PortInfo>,
+    /// By queue; `None` while it is leased.
     receives: Vec<Option<Box<dyn Receive>>>,
-    transmits: Vec<Lent>,
-    /// Sides lent to one user alone.
-    out: usize,
+    transmits: Vec<TransmitLease>,
+    /// Sides leased to one user alone.
+    exclusive: usize,
 }
 
-/// Where the transmitting side of a queue is.
-enum Lent {
-    Home(Box<dyn Transmit>),
-    Out,
+/// Who has the transmitting side of a queue.
+enum TransmitLease {
+    /// Nobody.
+    Free(Box<dyn Transmit>),
+    /// One user alone.
+    Exclusive,
+    /// Several, who lock it.
     Shared(Arc<Mutex<Box<dyn Transmit>>>),
 }
 
@@ -108,7 +112,7 @@ impl LeasedPort {
     /// When it cannot be had.
     pub fn open(&self, context: &Context) -> Result<(), OpenError> {
         let mut inner = self.inner();
-        if self.is_lost() && !inner.forget() {
+        if self.is_lost() && !inner.drop_lost() {
             return Ok(());
         }
         let wanted = context.direction;
@@ -120,7 +124,7 @@ impl LeasedPort {
             let port = open(&self.uri, &context.toward(direction))?;
             for queue in port.queues {
                 inner.receives.extend(queue.receive.map(Some));
-                inner.transmits.extend(queue.transmit.map(Lent::Home));
+                inner.transmits.extend(queue.transmit.map(TransmitLease::Free));
             }
             inner.info = Some(port.info);
         }
@@ -138,18 +142,18 @@ impl LeasedPort {
         self.inner().transmits.len()
     }
 
-    /// Borrows the receiving side of a queue; `None` while another has it.
+    /// Leases the receiving side of a queue; `None` while another has it.
     pub fn take_receive(&self, queue: usize) -> Option<Box<dyn Receive>> {
         let mut inner = self.inner();
         let side = inner.receives.get_mut(queue)?.take()?;
-        inner.out += 1;
+        inner.exclusive += 1;
         Some(side)
     }
 
     /// Gives the receiving side of a queue back.
     pub fn give_receive(&self, queue: usize, mut side: Box<dyn Receive>, pool: &mut PoolCache) {
         let mut inner = self.inner();
-        inner.out -= 1;
+        inner.exclusive -= 1;
         if self.is_lost() {
             side.close(pool);
         } else if let Some(place) = inner.receives.get_mut(queue) {
@@ -157,35 +161,35 @@ impl LeasedPort {
         }
     }
 
-    /// Borrows the transmitting side of a queue, alone or together with
+    /// Leases the transmitting side of a queue, alone or together with
     /// others; `None` while another has it in another way. A shared side is
     /// locked for every frame.
     pub fn take_transmit(&self, queue: usize, alone: bool) -> Option<Box<dyn Transmit>> {
         let mut inner = self.inner();
         let place = inner.transmits.get_mut(queue)?;
-        let side = match std::mem::replace(place, Lent::Out) {
-            Lent::Home(side) => side,
-            Lent::Out => return None,
-            Lent::Shared(shared) if alone => match Arc::try_unwrap(shared) {
+        let side = match std::mem::replace(place, TransmitLease::Exclusive) {
+            TransmitLease::Free(side) => side,
+            TransmitLease::Exclusive => return None,
+            TransmitLease::Shared(shared) if alone => match Arc::try_unwrap(shared) {
                 Ok(side) => side.into_inner().expect("no panic while held"),
                 Err(shared) => {
-                    *place = Lent::Shared(shared);
+                    *place = TransmitLease::Shared(shared);
                     return None;
                 }
             },
-            Lent::Shared(shared) => {
-                let side = Shared::new(&shared);
-                *place = Lent::Shared(shared);
+            TransmitLease::Shared(shared) => {
+                let side = SharedTransmit::new(&shared);
+                *place = TransmitLease::Shared(shared);
                 return Some(Box::new(side));
             }
         };
         if alone {
-            inner.out += 1;
+            inner.exclusive += 1;
             return Some(side);
         }
         let shared = Arc::new(Mutex::new(side));
-        let side = Shared::new(&shared);
-        *place = Lent::Shared(shared);
+        let side = SharedTransmit::new(&shared);
+        *place = TransmitLease::Shared(shared);
         Some(Box::new(side))
     }
 
@@ -193,14 +197,14 @@ impl LeasedPort {
     pub fn give_transmit(&self, queue: usize, mut side: Box<dyn Transmit>, pool: &mut PoolCache) {
         let mut inner = self.inner();
         let lost = self.is_lost();
-        if !matches!(inner.transmits.get(queue), Some(Lent::Out)) {
+        if !matches!(inner.transmits.get(queue), Some(TransmitLease::Exclusive)) {
             return;
         }
-        inner.out -= 1;
+        inner.exclusive -= 1;
         if lost {
             side.close(pool);
         } else {
-            inner.transmits[queue] = Lent::Home(side);
+            inner.transmits[queue] = TransmitLease::Free(side);
         }
     }
 
@@ -233,11 +237,11 @@ impl LeasedPort {
         let deadline = Instant::now() + DRAIN_LIMIT;
         let mut nothing = Frame::new(1);
         let mut outcome = Ok(());
-        for lent in transmits {
-            let mut side = match lent {
-                Lent::Home(side) => side,
-                Lent::Out => continue,
-                Lent::Shared(shared) => match Arc::try_unwrap(shared) {
+        for lease in transmits {
+            let mut side = match lease {
+                TransmitLease::Free(side) => side,
+                TransmitLease::Exclusive => continue,
+                TransmitLease::Shared(shared) => match Arc::try_unwrap(shared) {
                     Ok(side) => side.into_inner().expect("no panic while held"),
                     Err(_) => continue,
                 },
@@ -256,10 +260,13 @@ impl LeasedPort {
 }
 
 impl Inner {
-    /// Forgets what was open of a port that was lost, if all of it is back.
-    fn forget(&mut self) -> bool {
-        let shared = |lent: &Lent| matches!(lent, Lent::Shared(s) if Arc::strong_count(s) > 1);
-        if self.out > 0 || self.transmits.iter().any(shared) {
+    /// Drops what was open of a port that was lost, if all of it is back.
+    fn drop_lost(&mut self) -> bool {
+        let shared = |lease: &TransmitLease| match lease {
+            TransmitLease::Shared(side) => Arc::strong_count(side) > 1,
+            _ => false,
+        };
+        if self.exclusive > 0 || self.transmits.iter().any(shared) {
             return false;
         }
         self.info = None;
@@ -279,16 +286,16 @@ fn missing(wanted: Direction, receives: bool, transmits: bool) -> Option<Directi
     }
 }
 
-/// One user's hold on a transmitting side several use.
-struct Shared {
+/// One of several users' lease of a transmitting side.
+struct SharedTransmit {
     side: Arc<Mutex<Box<dyn Transmit>>>,
     counters: Arc<Counters>,
 }
 
-impl Shared {
-    fn new(side: &Arc<Mutex<Box<dyn Transmit>>>) -> Shared {
+impl SharedTransmit {
+    fn new(side: &Arc<Mutex<Box<dyn Transmit>>>) -> SharedTransmit {
         let counters = Arc::clone(side.lock().expect("no panic while held").counters());
-        Shared { side: Arc::clone(side), counters }
+        SharedTransmit { side: Arc::clone(side), counters }
     }
 
     fn side(&self) -> MutexGuard<'_, Box<dyn Transmit>> {
@@ -296,7 +303,7 @@ impl Shared {
     }
 }
 
-impl Transmit for Shared {
+impl Transmit for SharedTransmit {
     fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
         self.side().transmit(pool, frame)
     }

@@ -1,6 +1,6 @@
 //! `null:` makes frames out of nothing and discards what it is sent.
 //!
-//! It measures everything but a port: what is left is the cost of taking
+//! For measuring everything but a port: what is left is the cost of taking
 //! buffers, passing slots on and giving buffers back.
 //!
 //! Options: `size=N` frame length in bytes without FCS (60), `copy` writes
@@ -101,8 +101,8 @@ impl Receive for NullReceive {
             }
         }
         if taken < wanted {
-            // Not made, rather than made and dropped: the stream has no
-            // schedule to fall behind.
+            // No buffer is free. Nothing is lost, and so no drop is counted: the
+            // stream has no schedule to fall behind.
             self.counters.dropped(DropReason::NoBuffer, usize::from(taken == 0));
         }
         if self.left != u64::MAX {

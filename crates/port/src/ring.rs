@@ -195,8 +195,9 @@ struct RingReceive {
 }
 
 impl Drop for RingReceive {
-    /// An end that is not received from, or was never opened, may have been
-    /// sent packets. The sender need not notice soon that nobody wants them.
+    /// Gives back what is in the ring: packets sent to an end that does not
+    /// receive, or was never opened. Its sender may notice late or never that
+    /// nobody receives.
     fn drop(&mut self) {
         let mut pool = self.arena.cache(CACHE);
         self.close(&mut pool);

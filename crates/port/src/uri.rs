@@ -229,10 +229,7 @@ impl Options<'_> {
             Some(at) => Err(UriError::UnknownOption {
                 uri: self.uri.to_string(),
                 option: self.uri.options[at].0.clone(),
-                known: match self.known.is_empty() {
-                    true => "none".into(),
-                    false => self.known.join(", "),
-                },
+                known: if self.known.is_empty() { "none".into() } else { self.known.join(", ") },
             }),
         }
     }

@@ -19,12 +19,12 @@ mod error;
 mod ethtool;
 mod ipv4;
 mod link;
-mod lost;
 mod monitor;
 mod netlink;
 #[allow(unsafe_code, reason = "ioctl(2)")]
 mod request;
 mod routing;
+mod transmit_drops;
 mod xdp;
 
 use std::{fs, path::Path};
@@ -39,10 +39,10 @@ pub use self::{
     ethtool::{Channels, Descriptors, DriverInfo, Offloads},
     ipv4::{Ipv4, ipv4},
     link::{Link, XdpMode, XdpProgram},
-    lost::Lost,
     monitor::{LinkEvent, LinkMonitor, LinkState},
     request::{attach_tun, is_running, is_tun_deleted, mtu, set_tun_header, set_tun_offloads},
     routing::{Hop, MAIN_TABLE, Prefix, RoutingEvent, RoutingMonitor, Target},
+    transmit_drops::TransmitDrops,
     xdp::XdpSupport,
 };
 use self::{

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{
     finding::Finding,
     host::Host,
-    privilege::{GRANT, LEAVE, Privilege},
+    privilege::{GRANT, LEAVE_USER_NAMESPACE, Privilege},
 };
 use crate::bpf::{self, Instruction};
 
@@ -74,7 +74,7 @@ impl Accesses {
         findings.push(self.xdp_program.finding(
             "xdp programs",
             no_xdp,
-            if privilege.machine_wide { GRANT } else { LEAVE },
+            if privilege.machine_wide { GRANT } else { LEAVE_USER_NAMESPACE },
             "boot a kernel with CONFIG_BPF_SYSCALL=y",
         ));
         findings.push(self.packet_socket.finding(

@@ -3,7 +3,8 @@
 //! [`Machine::inspect`] gathers facts; [`Machine::findings`] judges them, each
 //! with what it means and the command that helps. Facts are read from text by
 //! functions that take any source of files, so that what is said about
-//! machines we do not have is tested too; only [`Accesses`] are tried out. A missing file is a fact that is not known, never an error.
+//! machines we do not have is tested too; only [`Accesses`] are tried out. A
+//! missing file is a fact that is not known, never an error.
 //! [`worker_cores`] and [`pin_current_thread`] put workers on cores.
 
 mod access;

@@ -18,7 +18,7 @@ pub(super) const GRANT: &str = "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,ca
      $(command -v linerate)";
 
 /// What to do where a user namespace is the obstacle.
-pub(super) const LEAVE: &str = "run linerate as root outside of the user namespace";
+pub(super) const LEAVE_USER_NAMESPACE: &str = "run linerate as root outside of the user namespace";
 
 /// A capability that some port or setting needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +179,7 @@ impl Privilege {
             } else {
                 Finding::degraded(name, value)
                     .so("programs cannot be loaded into the kernel from a user namespace: no xdp: ports")
-                    .fix(LEAVE)
+                    .fix(LEAVE_USER_NAMESPACE)
             };
         }
         let uses: Vec<String> = needed

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
-    offload::{Nonsense, Segments, Undone, VNET_HEADER},
+    offload::{Malformed, Offload, Segments, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
 };
@@ -153,7 +153,7 @@ impl PacketReceive {
             return Some(Taken::Dropped(DropReason::Malformed));
         };
         let whole = received.bytes.len() == received.length;
-        let Some(undone) = received.undone.filter(|undone| whole && undone.segments.is_none())
+        let Some(offload) = received.offload.filter(|offload| whole && offload.gso.is_none())
         else {
             return Some(self.bounced.put(
                 &self.socket,
@@ -177,7 +177,7 @@ impl PacketReceive {
         let mut good = false;
         if let Some(to) = pool.arena().packet_mut(&mut slot) {
             slot::copy_tagged(to, received.bytes, received.tag);
-            let checksum = undone.shifted(tag).checksum;
+            let checksum = offload.shifted(tag).checksum;
             good = checksum.is_none_or(|checksum| checksum.complete(to).is_ok());
         }
         if let Some(note) = self.wanted.note(&received)
@@ -223,7 +223,7 @@ impl Bounced {
         room: usize,
         wanted: Wanted,
     ) -> Taken {
-        let mut undone = received.undone;
+        let mut offload = received.offload;
         self.length = received.length;
         self.start = TAG;
         if received.queued {
@@ -231,7 +231,7 @@ impl Bounced {
             let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut self.bytes[TAG..])];
             let expected = VNET_HEADER + received.length;
             match rustix::io::readv(socket, &mut parts) {
-                Ok(length) if length == expected => undone = Undone::parse(&header).ok(),
+                Ok(length) if length == expected => offload = Offload::parse(&header).ok(),
                 // Longer than any frame we know of.
                 _ => return Taken::Dropped(DropReason::TooLong),
             }
@@ -243,7 +243,7 @@ impl Bounced {
         if received.is_outgoing() && !wanted.outbound {
             return Taken::Ignored;
         }
-        let (Some(mut undone), true) = (undone, self.length >= 12) else {
+        let (Some(mut offload), true) = (offload, self.length >= 12) else {
             return Taken::Dropped(DropReason::Malformed);
         };
         if let Some(tag) = received.tag {
@@ -251,19 +251,19 @@ impl Bounced {
             self.bytes[12..12 + TAG].copy_from_slice(&tag);
             self.start = 0;
             self.length += TAG;
-            undone = undone.shifted(TAG);
+            offload = offload.shifted(TAG);
         }
         let frame = &mut self.bytes[self.start..][..self.length];
-        let (rest, longest) = if undone.segments.is_some() {
-            match Segments::of(frame, &undone) {
+        let (rest, longest) = if offload.gso.is_some() {
+            match Segments::of(frame, &offload) {
                 Ok(segments) => {
                     let longest = segments.longest();
                     (Rest::Segments(segments), longest)
                 }
-                Err(Nonsense) => return Taken::Dropped(DropReason::Malformed),
+                Err(Malformed) => return Taken::Dropped(DropReason::Malformed),
             }
         } else {
-            if undone.checksum.is_some_and(|checksum| checksum.complete(frame).is_err()) {
+            if offload.checksum.is_some_and(|checksum| checksum.complete(frame).is_err()) {
                 return Taken::Dropped(DropReason::Malformed);
             }
             (Rest::Whole, self.length)

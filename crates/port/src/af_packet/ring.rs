@@ -98,9 +98,9 @@ impl Ring {
         Some(unsafe { std::slice::from_raw_parts(self.place().as_ptr(), self.stride) })
     }
 
-    /// Hands the slot last peeked at back to the kernel. Without one, it has
-    /// no effect on the kernel's side but loses step with it: call it only
-    /// after [`Ring::peek`] returned a slot.
+    /// Hands the slot that [`Ring::peek`] returned back to the kernel, and goes
+    /// on to the next. Call it only after `peek` returned one: going on past a
+    /// slot the kernel has not filled, we would wait for the wrong one.
     #[inline]
     pub(super) fn release(&mut self) {
         // Release: we read the frame before the kernel may overwrite it.

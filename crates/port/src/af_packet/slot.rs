@@ -7,7 +7,7 @@
 
 use linerate_memory::Meta;
 
-use crate::offload::{Undone, VNET_HEADER};
+use crate::offload::{Offload, VNET_HEADER};
 
 /// Where the frame's address lies: behind the header, aligned to 16 bytes.
 const ADDRESS: usize = 32;
@@ -28,7 +28,7 @@ pub(super) struct Received<'a> {
     /// Length of the frame without the stripped tag.
     pub(super) length: usize,
     /// What the virtio header says; `None` when it makes no sense.
-    pub(super) undone: Option<Undone>,
+    pub(super) offload: Option<Offload>,
     /// The VLAN tag the kernel took out: protocol and control information.
     pub(super) tag: Option<[u8; 4]>,
     /// Whether the whole frame waits in the socket's queue.
@@ -71,7 +71,7 @@ pub(super) fn parse(slot: &[u8]) -> Option<Received<'_>> {
     Some(Received {
         bytes,
         length,
-        undone: Undone::parse(virtio).ok(),
+        offload: Offload::parse(virtio).ok(),
         tag,
         queued: status & libc::TP_STATUS_COPY != 0,
         kind: header[ADDRESS + 10],
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!((received.bytes.len(), received.bytes[0]), (60, 0xab));
         assert_eq!((received.length, received.tag, received.queued), (60, None, false));
         assert_eq!(received.time, 3_000_000_005);
-        assert_eq!(received.undone, Some(Undone::default()));
+        assert_eq!(received.offload, Some(Offload::default()));
     }
 
     #[test]

@@ -30,17 +30,17 @@ const GSO_UDP: u8 = 5;
 /// first segment only, which is what we do in any case.
 const GSO_ECN: u8 = 0x80;
 
-/// A frame's virtio header made no sense for the frame.
+/// A virtio header that no frame, or not this one, can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Nonsense;
+pub(crate) struct Malformed;
 
-/// What is left to do to a frame.
+/// What a frame's sender left to the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Undone {
+pub(crate) struct Offload {
     /// The checksum.
     pub(crate) checksum: Option<Checksum>,
-    /// The segmentation.
-    pub(crate) segments: Option<Merged>,
+    /// The segmentation (generic segmentation offload).
+    pub(crate) gso: Option<Gso>,
 }
 
 /// A checksum to compute: over everything from `start`, into the two bytes at
@@ -55,7 +55,7 @@ pub(crate) struct Checksum {
 
 /// Several segments in one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Merged {
+pub(crate) struct Gso {
     /// Which protocol's.
     pub(crate) kind: Kind,
     /// Payload bytes of each but the last.
@@ -71,32 +71,32 @@ pub(crate) enum Kind {
     Udp,
 }
 
-impl Undone {
+impl Offload {
     /// Reads the header.
     ///
     /// # Errors
     ///
     /// For a segmentation nobody knows, or segments of no bytes.
-    pub(crate) fn parse(header: &[u8; VNET_HEADER]) -> Result<Undone, Nonsense> {
+    pub(crate) fn parse(header: &[u8; VNET_HEADER]) -> Result<Offload, Malformed> {
         let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
         let (flags, gso) = (header[0], header[1]);
         let checksum =
             (flags & NEEDS_CHECKSUM != 0).then(|| Checksum { start: field(6), offset: field(8) });
         let kind = match gso & !GSO_ECN {
-            GSO_NONE => return Ok(Undone { checksum, segments: None }),
+            GSO_NONE => return Ok(Offload { checksum, gso: None }),
             GSO_TCPV4 | GSO_TCPV6 => Kind::Tcp,
             GSO_UDP => Kind::Udp,
-            _ => return Err(Nonsense),
+            _ => return Err(Malformed),
         };
         match field(4) {
-            0 => Err(Nonsense),
-            size => Ok(Undone { checksum, segments: Some(Merged { kind, size }) }),
+            0 => Err(Malformed),
+            size => Ok(Offload { checksum, gso: Some(Gso { kind, size }) }),
         }
     }
 
     /// The same for a frame whose headers begin `count` bytes later.
     #[inline]
-    pub(crate) fn shifted(mut self, count: usize) -> Undone {
+    pub(crate) fn shifted(mut self, count: usize) -> Offload {
         if let Some(checksum) = &mut self.checksum {
             checksum.start += count;
         }
@@ -111,10 +111,10 @@ impl Checksum {
     ///
     /// When the field is not inside the frame.
     #[inline]
-    pub(crate) fn complete(self, frame: &mut [u8]) -> Result<(), Nonsense> {
-        let covered = frame.get_mut(self.start..).ok_or(Nonsense)?;
+    pub(crate) fn complete(self, frame: &mut [u8]) -> Result<(), Malformed> {
+        let covered = frame.get_mut(self.start..).ok_or(Malformed)?;
         let sum = checksum(covered);
-        let field = covered.get_mut(self.offset..self.offset + 2).ok_or(Nonsense)?;
+        let field = covered.get_mut(self.offset..self.offset + 2).ok_or(Malformed)?;
         // TCP takes either form of zero, UDP only this one.
         field.copy_from_slice(&udp_nonzero(sum).to_be_bytes());
         Ok(())
@@ -137,20 +137,20 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_undone() {
-        assert_eq!(Undone::parse(&[0; 10]), Ok(Undone::default()));
+    fn says_what_is_left_to_do() {
+        assert_eq!(Offload::parse(&[0; 10]), Ok(Offload::default()));
         // Data that was checked needs nothing.
-        assert_eq!(Undone::parse(&header(2, 0, 0, 0, 0)), Ok(Undone::default()));
-        let undone = Undone::parse(&header(1, 0x81, 1448, 34, 16)).unwrap();
-        assert_eq!(undone.checksum, Some(Checksum { start: 34, offset: 16 }));
-        assert_eq!(undone.segments, Some(Merged { kind: Kind::Tcp, size: 1448 }));
-        assert_eq!(undone.shifted(4).checksum, Some(Checksum { start: 38, offset: 16 }));
+        assert_eq!(Offload::parse(&header(2, 0, 0, 0, 0)), Ok(Offload::default()));
+        let offload = Offload::parse(&header(1, 0x81, 1448, 34, 16)).unwrap();
+        assert_eq!(offload.checksum, Some(Checksum { start: 34, offset: 16 }));
+        assert_eq!(offload.gso, Some(Gso { kind: Kind::Tcp, size: 1448 }));
+        assert_eq!(offload.shifted(4).checksum, Some(Checksum { start: 38, offset: 16 }));
     }
 
     #[test]
     fn refuses_segmentations_nobody_knows() {
-        assert_eq!(Undone::parse(&header(1, 3, 1448, 34, 6)), Err(Nonsense));
-        assert_eq!(Undone::parse(&header(1, 1, 0, 34, 16)), Err(Nonsense));
+        assert_eq!(Offload::parse(&header(1, 3, 1448, 34, 6)), Err(Malformed));
+        assert_eq!(Offload::parse(&header(1, 1, 0, 34, 16)), Err(Malformed));
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
             header in any::<[u8; 10]>(),
             mut frame in proptest::collection::vec(any::<u8>(), 0..100),
         ) {
-            if let Ok(Undone { checksum: Some(checksum), .. }) = Undone::parse(&header) {
+            if let Ok(Offload { checksum: Some(checksum), .. }) = Offload::parse(&header) {
                 let inside = checksum.start + checksum.offset + 2 <= frame.len();
                 prop_assert_eq!(checksum.complete(&mut frame).is_ok(), inside);
             }

@@ -1,10 +1,10 @@
-//! Unfinished checksums where nobody says which: an XDP program gets a packet
-//! of this host without the note that its checksum is still to be computed.
+//! Partial checksums (`CHECKSUM_PARTIAL`) of packets that come without a virtio
+//! header: an XDP program gets a packet of this host without being told that its
+//! checksum is still to be computed.
 //!
-//! Such a checksum field holds the sum of the pseudo header and nothing else,
-//! which is what it is recognised by. A finished checksum that happens to have
-//! that value is recognised as well, and computing it again gives the same
-//! value, so nothing that was right is changed.
+//! A partial checksum is the sum of the pseudo header alone, and is recognised by
+//! that value. A complete checksum that happens to be equal is taken for one, too;
+//! computing it again gives the same value, so no correct checksum is changed.
 
 use linerate_packet::{
     IpProtocol, Ipv4, Ipv6,
@@ -25,8 +25,8 @@ pub(crate) fn complete_partial(frame: &mut [u8]) -> bool {
     })
 }
 
-/// Where the transport header starts, the packet ends, and the checksum field
-/// is behind the former.
+/// Start of the transport header, end of the packet, and the offset of the
+/// checksum field in the transport header.
 #[inline]
 fn find(frame: &[u8]) -> Option<(usize, usize, usize)> {
     let flow = flow::extract(frame, VlanRule::Ignore).ok()?;

@@ -9,7 +9,7 @@
 use linerate_memory::{Arena, Frame, PoolCache, Slot};
 use linerate_packet::checksum::{checksum, udp_nonzero, update16};
 
-use super::{Kind, Nonsense, Undone};
+use super::{Kind, Malformed, Offload};
 
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
@@ -41,31 +41,31 @@ impl Segments {
     ///
     /// # Errors
     ///
-    /// When they are not what `undone` says.
-    pub(crate) fn of(frame: &[u8], undone: &Undone) -> Result<Segments, Nonsense> {
-        let (Some(merged), Some(checksum)) = (undone.segments, undone.checksum) else {
-            return Err(Nonsense);
+    /// When they are not what `offload` says.
+    pub(crate) fn of(frame: &[u8], offload: &Offload) -> Result<Segments, Malformed> {
+        let (Some(merged), Some(checksum)) = (offload.gso, offload.checksum) else {
+            return Err(Malformed);
         };
         let (network, ethertype) = network(frame)?;
         let transport = checksum.start;
-        let ip = frame.get(network..transport).ok_or(Nonsense)?;
+        let ip = frame.get(network..transport).ok_or(Malformed)?;
         let ipv6 = match (ethertype, ip.first().map(|byte| byte >> 4)) {
             (0x0800, Some(4)) if ip.len() >= 20 => false,
             (0x86dd, Some(6)) if ip.len() >= 40 => true,
-            _ => return Err(Nonsense),
+            _ => return Err(Malformed),
         };
         let header = match merged.kind {
             Kind::Tcp if checksum.offset == 16 => {
-                usize::from(frame.get(transport + 12).ok_or(Nonsense)? >> 4) * 4
+                usize::from(frame.get(transport + 12).ok_or(Malformed)? >> 4) * 4
             }
             Kind::Udp if checksum.offset == 6 => 8,
-            _ => return Err(Nonsense),
+            _ => return Err(Malformed),
         };
         let payload = transport + header;
         let least = if merged.kind == Kind::Tcp { 20 } else { 8 };
         // An IP header says its length in 16 bits.
         if header < least || payload >= frame.len() || frame.len() - network > 0xffff {
-            return Err(Nonsense);
+            return Err(Malformed);
         }
         Ok(Segments {
             kind: merged.kind,
@@ -181,10 +181,10 @@ impl Segments {
 }
 
 /// The start of the network header, behind any VLAN tags, and its `EtherType`.
-fn network(frame: &[u8]) -> Result<(usize, u16), Nonsense> {
+fn network(frame: &[u8]) -> Result<(usize, u16), Malformed> {
     let mut at = 12;
     loop {
-        let ethertype = frame.get(at..at + 2).ok_or(Nonsense)?;
+        let ethertype = frame.get(at..at + 2).ok_or(Malformed)?;
         match u16::from_be_bytes([ethertype[0], ethertype[1]]) {
             0x8100 | 0x88a8 => at += 4,
             ethertype => return Ok((at + 2, ethertype)),
@@ -211,7 +211,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::offload::{Checksum, Merged};
+    use crate::offload::{Checksum, Gso};
 
     /// The sum over the pseudo header and the transport part is right, by the
     /// definition: everything laid out in one piece.
@@ -235,7 +235,7 @@ mod tests {
         tags: usize,
         payload: &[u8],
         size: usize,
-    ) -> (Vec<u8>, Undone) {
+    ) -> (Vec<u8>, Offload) {
         let mut frame = vec![2u8, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
         for _ in 0..tags {
             frame.extend([0x81, 0x00, 0x00, 0x05]);
@@ -277,15 +277,15 @@ mod tests {
         put(&mut part, offset, !checksum(&pseudo));
         frame.extend(part);
         frame.extend(payload);
-        let undone = Undone {
+        let offload = Offload {
             checksum: Some(Checksum { start: transport, offset }),
-            segments: Some(Merged { kind, size }),
+            gso: Some(Gso { kind, size }),
         };
-        (frame, undone)
+        (frame, offload)
     }
 
-    fn segmented(frame: &[u8], undone: &Undone) -> Vec<Vec<u8>> {
-        let mut segments = Segments::of(frame, undone).unwrap();
+    fn segmented(frame: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
+        let mut segments = Segments::of(frame, offload).unwrap();
         let longest = segments.longest();
         let mut all = Vec::new();
         while let Some(length) = segments.next_length() {
@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn tcp_segments_carry_on_where_the_one_before_ended() {
-        let (frame, undone) = merged(false, Kind::Tcp, 0, &[7; 250], 100);
-        let segments = segmented(&frame, &undone);
+        let (frame, offload) = merged(false, Kind::Tcp, 0, &[7; 250], 100);
+        let segments = segmented(&frame, &offload);
         let lengths: Vec<usize> = segments.iter().map(Vec::len).collect();
         assert_eq!(lengths, [166, 166, 116]);
         let field = |at: usize| segments.iter().map(|s| get(s, at)).collect::<Vec<_>>();
@@ -314,26 +314,27 @@ mod tests {
 
     #[test]
     fn udp_datagrams_have_their_own_length() {
-        let (frame, undone) = merged(true, Kind::Udp, 1, &[7; 30], 20);
-        let segments = segmented(&frame, &undone);
+        let (frame, offload) = merged(true, Kind::Udp, 1, &[7; 30], 20);
+        let segments = segmented(&frame, &offload);
         assert_eq!(segments.iter().map(|s| get(s, 18 + 40 + 4)).collect::<Vec<_>>(), [28, 18]);
         assert_eq!(segments.iter().map(|s| get(s, 18 + 4)).collect::<Vec<_>>(), [28, 18]);
     }
 
     #[test]
     fn headers_that_are_not_what_was_said_are_refused() {
-        let (frame, undone) = merged(false, Kind::Tcp, 0, &[7; 250], 100);
-        let refused = |frame: &[u8], undone: &Undone| Segments::of(frame, undone) == Err(Nonsense);
-        assert!(refused(&frame[..66], &undone), "no payload");
-        assert!(refused(&frame[..40], &undone), "cut in the header");
-        assert!(refused(&frame, &Undone { checksum: None, ..undone }));
-        assert!(refused(&frame, &undone.shifted(400)));
+        let (frame, offload) = merged(false, Kind::Tcp, 0, &[7; 250], 100);
+        let refused =
+            |frame: &[u8], offload: &Offload| Segments::of(frame, offload) == Err(Malformed);
+        assert!(refused(&frame[..66], &offload), "no payload");
+        assert!(refused(&frame[..40], &offload), "cut in the header");
+        assert!(refused(&frame, &Offload { checksum: None, ..offload }));
+        assert!(refused(&frame, &offload.shifted(400)));
         let mut other = frame.clone();
         other[13] = 0x06;
-        assert!(refused(&other, &undone), "not IP");
+        assert!(refused(&other, &offload), "not IP");
         let mut short = frame;
         short[46] = 0x40;
-        assert!(refused(&short, &undone), "a TCP header of 16 bytes");
+        assert!(refused(&short, &offload), "a TCP header of 16 bytes");
     }
 
     proptest! {
@@ -346,11 +347,11 @@ mod tests {
             size in 1..1500usize,
         ) {
             let kind = if udp { Kind::Udp } else { Kind::Tcp };
-            let (frame, undone) = merged(ipv6, kind, tags, &payload, size);
+            let (frame, offload) = merged(ipv6, kind, tags, &payload, size);
             let network = 14 + 4 * tags;
-            let transport = undone.checksum.unwrap().start;
+            let transport = offload.checksum.unwrap().start;
             let mut together = Vec::<u8>::new();
-            for segment in segmented(&frame, &undone) {
+            for segment in segmented(&frame, &offload) {
                 prop_assert!(ipv6 || verify(&segment[network..network + 20]));
                 let protocol = if udp { 17 } else { 6 };
                 prop_assert!(transport_is_right(&segment, network, transport, protocol));
@@ -368,8 +369,8 @@ mod tests {
             if let Some(at) = frame.get_mut(12..14) {
                 at.copy_from_slice(&ethertype);
             }
-            if let Ok(undone) = Undone::parse(&header)
-                && let Ok(mut segments) = Segments::of(&frame, &undone)
+            if let Ok(offload) = Offload::parse(&header)
+                && let Ok(mut segments) = Segments::of(&frame, &offload)
             {
                 while let Some(length) = segments.next_length() {
                     segments.write_next(&frame, &mut vec![0; length]);

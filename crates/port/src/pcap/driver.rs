@@ -72,10 +72,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
 
 fn open_error(uri: &PortUri, error: &Error) -> OpenError {
     let Error { file, fault } = error;
-    let reason = match file == Path::new(uri.name()) {
-        true => fault.to_string(),
-        false => error.to_string(),
-    };
+    let reason = if file == Path::new(uri.name()) { fault.to_string() } else { error.to_string() };
     OpenError::File { port: uri.to_string(), reason }
 }
 

@@ -100,8 +100,8 @@ impl Source {
         }
     }
 
-    /// How many records are to come in memory, and the length of the longest of
-    /// all, if the lengths of all are in that range.
+    /// Of a file in memory, how many records are to come and how long the longest
+    /// of the file is; `None` if any of the file's lengths is not in that range.
     pub(super) fn ahead(&self, allowed: RangeInclusive<usize>) -> Option<(usize, usize)> {
         let Self::Memory { records, lengths: (shortest, longest), next, .. } = self else {
             return None;

@@ -14,8 +14,8 @@
 //! `mac` and no `vnet`.
 //!
 //! `vnet` lets the stack leave checksums and segmentation to us: up to 64 KiB
-//! of a stream come in one system call and are cut here (see `offload`), with
-//! one more copy. Without it the stack does both and each frame is as on a wire.
+//! of a stream come in one system call and are segmented here (see `offload`),
+//! with one more copy. Without it the stack does both.
 //!
 //! # System calls
 //!
@@ -32,7 +32,7 @@ use std::{
     sync::Arc,
 };
 
-use linerate_host::interface::{self, Link, Lost};
+use linerate_host::interface::{self, Link, TransmitDrops};
 use linerate_packet::MacAddr;
 
 use self::{device::Form, receive::TapReceive, transmit::TapTransmit};
@@ -67,11 +67,10 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         address: options.value("addr", "an address with its prefix, as 10.0.0.1/24")?,
         gateway: options.value("gateway", "an IPv4 address")?,
         mtu: options.number("mtu", MTU_RANGE)?.map(|n| n as u32),
-        mac: match tun {
-            true => None,
-            false => {
-                options.value("mac", "an Ethernet address of one station, as 02:00:00:00:00:01")?
-            }
+        mac: if tun {
+            None
+        } else {
+            options.value("mac", "an Ethernet address of one station, as 02:00:00:00:00:01")?
         },
     };
     options.finish()?;
@@ -96,7 +95,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     let devices = device::open(&errors, uri.name(), queues, Form { vnet, tun }, before.is_some())?;
     let link = errors.find(uri.name())?;
     // The kernel counts by interface: the first queue tells of all.
-    let mut lost = Some(Lost::new(link.index).map_err(errors.failed("read counters"))?);
+    let mut drops = Some(TransmitDrops::new(link.index).map_err(errors.failed("read counters"))?);
     let link = settings.apply(&errors, link)?;
     let mtu = link.mtu as usize;
     errors.check_room(mtu, &context.arena)?;
@@ -104,7 +103,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     for device in devices {
         let device = Arc::new(device);
         let mut receive =
-            || TapReceive::new(uri, Arc::clone(&device), context.arena.room(), lost.take());
+            || TapReceive::new(uri, Arc::clone(&device), context.arena.room(), drops.take());
         let transmit = || TapTransmit::new(uri, Arc::clone(&device));
         opened.push(Queue {
             receive: context.direction.receives().then(|| Box::new(receive()) as _),
@@ -133,8 +132,8 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     })
 }
 
-/// Refuses a name no interface can have, which the kernel would call an
-/// invalid argument, or make another name of.
+/// Refuses a name no interface can have. The kernel would refuse it without
+/// saying why, or make an interface of another name.
 fn check_name(uri: &PortUri) -> Result<(), UriError> {
     let name = uri.name();
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"/:%".contains(&byte);
@@ -151,7 +150,8 @@ fn check_name(uri: &PortUri) -> Result<(), UriError> {
 }
 
 impl Settings {
-    /// Makes the interface so; what it is already needs no permission.
+    /// Changes the interface to be so. What it is already is left alone, since
+    /// changes take a capability.
     fn apply(&self, errors: &OpenErrors, link: Link) -> Result<Link, OpenError> {
         let failed = |step| errors.failed(step);
         if let Some(Unicast(MacAddr(mac))) = self.mac.filter(|mac| link.mac != Some(mac.0.0)) {

@@ -2,7 +2,7 @@
 
 use std::{os::fd::AsFd, sync::Arc};
 
-use linerate_host::interface::Lost;
+use linerate_host::interface::TransmitDrops;
 use linerate_memory::{Frame, PoolCache, Slot};
 use rustix::io::Errno;
 
@@ -10,7 +10,7 @@ use super::device::Device;
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
-    offload::{Nonsense, Segments, Undone, VNET_HEADER},
+    offload::{Malformed, Offload, Segments, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
 };
@@ -33,8 +33,8 @@ pub(super) struct TapReceive {
     /// The merged frame at the start of `beyond`, as far as it is not segmented yet.
     merged: Option<Segments>,
     counters: Arc<Counters>,
-    /// What the kernel had no place for, of all queues.
-    lost: Option<Lost>,
+    /// Packets the kernel had no place for, of all queues; one of them asks.
+    drops: Option<TransmitDrops>,
 }
 
 /// What became of a frame.
@@ -53,7 +53,7 @@ impl TapReceive {
         uri: &PortUri,
         device: Arc<Device>,
         room: usize,
-        lost: Option<Lost>,
+        drops: Option<TransmitDrops>,
     ) -> TapReceive {
         let (beyond, beyond_from) =
             if device.vnet() { (MERGED_MAX.max(room) + 1, room) } else { (1, 0) };
@@ -65,7 +65,7 @@ impl TapReceive {
             beyond_from,
             merged: None,
             counters: Counters::shared(),
-            lost,
+            drops,
         }
     }
 
@@ -109,17 +109,17 @@ impl TapReceive {
             return Taken::Dropped(DropReason::Malformed);
         }
         // Without virtio headers this one is all zero: nothing is undone.
-        let Ok(undone) = Undone::parse(header) else {
+        let Ok(offload) = Offload::parse(header) else {
             return Taken::Dropped(DropReason::Malformed);
         };
-        if undone.segments.is_some() {
-            return self.merged(pool, slot, &undone, length);
+        if offload.gso.is_some() {
+            return self.merged(pool, slot, &offload, length);
         }
         if length > self.room {
             return Taken::Dropped(DropReason::TooLong);
         }
         slot.truncate(length);
-        let done = undone.checksum.is_none_or(|checksum| {
+        let done = offload.checksum.is_none_or(|checksum| {
             let bytes = pool.arena().packet_mut(slot);
             bytes.is_some_and(|bytes| checksum.complete(bytes).is_ok())
         });
@@ -128,16 +128,16 @@ impl TapReceive {
 
     /// Puts a merged frame together in `beyond`.
     #[cold]
-    fn merged(&mut self, pool: &PoolCache, slot: &Slot, undone: &Undone, length: usize) -> Taken {
+    fn merged(&mut self, pool: &PoolCache, slot: &Slot, offload: &Offload, length: usize) -> Taken {
         if length >= self.beyond.len() {
             return Taken::Dropped(DropReason::TooLong);
         }
         let first = length.min(self.room);
         self.beyond[..first].copy_from_slice(&pool.arena().packet(slot)[..first]);
-        match Segments::of(&self.beyond[..length], undone) {
+        match Segments::of(&self.beyond[..length], offload) {
             Ok(segments) if segments.longest() <= self.room => Taken::Merged(segments),
             Ok(_) => Taken::Dropped(DropReason::TooLong),
-            Err(Nonsense) => Taken::Dropped(DropReason::Malformed),
+            Err(Malformed) => Taken::Dropped(DropReason::Malformed),
         }
     }
 
@@ -202,8 +202,8 @@ impl Receive for TapReceive {
     }
 
     fn refresh(&mut self) {
-        if let Some(Ok(lost)) = self.lost.as_mut().map(Lost::since) {
-            self.counters.dropped(DropReason::Overrun, lost as usize);
+        if let Some(Ok(count)) = self.drops.as_mut().map(TransmitDrops::since) {
+            self.counters.dropped(DropReason::Overrun, count as usize);
         }
     }
 

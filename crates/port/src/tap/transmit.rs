@@ -104,10 +104,7 @@ impl Transmit for TapTransmit {
     /// Everything was sent when it was taken. A port that has nothing to send
     /// learns here that it no longer can.
     fn flush(&mut self, _: &mut PoolCache) -> Result<usize, PortError> {
-        match self.gone {
-            true => Err(PortError::Gone { port: self.uri.to_string() }),
-            false => Ok(0),
-        }
+        if self.gone { Err(PortError::Gone { port: self.uri.to_string() }) } else { Ok(0) }
     }
 
     fn refresh(&mut self) {

@@ -28,15 +28,15 @@
 //! Packets in several pieces are not received: the MTU must fit a buffer.
 
 mod assembler;
-mod departed;
 mod device;
-mod lent;
+mod lingering;
 mod options;
 mod program;
 mod receive;
 mod rings;
 mod socket;
 mod transmit;
+mod umem;
 
 use std::{
     fmt, io,
@@ -55,9 +55,9 @@ use linerate_memory::{Arena, PageKind};
 
 use self::{
     device::Device,
-    options::{Queues, Settings, Wish},
+    options::{CopyMode, Queues, Settings},
     receive::XdpReceive,
-    socket::{CHUNK_MAX, CHUNK_MIN, HEADROOM, Recipe, Rings, Socket},
+    socket::{CHUNK_MAX, CHUNK_MIN, HEADROOM, Rings, Socket, SocketConfig},
     transmit::XdpTransmit,
 };
 use crate::{
@@ -78,8 +78,8 @@ const FILL_MIN: usize = 64;
 
 /// What the queues of a port have in common. Dropped with the last of them,
 /// which detaches the program.
-struct Shared {
-    port: String,
+struct PortState {
+    name: String,
     device: Device,
     inspector: Mutex<Inspector>,
     link: interface::Link,
@@ -102,10 +102,10 @@ struct Attached {
     _link: OwnedFd,
 }
 
-impl Shared {
-    /// Looks what has become of the interface. A few system calls.
-    fn look(&self) {
-        departed::reap();
+impl PortState {
+    /// Asks what has become of the interface. A few system calls.
+    fn refresh(&self) {
+        lingering::reap();
         if !self.device.exists() {
             self.gone.store(true, Ordering::Relaxed);
             return;
@@ -123,12 +123,12 @@ impl Shared {
     /// Whether the port still works, as far as was noticed.
     fn check(&self) -> Result<(), PortError> {
         if self.gone.load(Ordering::Relaxed) {
-            return Err(PortError::Gone { port: self.port.clone() });
+            return Err(PortError::Gone { port: self.name.clone() });
         }
         match self.queues_now.load(Ordering::Relaxed) {
             0 => Ok(()),
             now => Err(PortError::Changed {
-                port: self.port.clone(),
+                port: self.name.clone(),
                 reason: format!(
                     "its interface has {now} queues now, and packets of the new ones pass us by",
                 ),
@@ -168,16 +168,16 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
 
     let device = Device::open(&interface.link)
         .map_err(errors.failed("open a socket to watch the interface"))?;
-    let attached = match context.direction.receives() {
-        true => Some(attach(&errors, &settings, &interface, queues)?),
-        false => None,
+    let attached = if context.direction.receives() {
+        Some(attach(&errors, &settings, &interface, queues)?)
+    } else {
+        None
     };
     let sockets = sockets(&errors, context, &settings, &interface, &attached, queues)?;
-    let promiscuous = match settings.promiscuous && context.direction.receives() {
-        true => {
-            Some(Promiscuous::enable(&interface.link).map_err(|error| errors.interface(error))?)
-        }
-        false => None,
+    let promiscuous = if settings.promiscuous && context.direction.receives() {
+        Some(Promiscuous::enable(&interface.link).map_err(|error| errors.interface(error))?)
+    } else {
+        None
     };
     let zero_copy = sockets[0].0.zero_copy();
     let info = PortInfo {
@@ -191,8 +191,8 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         types: false,
         mode: describe(&settings, &attached, zero_copy, queues, available),
     };
-    let shared = Arc::new(Shared {
-        port: uri.to_string(),
+    let port = Arc::new(PortState {
+        name: uri.to_string(),
         device,
         inspector: Mutex::new(inspector),
         all_queues: (context.direction.receives() && queues == available).then_some(available),
@@ -203,7 +203,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
         _program: attached,
         _promiscuous: promiscuous,
     });
-    let queues = start(&errors, context, &settings, &shared, sockets)?;
+    let queues = start(&errors, context, &settings, &port, sockets)?;
     Ok(Port { info, queues })
 }
 
@@ -227,9 +227,10 @@ fn check_buffers(
         return Ok(());
     }
     let needed = mtu + HEADROOM + ETHERNET + VLAN_TAG;
-    let larger = match linerate_memory::stride_for(needed) <= CHUNK_MAX {
-        true => format!("use --buffer-size {needed}, "),
-        false => String::new(),
+    let larger = if linerate_memory::stride_for(needed) <= CHUNK_MAX {
+        format!("use --buffer-size {needed}, ")
+    } else {
+        String::new()
     };
     Err(errors.unsupported(format!(
         "the MTU of {interface} is {mtu} and a buffer of {size} bytes takes {room}: lower it \
@@ -306,7 +307,7 @@ fn sockets(
     let huge = context.arena.pages() == PageKind::Huge;
     let generic = attached.as_ref().is_some_and(|attached| attached.hook == Hook::Generic);
     let able = interface.xdp.is_none_or(|xdp| xdp.zero_copy);
-    if settings.wish == Wish::ZeroCopy && (!huge || generic || !able) {
+    if settings.copy_mode == CopyMode::ZeroCopy && (!huge || generic || !able) {
         let reason = match (able, generic) {
             (false, _) => "the driver of this interface cannot; use copy",
             (_, true) => "generic mode cannot; use mode=native",
@@ -314,10 +315,10 @@ fn sockets(
         };
         return Err(errors.unsupported(format!("no zero-copy: {reason}")));
     }
-    let mut zero_copy = settings.wish != Wish::Copy && huge && !generic && able;
+    let mut zero_copy = settings.copy_mode != CopyMode::Copy && huge && !generic && able;
     let mut sockets = Vec::with_capacity(queues);
     while sockets.len() < queues {
-        let recipe = Recipe {
+        let config = SocketConfig {
             interface: interface.link.index,
             queue: sockets.len() as u32,
             zero_copy,
@@ -327,10 +328,10 @@ fn sockets(
             receives: context.direction.receives(),
             transmits: context.direction.transmits(),
         };
-        match Socket::open(&context.arena, &recipe) {
+        match Socket::open(&context.arena, &config) {
             Ok(made) => sockets.push(made),
             // What the driver can do was only guessed.
-            Err(_) if zero_copy && settings.wish == Wish::Auto && sockets.is_empty() => {
+            Err(_) if zero_copy && settings.copy_mode == CopyMode::Auto && sockets.is_empty() => {
                 zero_copy = false;
             }
             Err(failure) => return Err(no_socket(errors, &interface.link.name, failure)),
@@ -344,27 +345,27 @@ fn start(
     errors: &OpenErrors,
     context: &Context,
     settings: &Settings,
-    shared: &Arc<Shared>,
+    port: &Arc<PortState>,
     sockets: Vec<(Arc<Socket>, Rings)>,
 ) -> Result<Vec<Queue>, OpenError> {
     let share = context.arena.count() / ARENA_SHARE / sockets.len();
-    let complete = settings.complete.unwrap_or(shared.link.kind != "device");
+    let complete = settings.complete.unwrap_or(port.link.kind != "device");
     let target = share.max(FILL_MIN).min(settings.ring as usize);
     let mut pool = context.arena.cache(256);
     let mut queues = Vec::with_capacity(sockets.len());
     for (index, (socket, Rings { receive, transmit })) in sockets.into_iter().enumerate() {
         let receive = receive.map(|rings| {
-            let (socket, shared) = (Arc::clone(&socket), Arc::clone(shared));
+            let (socket, port) = (Arc::clone(&socket), Arc::clone(port));
             let busy_poll = settings.busy_poll.is_some();
-            let mut receive = XdpReceive::new(rings, target, busy_poll, complete, socket, shared);
+            let mut receive = XdpReceive::new(rings, target, busy_poll, complete, socket, port);
             receive.refill(&mut pool);
             receive
         });
-        if let (Some(attached), Some(_)) = (&shared._program, &receive) {
+        if let (Some(attached), Some(_)) = (&port._program, &receive) {
             bpf::map_socket(attached.sockets.as_fd(), index as u32, socket.fd())
                 .map_err(errors.failed("enter a socket in the map"))?;
         }
-        let transmit = transmit.map(|rings| XdpTransmit::new(rings, socket, Arc::clone(shared)));
+        let transmit = transmit.map(|rings| XdpTransmit::new(rings, socket, Arc::clone(port)));
         queues.push(Queue {
             receive: receive.map(|side| Box::new(side) as _),
             transmit: transmit.map(|side| Box::new(side) as _),
@@ -416,8 +417,8 @@ fn no_socket(errors: &OpenErrors, interface: &str, failure: socket::Failure) -> 
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for PortState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("port", &self.port).finish_non_exhaustive()
+        f.debug_struct("PortState").field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ const BUSY_POLL_MAX: u64 = 10_000;
 
 /// Whether the device moves packets itself or the kernel copies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum CopyMode {
     /// Without a copy if it can be had.
     Auto,
     ZeroCopy,
@@ -37,7 +37,7 @@ pub(super) struct Settings {
     pub(super) queues: Option<Queues>,
     /// `None`: native, else generic.
     pub(super) hook: Option<Hook>,
-    pub(super) wish: Wish,
+    pub(super) copy_mode: CopyMode,
     pub(super) share: KernelShare,
     /// Microseconds.
     pub(super) busy_poll: Option<u32>,
@@ -73,13 +73,13 @@ impl Settings {
         };
         let zero_copy = options.switch("zerocopy")?;
         let copy = options.switch("copy")?;
-        let wish = match (zero_copy, copy) {
+        let copy_mode = match (zero_copy, copy) {
             (Some(true), Some(true)) => {
                 return Err(bad("copy", "yes", "not to be given together with zerocopy"));
             }
-            (Some(true), _) | (None, Some(false)) => Wish::ZeroCopy,
-            (_, Some(true)) | (Some(false), _) => Wish::Copy,
-            (None, None) => Wish::Auto,
+            (Some(true), _) | (None, Some(false)) => CopyMode::ZeroCopy,
+            (_, Some(true)) | (Some(false), _) => CopyMode::Copy,
+            (None, None) => CopyMode::Auto,
         };
         let terms = match options.text("match") {
             None => None,
@@ -118,7 +118,7 @@ impl Settings {
         Ok(Settings {
             queues,
             hook,
-            wish,
+            copy_mode,
             share,
             busy_poll: busy_poll.filter(|&time| time > 0).map(|time| time as u32),
             need_wakeup,
@@ -147,11 +147,11 @@ mod tests {
         let settings = parse("queues=2&mode=generic&copy&ring=1000&busy-poll=20").unwrap();
         assert_eq!(settings.queues, Some(Queues::Exactly(2)));
         assert_eq!(settings.hook, Some(Hook::Generic));
-        assert_eq!((settings.wish, settings.ring), (Wish::Copy, 1024));
+        assert_eq!((settings.copy_mode, settings.ring), (CopyMode::Copy, 1024));
         assert_eq!(settings.busy_poll, Some(20));
         let settings = parse("").unwrap();
         assert!(settings.need_wakeup && settings.promiscuous);
-        assert_eq!((settings.wish, settings.share), (Wish::Auto, KernelShare::None));
+        assert_eq!((settings.copy_mode, settings.share), (CopyMode::Auto, KernelShare::None));
     }
 
     #[test]

@@ -7,11 +7,11 @@ use linerate_memory::{Arena, Frame, PoolCache};
 use rustix::net::{RecvFlags, sockopt, xdp::XdpStatistics};
 
 use super::{
-    Shared,
-    departed::Side,
-    lent::{Astray, Lent},
+    PortState,
+    lingering::Outstanding,
     rings::{Consumer, Descriptor, Producer},
     socket::Socket,
+    umem::{BadAddress, KernelOwned},
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -29,7 +29,7 @@ pub(super) struct XdpReceive {
     // The rings come first: they are unmapped before the socket can close.
     ring: Consumer<Descriptor>,
     fill: Producer<u64>,
-    lent: Lent,
+    kernel_owned: KernelOwned,
     /// Buffers to keep with the kernel.
     target: usize,
     /// Buffers on their way from the pool to the fill ring.
@@ -42,7 +42,7 @@ pub(super) struct XdpReceive {
     /// Whether packets may come with unfinished checksums, to be finished.
     complete: bool,
     socket: Arc<Socket>,
-    shared: Arc<Shared>,
+    port: Arc<PortState>,
 }
 
 impl XdpReceive {
@@ -52,12 +52,12 @@ impl XdpReceive {
         busy_poll: bool,
         complete: bool,
         socket: Arc<Socket>,
-        shared: Arc<Shared>,
+        port: Arc<PortState>,
     ) -> XdpReceive {
         XdpReceive {
             ring,
             fill,
-            lent: Lent::new(socket.arena()),
+            kernel_owned: KernelOwned::new(socket.arena()),
             target,
             scratch: Frame::new(linerate_memory::FRAME_DEFAULT),
             counters: Counters::shared(),
@@ -66,14 +66,14 @@ impl XdpReceive {
             busy_poll,
             complete,
             socket,
-            shared,
+            port,
         }
     }
 
     /// Brings the kernel's stock of buffers up to the target.
     #[inline]
     pub(super) fn refill(&mut self, pool: &mut PoolCache) {
-        let missing = self.target.saturating_sub(self.lent.count());
+        let missing = self.target.saturating_sub(self.kernel_owned.count());
         if missing >= FILL_BATCH {
             self.refill_by(pool, missing);
         }
@@ -88,12 +88,12 @@ impl XdpReceive {
             }
             left -= taken;
             let arena: &Arena = self.socket.arena();
-            let (fill, lent) = (&mut self.fill, &mut self.lent);
+            let (fill, owned) = (&mut self.fill, &mut self.kernel_owned);
             self.scratch.drain_front(taken, |slot| {
                 let headroom = slot.headroom() as u64;
-                match lent.lend(arena, slot) {
+                match owned.hand_over(arena, slot) {
                     Ok(address) => fill.write(address - headroom),
-                    // Fresh from the pool, so not out.
+                    // Fresh from the pool, so not the kernel's.
                     Err(slot) => pool.give_one(slot),
                 }
             });
@@ -114,9 +114,9 @@ impl XdpReceive {
         self.idle_rounds += 1;
         if self.idle_rounds >= IDLE_ROUNDS {
             self.idle_rounds = 0;
-            self.shared.look();
+            self.port.refresh();
         }
-        self.shared.check()
+        self.port.check()
     }
 }
 
@@ -136,7 +136,7 @@ impl Receive for XdpReceive {
         let (mut passed, mut bytes) = (0, 0);
         for _ in 0..ready {
             let Descriptor { address, length, .. } = self.ring.read();
-            match self.lent.take_back(address, length) {
+            match self.kernel_owned.take_back(address, length) {
                 Ok(slot) => match frame.push(slot) {
                     Ok(()) => {
                         passed += 1;
@@ -144,9 +144,9 @@ impl Receive for XdpReceive {
                     }
                     Err(slot) => pool.give_one(slot),
                 },
-                Err(astray) => {
+                Err(bad) => {
                     self.counters.dropped(DropReason::Malformed, 1);
-                    if let Astray::Outside(slot) = astray {
+                    if let BadAddress::OutOfChunk(slot) = bad {
                         pool.give_one(slot);
                     }
                 }
@@ -178,13 +178,13 @@ impl Receive for XdpReceive {
         if let Ok(now) = sockopt::xdp_statistics(self.socket.fd()) {
             self.counted.add(&now, &self.counters);
         }
-        self.shared.look();
+        self.port.refresh();
     }
 }
 
 impl Drop for XdpReceive {
     fn drop(&mut self) {
-        self.socket.leave(Side::Receive(std::mem::take(&mut self.lent)));
+        self.socket.keep_outstanding(Outstanding::Receive(std::mem::take(&mut self.kernel_owned)));
     }
 }
 

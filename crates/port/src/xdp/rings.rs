@@ -31,28 +31,28 @@ pub(super) struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16);
 
-/// Which ring to map.
+/// Which of a socket's four rings.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Which {
+pub(super) enum RingKind {
     Receive,
     Transmit,
     Fill,
     Completion,
 }
 
-impl Which {
+impl RingKind {
     /// The offset that names the ring to mmap(2).
     fn offset(self) -> u64 {
         match self {
-            Which::Receive => 0,
-            Which::Transmit => 0x8000_0000,
-            Which::Fill => libc::XDP_UMEM_PGOFF_FILL_RING,
-            Which::Completion => libc::XDP_UMEM_PGOFF_COMPLETION_RING,
+            RingKind::Receive => 0,
+            RingKind::Transmit => 0x8000_0000,
+            RingKind::Fill => libc::XDP_UMEM_PGOFF_FILL_RING,
+            RingKind::Completion => libc::XDP_UMEM_PGOFF_COMPLETION_RING,
         }
     }
 }
 
-/// A mapped ring of entries `T`, without an opinion on which side is ours.
+/// A mapped ring of entries `T`, whichever of its sides is ours.
 struct Ring<T> {
     map: NonNull<u8>,
     map_len: usize,
@@ -73,7 +73,7 @@ impl<T: Copy> Ring<T> {
     /// Maps a ring of `size` entries, as was set on the socket.
     fn map(
         socket: BorrowedFd<'_>,
-        which: Which,
+        kind: RingKind,
         size: u32,
         offsets: &XdpRingOffset,
     ) -> io::Result<Ring<T>> {
@@ -87,7 +87,7 @@ impl<T: Copy> Ring<T> {
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED | MapFlags::POPULATE,
                 socket,
-                which.offset(),
+                kind.offset(),
             )?
         };
         let map = NonNull::new(map.cast::<u8>()).expect("the kernel maps nothing at zero");
@@ -175,11 +175,11 @@ pub(super) struct Producer<T> {
 impl<T: Copy> Producer<T> {
     pub(super) fn map(
         socket: BorrowedFd<'_>,
-        which: Which,
+        kind: RingKind,
         size: u32,
         offsets: &XdpRingOffset,
     ) -> io::Result<Producer<T>> {
-        let ring = Ring::map(socket, which, size, offsets)?;
+        let ring = Ring::map(socket, kind, size, offsets)?;
         Ok(Producer { ring, next: 0, seen: 0 })
     }
 
@@ -251,11 +251,11 @@ pub(super) struct Consumer<T> {
 impl<T: Copy> Consumer<T> {
     pub(super) fn map(
         socket: BorrowedFd<'_>,
-        which: Which,
+        kind: RingKind,
         size: u32,
         offsets: &XdpRingOffset,
     ) -> io::Result<Consumer<T>> {
-        let ring = Ring::map(socket, which, size, offsets)?;
+        let ring = Ring::map(socket, kind, size, offsets)?;
         Ok(Consumer { ring, next: 0, seen: 0 })
     }
 

@@ -31,8 +31,8 @@ use rustix::{
 };
 
 use super::{
-    departed::{self, Departed, Place, Side},
-    rings::{Consumer, Descriptor, Producer, Which},
+    lingering::{self, LingeringSocket, Outstanding, QueueId},
+    rings::{Consumer, Descriptor, Producer, RingKind},
 };
 
 /// The kernel keeps this much in front of a received packet
@@ -55,7 +55,7 @@ const BUSY_POLL_BUDGET: libc::c_int = 64;
 
 /// How a socket is to be made.
 #[derive(Debug, Clone)]
-pub(super) struct Recipe {
+pub(super) struct SocketConfig {
     pub(super) interface: u32,
     pub(super) queue: u32,
     pub(super) zero_copy: bool,
@@ -66,17 +66,17 @@ pub(super) struct Recipe {
     pub(super) transmits: bool,
 }
 
-/// A bound socket. What becomes of the buffers the kernel has when it is dropped
-/// is in [`departed`].
+/// A bound socket. What becomes of the buffers the kernel owns when it is dropped
+/// is in [`lingering`].
 pub(super) struct Socket {
     /// Always there until `drop`.
     fd: Option<OwnedFd>,
     arena: Arena,
-    place: Place,
+    queue: QueueId,
     zero_copy: bool,
     need_wakeup: bool,
-    /// What the directions still had lent out when they were dropped.
-    left: Mutex<Vec<Side>>,
+    /// What the directions had outstanding when they were dropped.
+    outstanding: Mutex<Vec<Outstanding>>,
 }
 
 /// The rings of a new socket, by direction.
@@ -97,26 +97,29 @@ static SOCKETS: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
 
 impl Socket {
     /// Makes and binds a socket.
-    pub(super) fn open(arena: &Arena, recipe: &Recipe) -> Result<(Arc<Socket>, Rings), Failure> {
-        departed::reap();
+    pub(super) fn open(
+        arena: &Arena,
+        config: &SocketConfig,
+    ) -> Result<(Arc<Socket>, Rings), Failure> {
+        lingering::reap();
         let mut sockets = SOCKETS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         sockets.retain(|socket| socket.strong_count() > 0);
         let other = sockets.iter().filter_map(Weak::upgrade).find(|other| {
             other.arena.region() == arena.region()
-                && other.zero_copy == recipe.zero_copy
-                && other.need_wakeup == recipe.need_wakeup
+                && other.zero_copy == config.zero_copy
+                && other.need_wakeup == config.need_wakeup
         });
         let made = match &other {
-            Some(other) => Socket::bound(arena, recipe, Some(other)).or_else(|failure| {
+            Some(other) => Socket::bound(arena, config, Some(other)).or_else(|failure| {
                 // Its interface may have gone, or this device cannot share.
                 match failure.source.raw_os_error() {
                     Some(libc::EBADF | libc::EINVAL | libc::EOPNOTSUPP | libc::ENXIO) => {
-                        Socket::bound(arena, recipe, None)
+                        Socket::bound(arena, config, None)
                     }
                     _ => Err(failure),
                 }
             }),
-            None => Socket::bound(arena, recipe, None),
+            None => Socket::bound(arena, config, None),
         };
         let (socket, rings) = made?;
         let socket = Arc::new(socket);
@@ -126,7 +129,7 @@ impl Socket {
 
     fn bound(
         arena: &Arena,
-        recipe: &Recipe,
+        config: &SocketConfig,
         other: Option<&Socket>,
     ) -> Result<(Socket, Rings), Failure> {
         let flags = SocketFlags::CLOEXEC;
@@ -145,33 +148,34 @@ impl Socket {
             sockopt::set_xdp_umem_reg(&fd, memory).map_err(failed("register packet memory"))?;
         }
         let step = "set up its rings";
-        let size = recipe.ring;
+        let size = config.ring;
         sockopt::set_xdp_umem_fill_ring_size(&fd, size).map_err(failed(step))?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, size).map_err(failed(step))?;
-        if recipe.receives {
+        if config.receives {
             sockopt::set_xdp_rx_ring_size(&fd, size).map_err(failed(step))?;
         }
-        if recipe.transmits {
+        if config.transmits {
             sockopt::set_xdp_tx_ring_size(&fd, size).map_err(failed(step))?;
         }
-        let rings = Rings::map(fd.as_fd(), recipe)
+        let rings = Rings::map(fd.as_fd(), config)
             .map_err(|source| Failure { step: "map its rings", source })?;
-        set_limits(fd.as_fd(), recipe)?;
+        set_limits(fd.as_fd(), config)?;
 
         let mut flags = SocketAddrXdpFlags::empty();
         if other.is_none() {
-            flags |= match recipe.zero_copy {
-                true => SocketAddrXdpFlags::XDP_ZEROCOPY,
-                false => SocketAddrXdpFlags::XDP_COPY,
+            flags |= if config.zero_copy {
+                SocketAddrXdpFlags::XDP_ZEROCOPY
+            } else {
+                SocketAddrXdpFlags::XDP_COPY
             };
-            if recipe.need_wakeup {
+            if config.need_wakeup {
                 flags |= SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
             }
         } else {
             // The mode comes from the other socket.
             flags |= SocketAddrXdpFlags::XDP_SHARED_UMEM;
         }
-        let address = SocketAddrXdp::new(flags, recipe.interface, recipe.queue);
+        let address = SocketAddrXdp::new(flags, config.interface, config.queue);
         let patience = Instant::now() + BUSY_PATIENCE;
         loop {
             let done = match other {
@@ -186,21 +190,21 @@ impl Socket {
                 Ok(()) => break,
                 Err(Errno::BUSY) if Instant::now() < patience => {
                     // Which may be because of one of ours.
-                    departed::reap();
+                    lingering::reap();
                     thread::sleep(Duration::from_millis(10));
                 }
                 Err(errno) => return Err(failed("bind to its queue")(errno)),
             }
         }
-        let place = Place::here(recipe.interface, recipe.queue);
-        departed::taken_over(&place);
+        let queue = QueueId::here(config.interface, config.queue);
+        lingering::queue_was_free(&queue);
         let socket = Socket {
             fd: Some(fd),
             arena: arena.clone(),
-            place,
-            zero_copy: recipe.zero_copy,
-            need_wakeup: recipe.need_wakeup,
-            left: Mutex::default(),
+            queue,
+            zero_copy: config.zero_copy,
+            need_wakeup: config.need_wakeup,
+            outstanding: Mutex::default(),
         };
         Ok((socket, rings))
     }
@@ -225,50 +229,50 @@ impl Socket {
         self.need_wakeup
     }
 
-    /// Keeps what a direction had lent out until the socket is closed.
-    pub(super) fn leave(&self, side: Side) {
-        self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(side);
+    /// Keeps what a direction has outstanding until the socket is closed.
+    pub(super) fn keep_outstanding(&self, outstanding: Outstanding) {
+        let mut all = self.outstanding.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.push(outstanding);
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let left = self.left.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let outstanding =
+            self.outstanding.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(fd) = self.fd.take() {
-            let (arena, sides) = (self.arena.clone(), std::mem::take(left));
-            let place = self.place.clone();
-            Departed::new(arena, fd, sides, self.zero_copy, place).part();
+            let (arena, outstanding) = (self.arena.clone(), std::mem::take(outstanding));
+            let queue = self.queue.clone();
+            LingeringSocket::new(arena, fd, outstanding, self.zero_copy, queue).linger();
         }
     }
 }
 
 impl Rings {
-    fn map(fd: BorrowedFd<'_>, recipe: &Recipe) -> io::Result<Rings> {
+    fn map(fd: BorrowedFd<'_>, config: &SocketConfig) -> io::Result<Rings> {
         let offsets = sockopt::xdp_mmap_offsets(fd)?;
-        let size = recipe.ring;
-        let receive = match recipe.receives {
-            true => Some((
-                Consumer::map(fd, Which::Receive, size, &offsets.rx)?,
-                Producer::map(fd, Which::Fill, size, &offsets.fr)?,
-            )),
-            false => None,
+        let size = config.ring;
+        let receive = if config.receives {
+            let ring = Consumer::map(fd, RingKind::Receive, size, &offsets.rx)?;
+            Some((ring, Producer::map(fd, RingKind::Fill, size, &offsets.fr)?))
+        } else {
+            None
         };
-        let transmit = match recipe.transmits {
-            true => Some((
-                Producer::map(fd, Which::Transmit, size, &offsets.tx)?,
-                Consumer::map(fd, Which::Completion, size, &offsets.cr)?,
-            )),
-            false => None,
+        let transmit = if config.transmits {
+            let ring = Producer::map(fd, RingKind::Transmit, size, &offsets.tx)?;
+            Some((ring, Consumer::map(fd, RingKind::Completion, size, &offsets.cr)?))
+        } else {
+            None
         };
         Ok(Rings { receive, transmit })
     }
 }
 
-fn set_limits(fd: BorrowedFd<'_>, recipe: &Recipe) -> Result<(), Failure> {
+fn set_limits(fd: BorrowedFd<'_>, config: &SocketConfig) -> Result<(), Failure> {
     // One transmit call sends all of the ring. Older kernels send 32 packets
     // per call, which the sender copes with.
-    let _ = set_option(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, recipe.ring as libc::c_int);
-    if let Some(time) = recipe.busy_poll {
+    let _ = set_option(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, config.ring as libc::c_int);
+    if let Some(time) = config.busy_poll {
         let step = "set up busy polling";
         let set = |option, value| {
             set_option(fd, libc::SOL_SOCKET, option, value)

@@ -14,11 +14,11 @@ use rustix::{
 };
 
 use super::{
-    Shared,
-    departed::Side,
-    lent::Lent,
+    PortState,
+    lingering::Outstanding,
     rings::{Consumer, Descriptor, Producer},
     socket::Socket,
+    umem::KernelOwned,
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -39,7 +39,7 @@ pub(super) struct XdpTransmit {
     ring: Producer<Descriptor>,
     /// There until `drop`.
     completion: Option<Consumer<u64>>,
-    lent: Lent,
+    kernel_owned: KernelOwned,
     /// Buffers on their way from the completion ring to the pool.
     scratch: Frame,
     counters: Arc<Counters>,
@@ -50,7 +50,7 @@ pub(super) struct XdpTransmit {
     /// The interface cannot send: packets are dropped until it can.
     down: bool,
     socket: Arc<Socket>,
-    shared: Arc<Shared>,
+    port: Arc<PortState>,
 }
 
 /// Packets in the transmit ring.
@@ -64,19 +64,19 @@ impl XdpTransmit {
     pub(super) fn new(
         (ring, completion): (Producer<Descriptor>, Consumer<u64>),
         socket: Arc<Socket>,
-        shared: Arc<Shared>,
+        port: Arc<PortState>,
     ) -> XdpTransmit {
         XdpTransmit {
             ring,
             completion: Some(completion),
-            lent: Lent::new(socket.arena()),
+            kernel_owned: KernelOwned::new(socket.arena()),
             scratch: Frame::new(linerate_memory::FRAME_DEFAULT),
             counters: Counters::shared(),
             pending: Pending::default(),
             refusals: 0,
             down: false,
             socket,
-            shared,
+            port,
         }
     }
 
@@ -90,9 +90,9 @@ impl XdpTransmit {
                 return;
             }
             for _ in 0..ready {
-                // An address that is not of a buffer we lent is nothing to
-                // act on; the packet was counted when it was sent.
-                if let Ok(slot) = self.lent.take_back(completion.read(), 0)
+                // An address that is not of a buffer the kernel owns is nothing
+                // to act on; the packet was counted when it was sent.
+                if let Ok(slot) = self.kernel_owned.take_back(completion.read(), 0)
                     && let Err(slot) = self.scratch.push(slot)
                 {
                     pool.give_one(slot);
@@ -106,21 +106,19 @@ impl XdpTransmit {
     /// Moves the first `count` packets into the ring.
     #[inline]
     fn submit(&mut self, pool: &mut PoolCache, frame: &mut Frame, count: usize) {
-        let limit = self.shared.length_limit.load(Ordering::Relaxed);
-        let Self { ring, lent, counters, pending, socket, .. } = self;
+        let limit = self.port.length_limit.load(Ordering::Relaxed);
+        let Self { ring, kernel_owned, counters, pending, socket, .. } = self;
         let arena = socket.arena();
         frame.drain_front(count, |mut slot| {
             let length = slot.len();
             if length > limit || length < LENGTH_MIN {
-                let reason = match length > limit {
-                    true => DropReason::TooLong,
-                    false => DropReason::Malformed,
-                };
+                let long = length > limit;
+                let reason = if long { DropReason::TooLong } else { DropReason::Malformed };
                 counters.dropped(reason, 1);
                 return pool.give_one(slot);
             }
             let address = loop {
-                match lent.lend(arena, slot) {
+                match kernel_owned.hand_over(arena, slot) {
                     Ok(address) => break address,
                     // Another holder of the same bytes is being sent.
                     Err(mut shared) => {
@@ -241,11 +239,11 @@ impl XdpTransmit {
 
     /// Looks whether the interface can send.
     fn can_send(&mut self) -> Result<bool, PortError> {
-        match self.shared.device.is_running() {
+        match self.port.device.is_running() {
             Ok(running) => self.down = !running,
-            Err(_) => self.shared.look(),
+            Err(_) => self.port.refresh(),
         }
-        self.shared.check()?;
+        self.port.check()?;
         Ok(!self.down)
     }
 }
@@ -282,7 +280,7 @@ impl Transmit for XdpTransmit {
         }
         self.kick()?;
         self.reap(pool);
-        Ok(self.lent.count())
+        Ok(self.kernel_owned.count())
     }
 
     fn wake(&mut self) -> Wake<'_> {
@@ -290,7 +288,7 @@ impl Transmit for XdpTransmit {
     }
 
     fn refresh(&mut self) {
-        self.shared.look();
+        self.port.refresh();
     }
 }
 
@@ -301,8 +299,8 @@ impl Drop for XdpTransmit {
         self.counters.dropped(DropReason::LinkDown, self.pending.packets);
         let unsent = self.ring.written().wrapping_sub(self.ring.taken()) as usize;
         if let Some(completion) = self.completion.take() {
-            let lent = std::mem::take(&mut self.lent);
-            self.socket.leave(Side::Transmit { lent, completion, unsent });
+            let owned = std::mem::take(&mut self.kernel_owned);
+            self.socket.keep_outstanding(Outstanding::Transmit { owned, completion, unsent });
         }
     }
 }

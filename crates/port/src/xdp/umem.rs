@@ -1,10 +1,10 @@
-//! Which buffers the kernel has.
+//! Ownership of the UMEM's chunks, which are the arena's buffers.
 //!
-//! A buffer goes into a ring by its address and comes back, in no certain
-//! order, by an address the kernel wrote. This table turns that address back
-//! into the buffer's name, and only if the buffer was lent and has not come
-//! back yet: whatever the kernel says, no buffer gets a second owner. It is
-//! also what is reclaimed when the socket is closed.
+//! A buffer is handed to the kernel by its address in a ring, and comes back, in
+//! no certain order, by an address the kernel wrote. This table turns that
+//! address back into the buffer's name, and only if the kernel owned the buffer:
+//! whatever it says, no buffer gets a second owner. What it says the kernel owns
+//! is reclaimed when the socket is closed.
 //!
 //! It costs four bytes per buffer of the arena and queue direction, and one
 //! access to a table that fits the first- or second-level cache per packet.
@@ -17,39 +17,39 @@ const VACANT: u32 = u32::MAX;
 /// be added (`XSK_UNALIGNED_BUF_OFFSET_SHIFT`).
 const ADDRESS_BITS: u32 = 48;
 
-/// The buffers one direction of one queue has lent to the kernel.
+/// The buffers the kernel owns of one direction of one queue.
 #[derive(Debug)]
-pub(super) struct Lent {
-    /// The buffer word of each buffer that is out, by the buffer's index.
+pub(super) struct KernelOwned {
+    /// The buffer word of each buffer the kernel owns, by the buffer's index.
     words: Box<[u32]>,
     count: usize,
     stride: u64,
 }
 
-impl Default for Lent {
-    /// Of no arena: nothing can be lent.
-    fn default() -> Lent {
-        Lent { words: Box::default(), count: 0, stride: 1 }
+impl Default for KernelOwned {
+    /// Of no arena: nothing can be handed over.
+    fn default() -> KernelOwned {
+        KernelOwned { words: Box::default(), count: 0, stride: 1 }
     }
 }
 
-impl Lent {
-    pub(super) fn new(arena: &Arena) -> Lent {
+impl KernelOwned {
+    pub(super) fn new(arena: &Arena) -> KernelOwned {
         let words = vec![VACANT; arena.count()].into();
-        Lent { words, count: 0, stride: arena.buffer_size() as u64 }
+        KernelOwned { words, count: 0, stride: arena.buffer_size() as u64 }
     }
 
-    /// Buffers out.
+    /// How many they are.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Takes a packet's buffer out of our hands and returns the address of its
-    /// first byte. A packet whose buffer is out already, because it is shared
-    /// and another holder was lent, comes back.
+    /// Hands a packet's buffer over and returns the address of its first byte. A
+    /// packet whose buffer the kernel owns already, because it is shared and
+    /// another holder was handed over, comes back.
     #[inline]
-    pub(super) fn lend(&mut self, arena: &Arena, slot: Slot) -> Result<u64, Slot> {
+    pub(super) fn hand_over(&mut self, arena: &Arena, slot: Slot) -> Result<u64, Slot> {
         let position = arena.position(&slot) as u64;
         let index = arena.index_of(&slot);
         let Some(word) = self.words.get_mut(index).filter(|word| **word == VACANT) else {
@@ -64,27 +64,27 @@ impl Lent {
     ///
     /// # Errors
     ///
-    /// When no buffer that is out has these bytes.
+    /// When no buffer the kernel owns has these bytes.
     #[inline]
-    pub(super) fn take_back(&mut self, address: u64, length: u32) -> Result<Slot, Astray> {
+    pub(super) fn take_back(&mut self, address: u64, length: u32) -> Result<Slot, BadAddress> {
         let base = address & ((1 << ADDRESS_BITS) - 1);
         let index = usize::try_from(base / self.stride).unwrap_or(usize::MAX);
         let offset = base % self.stride + (address >> ADDRESS_BITS);
         let word = match self.words.get_mut(index) {
             Some(word) if *word != VACANT => std::mem::replace(word, VACANT),
-            _ => return Err(Astray::NotOut),
+            _ => return Err(BadAddress::NotOwned),
         };
         self.count -= 1;
         let fits = offset + u64::from(length) <= self.stride;
         let (offset, length) = if fits { (offset as u16, length as u16) } else { (0, 0) };
-        // SAFETY: the word is that of a slot given to `lend`, and it was just
+        // SAFETY: the word is that of a slot given to `hand_over`, and it was just
         // replaced, so this is the only slot made from it; the bytes lie in
         // the buffer, as checked.
         let slot = unsafe { Slot::from_raw(RawSlot { buffer: word, offset, length }) };
-        if fits { Ok(slot) } else { Err(Astray::Outside(slot)) }
+        if fits { Ok(slot) } else { Err(BadAddress::OutOfChunk(slot)) }
     }
 
-    /// Takes back everything that is out, as empty packets.
+    /// Takes back everything, as empty packets.
     ///
     /// # Safety
     ///
@@ -102,13 +102,13 @@ impl Lent {
     }
 }
 
-/// Why an address was not taken for a packet.
+/// Why an address the kernel wrote is not of a packet.
 #[derive(Debug)]
-pub(super) enum Astray {
-    /// No buffer there, or not one the kernel has.
-    NotOut,
-    /// The buffer is back, but the packet would not lie in it.
-    Outside(Slot),
+pub(super) enum BadAddress {
+    /// No buffer there, or not one the kernel owns.
+    NotOwned,
+    /// The buffer is back, but the packet would reach out of it.
+    OutOfChunk(Slot),
 }
 
 #[cfg(test)]
@@ -125,62 +125,62 @@ mod tests {
     fn a_buffer_comes_back_once() {
         let arena = arena();
         let mut pool = arena.cache(16);
-        let mut lent = Lent::new(&arena);
-        let address = lent.lend(&arena, pool.take_one(60).unwrap()).unwrap();
+        let mut owned = KernelOwned::new(&arena);
+        let address = owned.hand_over(&arena, pool.take_one(60).unwrap()).unwrap();
         let base = address - arena.headroom() as u64;
-        assert_eq!(lent.count(), 1);
+        assert_eq!(owned.count(), 1);
         // As the kernel writes it: the chunk, and the offset in the high bits.
-        let slot = lent.take_back(base | 256 << 48, 100).unwrap();
+        let slot = owned.take_back(base | 256 << 48, 100).unwrap();
         assert_eq!((slot.headroom(), slot.len()), (256, 100));
-        assert!(matches!(lent.take_back(base | 256 << 48, 100), Err(Astray::NotOut)));
+        assert!(matches!(owned.take_back(base | 256 << 48, 100), Err(BadAddress::NotOwned)));
         pool.give_one(slot);
-        assert_eq!((lent.count(), arena.accounting().held), (0, 0));
+        assert_eq!((owned.count(), arena.accounting().held), (0, 0));
     }
 
     #[test]
-    fn addresses_that_were_not_lent_are_refused() {
+    fn addresses_of_other_buffers_are_refused() {
         let arena = arena();
         let mut pool = arena.cache(16);
-        let mut lent = Lent::new(&arena);
-        let address = lent.lend(&arena, pool.take_one(60).unwrap()).unwrap();
+        let mut owned = KernelOwned::new(&arena);
+        let address = owned.hand_over(&arena, pool.take_one(60).unwrap()).unwrap();
         let stride = arena.buffer_size() as u64;
         let end = arena.count() as u64 * stride;
         for wrong in [(address + stride) % end, end, end + 5 * stride, (1 << 48) - 1, u64::MAX] {
-            assert!(matches!(lent.take_back(wrong, 60), Err(Astray::NotOut)), "{wrong:#x}");
+            assert!(matches!(owned.take_back(wrong, 60), Err(BadAddress::NotOwned)), "{wrong:#x}");
         }
-        let Err(Astray::Outside(slot)) = lent.take_back(address, 4000) else { panic!() };
+        let Err(BadAddress::OutOfChunk(slot)) = owned.take_back(address, 4000) else { panic!() };
         assert!(slot.is_empty());
         pool.give_one(slot);
         assert_eq!(arena.accounting().held, 0);
     }
 
     #[test]
-    fn a_shared_buffer_is_lent_once_at_a_time() {
+    fn a_shared_buffer_is_handed_over_once_at_a_time() {
         let arena = arena();
         let mut pool = arena.cache(16);
-        let mut lent = Lent::new(&arena);
+        let mut owned = KernelOwned::new(&arena);
         let mut slot = pool.take_one(60).unwrap();
         let twin = pool.share(&mut slot).unwrap();
-        let address = lent.lend(&arena, slot).unwrap();
-        let twin = lent.lend(&arena, twin).unwrap_err();
+        let address = owned.hand_over(&arena, slot).unwrap();
+        let twin = owned.hand_over(&arena, twin).unwrap_err();
         pool.give_one(twin);
-        let slot = lent.take_back(address, 60).unwrap();
+        let slot = owned.take_back(address, 60).unwrap();
         assert!(slot.is_shared());
         pool.give_one(slot);
         assert_eq!(arena.accounting().held, 0);
     }
 
     #[test]
-    fn what_is_out_can_be_reclaimed() {
+    fn what_the_kernel_owns_can_be_reclaimed() {
         let arena = arena();
         let mut pool = arena.cache(16);
-        let mut lent = Lent::new(&arena);
+        let mut owned = KernelOwned::new(&arena);
         for _ in 0..5 {
-            lent.lend(&arena, pool.take_one(60).unwrap()).unwrap();
+            owned.hand_over(&arena, pool.take_one(60).unwrap()).unwrap();
         }
         assert_eq!(arena.accounting().held, 5);
         // SAFETY: there is no kernel in this test.
-        unsafe { lent.reclaim(|slot| pool.give_one(slot)) };
-        assert_eq!((lent.count(), arena.accounting().held), (0, 0));
+        unsafe { owned.reclaim(|slot| pool.give_one(slot)) };
+        assert_eq!((owned.count(), arena.accounting().held), (0, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Buffers the kernel may still use though nobody uses their socket any more.
+//! Sockets that nobody uses any more and whose buffers the kernel may still use.
 //!
 //! What the kernel guarantees (`net/xdp/xsk.c`, `net/xdp/xsk_buff_pool.c`):
 //!
@@ -18,11 +18,11 @@
 //!   before the last packet sent has been freed, in either mode. An interface has
 //!   been stopped before it leaves the list of interfaces.
 //!
-//! So a socket nobody uses stays open, in copy mode, until everything that was sent
-//! has completed. What cannot be told then comes home when its queue can be bound
-//! to again, which is tried with a socket made for that, or has been by one of
-//! ours, or when its interface has gone. Nothing waits for it: it is looked at when
-//! a socket is opened or closed and now and then by those that are open.
+//! So in copy mode a socket lingers, open, until everything that was sent has
+//! completed. Buffers that the kernel owns after it is closed are reclaimed when
+//! its queue is known to be free: another socket could be bound to it, one of ours
+//! or one made to try, or its interface has gone. Nothing waits for that: it is
+//! looked at when a socket is opened or closed, and now and then by open ones.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -42,7 +42,7 @@ use rustix::{
     },
 };
 
-use super::{lent::Lent, rings::Consumer, socket::CHUNK_MIN};
+use super::{rings::Consumer, socket::CHUNK_MIN, umem::KernelOwned};
 
 /// From the first look whether a queue is free to the second; the pauses double
 /// from then on, up to the longest.
@@ -53,72 +53,72 @@ const PROBE_RING: u32 = 64;
 /// Buffers on their way home.
 const CACHE: usize = 64;
 
-/// What a direction of a queue had with the kernel when it was dropped.
-pub(super) enum Side {
-    Receive(Lent),
+/// What a direction of a queue had outstanding when it was dropped.
+pub(super) enum Outstanding {
+    Receive(KernelOwned),
     Transmit {
-        lent: Lent,
+        owned: KernelOwned,
         completion: Consumer<u64>,
         /// Packets the kernel has not taken, as far as it says.
         unsent: usize,
     },
 }
 
-impl Side {
-    /// Takes home what has been completed. Whether that is all that was sent.
-    fn collect(&mut self, pool: &mut PoolCache) -> bool {
-        let Side::Transmit { lent, completion, unsent } = self else { return true };
+impl Outstanding {
+    /// Gives completed buffers back. Whether that is all that was sent.
+    fn reap_completions(&mut self, pool: &mut PoolCache) -> bool {
+        let Outstanding::Transmit { owned, completion, unsent } = self else { return true };
         for _ in 0..completion.ready(usize::MAX) {
-            if let Ok(slot) = lent.take_back(completion.read(), 0) {
+            if let Ok(slot) = owned.take_back(completion.read(), 0) {
                 pool.give_one(slot);
             }
         }
         completion.release();
-        lent.count() <= *unsent
+        owned.count() <= *unsent
     }
 }
 
 /// A queue of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct QueueId {
     /// The network namespace by device and inode; `None` when it is not known.
     namespace: Option<(u64, u64)>,
     interface: u32,
     queue: u32,
 }
 
-impl Place {
+impl QueueId {
     /// A queue of an interface in the calling thread's namespace.
-    pub(super) fn here(interface: u32, queue: u32) -> Place {
+    pub(super) fn here(interface: u32, queue: u32) -> QueueId {
         let namespace = rustix::fs::stat("/proc/thread-self/ns/net");
         let namespace = namespace.ok().map(|stat| (stat.st_dev, stat.st_ino));
-        Place { namespace, interface, queue }
+        QueueId { namespace, interface, queue }
     }
 
     /// Whether a queue seen from here is this one. Not if in doubt.
-    fn is(&self, other: &Place) -> bool {
+    fn is(&self, other: &QueueId) -> bool {
         self.namespace.is_some() && self == other
     }
 }
 
 /// Knows when a queue is free.
-trait Watch: Send {
+trait QueueWatch: Send {
     /// Whether no socket is bound to the queue any more, or it does not exist.
     fn is_free(&mut self) -> bool;
 }
 
-/// A socket nobody uses any more, and the buffers the kernel has through it.
-pub(super) struct Departed {
+/// A socket nobody uses any more, and the buffers the kernel owns through it.
+pub(super) struct LingeringSocket {
     arena: Arena,
     /// `None` when it has been closed.
     socket: Option<OwnedFd>,
     /// Those whose rings are unmapped have only buffers.
-    sides: Vec<Side>,
-    /// Buffers that come home when the queue is free.
-    lents: Vec<Lent>,
+    outstanding: Vec<Outstanding>,
+    /// Buffers to be reclaimed when the queue is free.
+    kernel_owned: Vec<KernelOwned>,
     zero_copy: bool,
-    place: Place,
-    watch: Box<dyn Watch>,
+    queue: QueueId,
+    watch: Box<dyn QueueWatch>,
     /// Somebody could bind to the queue since the socket was closed.
     free: bool,
     next_look: Instant,
@@ -126,61 +126,61 @@ pub(super) struct Departed {
 }
 
 /// All of them, in this process.
-static DEPARTED: Mutex<Vec<Departed>> = Mutex::new(Vec::new());
+static LINGERING: Mutex<Vec<LingeringSocket>> = Mutex::new(Vec::new());
 /// Whether there are any, so that those who have other things to do need not lock.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-fn departed() -> MutexGuard<'static, Vec<Departed>> {
-    DEPARTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn lingering() -> MutexGuard<'static, Vec<LingeringSocket>> {
+    LINGERING.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Takes home what the kernel has let go of, unless another is at it. Almost free
-/// when it has nothing.
+/// Reclaims what the kernel has let go of, unless another thread is at it. Almost
+/// free when nothing lingers.
 pub(super) fn reap() {
     if ANY.load(Ordering::Relaxed)
-        && let Ok(mut departed) = DEPARTED.try_lock()
+        && let Ok(mut sockets) = LINGERING.try_lock()
     {
-        departed.retain_mut(|departed| !departed.release());
-        ANY.store(!departed.is_empty(), Ordering::Relaxed);
+        sockets.retain_mut(|socket| !socket.release());
+        ANY.store(!sockets.is_empty(), Ordering::Relaxed);
     }
 }
 
 /// A socket of ours could be bound to a queue, which therefore was free.
-pub(super) fn taken_over(place: &Place) {
-    for departed in departed().iter_mut() {
-        departed.taken_over(place);
+pub(super) fn queue_was_free(queue: &QueueId) {
+    for socket in lingering().iter_mut() {
+        socket.queue_was_free(queue);
     }
     reap();
 }
 
-impl Departed {
+impl LingeringSocket {
     pub(super) fn new(
         arena: Arena,
         socket: OwnedFd,
-        sides: Vec<Side>,
+        outstanding: Vec<Outstanding>,
         zero_copy: bool,
-        place: Place,
-    ) -> Departed {
+        queue: QueueId,
+    ) -> LingeringSocket {
         let watch =
-            Box::new(Probe { place: place.clone(), page: arena.region().0.as_ptr() as u64 });
-        Departed::watched_by(watch, arena, socket, sides, zero_copy, place)
+            Box::new(BindProbe { queue: queue.clone(), page: arena.region().0.as_ptr() as u64 });
+        LingeringSocket::watched_by(watch, arena, socket, outstanding, zero_copy, queue)
     }
 
     fn watched_by(
-        watch: Box<dyn Watch>,
+        watch: Box<dyn QueueWatch>,
         arena: Arena,
         socket: OwnedFd,
-        sides: Vec<Side>,
+        outstanding: Vec<Outstanding>,
         zero_copy: bool,
-        place: Place,
-    ) -> Departed {
-        Departed {
+        queue: QueueId,
+    ) -> LingeringSocket {
+        LingeringSocket {
             arena,
             socket: Some(socket),
-            sides,
-            lents: Vec::new(),
+            outstanding,
+            kernel_owned: Vec::new(),
             zero_copy,
-            place,
+            queue,
             watch,
             free: false,
             next_look: Instant::now(),
@@ -188,35 +188,35 @@ impl Departed {
         }
     }
 
-    /// Takes home what can be, and the rest later.
-    pub(super) fn part(mut self) {
+    /// Reclaims what can be at once, and the rest later.
+    pub(super) fn linger(mut self) {
         // Locked before the socket is closed, so that whoever binds to its queue
         // then finds it here.
-        let mut departed = departed();
+        let mut sockets = lingering();
         if !self.release() {
-            departed.push(self);
+            sockets.push(self);
             ANY.store(true, Ordering::Relaxed);
         }
     }
 
-    fn taken_over(&mut self, place: &Place) {
-        self.free |= self.socket.is_none() && self.place.is(place);
+    fn queue_was_free(&mut self, queue: &QueueId) {
+        self.free |= self.socket.is_none() && self.queue.is(queue);
     }
 
-    /// Takes home what the kernel has let go of. Whether that is everything.
+    /// Reclaims what the kernel has let go of. Whether that is everything.
     fn release(&mut self) -> bool {
         let mut pool = self.arena.cache(CACHE);
         if self.socket.is_some() {
             let mut collected = true;
-            for side in &mut self.sides {
-                collected &= side.collect(&mut pool);
+            for outstanding in &mut self.outstanding {
+                collected &= outstanding.reap_completions(&mut pool);
             }
             if !collected && !self.zero_copy {
                 return false;
             }
             self.close(&mut pool);
         }
-        if self.lents.is_empty() {
+        if self.kernel_owned.is_empty() {
             return true;
         }
         if !self.free {
@@ -228,10 +228,10 @@ impl Departed {
             self.pause = (self.pause * 2).min(PAUSE_MAX);
         }
         if self.free {
-            for mut lent in self.lents.drain(..) {
+            for mut owned in self.kernel_owned.drain(..) {
                 // SAFETY: the queue was free after the socket had been closed, or
                 // is gone, and in copy mode what had been sent was completed.
-                unsafe { lent.reclaim(|slot| pool.give_one(slot)) };
+                unsafe { owned.reclaim(|slot| pool.give_one(slot)) };
             }
         }
         self.free
@@ -239,40 +239,40 @@ impl Departed {
 
     /// Closes the socket, for good since no ring is mapped any more.
     fn close(&mut self, pool: &mut PoolCache) {
-        let mut lents: Vec<(Lent, bool)> = Vec::new();
-        for side in self.sides.drain(..) {
-            lents.push(match side {
-                Side::Receive(lent) => (lent, !self.zero_copy),
-                Side::Transmit { lent, .. } => (lent, false),
+        let mut kernel_owned: Vec<(KernelOwned, bool)> = Vec::new();
+        for outstanding in self.outstanding.drain(..) {
+            kernel_owned.push(match outstanding {
+                Outstanding::Receive(owned) => (owned, !self.zero_copy),
+                Outstanding::Transmit { owned, .. } => (owned, false),
             });
         }
         self.socket = None;
-        for (mut lent, unused) in lents {
+        for (mut owned, unused) in kernel_owned {
             if unused {
                 // SAFETY: the socket is closed, and in copy mode the kernel has
                 // waited for everything that put packets in its buffers.
-                unsafe { lent.reclaim(|slot| pool.give_one(slot)) };
+                unsafe { owned.reclaim(|slot| pool.give_one(slot)) };
             }
-            if lent.count() > 0 {
-                self.lents.push(lent);
+            if owned.count() > 0 {
+                self.kernel_owned.push(owned);
             }
         }
     }
 }
 
 /// Asks the kernel by binding to the queue.
-struct Probe {
-    place: Place,
+struct BindProbe {
+    queue: QueueId,
     /// A page of the arena, for the socket to have some memory. It is never put
     /// into a ring.
     page: u64,
 }
 
-impl Watch for Probe {
+impl QueueWatch for BindProbe {
     fn is_free(&mut self) -> bool {
-        let Place { interface, queue, .. } = self.place;
+        let QueueId { interface, queue, .. } = self.queue;
         // Interfaces have their numbers per namespace.
-        if !Place::here(interface, queue).is(&self.place) {
+        if !QueueId::here(interface, queue).is(&self.queue) {
             return false;
         }
         // An interface that is not there was stopped before it went.
@@ -280,7 +280,7 @@ impl Watch for Probe {
     }
 }
 
-impl Probe {
+impl BindProbe {
     fn bind(&self) -> rustix::io::Result<()> {
         let flags = SocketFlags::CLOEXEC;
         let fd = rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)?;
@@ -296,7 +296,7 @@ impl Probe {
         sockopt::set_xdp_umem_fill_ring_size(&fd, PROBE_RING)?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, PROBE_RING)?;
         sockopt::set_xdp_rx_ring_size(&fd, PROBE_RING)?;
-        let Place { interface, queue, .. } = self.place;
+        let QueueId { interface, queue, .. } = self.queue;
         bind(&fd, &SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, interface, queue))
     }
 }

@@ -1,5 +1,5 @@
-//! What an interface lost on its way out: of a TAP interface, what this
-//! machine's network stack sent and its reader was too slow to take.
+//! Packets an interface dropped instead of transmitting: of a TAP interface, those
+//! that this machine's network stack sent and its reader was too slow to take.
 
 use std::io;
 
@@ -11,29 +11,29 @@ use netlink_packet_route::{
 
 use super::{link::HEADER, netlink::Netlink};
 
-/// Asks for the packets an interface dropped instead of transmitting, in the
-/// namespace of the thread that made it.
+/// Asks an interface for its count of them, in the network namespace of the
+/// thread that made this.
 #[derive(Debug)]
-pub struct Lost {
+pub struct TransmitDrops {
     netlink: Netlink,
     request: Vec<u8>,
     /// The interface's count when last asked.
     before: u64,
 }
 
-impl Lost {
+impl TransmitDrops {
     /// Counts from now on.
-    pub fn new(index: u32) -> io::Result<Lost> {
+    pub fn new(index: u32) -> io::Result<TransmitDrops> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let mut request = vec![0; message.buffer_len()];
         message.emit(&mut request);
-        let mut lost = Lost { netlink: Netlink::route()?, request, before: 0 };
-        lost.before = lost.total()?;
-        Ok(lost)
+        let mut drops = TransmitDrops { netlink: Netlink::route()?, request, before: 0 };
+        drops.before = drops.total()?;
+        Ok(drops)
     }
 
-    /// Packets lost since the last time.
+    /// Packets dropped since the last time.
     pub fn since(&mut self) -> io::Result<u64> {
         let total = self.total()?;
         let since = total.saturating_sub(self.before);

@@ -13,7 +13,7 @@ struct Queue {
     looks: Arc<AtomicU32>,
 }
 
-impl Watch for Queue {
+impl QueueWatch for Queue {
     fn is_free(&mut self) -> bool {
         self.looks.fetch_add(1, Ordering::Relaxed);
         self.free.load(Ordering::Relaxed)
@@ -24,43 +24,45 @@ fn arena() -> Arena {
     ArenaOptions { size: 16 << 20, huge: false, ..Default::default() }.create().unwrap()
 }
 
-fn place(queue: u32) -> Place {
-    Place { namespace: Some((1, 2)), interface: 3, queue }
+fn queue_id(queue: u32) -> QueueId {
+    QueueId { namespace: Some((1, 2)), interface: 3, queue }
 }
 
-/// Lends the kernel so many buffers; their addresses.
-fn lend(arena: &Arena, lent: &mut Lent, count: usize) -> Vec<u64> {
+/// Hands so many buffers to the kernel; their addresses.
+fn hand_over(arena: &Arena, owned: &mut KernelOwned, count: usize) -> Vec<u64> {
     let mut pool = arena.cache(0);
-    let mut one = || lent.lend(arena, pool.take_one(60).unwrap()).unwrap();
+    let mut one = || owned.hand_over(arena, pool.take_one(60).unwrap()).unwrap();
     (0..count).map(|_| one()).collect()
 }
 
 /// A port's socket, closed with so many buffers waiting for packets and so many
 /// sent, of which the last `unsent` have not been taken.
 struct Closed {
-    departed: Departed,
+    socket: LingeringSocket,
     queue: Queue,
     kernel: fake::Kernel,
     sent: Vec<u64>,
 }
 
 fn close(arena: &Arena, zero_copy: bool, waiting: usize, sent: usize, unsent: usize) -> Closed {
-    let (mut fill, mut lent) = (Lent::new(arena), Lent::new(arena));
-    lend(arena, &mut fill, waiting);
-    let sent = lend(arena, &mut lent, sent);
+    let (mut fill, mut owned) = (KernelOwned::new(arena), KernelOwned::new(arena));
+    hand_over(arena, &mut fill, waiting);
+    let sent = hand_over(arena, &mut owned, sent);
     let (completion, kernel) = fake::completion(2048);
-    let sides = vec![Side::Receive(fill), Side::Transmit { lent, completion, unsent }];
+    let outstanding =
+        vec![Outstanding::Receive(fill), Outstanding::Transmit { owned, completion, unsent }];
     let (queue, arena) = (Queue::default(), arena.clone());
     let socket = File::open("/dev/null").unwrap().into();
     let watch = Box::new(queue.clone());
-    let departed = Departed::watched_by(watch, arena, socket, sides, zero_copy, place(0));
-    Closed { departed, queue, kernel, sent }
+    let id = queue_id(0);
+    let socket = LingeringSocket::watched_by(watch, arena, socket, outstanding, zero_copy, id);
+    Closed { socket, queue, kernel, sent }
 }
 
 impl Closed {
     fn release(&mut self) -> bool {
-        self.departed.next_look = Instant::now();
-        self.departed.release()
+        self.socket.next_look = Instant::now();
+        self.socket.release()
     }
 }
 
@@ -73,11 +75,11 @@ fn a_zero_copy_queue_that_comes_and_goes_leaves_nothing_with_the_kernel() {
         let mut closed = close(&arena, true, 1923, 100, 60);
         assert!(!closed.release() && !closed.release());
         assert_eq!(arena.accounting().held, 2023, "the device may still use them");
-        assert!(closed.departed.socket.is_none(), "it is not told to stop");
+        assert!(closed.socket.socket.is_none(), "it is not told to stop");
         match flap % 2 {
             // Tried, or found out by opening the port again.
             0 => closed.queue.free.store(true, Ordering::Relaxed),
-            _ => closed.departed.taken_over(&place(0)),
+            _ => closed.socket.queue_was_free(&queue_id(0)),
         }
         assert!(closed.release());
         assert_eq!(arena.accounting().held, 0);
@@ -89,12 +91,12 @@ fn another_queue_that_is_free_says_nothing() {
     let arena = arena();
     let mut closed = close(&arena, true, 5, 0, 0);
     assert!(!closed.release());
-    for other in [place(1), Place { namespace: Some((1, 3)), ..place(0) }] {
-        closed.departed.taken_over(&other);
+    for other in [queue_id(1), QueueId { namespace: Some((1, 3)), ..queue_id(0) }] {
+        closed.socket.queue_was_free(&other);
     }
-    let unknown = Place { namespace: None, ..place(0) };
-    closed.departed.place = unknown.clone();
-    closed.departed.taken_over(&unknown);
+    let unknown = QueueId { namespace: None, ..queue_id(0) };
+    closed.socket.queue = unknown.clone();
+    closed.socket.queue_was_free(&unknown);
     assert!(!closed.release());
     assert_eq!(arena.accounting().held, 5);
 }
@@ -106,10 +108,10 @@ fn a_copied_packet_keeps_its_buffer_until_it_has_been_sent() {
     assert!(!closed.release());
     assert_eq!(arena.accounting().held, 38);
     // Others could bind only to a queue that ours has left.
-    closed.departed.taken_over(&place(0));
+    closed.socket.queue_was_free(&queue_id(0));
     for (completed, addresses) in closed.sent.clone().chunks(3).enumerate() {
         assert_eq!(arena.accounting().held, 38 - 3 * completed);
-        assert!(closed.departed.socket.is_some(), "nothing completes when it is closed");
+        assert!(closed.socket.socket.is_some(), "nothing completes when it is closed");
         closed.kernel.complete(addresses);
         assert_eq!(closed.release(), completed == 2);
     }
@@ -125,7 +127,7 @@ fn what_seems_unsent_may_be_under_way_until_the_queue_is_free() {
     assert!(!closed.release());
     closed.kernel.complete(&closed.sent[..3]);
     assert!(!closed.release());
-    assert!(closed.departed.socket.is_none());
+    assert!(closed.socket.socket.is_none());
     assert_eq!(arena.accounting().held, 5);
     closed.queue.free.store(true, Ordering::Relaxed);
     assert!(closed.release());
@@ -137,9 +139,9 @@ fn a_queue_is_not_asked_about_all_the_time() {
     let arena = arena();
     let mut closed = close(&arena, true, 1, 0, 0);
     for _ in 0..1000 {
-        assert!(!closed.departed.release());
+        assert!(!closed.socket.release());
     }
     assert!(closed.queue.looks.load(Ordering::Relaxed) < 100);
-    closed.departed.taken_over(&place(0));
-    assert!(closed.departed.release(), "when it is known nobody need ask");
+    closed.socket.queue_was_free(&queue_id(0));
+    assert!(closed.socket.release(), "when it is known nobody need ask");
 }
