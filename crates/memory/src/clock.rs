@@ -2,7 +2,7 @@
 //!
 //! On x86-64 this is the time-stamp counter, which runs at a constant rate
 //! whatever the core's clock does: a "cycle" here is a tick of that counter.
-//! On other machines it is the monotonic clock in nanoseconds.
+//! On other machines, and under Miri, it is the monotonic clock in nanoseconds.
 
 use std::{
     sync::OnceLock,
@@ -14,13 +14,13 @@ use std::{
 /// so read it per burst, not per packet.
 #[inline]
 pub fn cycles() -> u64 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has RDTSC; Linux leaves it enabled for
     // user space.
     unsafe {
         std::arch::x86_64::_rdtsc()
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_nanos() as u64
@@ -52,7 +52,7 @@ pub fn reading_cycles() -> u64 {
 /// of CPUID, which hypervisors trap. Costs some ten cycles more than [`cycles`].
 #[inline]
 pub fn cycles_before() -> u64 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has LFENCE and RDTSC.
     unsafe {
         std::arch::x86_64::_mm_lfence();
@@ -60,14 +60,14 @@ pub fn cycles_before() -> u64 {
         std::arch::x86_64::_mm_lfence();
         count
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     cycles()
 }
 
 /// Reads the cycle counter behind what is to be measured, see [`cycles_before`].
 #[inline]
 pub fn cycles_after() -> u64 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: RDTSCP is in every x86-64 processor since 2007, and in all that run
     // kernels of today; LFENCE in all.
     unsafe {
@@ -76,7 +76,7 @@ pub fn cycles_after() -> u64 {
         std::arch::x86_64::_mm_lfence();
         count
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     cycles()
 }
 
@@ -85,12 +85,12 @@ pub fn cycles_after() -> u64 {
 /// result. Costs what they would have done in that time.
 #[inline]
 pub fn settle() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has LFENCE.
     unsafe {
         std::arch::x86_64::_mm_lfence();
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 

@@ -28,6 +28,7 @@ mod frame;
 mod generation;
 mod lanes;
 mod meta;
+mod pages;
 mod pool;
 mod prefetch;
 mod processor;

@@ -8,12 +8,15 @@ use std::{
     ptr::{self, NonNull},
 };
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::{
+    io::Errno,
+    mm::{Advice, MapFlags, ProtFlags},
+};
 
-use crate::MemoryError;
-
-const HUGE: usize = 2 << 20;
-const PAGE: usize = 4096;
+use crate::{
+    MemoryError,
+    pages::{HUGE, PAGE, Pages},
+};
 
 /// When the memory of a [`Reserved`] is taken from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,19 +40,13 @@ pub enum Backing {
 /// The first element is at the start of a page, so elements whose size divides
 /// 64 never cross a cache line.
 pub struct Reserved<T> {
-    start: NonNull<T>,
+    /// What the elements are in; unmapped after they were dropped.
+    pages: Pages,
     length: usize,
     capacity: usize,
-    /// All addresses, of which a multiple of 2 MiB may come before `start`.
-    mapping: (NonNull<u8>, usize),
     backing: Backing,
     owns: PhantomData<T>,
 }
-
-// SAFETY: it owns its elements as a `Vec` does; there is no interior mutability.
-unsafe impl<T: Send> Send for Reserved<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for Reserved<T> {}
 
 impl<T> Reserved<T> {
     const SIZED: () = assert!(size_of::<T>() > 0 && align_of::<T>() <= PAGE);
@@ -63,59 +60,51 @@ impl<T> Reserved<T> {
     pub fn new(capacity: usize, backing: Backing) -> Result<Reserved<T>, MemoryError> {
         const { Self::SIZED };
         let fail = |step| {
-            move |errno: rustix::io::Errno| MemoryError::Reserve {
+            move |errno: Errno| MemoryError::Reserve {
                 step,
                 bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64),
                 source: errno.into(),
             }
         };
-        let too_much = || fail("mmap")(rustix::io::Errno::NOMEM);
+        let too_much = || fail("mmap")(Errno::NOMEM);
         let bytes = capacity.checked_mul(size_of::<T>()).ok_or_else(too_much)?.max(1);
-        let span = bytes.checked_add(2 * HUGE).ok_or_else(too_much)?;
-        let (bytes, span) = match bytes < HUGE && backing != Backing::Huge {
-            true => (bytes.next_multiple_of(PAGE), bytes.next_multiple_of(PAGE)),
-            false => (bytes.next_multiple_of(HUGE), span.next_multiple_of(HUGE)),
+        let private = MapFlags::PRIVATE;
+        // Of what is less than a huge page small ones are made in any case. A mapping of reserved
+        // pages begins at one by itself.
+        let (page, align, flags) = match backing {
+            // Accounted for: what is not there is refused now, and not with a signal when it is
+            // touched.
+            Backing::Huge => (HUGE, PAGE, private | MapFlags::HUGETLB | MapFlags::HUGE_2MB),
+            _ if bytes < HUGE => (PAGE, PAGE, private | MapFlags::NORESERVE),
+            _ => (HUGE, HUGE, private | MapFlags::NORESERVE),
         };
-        // SAFETY: a fresh mapping anywhere. Madvise is on a part of it, and does
-        // not change contents: there are none yet.
-        unsafe {
-            let flags = match backing {
-                // Reserved: what is not there is refused now, and not with a
-                // signal when it is touched.
-                Backing::Huge => MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
-                _ => MapFlags::PRIVATE | MapFlags::NORESERVE,
-            };
-            let both = ProtFlags::READ | ProtFlags::WRITE;
-            let mapped = rustix::mm::mmap_anonymous(ptr::null_mut(), span, both, flags)
-                .map_err(fail("mmap"))?;
-            let skip = if span > bytes { mapped.align_offset(HUGE) } else { 0 };
-            let first = mapped.add(skip);
-            let reserved = Reserved {
-                start: NonNull::new_unchecked(first.cast()),
-                length: 0,
-                capacity,
-                mapping: (NonNull::new_unchecked(mapped.cast()), span),
-                backing,
-                owns: PhantomData,
-            };
-            // A hint, refused by kernels without transparent huge pages.
-            let pages = match backing {
-                Backing::Ready => Some(Advice::LinuxHugepage),
-                Backing::OnDemand => Some(Advice::LinuxNoHugepage),
-                Backing::Huge => None,
-            };
-            if let Some(pages) = pages {
-                let _ = rustix::mm::madvise(first, bytes, pages);
-            }
-            if backing != Backing::OnDemand {
-                match rustix::mm::madvise(first, bytes, Advice::LinuxPopulateWrite) {
-                    // Kernels before 5.14 cannot: there the pages come when touched.
-                    Ok(()) | Err(rustix::io::Errno::INVAL) => {}
-                    Err(errno) => return Err(fail("populating")(errno)),
-                }
-            }
-            Ok(reserved)
+        let bytes = bytes.checked_next_multiple_of(page).ok_or_else(too_much)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let pages = Pages::map(bytes, align, access, flags).map_err(fail("mmap"))?;
+        // A hint, refused by kernels without transparent huge pages.
+        let kind = match backing {
+            Backing::Ready => Some(Advice::LinuxHugepage),
+            Backing::OnDemand => Some(Advice::LinuxNoHugepage),
+            Backing::Huge => None,
+        };
+        if let Some(kind) = kind {
+            // SAFETY: contents are not changed.
+            let _ = unsafe { pages.advise(0..bytes, kind) };
         }
+        if backing != Backing::OnDemand {
+            // SAFETY: likewise.
+            match unsafe { pages.advise(0..bytes, Advice::LinuxPopulateWrite) } {
+                // Kernels before 5.14 cannot: there the pages come when touched.
+                Ok(()) | Err(Errno::INVAL) => {}
+                Err(errno) => return Err(fail("populating")(errno)),
+            }
+        }
+        Ok(Reserved { pages, length: 0, capacity, backing, owns: PhantomData })
+    }
+
+    #[inline(always)]
+    fn start(&self) -> NonNull<T> {
+        self.pages.start().cast()
     }
 
     /// Elements it can hold.
@@ -135,7 +124,7 @@ impl<T> Reserved<T> {
         }
         // SAFETY: `length < capacity`, so the place is inside the mapping, and it
         // holds no element.
-        unsafe { self.start.add(self.length).write(element) };
+        unsafe { self.start().add(self.length).write(element) };
         self.length += 1;
         Ok(())
     }
@@ -145,7 +134,7 @@ impl<T> Reserved<T> {
         self.length = self.length.checked_sub(1)?;
         // SAFETY: the element at the old last place is initialised, and from now
         // on nobody else reads it.
-        Some(unsafe { self.start.add(self.length).read() })
+        Some(unsafe { self.start().add(self.length).read() })
     }
 
     /// Bytes of memory taken from the machine for it, at most.
@@ -165,7 +154,7 @@ impl<T> Deref for Reserved<T> {
     fn deref(&self) -> &[T] {
         // SAFETY: the first `length` elements are initialised, aligned to a page,
         // and borrowed as `self` is.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.length) }
     }
 }
 
@@ -173,18 +162,15 @@ impl<T> DerefMut for Reserved<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`, and borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+        unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.length) }
     }
 }
 
 impl<T> Drop for Reserved<T> {
     fn drop(&mut self) {
-        // SAFETY: the elements are initialised and dropped once; then the mapping,
-        // which is ours alone, goes.
-        unsafe {
-            ptr::drop_in_place::<[T]>(&raw mut **self);
-            let _ = rustix::mm::munmap(self.mapping.0.as_ptr().cast(), self.mapping.1);
-        }
+        // SAFETY: the elements are initialised and dropped once; the mapping they are in, which is
+        // ours alone, goes after this.
+        unsafe { ptr::drop_in_place::<[T]>(&raw mut **self) };
     }
 }
 

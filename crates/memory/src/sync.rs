@@ -23,19 +23,19 @@ pub(crate) use std::{
 
 /// The side of an asymmetric fence that costs nothing. Together with a
 /// [`heavy_fence`] on the other side it orders as two sequentially consistent
-/// fences do, which is what the models take it for; two light ones order nothing.
+/// fences do, which is what loom and Miri take it for; two light ones order nothing.
 #[inline]
 pub(crate) fn light_fence() {
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, miri)))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
-    #[cfg(loom)]
+    #[cfg(any(loom, miri))]
     fence(Ordering::SeqCst);
 }
 
 /// The other side, which pays for both: has every running thread of this process
 /// issue a full barrier (membarrier(2)). `false` on kernels that cannot, before
 /// 4.14.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 pub(crate) fn heavy_fence() -> bool {
     use rustix::thread::{MembarrierCommand, membarrier};
     static REGISTERED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
@@ -44,7 +44,7 @@ pub(crate) fn heavy_fence() -> bool {
     registered && membarrier(MembarrierCommand::PrivateExpedited).is_ok()
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, miri))]
 pub(crate) fn heavy_fence() -> bool {
     fence(Ordering::SeqCst);
     true

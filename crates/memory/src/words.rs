@@ -4,14 +4,13 @@ use std::{
     fmt, io,
     marker::PhantomData,
     ops::Deref,
-    ptr::{self, NonNull},
     slice,
     sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-const HUGE: usize = 2 << 20;
+use crate::pages::{HUGE, Pages};
 
 mod sealed {
     /// Types for which all bits zero is a value.
@@ -39,18 +38,10 @@ mod sealed {
 /// and costs what is used of it. Reading at random from an array on 4 KiB pages
 /// costs a miss of the address translation with every other miss.
 pub struct Words<T: sealed::Word> {
-    start: NonNull<T>,
+    pages: Pages,
     len: usize,
-    /// What was mapped around it, to be unmapped.
-    mapped: (NonNull<u8>, usize),
     owned: PhantomData<T>,
 }
-
-// SAFETY: the mapping is owned and the words are atomics, so that threads may
-// share them and the last owner may be any.
-unsafe impl<T: sealed::Word> Send for Words<T> {}
-// SAFETY: as above.
-unsafe impl<T: sealed::Word> Sync for Words<T> {}
 
 impl<T: sealed::Word> Words<T> {
     /// `len` words of zero.
@@ -61,43 +52,29 @@ impl<T: sealed::Word> Words<T> {
     pub fn zeroed(len: usize) -> io::Result<Words<T>> {
         let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_long)?;
-        // One huge page more than needed, so that the array can begin at one.
-        let span = bytes.checked_next_multiple_of(HUGE).and_then(|bytes| bytes.checked_add(HUGE));
-        let span = span.ok_or_else(too_long)?;
+        let span = bytes.checked_next_multiple_of(HUGE).ok_or_else(too_long)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping at an address the kernel chooses.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), span, access, flags)? };
-        let skip = (base as usize).next_multiple_of(HUGE) - base as usize;
-        // SAFETY: `skip` is less than a huge page, by which the mapping is
-        // longer than what follows.
-        let start = unsafe { base.add(skip) };
+        let pages = Pages::map(span, HUGE, access, MapFlags::PRIVATE | MapFlags::NORESERVE)?;
         // A hint: where there are no such pages it fails and changes nothing.
-        // SAFETY: the range is a part of our own fresh mapping.
-        let _ = unsafe { madvise(start, span - HUGE, Advice::LinuxHugepage) };
-        let (Some(start), Some(base)) = (NonNull::new(start.cast()), NonNull::new(base.cast()))
-        else {
-            return Err(too_long());
-        };
-        Ok(Words { start, len, mapped: (base, span), owned: PhantomData })
+        // SAFETY: it does not change contents.
+        let _ = unsafe { pages.advise(0..span, Advice::LinuxHugepage) };
+        Ok(Words { pages, len, owned: PhantomData })
     }
 
-    /// Makes all words zero and gives their memory back; what is touched
-    /// afterwards takes it anew. Costs what the kernel needs to unmap the pages
-    /// in use, about a millisecond for each 32 MiB of small ones.
+    /// Makes all words zero and gives their memory back to the kernel; what is
+    /// touched afterwards is faulted in anew. Costs the unmapping of the pages in
+    /// use, about a millisecond for each 32 MiB of small ones.
     ///
-    /// Others may be reading: they get old words or zeros, word by word in any
-    /// order. Whoever announced the change before ([`Generation`]) may rely on
-    /// it that who gets a zero sees the announcement: the kernel's change of
-    /// mappings is ordered behind all stores before it.
+    /// Safe beside readers: each word is either the old one or zero, and there is
+    /// no order between words. A seqlock around it works as around stores: a
+    /// reader that loads such a zero also sees whatever the writer stored before
+    /// the call, so [`Generation`] has it look again.
     ///
     /// [`Generation`]: crate::Generation
     pub fn clear(&self) {
-        let span = self.mapped.1 - HUGE;
-        // SAFETY: the range is a part of our own private anonymous mapping,
-        // where this makes every byte read as zero, a value of `T`; the words
-        // are only ever read and written as atomics.
-        let released = unsafe { madvise(self.start.as_ptr().cast(), span, Advice::LinuxDontNeed) };
+        // SAFETY: this makes every byte of a private anonymous mapping read as zero, a value of
+        // `T`; the words are only ever read and written as atomics.
+        let released = unsafe { self.pages.advise(0..self.pages.len(), Advice::LinuxDontNeed) };
         if released.is_err() {
             // Locked memory cannot be given back.
             self.iter().for_each(sealed::Word::zero);
@@ -110,18 +87,10 @@ impl<T: sealed::Word> Deref for Words<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `len` words from `start` are inside our mapping, which lives
-        // as long as `self`; `start` is aligned to a page; the kernel filled
-        // them with zero, a value of `T`; they are only ever changed through
-        // the atomics themselves.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl<T: sealed::Word> Drop for Words<T> {
-    fn drop(&mut self) {
-        // SAFETY: exactly what was mapped, and nothing that borrows it is left.
-        let _ = unsafe { munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
+        // SAFETY: `len` words fit in the mapping, which lives as long as `self`
+        // and begins at a page; the kernel filled them with zero, a value of
+        // `T`; they are only ever changed through the atomics themselves.
+        unsafe { slice::from_raw_parts(self.pages.start().as_ptr().cast(), self.len) }
     }
 }
 

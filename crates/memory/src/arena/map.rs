@@ -1,18 +1,21 @@
 //! Getting the memory: a sealed memfd on the best pages that can be had.
 
+use std::{fmt, fs, ops::Range, ptr::NonNull};
+#[cfg(not(miri))]
 use std::{
-    fmt, fs, io,
-    ops::Range,
+    io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    ptr::{self, NonNull},
 };
 
 use rustix::{
-    fs::{MemfdFlags, SealFlags},
+    io::Errno,
     mm::{Advice, MapFlags, ProtFlags},
 };
 
-use crate::error::MemoryError;
+use crate::{
+    error::MemoryError,
+    pages::{HUGE, PAGE, Pages},
+};
 
 /// What an arena's memory is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,17 +38,16 @@ impl fmt::Display for PageKind {
     }
 }
 
-const PAGE: usize = 4096;
-const HUGE: usize = 2 << 20;
 /// Half of what a process can address: no arena can be larger, and sizes up to
 /// this one can be rounded and added without overflow.
 const SIZE_MAX: usize = 1 << 46;
 
 /// A mapped memfd, unmapped on drop.
 pub(crate) struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
+    /// The address space it is mapped into.
+    pages: Pages,
     kind: PageKind,
+    #[cfg(not(miri))]
     fd: OwnedFd,
 }
 
@@ -57,7 +59,7 @@ impl Mapping {
             check_available(size, SIZE_MAX as u64)?;
         }
         if huge && let Ok(mut mapping) = Mapping::with(size, true, node) {
-            mapping.populate(0..mapping.len)?;
+            mapping.populate(0..mapping.len())?;
             mapping.kind = PageKind::Huge;
             return Ok(mapping);
         }
@@ -68,7 +70,7 @@ impl Mapping {
             // nothing, and `kind` tells what came of it.
             mapping.advise(Advice::LinuxHugepage);
         }
-        mapping.populate(0..mapping.len)?;
+        mapping.populate(0..mapping.len())?;
         mapping.kind = mapping.inspect();
         Ok(mapping)
     }
@@ -82,10 +84,9 @@ impl Mapping {
         Ok(mapping)
     }
 
+    #[cfg(not(miri))]
     fn with(size: usize, reserved: bool, node: Option<u32>) -> Result<Mapping, MemoryError> {
-        let fail = |step| {
-            move |errno: rustix::io::Errno| MemoryError::System { step, source: errno.into() }
-        };
+        use rustix::fs::{MemfdFlags, SealFlags};
         let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         if reserved {
             flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
@@ -96,18 +97,29 @@ impl Mapping {
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals).map_err(fail("sealing"))?;
 
-        let start = map_aligned(&fd, len).map_err(fail("mmap"))?;
-        let mapping = Mapping { start, len, kind: PageKind::Small, fd };
+        let pages = map_file(&fd, len).map_err(fail("mmap"))?;
+        let mapping = Mapping { pages, kind: PageKind::Small, fd };
         if let Some(node) = node {
             mapping.bind(node)?;
         }
         Ok(mapping)
     }
 
+    /// Miri knows neither memfds nor nodes: small pages of nobody else's.
+    #[cfg(miri)]
+    fn with(size: usize, reserved: bool, _: Option<u32>) -> Result<Mapping, MemoryError> {
+        if reserved {
+            return Err(fail("memfd_create")(Errno::NOSYS));
+        }
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let pages = Pages::map(size.next_multiple_of(PAGE), HUGE, access, MapFlags::PRIVATE);
+        Ok(Mapping { pages: pages.map_err(fail("mmap"))?, kind: PageKind::Small })
+    }
+
     /// Gives the kernel a hint about the pages, which it may not take.
     fn advise(&self, hint: Advice) {
-        // SAFETY: the range is our own mapping; hints do not change contents.
-        let _ = unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.len, hint) };
+        // SAFETY: hints do not change contents.
+        let _ = unsafe { self.pages.advise(0..self.len(), hint) };
     }
 
     /// Makes more bytes present if the machine has the memory.
@@ -119,20 +131,15 @@ impl Mapping {
     /// Makes the pages present that these bytes are in. Kernels before 5.14
     /// cannot: there the pages come when first touched.
     fn populate(&self, bytes: Range<usize>) -> Result<(), MemoryError> {
-        let bytes = bytes.start / PAGE * PAGE..bytes.end.min(self.len);
-        // SAFETY: the range is inside our own mapping; populating does not
-        // change its contents.
-        let done = unsafe {
-            let start = self.start.as_ptr().add(bytes.start);
-            rustix::mm::madvise(start.cast(), bytes.len(), Advice::LinuxPopulateWrite)
-        };
-        match done {
-            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
-            Err(errno) => Err(MemoryError::System { step: "populating", source: errno.into() }),
+        // SAFETY: populating does not change contents.
+        match unsafe { self.pages.advise(bytes, Advice::LinuxPopulateWrite) } {
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(errno) => Err(fail("populating")(errno)),
         }
     }
 
     /// Takes the memory from one NUMA node.
+    #[cfg(not(miri))]
     fn bind(&self, node: u32) -> Result<(), MemoryError> {
         let out_of_range = || MemoryError::Option {
             option: "node",
@@ -148,8 +155,8 @@ impl Mapping {
         let done = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
-                self.start.as_ptr(),
-                self.len,
+                self.start().as_ptr(),
+                self.len(),
                 libc::MPOL_BIND,
                 &raw const mask,
                 65 as libc::c_ulong,
@@ -170,69 +177,52 @@ impl Mapping {
     /// Looks up what the kernel mapped.
     fn inspect(&self) -> PageKind {
         let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-        let huge = huge_bytes_at(&smaps, self.start.as_ptr() as usize);
-        if huge >= self.len / 2 { PageKind::Transparent } else { PageKind::Small }
+        let huge = huge_bytes_at(&smaps, self.start().as_ptr() as usize);
+        if huge >= self.len() / 2 { PageKind::Transparent } else { PageKind::Small }
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
+        self.pages.start()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.pages.len()
     }
 
     pub(crate) fn kind(&self) -> PageKind {
         self.kind
     }
 
+    #[cfg(not(miri))]
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range is exactly what `map_aligned` left mapped, and
-        // nothing that points into it outlives the arena.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
-    }
+/// What failed, and what the kernel said.
+fn fail(step: &'static str) -> impl FnOnce(Errno) -> MemoryError {
+    move |errno| MemoryError::System { step, source: errno.into() }
 }
 
-/// Maps the file at an address that is a multiple of 2 MiB, which both kinds
-/// of huge page need.
-fn map_aligned(fd: &OwnedFd, len: usize) -> rustix::io::Result<NonNull<u8>> {
-    let span = len.next_multiple_of(HUGE) + HUGE;
-    // SAFETY: a fresh reservation anywhere; then a mapping over a part of that
-    // reservation only; then the rest of it is unmapped. Nobody else knows any
-    // of these addresses.
+/// Maps a file of `len` bytes at an address that is a multiple of 2 MiB, which
+/// both kinds of huge page need.
+#[cfg(not(miri))]
+fn map_file(fd: &OwnedFd, len: usize) -> rustix::io::Result<Pages> {
+    let nothing = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let pages = Pages::map(len, HUGE, ProtFlags::empty(), nothing)?;
+    // SAFETY: takes the place of what was reserved for it, which nobody has
+    // looked at, and goes when the pages do.
     unsafe {
-        let reserve = rustix::mm::mmap_anonymous(
-            ptr::null_mut(),
-            span,
-            ProtFlags::empty(),
-            MapFlags::PRIVATE | MapFlags::NORESERVE,
-        )?;
-        let skip = (reserve as usize).next_multiple_of(HUGE) - reserve as usize;
-        let start = reserve.add(skip);
-        let mapped = rustix::mm::mmap(
-            start,
+        rustix::mm::mmap(
+            pages.start().as_ptr().cast(),
             len,
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::SHARED | MapFlags::FIXED,
             fd,
             0,
-        );
-        if let Err(errno) = mapped {
-            let _ = rustix::mm::munmap(reserve, span);
-            return Err(errno);
-        }
-        if skip > 0 {
-            let _ = rustix::mm::munmap(reserve, skip);
-        }
-        let _ = rustix::mm::munmap(start.add(len), span - skip - len);
-        Ok(NonNull::new_unchecked(start.cast()))
+        )?;
     }
+    Ok(pages)
 }
 
 /// Refuses what is above `limit` or would drive the machine out of memory,
@@ -295,6 +285,7 @@ mod tests {
         assert_eq!(huge_bytes_at(text, 0x1), 0);
     }
 
+    #[cfg(not(miri))]
     #[test]
     fn the_file_cannot_be_shrunk() {
         let mapping = Mapping::new(1 << 20, false, None).unwrap();

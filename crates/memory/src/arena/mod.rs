@@ -12,9 +12,10 @@ mod options;
 mod track;
 mod visit;
 
+#[cfg(not(miri))]
+use std::os::fd::BorrowedFd;
 use std::{
     fmt,
-    os::fd::BorrowedFd,
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
     sync::{Arc, Mutex, Weak},
@@ -136,6 +137,7 @@ impl Arena {
     /// written but bytes of buffers whose slots whoever writes has been given
     /// ([`Slot::into_raw`]), and no byte of a buffer is read that another may be
     /// writing.
+    #[cfg(not(miri))]
     pub unsafe fn fd(&self) -> BorrowedFd<'_> {
         self.inner.mapping.fd()
     }
