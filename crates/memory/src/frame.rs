@@ -167,7 +167,7 @@ impl Frame {
     /// Whether a packet is shared with another owner.
     #[inline]
     pub fn has_shared(&self) -> bool {
-        // Without an early end, which would be a branch for each packet.
+        // Without an early exit, which would be a branch for each packet.
         self.slots().iter().fold(0, |flags, slot| flags | slot.buffer) & SHARED != 0
     }
 
@@ -233,7 +233,7 @@ impl Frame {
                         base.add(kept).write(slot.read());
                         kept += 1;
                     }
-                    Err(verdict) => leave(slot.read(), verdict, &mut out),
+                    Err(verdict) => eject(slot.read(), verdict, &mut out),
                 }
             }
         }
@@ -284,10 +284,11 @@ impl Frame {
     }
 }
 
-/// Apart, so that it takes no registers from the packets that stay.
+/// Passes a packet out. Out of line, so that it takes no registers from the loop over the packets
+/// that stay.
 #[cold]
 #[inline(never)]
-fn leave<V>(slot: Slot, verdict: V, out: &mut impl FnMut(Slot, V)) {
+fn eject<V>(slot: Slot, verdict: V, out: &mut impl FnMut(Slot, V)) {
     out(slot, verdict);
 }
 

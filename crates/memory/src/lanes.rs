@@ -2,11 +2,10 @@
 //! at a time.
 //!
 //! On x86-64 with SSE2, which every such processor has: four numbers are one
-//! load, two shuffles and two stores. The compiler, left alone, makes that of
-//! neither loop. Long bursts use AVX-512 or AVX2 where the processor has it, since
-//! they are limited by the number of stores; short ones would not earn back the
-//! call. Elsewhere, and for what
-//! does not divide by four, one by one.
+//! load, two shuffles and two stores. The compiler vectorises neither loop by
+//! itself. Long bursts use AVX-512 or AVX2 where the processor has it, since they
+//! are bound by the number of stores; short ones would not earn back the call.
+//! Elsewhere, and for what does not divide by four, one by one.
 
 use std::{mem::MaybeUninit, ptr};
 
@@ -50,14 +49,14 @@ pub(crate) fn narrow(from: &[Slot], to: &mut [u32], tag: u32) -> u32 {
 
 #[inline(always)]
 fn narrow_short(from: &[Slot], to: &mut [u32], tag: u32) -> u32 {
-    let mut strange = 0;
+    let mut differing = 0;
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    let (from, to) = sse2::narrow(from, to, tag, &mut strange);
+    let (from, to) = sse2::narrow(from, to, tag, &mut differing);
     for (to, from) in to.iter_mut().zip(from) {
         *to = from.buffer;
-        strange |= from.buffer ^ tag;
+        differing |= from.buffer ^ tag;
     }
-    strange
+    differing
 }
 
 /// Sums up the lengths of packets: loaded as whole words, where the two-byte
@@ -73,10 +72,8 @@ pub(crate) fn total_len(slots: &[Slot]) -> u64 {
 
 #[inline(always)]
 fn total_len_short(slots: &[Slot]) -> u64 {
-    let length_of = |word: u64| match cfg!(target_endian = "little") {
-        true => word >> 48,
-        false => word & 0xffff,
-    };
+    let little = cfg!(target_endian = "little");
+    let length_of = |word: u64| if little { word >> 48 } else { word & 0xffff };
     // SAFETY: a slot is eight initialised bytes without padding, aligned like a
     // word (asserted where it is defined).
     let words = slots.iter().map(|slot| unsafe { ptr::from_ref(slot).cast::<u64>().read() });
@@ -110,15 +107,15 @@ mod long {
 
     #[inline(never)]
     pub(super) fn narrow(mut from: &[Slot], mut to: &mut [u32], tag: u32) -> u32 {
-        let mut strange = 0;
+        let mut differing = 0;
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the processor has AVX-512F.
-            (from, to) = unsafe { avx512::narrow(from, to, tag, &mut strange) };
+            (from, to) = unsafe { avx512::narrow(from, to, tag, &mut differing) };
         } else if is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2.
-            (from, to) = unsafe { avx2::narrow(from, to, tag, &mut strange) };
+            (from, to) = unsafe { avx2::narrow(from, to, tag, &mut differing) };
         }
-        strange | narrow_short(from, to, tag)
+        differing | narrow_short(from, to, tag)
     }
 
     #[inline(never)]
@@ -169,7 +166,7 @@ mod avx512 {
         from: &'a [Slot],
         to: &'b mut [u32],
         tag: u32,
-        strange: &mut u32,
+        bits: &mut u32,
     ) -> (&'a [Slot], &'b mut [u32]) {
         let (from, from_rest) = from.as_chunks::<16>();
         let (to, to_rest) = to.as_chunks_mut::<16>();
@@ -187,7 +184,7 @@ mod avx512 {
                 differing = _mm512_or_si512(differing, _mm512_xor_si512(buffers, tag));
             }
         }
-        *strange |= _mm512_reduce_or_epi32(differing) as u32;
+        *bits |= _mm512_reduce_or_epi32(differing) as u32;
         (from_rest, to_rest)
     }
 }
@@ -230,7 +227,7 @@ mod avx2 {
         from: &'a [Slot],
         to: &'b mut [u32],
         tag: u32,
-        strange: &mut u32,
+        bits: &mut u32,
     ) -> (&'a [Slot], &'b mut [u32]) {
         let (from, from_rest) = from.as_chunks::<16>();
         let (to, to_rest) = to.as_chunks_mut::<16>();
@@ -259,7 +256,7 @@ mod avx2 {
         let mut words = [0; 8];
         // SAFETY: as large as the vector.
         unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), differing) };
-        *strange |= words.iter().fold(0, |all, word| all | word);
+        *bits |= words.iter().fold(0, |all, word| all | word);
         (from_rest, to_rest)
     }
 
@@ -305,7 +302,7 @@ mod sse2 {
         from: &'a [Slot],
         to: &'b mut [u32],
         tag: u32,
-        strange: &mut u32,
+        bits: &mut u32,
     ) -> (&'a [Slot], &'b mut [u32]) {
         let (from, from_rest) = from.as_chunks::<4>();
         let (to, to_rest) = to.as_chunks_mut::<4>();
@@ -329,7 +326,7 @@ mod sse2 {
             }
             let differing = _mm_or_si128(differing, _mm_srli_si128::<8>(differing));
             let differing = _mm_or_si128(differing, _mm_srli_si128::<4>(differing));
-            *strange |= _mm_cvtsi128_si32(differing) as u32;
+            *bits |= _mm_cvtsi128_si32(differing) as u32;
         }
         (from_rest, to_rest)
     }
@@ -354,10 +351,10 @@ mod tests {
                     widen_short(from, to, offset, length);
                 },
                 |from, to, tag| {
-                    let mut strange = 0;
+                    let mut differing = 0;
                     // SAFETY: the processor has AVX2.
-                    let (from, to) = unsafe { avx2::narrow(from, to, tag, &mut strange) };
-                    strange | narrow_short(from, to, tag)
+                    let (from, to) = unsafe { avx2::narrow(from, to, tag, &mut differing) };
+                    differing | narrow_short(from, to, tag)
                 },
             ));
         }
@@ -390,15 +387,15 @@ mod tests {
     }
 
     #[test]
-    fn one_strange_bit_anywhere_shows() {
+    fn one_differing_bit_anywhere_shows() {
         for (_, narrow) in versions() {
             for length in (1..20u32).chain([63, 64, 77]) {
                 for at in 0..length {
                     let slots: Vec<Slot> = (0..length)
                         .map(|n| Slot::compose(0x40 | u32::from(n == at) << (n % 25 + 7), 1, 2))
                         .collect();
-                    let strange = narrow(&slots, &mut vec![0; length as usize], 0x40);
-                    assert_eq!(strange, 1 << (at % 25 + 7));
+                    let differing = narrow(&slots, &mut vec![0; length as usize], 0x40);
+                    assert_eq!(differing, 1 << (at % 25 + 7));
                 }
             }
         }

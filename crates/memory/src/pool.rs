@@ -1,9 +1,9 @@
 //! Handing buffers out and taking them back.
 //!
 //! The free buffers of an arena are in one shared ring; each worker has a
-//! [`PoolCache`] in front of it, a stack, so that the buffer used last, whose
-//! lines are still in the core's cache, is used next, and the ring is touched
-//! once per some hundred packets.
+//! [`PoolCache`] in front of it (the per-lcore cache of a DPDK mempool), a stack,
+//! so that the buffer used last, whose lines are still in the core's cache, is
+//! used next, and the ring is touched once per some hundred packets.
 
 use std::{
     fmt,
@@ -38,10 +38,10 @@ impl FreeStack {
         self.level
     }
 
-    /// Takes elements, at most `count`: fewer when the stack has fewer, none
+    /// Pops elements, at most `count`: fewer when the stack has fewer, none
     /// when there is none in the ring either.
     #[inline(always)]
-    fn take_run(&mut self, mut count: usize) -> &[u32] {
+    fn pop_run(&mut self, mut count: usize) -> &[u32] {
         if count > self.level {
             count = self.refill(count);
         }
@@ -64,31 +64,32 @@ impl FreeStack {
 
     /// Elements that can be given back before some go to the ring.
     #[inline(always)]
-    fn places(&self) -> usize {
+    fn space(&self) -> usize {
         self.stack.len() - self.level
     }
 
-    /// The places of the next `count` elements, which count once they are
-    /// added to the level.
+    /// The `count` entries above the top of the stack, to be written. They are
+    /// on the stack once the caller has raised `level` by `count`; until then
+    /// nothing has happened.
     ///
     /// # Safety
     ///
-    /// `count` is at most [`FreeStack::places`].
+    /// `count` is at most [`FreeStack::space`].
     #[inline(always)]
-    unsafe fn places_for(&mut self, count: usize) -> &mut [u32] {
+    unsafe fn above_top(&mut self, count: usize) -> &mut [u32] {
         // SAFETY: `level + count` is at most the length, as the caller says.
         unsafe { self.stack.get_unchecked_mut(self.level..self.level + count) }
     }
 
-    /// Room for at least one and at most `count` elements, which count once
-    /// they are added to the level. `count` is not zero.
+    /// As [`FreeStack::above_top`], at least one entry and at most `count`, which
+    /// is not zero: a full stack spills first.
     #[inline(always)]
-    fn room(&mut self, mut count: usize) -> &mut [u32] {
-        if count > self.places() {
+    fn make_space(&mut self, mut count: usize) -> &mut [u32] {
+        if count > self.space() {
             count = self.spill(count);
         }
-        // SAFETY: there is room for `count`, found or made.
-        unsafe { self.places_for(count) }
+        // SAFETY: there is space for `count`, found or made.
+        unsafe { self.above_top(count) }
     }
 
     /// Gives the older half of the stack to the ring; returns how many of
@@ -106,7 +107,7 @@ impl FreeStack {
     /// Gives one element back.
     #[inline(always)]
     fn give(&mut self, element: u32) {
-        self.room(1)[0] = element;
+        self.make_space(1)[0] = element;
         self.level += 1;
     }
 
@@ -165,7 +166,7 @@ impl PoolCache {
     pub fn take_one(&mut self, length: usize) -> Option<Slot> {
         let (offset, length) = self.placement(length);
         let buffer = loop {
-            if let &[buffer] = self.free.take_run(1) {
+            if let &[buffer] = self.free.pop_run(1) {
                 break buffer;
             }
             if !self.arena.extend() {
@@ -191,9 +192,9 @@ impl PoolCache {
         let (offset, length) = self.placement(length);
         let count = count.min(frame.room());
         if count > self.free.level() {
-            return self.take_apart(frame, count, offset, length);
+            return self.take_slow(frame, count, offset, length);
         }
-        let run = self.free.take_run(count);
+        let run = self.free.pop_run(count);
         self.arena.track_taken(run);
         // SAFETY: the frame has room for `count`, and as many slots are written
         // as are counted in.
@@ -205,14 +206,14 @@ impl PoolCache {
         count
     }
 
-    /// Adds up to `count` packets, for which the frame has room, in as many
-    /// pieces as it takes to fetch them.
+    /// [`PoolCache::take`] when the cache has fewer than `count`, for which the
+    /// frame has room: refills it as often as that takes.
     #[cold]
     #[inline(never)]
-    fn take_apart(&mut self, frame: &mut Frame, count: usize, offset: u16, length: u16) -> usize {
+    fn take_slow(&mut self, frame: &mut Frame, count: usize, offset: u16, length: u16) -> usize {
         let mut taken = 0;
         while taken < count {
-            let run = self.free.take_run(count - taken);
+            let run = self.free.pop_run(count - taken);
             if run.is_empty() {
                 if self.arena.extend() {
                     continue;
@@ -260,17 +261,18 @@ impl PoolCache {
     #[inline]
     pub fn give_front(&mut self, frame: &mut Frame, count: usize) {
         assert!(count <= frame.len(), "{count} packets of a frame of {}", frame.len());
-        if count > self.free.places() {
-            return self.give_apart(frame, count);
+        if count > self.free.space() {
+            return self.give_slow(frame, count);
         }
-        // SAFETY: there are `count` places, and `count` packets in the frame.
+        // SAFETY: there is space for `count`, and there are `count` packets in
+        // the frame.
         let (to, slots) =
-            unsafe { (self.free.places_for(count), frame.slots().get_unchecked(..count)) };
+            unsafe { (self.free.above_top(count), frame.slots().get_unchecked(..count)) };
         // One test for all: flags and foreign numbers alike show as bits
         // outside the arena's mask.
-        let strange = narrow(slots, to, self.arena.tag());
-        if strange & !self.arena.mask() != 0 {
-            return self.give_apart(frame, count);
+        let differing = narrow(slots, to, self.arena.tag());
+        if differing & !self.arena.mask() != 0 {
+            return self.give_slow(frame, count);
         }
         self.arena.track_given(to);
         self.free.level += count;
@@ -279,23 +281,24 @@ impl PoolCache {
         self.publish_level();
     }
 
-    /// Gives back the first `count` packets of `frame`, of which there are as
-    /// many, in as many pieces as it takes to find place for them.
+    /// [`PoolCache::give_front`] when the cache has not the space, or some packet
+    /// is shared or foreign: spills to the ring as often as that takes. There are
+    /// `count` packets in the frame.
     #[cold]
     #[inline(never)]
-    fn give_apart(&mut self, frame: &mut Frame, count: usize) {
+    fn give_slow(&mut self, frame: &mut Frame, count: usize) {
         let mut done = 0;
         while done < count {
-            let to = self.free.room(count - done);
+            let to = self.free.make_space(count - done);
             let run = to.len();
             // SAFETY: `done + run <= count <= len`.
             let slots = unsafe { frame.slots().get_unchecked(done..done + run) };
-            let strange = narrow(slots, to, self.arena.tag());
-            if strange & !self.arena.mask() == 0 {
+            let differing = narrow(slots, to, self.arena.tag());
+            if differing & !self.arena.mask() == 0 {
                 self.arena.track_given(to);
                 self.free.level += run;
             } else {
-                self.give_strange(frame, done, run);
+                self.give_each(frame, done, run);
             }
             done += run;
         }
@@ -305,10 +308,11 @@ impl PoolCache {
     }
 
     /// Gives back the `run` packets of `frame` behind the first `done`, which
-    /// have been given back, when some are shared or not ours.
+    /// have been given back, one by one: some are shared (their share count goes
+    /// down) or of another arena.
     #[cold]
     #[inline(never)]
-    fn give_strange(&mut self, frame: &mut Frame, done: usize, run: usize) {
+    fn give_each(&mut self, frame: &mut Frame, done: usize, run: usize) {
         let slots = &frame.slots()[done..done + run];
         if let Some(at) = slots.iter().position(|slot| !self.arena.owns(slot.buffer & !SHARED)) {
             // Whoever catches the panic finds in the frame what was not given

@@ -1,7 +1,7 @@
 //! A hint to the processor, safe to give from any crate.
 
-/// Asks the processor to bring the cache line of `place` nearer, and does not
-/// wait for it. What is at `place` is neither read nor locked.
+/// Prefetches the cache line of `place` into all levels of the cache. What is at `place` is
+/// neither read nor locked.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(place: &T) {
     prefetch_address(std::ptr::from_ref(place).cast());

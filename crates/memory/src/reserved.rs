@@ -22,11 +22,11 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backing {
     /// All of it when the vector is made, in pages of 2 MiB where the kernel has
-    /// them: no page fault later, and few misses of the address cache.
+    /// them: no page fault later, and few TLB misses.
     Ready,
     /// A page of 4 KiB when the first element in it is written: a page fault
-    /// then, 1 to 3 us and on virtual machines now and then ten times that. Huge pages are declined, because clearing one
-    /// takes a hundred times as long.
+    /// then, 1 to 3 us and on virtual machines now and then ten times that. Huge
+    /// pages are declined, because clearing one takes a hundred times as long.
     #[default]
     OnDemand,
     /// All of it when the vector is made, in pages of 2 MiB that the machine has

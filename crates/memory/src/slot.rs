@@ -29,8 +29,9 @@ const _: () = assert!(offset_of!(Slot, buffer) == 0);
 const _: () = assert!(offset_of!(Slot, offset) == 4 && offset_of!(Slot, length) == 6);
 
 impl Slot {
-    /// A slot made in one register: written field by field and read whole, it
-    /// would have to wait for the writes to reach the cache.
+    /// A slot made in one register. Written field by field and loaded whole, the
+    /// load would fail to forward from the three stores and wait for them to reach
+    /// the cache.
     #[inline(always)]
     pub(crate) fn compose(buffer: u32, offset: u16, length: u16) -> Slot {
         #[cfg(target_endian = "little")]

@@ -1,4 +1,4 @@
-//! Large arrays of atomic words for tables that are changed while they are read.
+//! Large arrays of atomic words for tables that are read without locks while they change.
 
 use std::{
     fmt, io,
@@ -36,7 +36,7 @@ mod sealed {
 /// Memory is taken where words are first touched, on transparent huge pages
 /// where they can be had: an array may be made as long as it can ever become,
 /// and costs what is used of it. Reading at random from an array on 4 KiB pages
-/// costs a miss of the address translation with every other miss.
+/// costs a TLB miss with every cache miss.
 pub struct Words<T: sealed::Word> {
     pages: Pages,
     len: usize,

@@ -11,7 +11,7 @@
 
 use linerate_memory::{
     ArenaOptions, Frame,
-    ring::{Bell, Consumer, Doorbell, Event, Mpmc, Producer, spsc, spsc_with, wrapping},
+    ring::{Bell, Consumer, Event, Mpmc, NeedWakeup, Producer, spsc, spsc_with, wrapping},
 };
 use loom::{
     alloc::Track,
@@ -311,14 +311,14 @@ fn pool_hands_every_buffer_to_one_worker() {
 
 /// Whoever sleeps on an empty ring is woken by whoever fills it.
 #[test]
-fn a_doorbell_wakes_who_found_the_ring_empty() {
+fn a_sleeper_is_woken_that_found_the_ring_empty() {
     model(None, || {
         let (mut producer, mut consumer) = spsc(1);
-        let bell = Arc::new(Doorbell::new());
+        let bell = Arc::new(NeedWakeup::new());
         let theirs = Arc::clone(&bell);
         let sender = thread::spawn(move || {
             producer.push(1).unwrap();
-            theirs.is_armed()
+            theirs.take()
         });
         bell.arm();
         let sleeps = consumer.pop().is_none();
@@ -329,18 +329,18 @@ fn a_doorbell_wakes_who_found_the_ring_empty() {
 
 /// Whoever sleeps on a full ring is woken by whoever empties it.
 #[test]
-fn a_doorbell_wakes_who_found_the_ring_full() {
+fn a_sleeper_is_woken_that_found_the_ring_full() {
     model(None, || {
         let (mut producer, mut consumer) = spsc(1);
         producer.push(1).unwrap();
-        let bell = Arc::new(Doorbell::new());
+        let bell = Arc::new(NeedWakeup::new());
         let theirs = Arc::clone(&bell);
         let sender = thread::spawn(move || {
             theirs.arm();
             producer.push(2).is_err()
         });
         assert_eq!(consumer.pop(), Some(1));
-        let rang = bell.is_armed();
+        let rang = bell.take();
         let sleeps = sender.join().unwrap();
         assert!(rang || !sleeps, "the producer sleeps and there is room");
     });
@@ -463,7 +463,7 @@ fn generation_hides_parts_that_are_reused() {
 }
 
 #[test]
-fn generation_turns_from_one_table_to_another() {
+fn generation_flips_from_one_table_to_another() {
     use linerate_memory::Generation;
     model(None, || {
         // Two tables of two words each; a table's words belong together.
@@ -478,7 +478,7 @@ fn generation_turns_from_one_table_to_another() {
                 for (words, tens) in [(&sides[1], 20), (&sides[0], 30)] {
                     words[0].store(tens, Ordering::Relaxed);
                     words[1].store(tens + 1, Ordering::Relaxed);
-                    generation.turn();
+                    generation.flip();
                 }
                 assert_eq!(generation.side(), 0);
             })

@@ -15,7 +15,7 @@ use linerate_graph::{
 };
 use linerate_memory::{
     Frame, Slot,
-    ring::{Consumer, Doorbell, Mpmc, Producer, spsc},
+    ring::{Consumer, Mpmc, NeedWakeup, Producer, spsc},
 };
 
 use linerate_kit::{
@@ -110,9 +110,9 @@ struct Core {
     highwater: AtomicUsize,
     drops: AtomicU64,
     /// For a worker that pulls and has found it empty.
-    filled: Doorbell,
+    filled: NeedWakeup,
     /// For a worker that pushes and has found it full.
-    emptied: Doorbell,
+    emptied: NeedWakeup,
     /// What no replica has taken yet, and the ring where it is shared.
     ends: Mutex<Ends>,
 }
@@ -305,8 +305,8 @@ impl Core {
             places: AtomicUsize::new(0),
             highwater: AtomicUsize::new(0),
             drops: AtomicU64::new(0),
-            filled: Doorbell::new(),
-            emptied: Doorbell::new(),
+            filled: NeedWakeup::new(),
+            emptied: NeedWakeup::new(),
             ends: Mutex::default(),
         }
     }
@@ -422,7 +422,7 @@ impl Element for Queue {
         if before == 0 {
             cx.notify();
         }
-        if self.crosses && self.core.filled.is_armed() {
+        if self.crosses && self.core.filled.take() {
             // Who asks the bell silences it, for all workers. This one's tasks are woken,
             // too: what another worker has just pushed may have hidden that it was empty.
             cx.notify();
@@ -438,7 +438,7 @@ impl Element for Queue {
         }
         if pulled > 0 {
             cx.set_full(false);
-            if self.crosses && self.core.emptied.is_armed() {
+            if self.crosses && self.core.emptied.take() {
                 cx.room_for_others();
             }
         }

@@ -263,7 +263,7 @@ impl<A: Address> PrefixTable<A> {
         }
         side.default.store(self.default(), Ordering::Relaxed);
         side.engine.touch();
-        generation.turn();
+        generation.flip();
         sides[old].engine.clear(&mut self.writers[old]);
         Ok(())
     }

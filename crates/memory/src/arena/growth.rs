@@ -1,10 +1,10 @@
-//! Buffers that come a piece at a time.
+//! Buffers that are populated a piece at a time.
 //!
 //! A gradual arena has its addresses from the start and its memory as it needs
-//! it: when no buffer is free, the pages of some more are made present, and only
-//! then are those handed out. What is handed out is thus as present as in any
-//! other arena, and a machine that has no more memory is found out here, where
-//! it means that no buffer is free, and not by a signal.
+//! it: when no buffer is free, the pages of some more are populated (faulted in
+//! by madvise(2)), and only then are those handed out. So touching a buffer never
+//! faults, as in any other arena, and a machine that has no more memory is found
+//! out here, where it means that no buffer is free, and not by a signal.
 
 use std::{
     ops::Range,
@@ -17,15 +17,15 @@ use std::{
 use super::{Arena, Inner};
 use crate::{error::MemoryError, meta::Meta};
 
-/// Buffers that are made present at a time: as many as a worker's cache fetches,
+/// Buffers that are populated at a time: as many as a worker's cache fetches,
 /// half a millisecond of the kernel's work.
 const PIECE: u32 = 256;
 
-/// How far an arena has come.
+/// How far an arena is populated.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
-    /// Buffers present, the first ones: they only become more, under the lock.
-    present: AtomicU32,
+    /// Buffers populated, the first ones: they only become more, under the lock.
+    populated: AtomicU32,
     /// Whether the machine had no memory for more, after which it is not asked
     /// again. Written under the lock.
     refused: AtomicBool,
@@ -34,30 +34,30 @@ pub(super) struct Growth {
 
 impl Inner {
     /// Puts the first buffers into the ring: all of them, whose pages are
-    /// present, or one piece.
+    /// populated, or one piece.
     pub(super) fn begin(&self, gradual: bool) -> Result<(), MemoryError> {
         if gradual {
-            return self.add(PIECE);
+            return self.populate(PIECE);
         }
         self.hand_out(0..self.count);
         Ok(())
     }
 
-    /// Buffers that are not present.
-    pub(super) fn absent(&self) -> usize {
-        (self.count - self.growth.present.load(Ordering::Relaxed)) as usize
+    /// Buffers that are not populated.
+    pub(super) fn unpopulated(&self) -> usize {
+        (self.count - self.growth.populated.load(Ordering::Relaxed)) as usize
     }
 
-    /// Makes more buffers present, at most `most`.
-    fn add(&self, most: u32) -> Result<(), MemoryError> {
-        let from = self.growth.present.load(Ordering::Relaxed);
+    /// Populates more buffers, at most `most`, and hands them out.
+    fn populate(&self, most: u32) -> Result<(), MemoryError> {
+        let from = self.growth.populated.load(Ordering::Relaxed);
         let to = self.count.min(from + most);
         let start = self.mapping.start().as_ptr() as usize;
         let part = |first: usize, size: usize| {
             let first = first - start;
             first + from as usize * size..first + to as usize * size
         };
-        self.mapping.add([
+        self.mapping.populate_parts([
             part(self.meta.as_ptr() as usize, size_of::<Meta>()),
             part(self.shares.as_ptr() as usize, size_of::<AtomicU32>()),
             part(self.buffers.as_ptr() as usize, self.stride as usize),
@@ -66,27 +66,27 @@ impl Inner {
         Ok(())
     }
 
-    fn hand_out(&self, present: Range<u32>) {
-        let numbers: Vec<u32> = present.clone().rev().map(|index| self.tag | index).collect();
+    fn hand_out(&self, populated: Range<u32>) {
+        let numbers: Vec<u32> = populated.clone().rev().map(|index| self.tag | index).collect();
         self.free.push_slice(&numbers);
-        self.growth.present.store(present.end, Ordering::Relaxed);
+        self.growth.populated.store(populated.end, Ordering::Relaxed);
     }
 }
 
 impl Arena {
-    /// Makes more buffers present where some are not; `false` when there is no
-    /// use in looking for free ones again.
+    /// Populates more buffers where some are not; `false` when there is no use in
+    /// trying again to take one.
     #[cold]
     #[inline(never)]
     pub(crate) fn extend(&self) -> bool {
         let growth = &self.inner.growth;
-        let possible = || self.inner.absent() > 0 && !growth.refused.load(Ordering::Relaxed);
+        let possible = || self.inner.unpopulated() > 0 && !growth.refused.load(Ordering::Relaxed);
         if !possible() {
             return false;
         }
         let _lock = growth.lock.lock().expect("no panic while held");
         // Another worker may have been here while this one waited.
-        if self.inner.free.is_empty() && possible() && self.inner.add(PIECE).is_err() {
+        if self.inner.free.is_empty() && possible() && self.inner.populate(PIECE).is_err() {
             growth.refused.store(true, Ordering::Relaxed);
         }
         !self.inner.free.is_empty()

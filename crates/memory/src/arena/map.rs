@@ -52,7 +52,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps at least `size` bytes, all of them present, so that no later
+    /// Maps at least `size` bytes and populates all of them, so that no later
     /// access can fault or fail.
     pub(crate) fn new(size: usize, huge: bool, node: Option<u32>) -> Result<Mapping, MemoryError> {
         if size > SIZE_MAX {
@@ -75,11 +75,11 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps at least `size` bytes of small pages, of which none is present.
-    pub(crate) fn absent(size: usize, node: Option<u32>) -> Result<Mapping, MemoryError> {
+    /// Maps at least `size` bytes of small pages, of which none is populated.
+    pub(crate) fn unpopulated(size: usize, node: Option<u32>) -> Result<Mapping, MemoryError> {
         check_available(size, SIZE_MAX as u64)?;
         let mapping = Mapping::with(size, false, node)?;
-        // Making a little present would take, and clear, 2 MiB each time.
+        // Populating a little would take, and clear, 2 MiB each time.
         mapping.advise(Advice::LinuxNoHugepage);
         Ok(mapping)
     }
@@ -122,14 +122,14 @@ impl Mapping {
         let _ = unsafe { self.pages.advise(0..self.len(), hint) };
     }
 
-    /// Makes more bytes present if the machine has the memory.
-    pub(crate) fn add(&self, parts: [Range<usize>; 3]) -> Result<(), MemoryError> {
+    /// Populates more bytes if the machine has the memory.
+    pub(crate) fn populate_parts(&self, parts: [Range<usize>; 3]) -> Result<(), MemoryError> {
         check_available(parts.iter().map(Range::len).sum(), u64::MAX)?;
         parts.into_iter().try_for_each(|bytes| self.populate(bytes))
     }
 
-    /// Makes the pages present that these bytes are in. Kernels before 5.14
-    /// cannot: there the pages come when first touched.
+    /// Populates the pages that these bytes are in. Kernels before 5.14 cannot:
+    /// there the pages are faulted in when first touched.
     fn populate(&self, bytes: Range<usize>) -> Result<(), MemoryError> {
         // SAFETY: populating does not change contents.
         match unsafe { self.pages.advise(bytes, Advice::LinuxPopulateWrite) } {

@@ -79,7 +79,7 @@ unsafe impl Sync for Inner {}
 pub struct Accounting {
     /// Buffers there are.
     pub total: usize,
-    /// Free, in the shared ring or a worker's cache, or not yet present.
+    /// Free, in the shared ring or a worker's cache, or not yet populated.
     pub free: usize,
     /// Held by slots: in frames, rings, the kernel, or leaked.
     pub held: usize,
@@ -163,7 +163,7 @@ impl Arena {
             .map(|level| level.load(Ordering::Relaxed) as usize)
             .sum();
         let total = self.count();
-        let free = (self.inner.free.len() + cached + self.inner.absent()).min(total);
+        let free = (self.inner.free.len() + cached + self.inner.unpopulated()).min(total);
         Accounting { total, free, held: total - free }
     }
 
@@ -214,7 +214,7 @@ impl Arena {
 
     /// Calls `each` with every packet of a frame, for writing, skipping those
     /// `packet_mut` refuses. What is the same for all packets is loaded once,
-    /// and the first line of each is asked for a few packets ahead.
+    /// and the first line of each is prefetched a few packets ahead.
     #[inline]
     pub fn for_each_mut(&self, frame: &mut Frame, mut each: impl FnMut(&mut [u8])) {
         let Inner { buffers, tag, mask, stride, .. } = *self.inner;
@@ -233,7 +233,7 @@ impl Arena {
     }
 
     /// Calls `each` with every packet of a frame, in order. What is the same for
-    /// all packets is loaded once, and the first line of each is asked for a
+    /// all packets is loaded once, and the first line of each is prefetched a
     /// few packets ahead.
     ///
     /// # Panics
@@ -256,8 +256,8 @@ impl Arena {
         });
     }
 
-    /// The same with what is known about each packet, whose line is asked for
-    /// ahead as well.
+    /// The same with the metadata of each packet, whose line is prefetched as
+    /// well.
     ///
     /// # Panics
     ///
@@ -265,11 +265,11 @@ impl Arena {
     #[inline]
     pub fn for_each_described(&self, frame: &Frame, mut each: impl FnMut(&[u8], &Meta)) {
         let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
-        let ask = |slot: &Slot| {
-            self.ask(slot);
+        let prefetch = |slot: &Slot| {
+            self.prefetch_packet(slot);
             prefetch_address(meta.as_ptr().wrapping_add((slot.buffer & mask) as usize).cast());
         };
-        asking_ahead(frame.slots(), ask, |slot| {
+        prefetching_ahead(frame.slots(), prefetch, |slot| {
             let index = (slot.buffer & !SHARED) ^ tag;
             if index & !mask != 0 {
                 foreign(slot);
@@ -286,15 +286,15 @@ impl Arena {
     }
 
     /// Calls `each` with every slot, in order, some time after the first line of
-    /// its packet has been asked for.
+    /// its packet has been prefetched.
     #[inline(always)]
     fn each_slot(&self, slots: &[Slot], each: impl FnMut(&Slot)) {
-        asking_ahead(slots, |slot| self.ask(slot), each);
+        prefetching_ahead(slots, |slot| self.prefetch_packet(slot), each);
     }
 
-    /// Asks for the first line of a packet.
+    /// Prefetches the first line of a packet.
     #[inline(always)]
-    fn ask(&self, slot: &Slot) {
+    fn prefetch_packet(&self, slot: &Slot) {
         let Inner { buffers, mask, stride, .. } = *self.inner;
         let start = (slot.buffer & mask) as usize * stride as usize + slot.headroom();
         prefetch_address(buffers.as_ptr().wrapping_add(start));
@@ -336,8 +336,8 @@ impl Arena {
         true
     }
 
-    /// What is known about a packet, borrowed as by [`Arena::packet`]. Touches
-    /// the buffer's line of metadata, not the packet.
+    /// The metadata of a packet, borrowed as by [`Arena::packet`]. Touches the
+    /// buffer's line of metadata, not the packet.
     ///
     /// ```compile_fail,E0505
     /// # use linerate_memory::{Arena, PoolCache, Slot};
@@ -359,7 +359,7 @@ impl Arena {
         unsafe { self.inner.meta.add(index as usize).as_ref() }
     }
 
-    /// What is known about a packet, for writing; `None` when it is shared or
+    /// The metadata of a packet, for writing; `None` when it is shared or
     /// belongs to another arena.
     #[inline]
     pub fn meta_mut<'a>(&'a self, slot: &'a mut Slot) -> Option<&'a mut Meta> {
@@ -539,16 +539,16 @@ impl Arena {
     fn track_used(&self, _: u32) {}
 }
 
-/// Calls `each` with every slot, in order, some time after `ask`. By fours, which
+/// Calls `each` with every slot, in order, some time after `prefetch`. By fours, which
 /// leaves one taken branch for four packets: a branch for each and one for the end of
 /// the prefetching cost more than the work between them (BENCHMARKS.md).
 #[inline(always)]
-fn asking_ahead(slots: &[Slot], ask: impl Fn(&Slot), mut each: impl FnMut(&Slot)) {
+fn prefetching_ahead(slots: &[Slot], prefetch: impl Fn(&Slot), mut each: impl FnMut(&Slot)) {
     let (fours, rest) = slots.as_chunks::<4>();
     for (at, four) in fours.iter().enumerate() {
         match fours.get(at + 1) {
-            Some(next) => next.iter().for_each(&ask),
-            None => rest.iter().for_each(&ask),
+            Some(next) => next.iter().for_each(&prefetch),
+            None => rest.iter().for_each(&prefetch),
         }
         four.iter().for_each(&mut each);
     }
@@ -565,7 +565,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Buffers still held are named by slots somewhere: their numbers must
         // not come to mean another arena's.
-        if self.free.len() + self.absent() == self.count as usize {
+        if self.free.len() + self.unpopulated() == self.count as usize {
             self.numbers.release();
         }
     }

@@ -90,8 +90,8 @@ impl Layout {
 }
 
 impl ArenaOptions {
-    /// Makes the arena. All its pages are made present here, unless they are to
-    /// come gradually, so that no later access waits for the kernel.
+    /// Makes the arena. All its pages are populated here, unless they are to come
+    /// gradually, so that no later access faults.
     ///
     /// # Errors
     ///
@@ -112,9 +112,10 @@ impl ArenaOptions {
         if self.size < least {
             return bad("size", self.size, format!("choose at least {} KiB", least >> 10));
         }
-        let mapping = match self.gradual {
-            true => Mapping::absent(self.size, self.node)?,
-            false => Mapping::new(self.size, self.huge, self.node)?,
+        let mapping = if self.gradual {
+            Mapping::unpopulated(self.size, self.node)?
+        } else {
+            Mapping::new(self.size, self.huge, self.node)?
         };
 
         let Layout { count, shares, buffers } = Layout::fit(mapping.len(), stride);

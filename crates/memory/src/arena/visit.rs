@@ -1,5 +1,5 @@
-//! Going over a frame with all of a packet at hand: its bytes, its place and
-//! what is known about it.
+//! Visiting the packets of a frame with all of each at hand: its bytes, its slot
+//! and its metadata.
 
 use std::{convert::Infallible, marker::PhantomData, ptr::NonNull};
 
@@ -42,14 +42,14 @@ impl PacketMut<'_> {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.slot.len()) }
     }
 
-    /// What is known about it.
+    /// Its metadata.
     #[inline(always)]
     pub fn meta(&self) -> &Meta {
         // SAFETY: as in `parts`.
         unsafe { self.meta.as_ref() }
     }
 
-    /// Its bytes and what is known about it, for writing.
+    /// Its bytes and its metadata, for writing.
     #[inline(always)]
     pub fn parts(&mut self) -> (&mut [u8], &mut Meta) {
         // SAFETY: the slot's bytes lie inside its buffer (its invariant) and begin
@@ -91,31 +91,31 @@ impl PacketMut<'_> {
 }
 
 impl Arena {
-    /// Asks for the first line of each packet and that of its metadata, which
-    /// pays where packets have just come from another processor, and costs as
-    /// much as ten instructions for each.
+    /// Prefetches the first line of each packet and that of its metadata. Pays
+    /// where packets have just come from another core, and costs ten
+    /// instructions for each.
     #[inline]
     pub fn prefetch_packets(&self, frame: &Frame) {
         let Inner { buffers, meta, mask, stride, .. } = *self.inner;
-        let ask = |slot: &Slot| {
+        let prefetch = |slot: &Slot| {
             let index = (slot.buffer & mask) as usize;
             let start = index * stride as usize + slot.headroom();
             prefetch_address(buffers.as_ptr().wrapping_add(start));
             prefetch_address(meta.as_ptr().wrapping_add(index).cast());
         };
         let (fours, rest) = frame.slots().as_chunks::<4>();
-        fours.iter().for_each(|four| four.iter().for_each(ask));
-        rest.iter().for_each(ask);
+        fours.iter().for_each(|four| four.iter().for_each(prefetch));
+        rest.iter().for_each(prefetch);
     }
 
     /// Keeps the packets `judge` has nothing against, which it may change, in
     /// their order, and passes the others to `out` with what was said about
     /// them, oldest first. What is the same for all packets is loaded once.
-    /// Nothing is asked for ahead: whoever is first to look at packets calls
+    /// Nothing is prefetched: whoever is first to touch packets calls
     /// [`Arena::prefetch_packets`] before.
     ///
-    /// Packets that [`Arena::packet_mut`] refuses are kept without being asked
-    /// about: unshare them before.
+    /// Packets that [`Arena::packet_mut`] refuses are kept without being judged:
+    /// unshare them before.
     #[inline]
     pub fn sift_packets<V>(
         &self,
@@ -158,9 +158,9 @@ impl Arena {
         );
     }
 
-    /// Calls `each` with what is known about each packet, in order; their bytes
-    /// are not touched. Nothing is asked for ahead: what is known somebody has
-    /// just written.
+    /// Calls `each` with the metadata of each packet, in order; their bytes are
+    /// not touched. Nothing is prefetched: somebody has just written the
+    /// metadata.
     ///
     /// # Panics
     ///

@@ -1,10 +1,10 @@
-//! Waking a receiver that sleeps, at no cost to a sender that need not.
+//! Waking a receiver that sleeps, without a fence per burst.
 //!
-//! A [`Doorbell`](super::Doorbell) has both sides issue a fence, the sender one
-//! for every burst, which would cost more than a small burst does. Here the
-//! receiver, who is about to sleep anyway, issues the barrier for both
-//! (membarrier(2)), and the sender only keeps the compiler from reordering and
-//! looks at a flag.
+//! With [`NeedWakeup`](super::NeedWakeup) both sides issue a full fence, the
+//! sender one for every burst, which would cost more than a small burst does.
+//! Here the fence is asymmetric: the receiver, who is about to sleep anyway,
+//! issues the barrier for both (membarrier(2)), and the sender only keeps the
+//! compiler from reordering and loads a flag.
 
 use std::fmt;
 
@@ -22,8 +22,8 @@ pub trait Event {
 /// A bell beside a ring: its receiver asks to be woken, its sender wakes it.
 pub struct Bell<E> {
     /// Whether the receiver sleeps or is about to. Set by the receiver before its
-    /// last look at the ring, loaded by the sender after it has added to it.
-    /// Changed by swapping only, so that all changes have one order.
+    /// last check of the ring, loaded by the sender after it has added to it.
+    /// Changed by atomic exchanges only, so that all changes have one order.
     sleeping: AtomicU32,
     event: E,
 }
@@ -39,11 +39,11 @@ impl<E: Event> Bell<E> {
         &self.event
     }
 
-    /// The receiver is about to sleep on the event. It looks at the ring again
-    /// after this, and sleeps only if there is still nothing for it. `false` when
-    /// it cannot be woken on this kernel: it must look again by itself.
+    /// The receiver is about to sleep on the event. It checks the ring once more
+    /// after this, and sleeps only if that is still empty. `false` when it cannot
+    /// be woken on this kernel: it must poll the ring by itself.
     pub fn arm(&self) -> bool {
-        // First, because what was rung for is looked at afterwards.
+        // First: what was rung for until now is seen by the check that follows.
         self.event.clear();
         // Release: whoever sees it and sets the event does so after it was cleared.
         self.sleeping.swap(1, Ordering::Release);

@@ -54,8 +54,8 @@ impl<T> Cells<T> {
         }
     }
 
-    /// The rare burst that goes on at the first cell, apart to keep the other
-    /// one's code short.
+    /// The rare burst that wraps to the first cell, out of line to keep the
+    /// common case short.
     ///
     /// # Safety
     ///

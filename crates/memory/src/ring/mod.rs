@@ -6,15 +6,15 @@
 
 mod bell;
 mod cells;
-mod doorbell;
 mod mpmc;
+mod need_wakeup;
 mod spsc;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use bell::{Bell, Event};
-pub use doorbell::Doorbell;
 pub use mpmc::Mpmc;
+pub use need_wakeup::NeedWakeup;
 pub use spsc::{Consumer, Producer, spsc, spsc_with};
 
 /// Most elements a ring can hold: [`spsc()`]'s positions are 32 bits and must be
@@ -31,13 +31,18 @@ fn capacity_for(wanted: usize) -> usize {
     wanted.next_power_of_two()
 }
 
-/// `fewer`, where a burst is cut to what there is. A call, so that the length
-/// of every burst that is not cut does not wait for the comparison: predicted,
-/// not computed. At one element per burst that halves the cost of a ring.
+/// The length of a burst for which there are fewer elements, or less room, than
+/// asked for: `available`.
+///
+/// A cold call, so that `min(wanted, available)` is a branch and not a
+/// conditional move. The branch is predicted, and the copy of a whole burst
+/// starts without waiting for the other side's position; a conditional move
+/// would make its length depend on that load. At one element per burst this
+/// halves the cost of a ring.
 #[cold]
 #[inline(never)]
-fn cut(fewer: usize) -> usize {
-    fewer
+fn short_burst(available: usize) -> usize {
+    available
 }
 
 /// Rings shortly before their positions wrap, for the models.

@@ -5,10 +5,11 @@
 //! been written (or read), in the order of the claims. A burst costs one
 //! compare-and-swap whatever its length. The scheme is that of the BSD
 //! `buf_ring` and of DPDK's `rte_ring` (its programmer's guide, "Ring
-//! Library"). What is added is that each side notes how far the other had come
-//! when it last looked, as the single-producer ring does, and looks again only
-//! when that is used up: otherwise every call would fetch a cache line the
-//! other side is writing to.
+//! Library"), where `claim` is called `prod.head` or `cons.head` and `done`
+//! `prod.tail` or `cons.tail`. What is added is that each side caches the
+//! other's `done`, as the single-producer ring does, and loads it again only
+//! when what it allows is used up: otherwise every call would fetch a cache
+//! line the other side is writing to.
 //!
 //! Claiming is lock-free; publishing is ordered, so a thread that is
 //! descheduled between the two delays the others' publication. They spin for a
@@ -20,15 +21,15 @@ use std::{fmt, mem::MaybeUninit, ptr};
 
 use crossbeam_utils::CachePadded;
 
-use super::{capacity_for, cells::Cells, cut};
+use super::{capacity_for, cells::Cells, short_burst};
 use crate::{
     frame::Frame,
     slot::Slot,
     sync::{AtomicU64, Ordering, spin_loop, yield_now},
 };
 
-/// Times to look again before yielding to a thread that has claimed and not
-/// published: about a microsecond, far above the copy of the largest burst.
+/// Spins before yielding to a thread that has claimed and not published: about a
+/// microsecond, far above the copy of the largest burst.
 #[cfg(not(loom))]
 const SPINS: u32 = 256;
 #[cfg(loom)]
@@ -42,18 +43,19 @@ struct Side {
     own: CachePadded<Own>,
     /// End of what is done. Stored with `Release` by the owner of the range
     /// that starts here; loaded with `Acquire` by the other side, whose cells
-    /// those become. On a line of its own: when the other side looks, the next
-    /// claim does not wait for the line to come back.
+    /// those become. On a line of its own: when the other side loads it, the
+    /// next claim does not miss.
     done: CachePadded<AtomicU64>,
 }
 
 struct Own {
     /// End of what has been claimed. Moved by compare-and-swap.
     claim: AtomicU64,
-    /// How far this side may claim, as seen when somebody of it last looked at
-    /// the other side's `done`. May be behind that and even behind `claim`,
-    /// never ahead. Stored with `Release` by whoever looked, loaded with
-    /// `Acquire`: who relies on it has seen what that one saw.
+    /// How far this side may claim: the other side's `done` as somebody of this
+    /// side last loaded it (plus the capacity, for producers). May be behind the
+    /// real one and even behind `claim`, never ahead. Stored with `Release` by
+    /// whoever loaded it, loaded with `Acquire`, so that whoever relies on the
+    /// cached value sees the cells as if it had loaded `done` itself.
     limit: AtomicU64,
 }
 
@@ -239,7 +241,7 @@ fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) 
             limit = other.done.load(Ordering::Acquire).wrapping_add(ahead as u64);
             let free = limit.wrapping_sub(start) as usize;
             if free < count {
-                count = cut(free);
+                count = short_burst(free);
                 if count == 0 {
                     return (start, 0);
                 }
@@ -253,7 +255,7 @@ fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) 
             Ordering::Acquire,
         ) {
             Ok(_) => {
-                // Worth a store only if it spares the next caller the look.
+                // Worth a store only if it spares the next caller the load.
                 if left > 0 {
                     side.own.limit.store(limit, Ordering::Release);
                 }
@@ -275,9 +277,9 @@ fn publish(side: &Side, start: u64, count: usize) {
     side.done.store(start.wrapping_add(count as u64), Ordering::Release);
 }
 
-/// Waits until all ranges before `start` are done. Apart, since it needs
-/// registers that would have to be saved in every call, and stores before a
-/// compare-and-swap delay it.
+/// Waits until all ranges before `start` are done. Not inlined, since it needs
+/// registers that every call would have to spill, and a compare-and-swap waits
+/// for the stores before it.
 #[cold]
 #[inline(never)]
 fn wait(side: &Side, start: u64) {

@@ -1,7 +1,7 @@
 //! The single-producer single-consumer ring.
 //!
-//! Lamport's ring with each side keeping a copy of the other's position, so
-//! that the shared cache line is read only when the copy says full or empty
+//! Lamport's ring with each side caching the other's position, so that the
+//! other's cache line is read only when the cached position says full or empty
 //! (Lee, Bu and Chandranmenon, "A Lock-Free, Cache-Efficient Multi-Core
 //! Synchronization Mechanism for Line-Rate Network Traffic Monitoring", 2010).
 
@@ -9,15 +9,15 @@ use std::{fmt, mem::MaybeUninit, ptr};
 
 use crossbeam_utils::CachePadded;
 
-use super::{capacity_for, cells::Cells, cut};
+use super::{capacity_for, cells::Cells, short_burst};
 use crate::{
     frame::Frame,
     slot::Slot,
     sync::{Arc, AtomicU32, Ordering, fence},
 };
 
-/// What both ends share. Positions run freely and wrap at 2^32.
-struct Shared<T> {
+/// The ring both ends point to. Positions run freely and wrap at 2^32.
+struct Ring<T> {
     /// Next position to be written. Stored by the producer with `Release`
     /// after its cells, loaded by the consumer with `Acquire` before reading
     /// them.
@@ -32,7 +32,7 @@ struct Shared<T> {
 
 type Leftover<T> = Box<dyn FnOnce(Vec<T>) + Send + Sync>;
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         let leftover = self.leftover.take();
         if !std::mem::needs_drop::<T>() && leftover.is_none() {
@@ -92,25 +92,25 @@ pub(crate) fn starting_at<T: Send>(
     start: u32,
     leftover: Option<Leftover<T>>,
 ) -> (Producer<T>, Consumer<T>) {
-    let shared = Arc::new(Shared {
+    let ring = Arc::new(Ring {
         tail: CachePadded::new(AtomicU32::new(start)),
         head: CachePadded::new(AtomicU32::new(start)),
         cells: Cells::new(capacity_for(capacity)),
         leftover,
     });
     (
-        Producer { shared: Arc::clone(&shared), tail: start, head: start },
-        Consumer { shared, head: start, tail: start },
+        Producer { ring: Arc::clone(&ring), tail: start, head: start },
+        Consumer { ring, head: start, tail: start },
     )
 }
 
-fn len<T>(shared: &Shared<T>) -> usize {
-    let head = shared.head.load(Ordering::Relaxed);
-    shared.tail.load(Ordering::Relaxed).wrapping_sub(head) as usize
+fn len<T>(ring: &Ring<T>) -> usize {
+    let head = ring.head.load(Ordering::Relaxed);
+    ring.tail.load(Ordering::Relaxed).wrapping_sub(head) as usize
 }
 
-fn abandoned<T>(shared: &Arc<Shared<T>>) -> bool {
-    let alone = Arc::strong_count(shared) == 1;
+fn abandoned<T>(ring: &Arc<Ring<T>>) -> bool {
+    let alone = Arc::strong_count(ring) == 1;
     // Pairs with the Release of the other end's drop, so that its last store
     // to its position is seen after this.
     fence(Ordering::Acquire);
@@ -119,19 +119,19 @@ fn abandoned<T>(shared: &Arc<Shared<T>>) -> bool {
 
 /// The writing end.
 pub struct Producer<T> {
-    shared: Arc<Shared<T>>,
+    ring: Arc<Ring<T>>,
     /// Our own position.
     tail: u32,
-    /// The consumer's position when we last looked; never ahead of it.
+    /// The consumer's position as last loaded: never ahead of the real one.
     head: u32,
 }
 
 /// The reading end.
 pub struct Consumer<T> {
-    shared: Arc<Shared<T>>,
+    ring: Arc<Ring<T>>,
     /// Our own position.
     head: u32,
-    /// The producer's position when we last looked; never ahead of it.
+    /// The producer's position as last loaded: never ahead of the real one.
     tail: u32,
 }
 
@@ -139,13 +139,13 @@ impl<T: Send> Producer<T> {
     /// Elements the ring can hold.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.shared.cells.capacity()
+        self.ring.cells.capacity()
     }
 
     /// Elements in the ring, as far as the consumer has told.
     #[inline]
     pub fn len(&self) -> usize {
-        len(&self.shared)
+        len(&self.ring)
     }
 
     /// Whether the consumer has taken everything.
@@ -157,7 +157,7 @@ impl<T: Send> Producer<T> {
     /// Whether the other end is gone.
     #[inline]
     pub fn is_abandoned(&self) -> bool {
-        abandoned(&self.shared)
+        abandoned(&self.ring)
     }
 
     /// Adds one element; a full ring gives it back.
@@ -190,21 +190,21 @@ impl<T: Send> Producer<T> {
     /// been moved out of it.
     #[inline]
     unsafe fn push_raw(&mut self, from: *const T, mut count: usize) -> usize {
-        let shared = &*self.shared;
-        let capacity = shared.cells.capacity();
+        let ring = &*self.ring;
+        let capacity = ring.cells.capacity();
         let tail = self.tail;
         if capacity - (tail.wrapping_sub(self.head) as usize) < count {
-            self.head = shared.head.load(Ordering::Acquire);
+            self.head = ring.head.load(Ordering::Acquire);
             let free = capacity - tail.wrapping_sub(self.head) as usize;
             if free < count {
-                count = cut(free);
+                count = short_burst(free);
             }
         }
         // SAFETY: the positions `tail..tail + count` are behind the consumer
         // by the check above, and only we write.
-        unsafe { shared.cells.write(tail as usize, from, count) };
+        unsafe { ring.cells.write(tail as usize, from, count) };
         self.tail = tail.wrapping_add(count as u32);
-        shared.tail.store(self.tail, Ordering::Release);
+        ring.tail.store(self.tail, Ordering::Release);
         count
     }
 }
@@ -228,13 +228,13 @@ impl<T: Send> Consumer<T> {
     /// Elements the ring can hold.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.shared.cells.capacity()
+        self.ring.cells.capacity()
     }
 
     /// Elements ready to be taken.
     #[inline]
     pub fn len(&self) -> usize {
-        len(&self.shared)
+        len(&self.ring)
     }
 
     /// Whether nothing is ready.
@@ -248,7 +248,7 @@ impl<T: Send> Consumer<T> {
     /// of them.
     #[inline]
     pub fn is_abandoned(&self) -> bool {
-        abandoned(&self.shared)
+        abandoned(&self.ring)
     }
 
     /// Takes the oldest element.
@@ -283,20 +283,20 @@ impl<T: Send> Consumer<T> {
     /// initialised there.
     #[inline]
     unsafe fn pop_raw(&mut self, to: *mut T, mut count: usize) -> usize {
-        let shared = &*self.shared;
+        let ring = &*self.ring;
         let head = self.head;
         if (self.tail.wrapping_sub(head) as usize) < count {
-            self.tail = shared.tail.load(Ordering::Acquire);
+            self.tail = ring.tail.load(Ordering::Acquire);
             let ready = self.tail.wrapping_sub(head) as usize;
             if ready < count {
-                count = cut(ready);
+                count = short_burst(ready);
             }
         }
         // SAFETY: the positions `head..head + count` were published by the
         // producer (Acquire above, now or earlier), and only we read.
-        unsafe { shared.cells.read(head as usize, to, count) };
+        unsafe { ring.cells.read(head as usize, to, count) };
         self.head = head.wrapping_add(count as u32);
-        shared.head.store(self.head, Ordering::Release);
+        ring.head.store(self.head, Ordering::Release);
         count
     }
 }
