@@ -7,13 +7,13 @@
 //! # Layout
 //!
 //! Two arrays. The *index* leads from a hash to the number of an entry: buckets of one cache line
-//! with seven pairs of a 32-bit hash and a number. The *slots* hold key and value side by side, and
-//! an entry stays in its slot for as long as it lives. So a lookup that finds its key touches two
+//! with seven pairs of a 32-bit hash and a number. The *records* (`rte_hash`'s key slots) hold key
+//! and value side by side, and an entry stays in its record for as long as it lives. So a lookup that finds its key touches two
 //! lines, the second of which is the state the caller is after; the number of an entry
 //! ([`Entry`]) is a name for it that stays valid until it is removed, which is what a wheel of
 //! deadlines, a peer entry or an array beside the table needs.
 //!
-//! Choose the value so that key and value together take 16, 32 or a multiple of 64 bytes: slots of
+//! Choose the value so that key and value together take 16, 32 or a multiple of 64 bytes: records of
 //! such sizes begin at a cache line or never cross one. Values with a niche (a `NonZero`, a
 //! reference, a `bool`) cost nothing beside their own size; others a word more.
 //!
@@ -21,7 +21,7 @@
 //!
 //! No operation's work depends on the number of entries or on their keys:
 //!
-//! | operation | index lines | slots |
+//! | operation | index lines | records |
 //! |---|---|---|
 //! | lookup of a key that is there | 1, for some 3 % of keys 2 | 1 |
 //! | lookup of one that is not | 1, for some 10 % 2 | 0 |

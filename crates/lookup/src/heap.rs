@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use linerate_memory::{Backing, MemoryError, Reserved};
 
 /// Where an entry is that is not in the heap.
-const NOWHERE: u32 = u32::MAX;
+const ABSENT: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
@@ -70,7 +70,7 @@ impl Heap {
     pub fn schedule(&mut self, entry: u32, deadline: u64) {
         self.cancel(entry);
         while self.places.len() <= entry as usize {
-            assert!(self.places.push(NOWHERE).is_ok(), "entry {entry} is beyond the heap's");
+            assert!(self.places.push(ABSENT).is_ok(), "entry {entry} is beyond the heap's");
         }
         self.scheduled = self.scheduled.wrapping_add(1);
         let node = Node { deadline, order: self.scheduled, entry };
@@ -81,11 +81,10 @@ impl Heap {
 
     /// Forgets an entry, if it is scheduled.
     pub fn cancel(&mut self, entry: u32) {
-        let Some(&place) = self.places.get(entry as usize).filter(|place| **place != NOWHERE)
-        else {
+        let Some(&place) = self.places.get(entry as usize).filter(|place| **place != ABSENT) else {
             return;
         };
-        self.places[entry as usize] = NOWHERE;
+        self.places[entry as usize] = ABSENT;
         let Some(last) = self.nodes.pop() else { return };
         if last.entry != entry {
             self.sink(place as usize, last);
@@ -94,7 +93,7 @@ impl Heap {
     }
 
     /// The entry whose deadline, as `deadline` says, is the earliest. It stays scheduled. At most
-    /// `budget` entries that were put off are looked at; when there are more, the earliest of these.
+    /// `budget` entries that were put off are checked; when there are more, the earliest of these.
     pub fn earliest(&mut self, budget: usize, mut deadline: impl FnMut(u32) -> u64) -> Option<u32> {
         let mut earliest: Option<Node> = None;
         for _ in 0..budget {
@@ -112,23 +111,24 @@ impl Heap {
         earliest.map(|node| node.entry)
     }
 
-    /// Looks at entries whose deadlines have come at `now`: `look` answers with the entry's deadline
-    /// when that is later than the time it is given; else with nothing, and the entry is forgotten.
+    /// Has the entries checked whose deadlines have come at `now`: `check` answers with the entry's
+    /// deadline when that is later than the time it is given; else with nothing, and the entry is
+    /// forgotten.
     ///
-    /// At most `budget` entries are looked at; the rest is left for the next call. Returns how many
+    /// At most `budget` entries are checked; the rest is left for the next call. Returns how many
     /// were.
     pub fn advance(
         &mut self,
         now: u64,
         budget: usize,
-        mut look: impl FnMut(u32, u64) -> Option<u64>,
+        mut check: impl FnMut(u32, u64) -> Option<u64>,
     ) -> usize {
-        for looked in 0..budget {
+        for checked in 0..budget {
             let Some(first) = self.nodes.first().copied().filter(|node| node.deadline <= now)
             else {
-                return looked;
+                return checked;
             };
-            match look(first.entry, now) {
+            match check(first.entry, now) {
                 Some(deadline) => self.sink(0, Node { deadline, ..first }),
                 None => self.cancel(first.entry),
             }
@@ -136,7 +136,7 @@ impl Heap {
         budget
     }
 
-    /// Puts a node, which belongs at `place` or nearer to the first, where it belongs.
+    /// Sifts a node up, which belongs at `place` or nearer to the root.
     fn rise(&mut self, mut place: usize, node: Node) {
         while place > 0 {
             let above = self.nodes[(place - 1) / 2];
@@ -149,7 +149,7 @@ impl Heap {
         self.put(place, node);
     }
 
-    /// Puts a node, which belongs at `place` or further back, where it belongs.
+    /// Sifts a node down, which belongs at `place` or further from the root.
     fn sink(&mut self, mut place: usize, node: Node) {
         loop {
             let mut below = 2 * place + 1;
@@ -228,7 +228,7 @@ mod tests {
                     Step::Advance(span, budget) => {
                         now += span;
                         let before = deadlines.clone();
-                        let looked = heap.advance(now, budget, |entry, at| {
+                        let checked = heap.advance(now, budget, |entry, at| {
                             assert_eq!(at, now);
                             if before[&entry] > now {
                                 return Some(before[&entry]);
@@ -236,8 +236,8 @@ mod tests {
                             deadlines.remove(&entry);
                             None
                         });
-                        prop_assert!(looked <= budget);
-                        prop_assert!(looked == budget || deadlines.values().all(|it| *it > now));
+                        prop_assert!(checked <= budget);
+                        prop_assert!(checked == budget || deadlines.values().all(|it| *it > now));
                     }
                     Step::Earliest => {
                         let first = heap.earliest(20, |entry| deadlines[&entry]);

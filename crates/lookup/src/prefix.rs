@@ -31,14 +31,15 @@
 //!
 //! # How
 //!
-//! The routes are kept in order (`rib`), and beside them a structure that holds
-//! the longest match of every address: DIR-24-8 for IPv4 (`dir24`), a poptrie
-//! for IPv6 (`poptrie`). ARCHITECTURE.md has the measurements behind the
+//! The routes are kept in order (the RIB, `rib`), and beside them a structure that
+//! holds the longest match of every address (the FIB, `structure`):
+//! DIR-24-8 for IPv4 (`dir24`), a poptrie for IPv6 (`poptrie`). ARCHITECTURE.md has the measurements behind the
 //! choice. Changes are made beside what is read and become visible by one store
-//! of one word. What they replace is reused later, and the rare lookup that was
-//! still in it is done again ([`linerate_memory::Generation`]). There are two
-//! such structures, one of which is read: where all routes change, the other is
-//! written and then takes its place. The default route is kept beside them.
+//! of one word. What they replace is retired and reused later, and the rare lookup
+//! that was still in it is retried ([`linerate_memory::Generation`], a seqlock).
+//! There are two such structures, a double buffer: where all routes change, the one
+//! that is not read is written and then takes the other's place. The default route
+//! is kept beside them.
 //!
 //! # Cost
 //!
@@ -53,11 +54,11 @@
 mod address;
 mod blocks;
 mod dir24;
-mod engine;
 mod next_hop;
 mod poptrie;
 mod reader;
 mod rib;
+mod structure;
 mod table;
 #[cfg(test)]
 mod tests;

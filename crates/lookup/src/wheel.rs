@@ -1,20 +1,20 @@
-//! A hierarchical timer wheel of deadlines that are re-checked when they come up.
+//! A hierarchical timing wheel of deadlines that are re-checked when they come up.
 //!
 //! Six levels of 64 slots (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987,
 //! scheme 7). A slot of the lowest level is a tick; one of the next, 64 ticks. What is scheduled is
 //! a small number, the index of an entry in somebody's array, and is linked into the list of a slot
 //! through an array of links of the wheel's own.
 //!
-//! **Putting off costs a store.** The deadline itself is the caller's, beside the entry. Moving it
-//! later, as every packet of a flow does, does not touch the wheel: when the wheel comes to the
-//! entry at the time it knows, it asks for the deadline and links the entry anew. An entry that is
-//! busy is so looked at once per time-out and not once per packet.
+//! **Putting off costs a store** (lazy rescheduling). The deadline itself is the caller's, beside the
+//! entry. Moving it later, as every packet of a flow does, does not touch the wheel: when the wheel
+//! comes to the entry at the deadline it was linked for, it asks for the present one and links the
+//! entry anew. So a busy entry is touched by the wheel once per time-out and not once per packet.
 //!
 //! Scheduling and cancelling cost O(1); advancing, O(1) for each entry it comes to and for each
-//! occupied slot, whatever time has passed. The caller bounds the entries looked at in one call.
+//! occupied slot, whatever time has passed. The caller bounds the entries checked at in one call.
 //!
 //! What a tick is, is the caller's choice; 2^36 ticks are 2 years of milliseconds. Deadlines further
-//! ahead are looked at once in between.
+//! ahead are checked at once in between.
 
 use linerate_memory::{Backing, MemoryError, Reserved};
 
@@ -26,9 +26,9 @@ const LEVELS: usize = 6;
 const DUE: u32 = (LEVELS * SLOTS) as u32;
 const LISTS: usize = LEVELS * SLOTS + 1;
 /// Where an unscheduled entry is linked to.
-const NOWHERE: u32 = u32::MAX;
-const UNSCHEDULED: Link = Link { previous: NOWHERE, next: NOWHERE, deadline: 0 };
-/// Entries [`Wheel::oldest`] looks at.
+const UNLINKED: u32 = u32::MAX;
+const UNSCHEDULED: Link = Link { previous: UNLINKED, next: UNLINKED, deadline: 0 };
+/// Entries [`Wheel::oldest`] tries.
 const TRIES: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ struct Link {
 /// The wheel.
 #[derive(Debug)]
 pub struct Wheel {
-    /// All deadlines up to here have been looked at, or are in the list of those due.
+    /// All deadlines up to here have been checked at, or are in the list of those due.
     now: u64,
     /// The heads of the lists, then a link for each entry; the lists are circular.
     links: Reserved<Link>,
@@ -103,34 +103,34 @@ impl Wheel {
     /// Forgets an entry, if it is scheduled.
     pub fn cancel(&mut self, entry: u32) {
         let node = LISTS as u32 + entry;
-        if self.links.get(node as usize).is_some_and(|link| link.next != NOWHERE) {
+        if self.links.get(node as usize).is_some_and(|link| link.next != UNLINKED) {
             self.unlink(node);
             self.scheduled -= 1;
         }
     }
 
-    /// Goes on to `now`, which may be long after the last time, and looks at what has come up:
-    /// `look` answers with the entry's deadline when that is later than the time it is given, and is
-    /// looked at again then; else with nothing, and the entry is forgotten.
+    /// Goes on to `now`, which may be long after the last time, and has the entries checked that have
+    /// come up: `check` answers with the entry's deadline when that is later than the time it is
+    /// given, and the entry is linked anew; else with nothing, and the entry is forgotten.
     ///
-    /// At most `budget` entries are looked at; the rest is left for the next call. Returns how many
+    /// At most `budget` entries are checked; the rest is left for the next call. Returns how many
     /// were.
     pub fn advance(
         &mut self,
         now: u64,
         budget: usize,
-        mut look: impl FnMut(u32, u64) -> Option<u64>,
+        mut check: impl FnMut(u32, u64) -> Option<u64>,
     ) -> usize {
         let now = now.max(self.now);
-        let mut looked = 0;
+        let mut checked = 0;
         loop {
             while let Some(node) = self.head(DUE) {
-                if looked == budget {
-                    return looked;
+                if checked == budget {
+                    return checked;
                 }
-                looked += 1;
+                checked += 1;
                 self.unlink(node);
-                match look(node - LISTS as u32, now) {
+                match check(node - LISTS as u32, now) {
                     Some(deadline) => self.link(node, deadline),
                     None => self.scheduled -= 1,
                 }
@@ -142,13 +142,13 @@ impl Wheel {
                 }
                 _ => {
                     self.now = now;
-                    return looked;
+                    return checked;
                 }
             }
         }
     }
 
-    /// When [`advance`](Self::advance) has something to look at next, at the earliest.
+    /// When [`advance`](Self::advance) has something to check next, at the earliest.
     pub fn next(&self) -> Option<u64> {
         match self.head(DUE) {
             Some(_) => Some(self.now),
@@ -322,7 +322,7 @@ mod tests {
                     Step::Advance(span, budget) => {
                         now += span;
                         let before = deadlines.clone();
-                        let looked = wheel.advance(now, budget, |entry, at| {
+                        let checked = wheel.advance(now, budget, |entry, at| {
                             assert_eq!(at, now);
                             let deadline = deadlines[&entry];
                             if deadline > now {
@@ -331,12 +331,12 @@ mod tests {
                             deadlines.remove(&entry);
                             None
                         });
-                        prop_assert!(looked <= budget);
+                        prop_assert!(checked <= budget);
                         let due = |map: &BTreeMap<u32, u64>| {
                             map.values().filter(|&&deadline| deadline <= now).count()
                         };
                         prop_assert_eq!(before.len() - deadlines.len(), due(&before) - due(&deadlines));
-                        if looked < budget {
+                        if checked < budget {
                             prop_assert_eq!(due(&deadlines), 0, "all that was due came up");
                             prop_assert_eq!(wheel.now(), now);
                         }
@@ -371,24 +371,24 @@ mod tests {
         let deadline = |entry: u32| 10 + u64::from(entry) + if entry < 5 { 20 } else { 0 };
         assert_eq!(wheel.oldest(deadline), Some(5));
         let all_busy = |entry: u32| 1000 - u64::from(entry);
-        assert_eq!(wheel.oldest(all_busy), Some(20), "the earliest of the sixteen looked at");
+        assert_eq!(wheel.oldest(all_busy), Some(20), "the earliest of the sixteen checked at");
         assert_eq!(self::wheel(0).oldest(|_| 0), None);
     }
 
     #[test]
-    fn a_busy_entry_is_looked_at_once_per_time_out() {
+    fn a_busy_entry_is_checked_once_per_time_out() {
         let mut wheel = wheel(0);
-        let (mut deadline, mut looked) = (300, 0);
+        let (mut deadline, mut checked) = (300, 0);
         wheel.schedule(7, deadline);
         for now in 1..=3000 {
             // A packet every tick.
             deadline = now + 300;
             wheel.advance(now, 10, |_, _| {
-                looked += 1;
+                checked += 1;
                 Some(deadline)
             });
         }
-        assert!((10..=40).contains(&looked), "{looked}");
+        assert!((10..=40).contains(&checked), "{checked}");
     }
 
     #[test]
@@ -396,13 +396,13 @@ mod tests {
         let mut wheel = wheel(0);
         (0..100).for_each(|entry| wheel.schedule(entry, 5));
         let mut seen = Vec::new();
-        let mut look = |entry: u32, _: u64| {
+        let mut check = |entry: u32, _: u64| {
             seen.push(entry);
             None
         };
-        assert_eq!(wheel.advance(5, 30, &mut look), 30);
+        assert_eq!(wheel.advance(5, 30, &mut check), 30);
         assert_eq!(wheel.next(), Some(5));
-        assert_eq!(wheel.advance(1_000_000, 1000, &mut look), 70);
+        assert_eq!(wheel.advance(1_000_000, 1000, &mut check), 70);
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
     }
 

@@ -7,7 +7,7 @@ use linerate_memory::{Backing, MemoryError};
 use super::{Entry, Key, Refusal, Table};
 use crate::wheel::Wheel;
 
-/// A value and until when it lives. Never 0, so that a slot without entry needs no mark of its own.
+/// A value and until when it lives. Never 0, so that a record without entry needs no mark of its own.
 #[derive(Debug)]
 #[repr(C)]
 struct Timed<V> {
@@ -148,7 +148,7 @@ impl<K: Key, V> Expiring<K, V> {
         Ok((entry, old.map(|old| old.value)))
     }
 
-    /// The same; at the limit the entry that would expire next makes room and is given to `evicted`.
+    /// The same; at the limit the entry that would expire next is evicted and given to `evicted`.
     /// Which one that is, is nearly exact: see [`Wheel::oldest`]. With equal time-outs it is nearly
     /// the one least recently touched.
     ///

@@ -1,9 +1,10 @@
 //! From hashes to entry numbers: cuckoo buckets of one cache line each, whose number is doubled a few
 //! at a time.
 //!
-//! A bucket has room for seven pairs of a 32-bit hash and the number of an entry. A hash names two
-//! buckets, its first and its second; an entry is in the first if there was room. What the last
-//! lane holds says for which hashes a look into the second is worth it.
+//! A bucket has room for seven pairs of a 32-bit hash (the signature, in `rte_hash`) and the number
+//! of an entry. A hash names two buckets, its first and its second; an entry is in the first if
+//! there was room, else it is displaced to the second. What the last lane holds says for which
+//! hashes the second is worth a cache miss.
 //!
 //! Growing is linear hashing (Litwin, "Linear hashing: a new tool for file and table addressing",
 //! VLDB 1980): buckets are split in order and the new ones are added at the end. Both buckets of an
@@ -19,7 +20,7 @@ use linerate_memory::{Backing, MemoryError, Reserved, equal_lanes, prefetch};
 use super::Refusal;
 
 /// Entries in a bucket.
-const ROOM: usize = 7;
+const LANES: usize = 7;
 /// Average entries in a bucket at which doubling begins. They are hardly more when it is through, a
 /// sixteenth, and at that an insertion finds none of 16 buckets with room once in 10^12 times.
 /// Higher, more entries are in their second bucket, which costs lookups a mispredicted branch and a
@@ -28,10 +29,10 @@ const FILL: usize = 4;
 /// Buckets split in one insertion.
 const SPLITS: usize = 4;
 /// With fewer buckets, an unlucky seed could give many hashes the same two.
-const FEWEST: usize = 16;
-const _: () = assert!(FEWEST.is_multiple_of(SPLITS));
-/// Where a bucket says who has gone to a second bucket.
-const GONE: usize = ROOM;
+const MIN_BUCKETS: usize = 16;
+const _: () = assert!(MIN_BUCKETS.is_multiple_of(SPLITS));
+/// The lane that counts entries displaced to their second bucket.
+const DISPLACED: usize = LANES;
 /// A lane of `hashes` without entry. No hash is stored as this.
 const VACANT: u32 = 0;
 
@@ -39,28 +40,28 @@ const VACANT: u32 = 0;
 #[repr(C, align(64))]
 struct Bucket {
     /// Hashes of the entries. The last lane holds eight counters of four bits, chosen by the top
-    /// bits of a hash: entries whose first bucket this is and who are in their second. A counter
-    /// is never too low; it is too high where a split could not tell whose it was, and stays at 15
-    /// once there.
-    hashes: [u32; ROOM + 1],
+    /// bits of a hash: entries whose first bucket this is and that were displaced to their second.
+    /// A counter is never too low; it is too high where a split could not tell whose it was, and
+    /// saturates at 15.
+    hashes: [u32; LANES + 1],
     /// Numbers of the entries.
-    entries: [u32; ROOM + 1],
+    entries: [u32; LANES + 1],
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    const EMPTY: Bucket = Bucket { hashes: [0; ROOM + 1], entries: [0; ROOM + 1] };
+    const EMPTY: Bucket = Bucket { hashes: [0; LANES + 1], entries: [0; LANES + 1] };
 
     /// The lanes with that hash, a bit each.
     #[inline(always)]
     fn lanes(&self, hash: u32) -> u32 {
-        equal_lanes(&self.hashes, hash) & ((1 << ROOM) - 1)
+        equal_lanes(&self.hashes, hash) & ((1 << LANES) - 1)
     }
 
     fn vacant(&self) -> Option<usize> {
         let lane = self.lanes(VACANT).trailing_zeros() as usize;
-        (lane < ROOM).then_some(lane)
+        (lane < LANES).then_some(lane)
     }
 
     fn put(&mut self, lane: usize, hash: u32, entry: u32) {
@@ -68,21 +69,21 @@ impl Bucket {
         self.entries[lane] = entry;
     }
 
-    /// Whether an entry with that hash may be in its second bucket.
+    /// Whether an entry with that hash may have been displaced to its second bucket.
     #[inline(always)]
-    fn has_gone(&self, hash: u32) -> bool {
-        self.hashes[GONE] >> counter(hash) & 15 != 0
+    fn has_displaced(&self, hash: u32) -> bool {
+        self.hashes[DISPLACED] >> counter(hash) & 15 != 0
     }
 
-    fn count_gone(&mut self, hash: u32) {
-        if self.hashes[GONE] >> counter(hash) & 15 != 15 {
-            self.hashes[GONE] += 1 << counter(hash);
+    fn count_displaced(&mut self, hash: u32) {
+        if self.hashes[DISPLACED] >> counter(hash) & 15 != 15 {
+            self.hashes[DISPLACED] += 1 << counter(hash);
         }
     }
 
     fn count_returned(&mut self, hash: u32) {
-        if !matches!(self.hashes[GONE] >> counter(hash) & 15, 0 | 15) {
-            self.hashes[GONE] -= 1 << counter(hash);
+        if !matches!(self.hashes[DISPLACED] >> counter(hash) & 15, 0 | 15) {
+            self.hashes[DISPLACED] -= 1 << counter(hash);
         }
     }
 }
@@ -100,9 +101,9 @@ fn second(hash: u32) -> u32 {
     hash.rotate_right(16).wrapping_mul(0x9e37_79b1)
 }
 
-/// The part of a key's hash this index works with.
+/// The part of a key's hash this index stores and compares.
 #[inline(always)]
-pub(super) fn short(hash: u64) -> u32 {
+pub(super) fn signature(hash: u64) -> u32 {
     ((hash >> 32) as u32).max(VACANT + 1)
 }
 
@@ -118,39 +119,39 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn new(limit: usize, backing: Backing) -> Result<Index, MemoryError> {
-        let capacity = limit.div_ceil(FILL).next_power_of_two().max(FEWEST);
+        let capacity = limit.div_ceil(FILL).next_power_of_two().max(MIN_BUCKETS);
         let mut buckets = Reserved::new(capacity, backing)?;
-        for _ in 0..FEWEST {
+        for _ in 0..MIN_BUCKETS {
             let _ = buckets.push(Bucket::EMPTY);
         }
-        Ok(Index { buckets, mask: FEWEST as u32 - 1, split: 0, entries: 0 })
+        Ok(Index { buckets, mask: MIN_BUCKETS as u32 - 1, split: 0, entries: 0 })
     }
 
     /// The bucket a number chooses.
     #[inline(always)]
-    fn at(&self, chooser: u32) -> usize {
+    fn bucket_of(&self, chooser: u32) -> usize {
         let bucket = chooser & self.mask;
         (if bucket < self.split { chooser & (2 * self.mask + 1) } else { bucket }) as usize
     }
 
-    /// Asks for the line [`first`](Self::first) will read.
+    /// Prefetches the line [`first`](Self::first) will read.
     #[inline(always)]
     pub(super) fn prefetch_first(&self, hash: u32) {
-        prefetch(&self.buckets[self.at(hash)]);
+        prefetch(&self.buckets[self.bucket_of(hash)]);
     }
 
-    /// Asks for the line [`second`](Self::second) will read.
+    /// Prefetches the line [`second`](Self::second) will read.
     #[inline(always)]
     pub(super) fn prefetch_second(&self, hash: u32) {
-        prefetch(&self.buckets[self.at(second(hash))]);
+        prefetch(&self.buckets[self.bucket_of(second(hash))]);
     }
 
     /// An entry with that hash in its first bucket; else whether there may be one in the second.
     #[inline(always)]
     pub(super) fn first(&self, hash: u32) -> Result<u32, bool> {
-        let bucket = &self.buckets[self.at(hash)];
+        let bucket = &self.buckets[self.bucket_of(hash)];
         match bucket.lanes(hash) {
-            0 => Err(bucket.has_gone(hash)),
+            0 => Err(bucket.has_displaced(hash)),
             lanes => Ok(bucket.entries[lanes.trailing_zeros() as usize & 7]),
         }
     }
@@ -158,7 +159,7 @@ impl Index {
     /// An entry with that hash in its second bucket.
     #[inline(always)]
     pub(super) fn second(&self, hash: u32) -> Option<u32> {
-        let bucket = &self.buckets[self.at(second(hash))];
+        let bucket = &self.buckets[self.bucket_of(second(hash))];
         match bucket.lanes(hash) {
             0 => None,
             lanes => Some(bucket.entries[lanes.trailing_zeros() as usize & 7]),
@@ -179,10 +180,10 @@ impl Index {
             }
             None
         };
-        let bucket = &self.buckets[self.at(hash)];
-        within(bucket).or_else(|| match bucket.has_gone(hash) {
-            true => within(&self.buckets[self.at(second(hash))]),
-            false => None,
+        let bucket = &self.buckets[self.bucket_of(hash)];
+        within(bucket).or_else(|| {
+            let second = bucket.has_displaced(hash).then(|| self.bucket_of(second(hash)))?;
+            within(&self.buckets[second])
         })
     }
 
@@ -191,7 +192,7 @@ impl Index {
         if self.split != 0 || self.entries >= FILL * self.buckets.len() {
             (0..SPLITS).for_each(|_| self.split_next());
         }
-        let (one, two) = (self.at(hash), self.at(second(hash)));
+        let (one, two) = (self.bucket_of(hash), self.bucket_of(second(hash)));
         let place = self.buckets[one]
             .vacant()
             .map(|lane| (one, lane))
@@ -201,7 +202,7 @@ impl Index {
         let (bucket, lane) = place.ok_or(Refusal::Crowded)?;
         self.buckets[bucket].put(lane, hash, entry);
         if bucket != one {
-            self.buckets[one].count_gone(hash);
+            self.buckets[one].count_displaced(hash);
         }
         self.entries += 1;
         Ok(())
@@ -209,16 +210,17 @@ impl Index {
 
     /// Moves one of a full bucket's entries to the other of its two.
     fn make_room(&mut self, full: usize) -> Option<(usize, usize)> {
-        for lane in 0..ROOM {
+        for lane in 0..LANES {
             let hash = self.buckets[full].hashes[lane];
-            let (one, two) = (self.at(hash), self.at(second(hash)));
+            let (one, two) = (self.bucket_of(hash), self.bucket_of(second(hash)));
             let other = if one == full { two } else { one };
             let Some(vacant) = self.buckets[other].vacant() else { continue };
             let entry = self.buckets[full].entries[lane];
             self.buckets[other].put(vacant, hash, entry);
-            match one == full {
-                true => self.buckets[one].count_gone(hash),
-                false => self.buckets[one].count_returned(hash),
+            if one == full {
+                self.buckets[one].count_displaced(hash);
+            } else {
+                self.buckets[one].count_returned(hash);
             }
             self.buckets[full].hashes[lane] = VACANT;
             return Some((full, lane));
@@ -228,11 +230,11 @@ impl Index {
 
     /// Removes an entry that is there.
     pub(super) fn remove(&mut self, hash: u32, entry: u32) {
-        let (one, two) = (self.at(hash), self.at(second(hash)));
+        let (one, two) = (self.bucket_of(hash), self.bucket_of(second(hash)));
         for at in [one, two] {
             let bucket = &mut self.buckets[at];
             let same = |&lane: &usize| bucket.hashes[lane] == hash && bucket.entries[lane] == entry;
-            if let Some(lane) = (0..ROOM).find(same) {
+            if let Some(lane) = (0..LANES).find(same) {
                 bucket.hashes[lane] = VACANT;
                 if at != one {
                     self.buckets[one].count_returned(hash);
@@ -243,21 +245,21 @@ impl Index {
         }
     }
 
-    /// Splits the next bucket, where the reserve allows.
+    /// Splits the next bucket, where the capacity reserved allows.
     fn split_next(&mut self) {
         let from = self.split as usize;
         let mut stays = Bucket::EMPTY;
         let mut goes = Bucket::EMPTY;
-        // Who of those in their second buckets goes is not known here.
-        stays.hashes[GONE] = self.buckets[from].hashes[GONE];
-        goes.hashes[GONE] = self.buckets[from].hashes[GONE];
+        // Which of the displaced entries it counts go is not known here: both may have them.
+        stays.hashes[DISPLACED] = self.buckets[from].hashes[DISPLACED];
+        goes.hashes[DISPLACED] = self.buckets[from].hashes[DISPLACED];
         let old = self.buckets[from];
-        for lane in 0..ROOM {
+        for lane in 0..LANES {
             let (hash, entry) = (old.hashes[lane], old.entries[lane]);
             if hash == VACANT {
                 continue;
             }
-            let chooser = if self.at(hash) == from { hash } else { second(hash) };
+            let chooser = if self.bucket_of(hash) == from { hash } else { second(hash) };
             // The bit that is new in this round.
             let to = if chooser & (self.mask + 1) == 0 { &mut stays } else { &mut goes };
             to.put(lane, hash, entry);
@@ -290,20 +292,24 @@ mod tests {
         let mut gone = HashMap::<(usize, u32), u32>::new();
         let mut found = 0;
         for (at, bucket) in index.buckets.iter().enumerate() {
-            for lane in (0..ROOM).filter(|&lane| bucket.hashes[lane] != VACANT) {
+            for lane in (0..LANES).filter(|&lane| bucket.hashes[lane] != VACANT) {
                 let hash = bucket.hashes[lane];
                 assert_eq!(model.get(&bucket.entries[lane]), Some(&hash));
                 found += 1;
-                let one = index.at(hash);
+                let one = index.bucket_of(hash);
                 if one != at {
-                    assert_eq!(index.at(second(hash)), at, "an entry is in one of its two buckets");
+                    assert_eq!(
+                        index.bucket_of(second(hash)),
+                        at,
+                        "an entry is in one of its two buckets"
+                    );
                     *gone.entry((one, counter(hash))).or_default() += 1;
                 }
             }
         }
         assert_eq!((found, index.entries), (model.len(), model.len()));
         for ((at, counter), gone) in gone {
-            let counted = index.buckets[at].hashes[GONE] >> counter & 15;
+            let counted = index.buckets[at].hashes[DISPLACED] >> counter & 15;
             assert!(counted >= gone.min(15), "a counter is never too low");
         }
     }
@@ -318,7 +324,7 @@ mod tests {
                 let &gone = model.keys().nth(random.usize(..model.len().min(50))).expect("one");
                 index.remove(model.remove(&gone).expect("there"), gone);
             }
-            let hash = short(random.u64(..));
+            let hash = signature(random.u64(..));
             index.insert(hash, entry).expect("room");
             model.insert(entry, hash);
             if entry % 37 == 0 {
@@ -337,12 +343,12 @@ mod tests {
         let mut index = Index::new(1 << 16, Backing::OnDemand).expect("memory");
         let hash = 0xdead_beef;
         let taken = (0..100).take_while(|&entry| index.insert(hash, entry).is_ok()).count();
-        assert_eq!(taken, 2 * ROOM);
+        assert_eq!(taken, 2 * LANES);
         assert_eq!(index.insert(hash, 100), Err(Refusal::Crowded));
         assert_eq!(index.insert(hash ^ 1, 100), Ok(()));
         // The one that was refused left nothing behind.
         assert_eq!(index.find(hash, |entry| entry == 100), None);
-        assert_eq!(index.entries, 2 * ROOM + 1);
+        assert_eq!(index.entries, 2 * LANES + 1);
     }
 
     #[test]
@@ -351,7 +357,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(9);
         let mut index = Index::new(1 << 18, Backing::OnDemand).expect("memory");
         for entry in 0..1 << 18 {
-            assert_eq!(index.insert(short(random.u64(..)), entry), Ok(()));
+            assert_eq!(index.insert(signature(random.u64(..)), entry), Ok(()));
         }
     }
 }

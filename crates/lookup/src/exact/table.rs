@@ -1,17 +1,17 @@
-//! The table: an index of hashes and the slots it leads to.
+//! The table: an index of hashes and the records it leads to.
 
 use std::num::NonZeroU32;
 
 use linerate_memory::{Backing, MemoryError, Reserved, prefetch};
 
-use super::index::{Index, short};
+use super::index::{Index, signature};
 use super::{Key, Refusal, Seed};
 
 /// Lookups under way at once. More than the cache misses a core can have outstanding, few enough
 /// for their lines to stay in its first cache.
 const GROUP: usize = 64;
 /// The number of no entry.
-const NOBODY: u32 = u32::MAX;
+const NO_ENTRY: u32 = u32::MAX;
 
 /// Names an entry of a table from its insertion to its removal. Afterwards the name is given to
 /// another.
@@ -37,8 +37,8 @@ impl Entry {
 
 #[derive(Debug)]
 #[repr(C)]
-struct Slot<K, V> {
-    /// Stays when the entry is removed; nothing leads to it then.
+struct Record<K, V> {
+    /// Stays when the entry is removed; nothing in the index leads to it then.
     key: K,
     value: Option<V>,
 }
@@ -61,8 +61,8 @@ struct Slot<K, V> {
 pub struct Table<K, V> {
     seed: Seed,
     index: Index,
-    slots: Reserved<Slot<K, V>>,
-    /// Numbers of slots whose entries were removed; the last is taken first.
+    records: Reserved<Record<K, V>>,
+    /// Numbers of records whose entries were removed; the last is taken first.
     free: Reserved<u32>,
     limit: usize,
 }
@@ -94,7 +94,7 @@ impl<K: Key, V> Table<K, V> {
         Ok(Table {
             seed,
             index: Index::new(limit, backing)?,
-            slots: Reserved::new(limit, backing)?,
+            records: Reserved::new(limit, backing)?,
             free: Reserved::new(limit, backing)?,
             limit,
         })
@@ -102,7 +102,7 @@ impl<K: Key, V> Table<K, V> {
 
     /// Entries.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.records.len() - self.free.len()
     }
 
     /// Whether there are none.
@@ -117,14 +117,14 @@ impl<K: Key, V> Table<K, V> {
 
     /// Bytes of memory it occupies. Removing entries gives none back: they are used again first.
     pub fn memory(&self) -> usize {
-        self.index.memory() + self.slots.memory() + self.free.memory()
+        self.index.memory() + self.records.memory() + self.free.memory()
     }
 
     /// The entry of a key. Where several keys are at hand, [`lookup_many`](Self::lookup_many) costs
     /// less for each.
     #[inline]
     pub fn lookup(&self, key: &K) -> Option<Entry> {
-        self.find(key, self.short(key)).map(Entry::of)
+        self.find(key, self.signature(key)).map(Entry::of)
     }
 
     /// The entries of many keys. The cache misses of up to 64 overlap; when it returns, the first
@@ -143,12 +143,13 @@ impl<K: Key, V> Table<K, V> {
 
     fn lookup_group(&self, keys: &[K], found: &mut [Option<Entry>]) {
         let mut hashes = [0; GROUP];
-        let mut candidates = [NOBODY; GROUP];
+        let mut candidates = [NO_ENTRY; GROUP];
         for (key, hash) in keys.iter().zip(&mut hashes) {
-            *hash = self.short(key);
+            *hash = self.signature(key);
             self.index.prefetch_first(*hash);
         }
-        let mut gone = [0; GROUP];
+        // Those whose first bucket says that an entry of theirs may be in the second.
+        let mut displaced = [0; GROUP];
         let mut count = 0;
         for (at, (&hash, candidate)) in hashes[..keys.len()].iter().zip(&mut candidates).enumerate()
         {
@@ -159,13 +160,13 @@ impl<K: Key, V> Table<K, V> {
                 }
                 Err(true) => {
                     self.index.prefetch_second(hash);
-                    gone[count % GROUP] = at as u8;
+                    displaced[count % GROUP] = at as u8;
                     count += 1;
                 }
                 Err(false) => {}
             }
         }
-        for &at in &gone[..count] {
+        for &at in &displaced[..count] {
             let at = usize::from(at) % GROUP;
             if let Some(number) = self.index.second(hashes[at]) {
                 self.prefetch(number);
@@ -175,66 +176,68 @@ impl<K: Key, V> Table<K, V> {
         for (((key, &hash), &candidate), found) in
             keys.iter().zip(&hashes).zip(&candidates).zip(found)
         {
-            *found = match self.slots.get(candidate as usize) {
-                Some(slot) if slot.key == *key => Some(Entry::of(candidate)),
-                Some(_) => self.beside(key, hash),
+            *found = match self.records.get(candidate as usize) {
+                Some(record) if record.key == *key => Some(Entry::of(candidate)),
+                Some(_) => self.find_among_equals(key, hash),
                 None => None,
             };
         }
     }
 
-    /// The entry of a key when the first entry with its hash is another's: one lookup in some
-    /// hundreds in a table of millions.
+    /// The entry of a key when the first entry with its signature is another key's: one lookup in
+    /// some hundreds in a table of millions.
     #[cold]
-    fn beside(&self, key: &K, hash: u32) -> Option<Entry> {
+    fn find_among_equals(&self, key: &K, hash: u32) -> Option<Entry> {
         self.find(key, hash).map(Entry::of)
     }
 
     #[inline(always)]
-    fn short(&self, key: &K) -> u32 {
-        short(key.hash(&self.seed))
+    fn signature(&self, key: &K) -> u32 {
+        signature(key.hash(&self.seed))
     }
 
     #[inline(always)]
     fn prefetch(&self, number: u32) {
-        if let Some(slot) = self.slots.get(number as usize) {
-            prefetch(slot);
-            // Slots of other sizes may cross into the next line.
-            if size_of::<Slot<K, V>>() > 64 || !size_of::<Slot<K, V>>().is_power_of_two() {
-                prefetch(&slot.value);
+        if let Some(record) = self.records.get(number as usize) {
+            prefetch(record);
+            // Records of other sizes may cross into the next line.
+            if size_of::<Record<K, V>>() > 64 || !size_of::<Record<K, V>>().is_power_of_two() {
+                prefetch(&record.value);
             }
         }
     }
 
     #[inline]
     fn find(&self, key: &K, hash: u32) -> Option<u32> {
-        let is = |number: u32| self.slots.get(number as usize).is_some_and(|slot| slot.key == *key);
+        let is = |number: u32| {
+            self.records.get(number as usize).is_some_and(|record| record.key == *key)
+        };
         self.index.find(hash, is)
     }
 
     /// The value of an entry.
     #[inline(always)]
     pub fn get(&self, entry: Entry) -> Option<&V> {
-        self.slots.get(entry.number())?.value.as_ref()
+        self.records.get(entry.number())?.value.as_ref()
     }
 
     /// The value of an entry, to be changed.
     #[inline(always)]
     pub fn get_mut(&mut self, entry: Entry) -> Option<&mut V> {
-        self.slots.get_mut(entry.number())?.value.as_mut()
+        self.records.get_mut(entry.number())?.value.as_mut()
     }
 
     /// The entry of that [number](Entry::number), when there is one: for who keeps numbers, as a
     /// wheel of deadlines does.
     pub fn entry(&self, number: usize) -> Option<Entry> {
-        self.slots.get(number)?.value.as_ref()?;
+        self.records.get(number)?.value.as_ref()?;
         u32::try_from(number).ok().map(Entry::of)
     }
 
     /// The key of an entry.
     pub fn key(&self, entry: Entry) -> Option<&K> {
-        let slot = self.slots.get(entry.number())?;
-        slot.value.is_some().then_some(&slot.key)
+        let record = self.records.get(entry.number())?;
+        record.value.is_some().then_some(&record.key)
     }
 
     /// Adds a key, or replaces its value: then the old one comes back and the entry keeps its name.
@@ -243,25 +246,25 @@ impl<K: Key, V> Table<K, V> {
     ///
     /// [`Refusal`]; the value is dropped.
     pub fn insert(&mut self, key: K, value: V) -> Result<(Entry, Option<V>), Refusal> {
-        let hash = self.short(&key);
+        let hash = self.signature(&key);
         if let Some(number) = self.find(&key, hash) {
             let entry = Entry::of(number);
             return Ok((entry, self.get_mut(entry).map(|old| std::mem::replace(old, value))));
         }
         let vacated = self.free.last().copied();
-        let number = vacated.unwrap_or(self.slots.len() as u32);
+        let number = vacated.unwrap_or(self.records.len() as u32);
         if self.len() == self.limit {
             return Err(Refusal::Full);
         }
         self.index.insert(hash, number)?;
-        let slot = Slot { key, value: Some(value) };
+        let record = Record { key, value: Some(value) };
         match vacated {
             Some(_) => {
                 self.free.pop();
-                self.slots[number as usize] = slot;
+                self.records[number as usize] = record;
             }
             // There is room: fewer entries than the limit, and none vacated.
-            None => drop(self.slots.push(slot)),
+            None => drop(self.records.push(record)),
         }
         Ok((Entry::of(number), None))
     }
@@ -274,20 +277,20 @@ impl<K: Key, V> Table<K, V> {
 
     /// Removes an entry; its key and value come back.
     pub fn remove_entry(&mut self, entry: Entry) -> Option<(K, V)> {
-        let slot = self.slots.get_mut(entry.number())?;
-        let value = slot.value.take()?;
-        let key = slot.key;
+        let record = self.records.get_mut(entry.number())?;
+        let value = record.value.take()?;
+        let key = record.key;
         let number = entry.number() as u32;
-        self.index.remove(self.short(&key), number);
-        // There is room: as many places as slots.
+        self.index.remove(self.signature(&key), number);
+        // There is room: as many places as records.
         let _ = self.free.push(number);
         Some((key, value))
     }
 
     /// All entries, in no useful order. O(largest number of entries there were).
     pub fn iter(&self) -> impl Iterator<Item = (Entry, &K, &V)> {
-        self.slots.iter().zip(0..).filter_map(|(slot, number)| {
-            slot.value.as_ref().map(|value| (Entry::of(number), &slot.key, value))
+        self.records.iter().zip(0..).filter_map(|(record, number)| {
+            record.value.as_ref().map(|value| (Entry::of(number), &record.key, value))
         })
     }
 }

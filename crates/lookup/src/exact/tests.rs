@@ -151,7 +151,7 @@ proptest! {
 /// Keys that agree in the 13 low bits of the hash: all that chooses the first bucket in a table of up
 /// to 8,192 buckets.
 fn colliding(seed: &Seed, count: usize) -> Vec<u64> {
-    let low = |key: u64| index::short(key.hash(seed)) & 0x1fff;
+    let low = |key: u64| index::signature(key.hash(seed)) & 0x1fff;
     (0..).filter(|&key| low(key) == low(0)).take(count).collect()
 }
 
@@ -181,7 +181,7 @@ fn keys_chosen_for_one_table_are_any_keys_in_another() {
     for seed in [Seed::fixed(78), Seed::random(), Seed::random()] {
         let mut load = std::collections::HashMap::new();
         for key in &keys {
-            *load.entry(index::short(key.hash(&seed)) & 0x1fff).or_insert(0u32) += 1;
+            *load.entry(index::signature(key.hash(&seed)) & 0x1fff).or_insert(0u32) += 1;
         }
         // 600 balls into 8,192 bins: seven in one has a probability of 1e-9.
         assert!(load.values().all(|keys| *keys < 7), "{:?}", load.values().max());

@@ -8,19 +8,19 @@ use std::{
 use super::PrefixError;
 
 mod sealed {
-    use super::super::{dir24::Dir24, engine::Engine, poptrie::Poptrie};
+    use super::super::{dir24::Dir24, poptrie::Poptrie, structure::Lpm};
 
     pub trait Sealed: Sized {
         /// The structure addresses of this family are looked up in.
-        type Engine: Engine<Self>;
+        type Lpm: Lpm<Self>;
     }
 
     impl Sealed for u32 {
-        type Engine = Dir24;
+        type Lpm = Dir24;
     }
 
     impl Sealed for u128 {
-        type Engine = Poptrie<24>;
+        type Lpm = Poptrie<24>;
     }
 }
 

@@ -1,9 +1,9 @@
-//! Where in an array of fixed length blocks of 1 to 64 units are.
+//! Where blocks of 1 to 64 units are in an array of fixed length.
 //!
 //! A buddy allocator: blocks are powers of two, aligned to their size, and two
 //! free halves become one, so that an array that is changed for years does not
-//! fall to pieces. Blocks that readers may still be looking at wait apart until
-//! the caller says that they are free.
+//! fragment. Blocks that readers may still be in are retired, and free only when
+//! the caller reclaims them.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ impl Blocks {
         Some(Block { start, order: wanted as u8 })
     }
 
-    /// Gives back a block no reader can be looking at.
+    /// Gives back a block no reader can be in.
     pub(super) fn give(&mut self, block: Block) {
         let (mut start, mut order) = (block.start, usize::from(block.order));
         while order < ORDERS - 1 && self.free[order].remove(&(start ^ (1 << order))) {
@@ -75,17 +75,18 @@ impl Blocks {
         self.free[order].insert(start);
     }
 
-    /// Sets a block aside that readers may still be looking at.
+    /// Retires a block that readers may still be in.
     pub(super) fn retire(&mut self, block: Block) {
         self.retired.push(block);
     }
 
-    /// Blocks set aside.
+    /// Blocks retired and not reclaimed.
     pub(super) fn retired(&self) -> usize {
         self.retired.len()
     }
 
-    /// Gives back what was set aside, which readers no longer look at.
+    /// Gives back what was retired: the generation has advanced since, so no reader's result comes
+    /// from it.
     pub(super) fn reclaim(&mut self) {
         for block in std::mem::take(&mut self.retired) {
             self.give(block);

@@ -1,16 +1,16 @@
-//! DIR-24-8: the answer for the first 24 bits of an IPv4 address in one array,
-//! and groups of 256 answers where more bits matter.
+//! DIR-24-8: the answer for the first 24 bits of an IPv4 address in one array, the
+//! tbl24, and groups of 256 answers where more bits matter, the tbl8s (names as in
+//! DPDK's `rte_lpm` and `rte_fib`).
 //!
 //! P. Gupta, S. Lin and N. McKeown, "Routing Lookups in Hardware at Memory Access
 //! Speeds", INFOCOM 1998. One memory access for nearly all addresses, two for
 //! the others, whatever the routes are.
 //!
-//! The array's words are of 16 bits as long as these can name all next hops and
-//! groups in use, and of 32 bits from then on: half the memory is half the
-//! misses of the caches and of the address translation. Groups, like all of a
-//! change, are written beside what is read, and one store makes them seen. What
-//! was replaced is written again only when no reader can be in it
-//! ([`Generation`]).
+//! The words of the tbl24 are of 16 bits as long as these can name all next hops and
+//! groups in use, and of 32 bits from then on: half the memory is half the cache and
+//! TLB misses. Groups, like all of a change, are written beside what is read and
+//! published by one store. What was replaced is retired, and reused only after the
+//! [`Generation`] has advanced.
 
 use std::{
     hint::black_box,
@@ -26,41 +26,41 @@ use linerate_memory::{Generation, Words, prefetch};
 
 use super::{
     NextHop, Prefix,
-    engine::{Engine, NoRoom, PAGE},
     rib::Segment,
+    structure::{Lpm, NoRoom, PAGE},
 };
 
-/// Words of the first array.
-const FIRST: usize = 1 << 24;
-/// Answers of a group.
-const GROUP: usize = 256;
+/// Words of the tbl24.
+const TBL24: usize = 1 << 24;
+/// Answers of a group of the tbl8.
+const TBL8: usize = 256;
 /// Addresses that are looked up side by side.
 const BLOCK: usize = 256;
-/// Addresses of a stage: as many as there is to do while a miss is served.
+/// Addresses of a stage of the software pipeline: work for about as long as a miss takes.
 const STAGE: usize = 64;
-/// Groups set aside before they are used again. Readers look twice when that
-/// happens, so it is not to happen often.
+/// Groups retired before they are reclaimed. Readers that are inside retry then, so
+/// it is not to happen often.
 const RETIRED: usize = 1 << 10;
-/// Says that a word of 32 bits names a group.
+/// Flag of a word of 32 bits: it names a group (`valid_group` in `rte_lpm`).
 const WIDE: u32 = 1 << 31;
-/// The same of 16 bits.
+/// The same in a word of 16 bits.
 const NARROW: u32 = 1 << 15;
 
-/// The first array, of words of either size.
-trait First {
+/// The tbl24, of words of either size.
+trait Tbl24 {
     /// Says that a word names a group.
     const IS_GROUP: u32;
-    fn near(&self, index: usize);
+    fn prefetch(&self, index: usize);
     fn get(&self, index: usize) -> u32;
 }
 
-macro_rules! first {
+macro_rules! tbl24 {
     ($word:ty, $group:expr) => {
-        impl First for [$word; FIRST] {
+        impl Tbl24 for [$word; TBL24] {
             const IS_GROUP: u32 = $group;
 
             #[inline(always)]
-            fn near(&self, index: usize) {
+            fn prefetch(&self, index: usize) {
                 prefetch(&self[index]);
             }
 
@@ -72,26 +72,28 @@ macro_rules! first {
     };
 }
 
-first!(AtomicU16, NARROW);
-first!(AtomicU32, WIDE);
+tbl24!(AtomicU16, NARROW);
+tbl24!(AtomicU32, WIDE);
 
-/// Those addresses of a block whose answers are in groups, and where there.
-struct InGroups {
+/// The addresses of a block that take a second access, to the tbl8: a list of their
+/// places in the block and of the tbl8 entries they read.
+struct SecondAccess {
     which: [u8; BLOCK],
-    place: [u32; BLOCK],
+    entry: [u32; BLOCK],
     count: usize,
 }
 
-impl InGroups {
-    const EMPTY: InGroups = InGroups { which: [0; BLOCK], place: [0; BLOCK], count: 0 };
+impl SecondAccess {
+    const NONE: SecondAccess = SecondAccess { which: [0; BLOCK], entry: [0; BLOCK], count: 0 };
 
-    /// Lists those of a stage that begins at `start`, without a branch for each:
-    /// which they are would be guessed wrong as often as right.
+    /// Lists those of a stage that begins at `start`. Branch-free: every address is
+    /// written to the end of the list, which advances by the flag. With mixed
+    /// addresses a branch would be mispredicted every other time.
     #[inline(always)]
-    fn note<F: First>(&mut self, start: usize, addresses: &[u32], words: &[NextHop]) {
+    fn note<F: Tbl24>(&mut self, start: usize, addresses: &[u32], words: &[NextHop]) {
         for (at, (address, word)) in (start..).zip(addresses.iter().zip(words)) {
             self.which[self.count % BLOCK] = at as u8;
-            self.place[self.count % BLOCK] = (word.0 & !F::IS_GROUP) << 8 | address & 255;
+            self.entry[self.count % BLOCK] = (word.0 & !F::IS_GROUP) << 8 | address & 255;
             self.count += (word.0 / F::IS_GROUP) as usize;
         }
     }
@@ -100,80 +102,81 @@ impl InGroups {
 /// What readers share.
 #[derive(Debug)]
 pub struct Dir24 {
+    /// The tbl24.
     narrow: Words<AtomicU16>,
-    /// Used instead once it is there.
+    /// The tbl24 in words of 32 bits, used instead once it is there.
     wide: OnceLock<Words<AtomicU32>>,
-    groups: Words<AtomicU32>,
+    tbl8: Words<AtomicU32>,
 }
 
 impl Dir24 {
     #[inline(always)]
-    fn lookup_blocks<F: First>(&self, first: &F, addresses: &[u32], hops: &mut [NextHop]) {
+    fn lookup_blocks<F: Tbl24>(&self, tbl24: &F, addresses: &[u32], hops: &mut [NextHop]) {
         for (addresses, hops) in addresses.chunks(BLOCK).zip(hops.chunks_mut(BLOCK)) {
-            self.lookup_block(first, addresses, hops);
+            self.lookup_block(tbl24, addresses, hops);
         }
     }
 
-    /// Up to [`BLOCK`] addresses, in stages, so that what one waits for is asked
-    /// for while others are at work: the words of a stage's addresses are asked
-    /// for before those of the stage in front are read, and its groups before
-    /// anything of them is.
+    /// Up to [`BLOCK`] addresses, software-pipelined in stages: the tbl24 words of a
+    /// stage are prefetched before those of the stage in front are read, and all
+    /// tbl8 entries before the first of them is read.
     #[inline(always)]
-    fn lookup_block<F: First>(&self, first: &F, addresses: &[u32], hops: &mut [NextHop]) {
+    fn lookup_block<F: Tbl24>(&self, tbl24: &F, addresses: &[u32], hops: &mut [NextHop]) {
         let index = |address: &u32| (address >> 8) as usize;
-        let ask = |addresses: &[u32]| {
-            addresses.iter().for_each(|address| first.near(index(address)));
+        let prefetch_words = |addresses: &[u32]| {
+            addresses.iter().for_each(|address| tbl24.prefetch(index(address)));
         };
         // Not made where no word names a group.
-        let mut in_groups = None;
+        let mut second = None;
         let mut stages = addresses.chunks(STAGE).zip(hops.chunks_mut(STAGE)).peekable();
         if let Some((addresses, _)) = stages.peek() {
-            ask(addresses);
+            prefetch_words(addresses);
         }
         let mut start = 0;
         while let Some((addresses, hops)) = stages.next() {
             if let Some((next, _)) = stages.peek() {
-                ask(next);
+                prefetch_words(next);
             }
             let mut all = 0;
             for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
-                *hop = NextHop(first.get(index(address)));
+                *hop = NextHop(tbl24.get(index(address)));
                 all |= hop.0;
             }
             if all & F::IS_GROUP != 0 {
-                let places = in_groups.get_or_insert(InGroups::EMPTY);
-                let before = places.count;
-                places.note::<F>(start, addresses, hops);
-                for place in places.place.iter().take(places.count).skip(before) {
-                    if let Some(answer) = self.groups.get(*place as usize) {
+                let second = second.get_or_insert(SecondAccess::NONE);
+                let before = second.count;
+                second.note::<F>(start, addresses, hops);
+                for entry in second.entry.iter().take(second.count).skip(before) {
+                    if let Some(answer) = self.tbl8.get(*entry as usize) {
                         prefetch(answer);
                     }
                 }
             }
             start += addresses.len();
         }
-        let Some(places) = in_groups else { return };
-        // Partner of the fence in `publish`: whoever saw a group's number sees
+        let Some(second) = second else { return };
+        // Pairs with the fence in `publish`: whoever loaded a group's number loads
         // what is in it.
         fence(Ordering::Acquire);
-        for (at, place) in places.which.iter().zip(&places.place).take(places.count) {
+        for (at, entry) in second.which.iter().zip(&second.entry).take(second.count) {
             if let (Some(answer), Some(hop)) =
-                (self.groups.get(*place as usize), hops.get_mut(usize::from(*at)))
+                (self.tbl8.get(*entry as usize), hops.get_mut(usize::from(*at)))
             {
                 *hop = NextHop(answer.load(Ordering::Relaxed));
             }
         }
     }
 
-    fn first(&self, slot: u32) -> u32 {
+    /// A word of the tbl24, as the writer reads it.
+    fn word(&self, index: u32) -> u32 {
         match self.wide.get() {
-            Some(wide) => wide[slot as usize].load(Ordering::Relaxed),
-            None => widened(self.narrow[slot as usize].load(Ordering::Relaxed)),
+            Some(wide) => wide[index as usize].load(Ordering::Relaxed),
+            None => widened(self.narrow[index as usize].load(Ordering::Relaxed)),
         }
     }
 }
 
-/// A word of the narrow array, as it is in the wide one.
+/// A word of the narrow tbl24, as it is in the wide one.
 fn widened(word: u16) -> u32 {
     let word = u32::from(word);
     if word & NARROW == 0 { word } else { word & !NARROW | WIDE }
@@ -183,20 +186,21 @@ fn widened(word: u16) -> u32 {
 #[derive(Debug)]
 pub struct Groups {
     free: Vec<u32>,
-    /// Readers may still be in these.
+    /// Replaced; readers may still be in these.
     retired: Vec<u32>,
     /// Groups from here on were never used.
     top: u32,
     limit: u32,
 }
 
-/// A change that is ready and not seen yet.
+/// A change that is written and not published yet.
 #[derive(Debug, Default)]
 struct Change {
-    /// Ranges of the first array and what they become.
+    /// Ranges of the tbl24 and what they become.
     words: Vec<(Range<u32>, u32)>,
+    /// Groups it takes, and those it replaces.
     taken: Vec<u32>,
-    left: Vec<u32>,
+    retired: Vec<u32>,
 }
 
 impl Groups {
@@ -206,54 +210,54 @@ impl Groups {
 
     fn stage(
         &mut self,
-        fib: &Dir24,
+        dir24: &Dir24,
         prefix: Prefix<u32>,
         segments: &[Segment<u32>],
         change: &mut Change,
     ) -> Result<(), NoRoom> {
         let mut rest = segments;
-        let (mut slot, end) = (prefix.first() >> 8, (prefix.last() >> 8) + 1);
-        while slot < end {
-            let (first, last) = (slot << 8, slot << 8 | 255);
+        let (mut index, end) = (prefix.first() >> 8, (prefix.last() >> 8) + 1);
+        while index < end {
+            let (first, last) = (index << 8, index << 8 | 255);
             advance(&mut rest, first);
-            let old = fib.first(slot);
+            let old = dir24.word(index);
             let next = rest.get(1).map(|next| next.start);
             if prefix.length() <= 24 && next.is_none_or(|next| next > last) {
                 // The same answer as far as the next segment.
                 let stop = next.map_or(end, |next| next >> 8);
-                let groups = (slot..stop).map(|slot| fib.first(slot)).filter(|w| w & WIDE != 0);
-                change.left.extend(groups.map(|word| word & !WIDE));
-                change.words.push((slot..stop, rest[0].hop.0));
-                slot = stop;
+                let groups = (index..stop).map(|index| dir24.word(index)).filter(|w| w & WIDE != 0);
+                change.retired.extend(groups.map(|word| word & !WIDE));
+                change.words.push((index..stop, rest[0].hop.0));
+                index = stop;
                 continue;
             }
-            let mut answers = [old; GROUP];
+            let mut answers = [old; TBL8];
             if old & WIDE != 0 {
-                let from = (old & !WIDE) as usize * GROUP;
-                for (answer, word) in answers.iter_mut().zip(&fib.groups[from..]) {
+                let from = (old & !WIDE) as usize * TBL8;
+                for (answer, word) in answers.iter_mut().zip(&dir24.tbl8[from..]) {
                     *answer = word.load(Ordering::Relaxed);
                 }
-                change.left.push(old & !WIDE);
+                change.retired.push(old & !WIDE);
             }
             for address in first.max(prefix.first())..=last.min(prefix.last()) {
                 advance(&mut rest, address);
                 answers[(address & 255) as usize] = rest[0].hop.0;
             }
-            let word = if answers == [answers[0]; GROUP] {
+            let word = if answers == [answers[0]; TBL8] {
                 answers[0]
             } else {
-                WIDE | self.write(fib, &answers, change)?
+                WIDE | self.write(dir24, &answers, change)?
             };
-            change.words.push((slot..slot + 1, word));
-            slot += 1;
+            change.words.push((index..index + 1, word));
+            index += 1;
         }
         Ok(())
     }
 
     fn write(
         &mut self,
-        fib: &Dir24,
-        answers: &[u32; GROUP],
+        dir24: &Dir24,
+        answers: &[u32; TBL8],
         change: &mut Change,
     ) -> Result<u32, NoRoom> {
         let group = match self.free.pop() {
@@ -265,27 +269,27 @@ impl Groups {
             None => return Err(NoRoom),
         };
         change.taken.push(group);
-        for (word, answer) in fib.groups[group as usize * GROUP..].iter().zip(answers) {
+        for (word, answer) in dir24.tbl8[group as usize * TBL8..].iter().zip(answers) {
             word.store(*answer, Ordering::Relaxed);
         }
         Ok(group)
     }
 
-    fn publish(&mut self, fib: &Dir24, change: Change) {
-        // Partner of the fence in `Dir24::lookup_block`.
+    fn publish(&mut self, dir24: &Dir24, change: Change) {
+        // Pairs with the fence in `Dir24::lookup_block`.
         fence(Ordering::Release);
         for (range, word) in change.words {
             let range = range.start as usize..range.end as usize;
-            match fib.wide.get() {
+            match dir24.wide.get() {
                 Some(wide) => fill(&wide[range], |place| place.store(word, Ordering::Relaxed)),
                 None => {
                     let group = if word & WIDE != 0 { NARROW } else { 0 };
                     let word = (word & !WIDE | group) as u16;
-                    fill(&fib.narrow[range], |place| place.store(word, Ordering::Relaxed));
+                    fill(&dir24.narrow[range], |place| place.store(word, Ordering::Relaxed));
                 }
             }
         }
-        self.retired.extend(change.left);
+        self.retired.extend(change.retired);
     }
 
     fn reclaim(&mut self, generation: &Generation) {
@@ -295,13 +299,13 @@ impl Groups {
 
     /// Goes over to words of 32 bits. Readers that have begun go on with those
     /// of 16 bits, which are no longer changed.
-    fn widen(&mut self, fib: &Dir24) -> Result<(), NoRoom> {
-        let wide = Words::<AtomicU32>::zeroed(FIRST).map_err(|_| NoRoom)?;
-        for (wide, narrow) in wide.iter().zip(fib.narrow.iter()) {
+    fn widen(&mut self, dir24: &Dir24) -> Result<(), NoRoom> {
+        let wide = Words::<AtomicU32>::zeroed(TBL24).map_err(|_| NoRoom)?;
+        for (wide, narrow) in wide.iter().zip(dir24.narrow.iter()) {
             wide.store(widened(narrow.load(Ordering::Relaxed)), Ordering::Relaxed);
         }
         // Nobody else sets it.
-        let _ = fib.wide.set(wide);
+        let _ = dir24.wide.set(wide);
         Ok(())
     }
 }
@@ -319,31 +323,31 @@ fn advance(rest: &mut &[Segment<u32>], address: u32) {
     }
 }
 
-impl Engine<u32> for Dir24 {
+impl Lpm<u32> for Dir24 {
     type Writer = Groups;
 
     fn new(memory: usize) -> io::Result<(Dir24, Groups)> {
-        let limit = (memory / (GROUP * size_of::<AtomicU32>())).min(1 << 23) as u32;
-        let fib = Dir24 {
-            narrow: Words::zeroed(FIRST)?,
+        let limit = (memory / (TBL8 * size_of::<AtomicU32>())).min(1 << 23) as u32;
+        let dir24 = Dir24 {
+            narrow: Words::zeroed(TBL24)?,
             wide: OnceLock::new(),
-            groups: Words::zeroed(limit as usize * GROUP)?,
+            tbl8: Words::zeroed(limit as usize * TBL8)?,
         };
-        Ok((fib, Groups::new(limit)))
+        Ok((dir24, Groups::new(limit)))
     }
 
     #[inline]
     fn lookup(&self, addresses: &[u32], hops: &mut [NextHop]) {
-        // Never `None` by their lengths; a choice made once for a burst.
+        // Never `Err` by their lengths; a choice made once for a burst.
         match self.wide.get() {
             Some(wide) => {
-                if let Ok(first) = <&[AtomicU32; FIRST]>::try_from(&**wide) {
-                    self.lookup_blocks(first, addresses, hops);
+                if let Ok(tbl24) = <&[AtomicU32; TBL24]>::try_from(&**wide) {
+                    self.lookup_blocks(tbl24, addresses, hops);
                 }
             }
             None => {
-                if let Ok(first) = <&[AtomicU16; FIRST]>::try_from(&*self.narrow) {
-                    self.lookup_blocks(first, addresses, hops);
+                if let Ok(tbl24) = <&[AtomicU16; TBL24]>::try_from(&*self.narrow) {
+                    self.lookup_blocks(tbl24, addresses, hops);
                 }
             }
         }
@@ -380,21 +384,21 @@ impl Engine<u32> for Dir24 {
 
     fn clear(&self, groups: &mut Groups) {
         self.narrow.clear();
-        // Words of 32 bits stay: a reader may be about to use them.
+        // Words of 32 bits stay: a reader may be about to load them.
         if let Some(wide) = self.wide.get() {
             wide.clear();
         }
-        self.groups.clear();
+        self.tbl8.clear();
         *groups = Groups::new(groups.limit);
     }
 
-    fn touch(&self) {
-        let look = |slot| _ = black_box(self.first(slot));
-        (0..FIRST as u32).step_by(PAGE / size_of::<AtomicU32>()).for_each(look);
+    fn prefault(&self) {
+        let load = |index| _ = black_box(self.word(index));
+        (0..TBL24 as u32).step_by(PAGE / size_of::<AtomicU32>()).for_each(load);
     }
 
     fn bytes(&self, groups: &Groups) -> usize {
-        let wide = if self.wide.get().is_some() { FIRST * 4 } else { 0 };
-        FIRST * 2 + wide + groups.top as usize * GROUP * 4
+        let wide = if self.wide.get().is_some() { TBL24 * 4 } else { 0 };
+        TBL24 * 2 + wide + groups.top as usize * TBL8 * 4
     }
 }

@@ -1,4 +1,5 @@
-//! Where routes lead: next hops, and sets of several that share the traffic.
+//! Where routes lead: next hops, and sets of several that share the traffic (ECMP;
+//! next-hop groups in Linux, load-balance objects in VPP).
 
 use std::{
     io,
@@ -91,13 +92,13 @@ impl Sets {
     }
 }
 
-/// Which sets there are, and how many routes lead to each.
+/// Which sets there are: the reference count of each, by the routes that lead to it.
 #[derive(Debug, Default)]
-pub(super) struct SetBook {
+pub(super) struct SetUses {
     uses: Vec<Option<usize>>,
 }
 
-impl SetBook {
+impl SetUses {
     /// A number nobody uses.
     pub(super) fn take(&mut self) -> Option<NextHop> {
         let number = self.uses.iter().position(Option::is_none).unwrap_or(self.uses.len());
@@ -167,8 +168,8 @@ impl Sets {
             let Some(hop) = rest.next() else { break };
             bucket.store(hop.0, Ordering::Relaxed);
         }
-        // Partner of the fence in `Shared::burst`; the set's number is stored
-        // behind it.
+        // Pairs with the fence in `Fib::burst`; the set's number is stored after
+        // it.
         fence(Ordering::Release);
     }
 }

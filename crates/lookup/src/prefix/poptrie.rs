@@ -3,14 +3,15 @@
 //! Asai and Ohara, "Poptrie: A Compressed Trie with Population Count for Fast
 //! and Scalable Software IP Routing Table Lookup", SIGCOMM 2015. The first bits
 //! of an address choose a word in an array ("direct pointing"); it is the answer
-//! or names a node. A node decides six bits with three words: which of the 64
-//! branches are nodes, where runs of equal answers begin, and where both lists
-//! are. How many bits are set before a place is the place in the list.
+//! or names a node. A node decides six bits with three words, named as in the paper:
+//! `vector`, which of the 64 branches are nodes; `leafvec`, where runs of equal
+//! leaves begin; and the bases, where its nodes and its leaves are in two arrays. The
+//! population count of the bits up to a branch is the index behind the base.
 //!
-//! Changes are made beside what is read: the nodes from the changed one up to
-//! the array of first bits are written anew, and one store there makes them
-//! seen, so a lookup sees all of a change or nothing of it. What was replaced is
-//! written again only when no reader can be in it ([`Generation`]).
+//! Changes are made beside what is read (copy on write): the nodes from the changed
+//! one up to the direct array are written anew, and one store there publishes them,
+//! so a lookup sees all of a change or nothing of it. What was replaced is retired,
+//! and reused only after the [`Generation`] has advanced.
 
 use std::{
     hint::black_box,
@@ -24,22 +25,22 @@ use linerate_memory::{BitWork, Generation, Words, prefetch, with_bit_instruction
 use super::{
     Address, NextHop, Prefix,
     blocks::{Block, Blocks, LARGEST},
-    engine::{Engine, NoRoom, PAGE},
     rib::{Segment, push},
+    structure::{Lpm, NoRoom, PAGE},
 };
 
 /// Bits a node decides.
 const STRIDE: u32 = 6;
 /// Branches of a node.
 const BRANCHES: u32 = 1 << STRIDE;
-/// Says that a word of the first array names a node.
+/// Flag of a word of the direct array: it names a node.
 const NODE: u32 = 1 << 31;
 /// Words of a node: three, and one that keeps it within a cache line.
 const WORDS: usize = 4;
 /// Addresses that are looked up side by side.
 const BLOCK: usize = 128;
-/// Blocks set aside before they are used again. Readers look twice when that
-/// happens, so it is not to happen often.
+/// Blocks retired before they are reclaimed. Readers that are inside retry then, so
+/// it is not to happen often.
 const RETIRED: usize = 1 << 12;
 
 /// What readers share.
@@ -50,13 +51,13 @@ pub struct Poptrie<const DIRECT: u32> {
     leaves: Words<AtomicU32>,
 }
 
-/// A node: its branches that are nodes, its branches where another answer
-/// begins, and the places of the first of either, nodes in the upper half.
+/// A node: its branches that are nodes, its branches where another leaf begins, and
+/// the indices of the first of either, that of the nodes in the upper half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Node {
-    inner: u64,
-    leaves: u64,
-    places: u64,
+    vector: u64,
+    leafvec: u64,
+    bases: u64,
 }
 
 /// What a branch leads to.
@@ -66,23 +67,27 @@ enum Branch {
     Node(Node),
 }
 
-/// Bits up to and including `branch`.
+/// Mask of the bits up to and including `branch`.
 #[inline(always)]
 fn up_to(branch: u32) -> u64 {
     u64::MAX >> (63 - branch)
 }
 
 impl<const DIRECT: u32> Poptrie<DIRECT> {
-    /// A node by its name, or any where the name is being changed.
+    /// A node by its name; any node where a name was loaded that is being rewritten: the generation
+    /// has the lookup retried then.
     #[inline(always)]
     fn node(&self, name: u32) -> &[AtomicU64; WORDS] {
         let (nodes, _) = self.nodes.as_chunks::<WORDS>();
         &nodes[(name & !NODE) as usize & (nodes.len() - 1)]
     }
 
-    /// Up to [`BLOCK`] addresses, level by level: what one waits for is under
-    /// way while the others are looked at, and no branch depends on how deep an
-    /// address lies.
+    /// Up to [`BLOCK`] addresses, level by level: while the node of one is
+    /// prefetched the others are at work, and no branch depends on how deep an
+    /// address goes. Addresses are moved between lists as by [`Dir24`], without a
+    /// branch each.
+    ///
+    /// [`Dir24`]: super::dir24::Dir24
     #[inline(always)]
     fn lookup_block<A: Address>(&self, addresses: &[A], hops: &mut [NextHop]) {
         for address in addresses {
@@ -97,12 +102,12 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
         if any & NODE == 0 {
             return;
         }
-        // Partner of the fence in `publish`: whoever saw a node's name sees the
+        // Pairs with the fence in `publish`: whoever loaded a node's name loads the
         // node, and all below it.
         fence(Ordering::Acquire);
-        // Which addresses are not decided, and their nodes.
+        // Addresses that are not decided, and their nodes.
         let (mut which, mut at, mut open) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
-        // Which are, and where in `leaves` their answers are.
+        // Those that are, and where in `leaves` their answers are.
         let (mut decided, mut place, mut done) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
         for (i, hop) in hops.iter().enumerate().take(BLOCK) {
             prefetch(self.node(hop.0));
@@ -115,15 +120,15 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
             for k in 0..open {
                 let i = which[k % BLOCK];
                 let words = self.node(at[k % BLOCK]);
-                let [inner, leaves, places] =
+                let [vector, leafvec, bases] =
                     [0, 1, 2].map(|word| words[word].load(Ordering::Relaxed));
                 let branch = addresses[i as usize % addresses.len()].bits(depth, STRIDE);
-                let before = up_to(branch);
-                let nodes = (inner & before).count_ones().wrapping_sub(1);
-                let answers = (leaves & before).count_ones().wrapping_sub(1);
-                let next = ((places >> 32) as u32).wrapping_add(nodes);
-                let end = (places as u32).wrapping_add(answers);
-                let is_node = (inner >> branch) as usize & 1;
+                let mask = up_to(branch);
+                let nodes = (vector & mask).count_ones().wrapping_sub(1);
+                let leaves = (leafvec & mask).count_ones().wrapping_sub(1);
+                let next = ((bases >> 32) as u32).wrapping_add(nodes);
+                let end = (bases as u32).wrapping_add(leaves);
+                let is_node = (vector >> branch) as usize & 1;
                 prefetch(self.node(next));
                 (which[deeper % BLOCK], at[deeper % BLOCK]) = (i, next);
                 (decided[done % BLOCK], place[done % BLOCK]) = (i, end);
@@ -148,14 +153,14 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
     }
 }
 
-/// A lookup, as work that is compiled for processors that count bits.
-struct Look<'a, A, const DIRECT: u32> {
+/// A lookup, as work that is compiled for processors with POPCNT.
+struct Lookup<'a, A, const DIRECT: u32> {
     trie: &'a Poptrie<DIRECT>,
     addresses: &'a [A],
     hops: &'a mut [NextHop],
 }
 
-impl<A: Address, const DIRECT: u32> BitWork for Look<'_, A, DIRECT> {
+impl<A: Address, const DIRECT: u32> BitWork for Lookup<'_, A, DIRECT> {
     type Output = ();
 
     #[inline(always)]
@@ -167,15 +172,15 @@ impl<A: Address, const DIRECT: u32> BitWork for Look<'_, A, DIRECT> {
     }
 }
 
-/// A change that is ready and not seen yet.
+/// A change that is written and not published yet.
 #[derive(Debug, Default)]
 struct Change {
-    /// Ranges of the first array and what they become.
+    /// Ranges of the direct array and what they become.
     words: Vec<(Range<u32>, u32)>,
-    /// Blocks of nodes and of leaves that the change takes, and those it makes
-    /// superfluous.
+    /// Blocks of nodes and of leaves that the change takes, and those it
+    /// replaces.
     taken: [Vec<Block>; 2],
-    left: [Vec<Block>; 2],
+    retired: [Vec<Block>; 2],
 }
 
 /// The writer's side.
@@ -193,7 +198,7 @@ impl Builder {
         segments: &[Segment<A>],
     ) -> Result<Change, NoRoom> {
         let mut staging = Staging { trie, builder: self, change: Change::default() };
-        match staging.first_array(prefix, segments) {
+        match staging.direct_array(prefix, segments) {
             Ok(()) => Ok(staging.change),
             Err(NoRoom) => {
                 let [nodes, leaves] = staging.change.taken;
@@ -205,7 +210,7 @@ impl Builder {
     }
 
     fn publish<const DIRECT: u32>(&mut self, trie: &Poptrie<DIRECT>, change: Change) {
-        // Partner of the fence in `lookup_block`.
+        // Pairs with the fence in `lookup_block`.
         fence(Ordering::Release);
         for (range, word) in change.words {
             for place in &trie.direct[range.start as usize..range.end as usize] {
@@ -214,7 +219,7 @@ impl Builder {
                 }
             }
         }
-        let [nodes, leaves] = change.left;
+        let [nodes, leaves] = change.retired;
         nodes.into_iter().for_each(|block| self.nodes.retire(block));
         leaves.into_iter().for_each(|block| self.leaves.retire(block));
     }
@@ -259,11 +264,11 @@ impl<'a, A: Address> Walk<'a, A> {
     }
 }
 
-/// A node before its lists have a place.
+/// A node before its children have a place.
 #[derive(Default)]
 struct Draft {
-    inner: u64,
-    leaves: u64,
+    vector: u64,
+    leafvec: u64,
     nodes: Vec<Node>,
     hops: Vec<NextHop>,
 }
@@ -272,34 +277,34 @@ impl Draft {
     fn push(&mut self, branch: u32, to: Branch) {
         match to {
             Branch::Node(node) => {
-                self.inner |= 1 << branch;
+                self.vector |= 1 << branch;
                 self.nodes.push(node);
             }
             Branch::Leaf(hop) if self.hops.last() == Some(&hop) => {}
             Branch::Leaf(hop) => {
-                self.leaves |= 1 << branch;
+                self.leafvec |= 1 << branch;
                 self.hops.push(hop);
             }
         }
     }
 }
 
-/// The branches of a node at `depth`, and the bits each stands for: behind the
-/// last bit of an address there is nothing to tell branches apart.
+/// The branches of a node at `depth`, and how many bits of the address each decides: fewer than
+/// six at the last level, where each stands for several branches.
 fn branches<A: Address>(depth: u32) -> (impl Iterator<Item = u32>, u32) {
     let width = STRIDE.min(A::BITS - depth);
     ((0..BRANCHES).step_by(1 << (STRIDE - width)), width)
 }
 
-/// The part of `span` that belongs to a branch.
-fn part<A: Address>(span: Prefix<A>, branch: u32, width: u32) -> Prefix<A> {
+/// The addresses of `span` that take a branch.
+fn child<A: Address>(span: Prefix<A>, branch: u32, width: u32) -> Prefix<A> {
     let depth = u32::from(span.length());
     let within = A::from_bits(branch >> (STRIDE - width), depth, width);
     Prefix::of(span.first().or(within), depth + width)
 }
 
 impl<const DIRECT: u32> Staging<'_, DIRECT> {
-    fn first_array<A: Address>(
+    fn direct_array<A: Address>(
         &mut self,
         prefix: Prefix<A>,
         segments: &[Segment<A>],
@@ -307,14 +312,14 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         let mut slot = prefix.first().bits(0, DIRECT);
         if u32::from(prefix.length()) > DIRECT {
             let span = Prefix::of(prefix.first(), DIRECT);
-            let to = self.changed(self.trie.branch_at(slot), span, prefix, segments)?;
+            let to = self.change_within(self.trie.branch_at(slot), span, prefix, segments)?;
             return self.set(slot..slot + 1, to);
         }
         let end = prefix.last().bits(0, DIRECT) + 1;
         let mut walk = Walk { segments };
         while slot < end {
             let span = Prefix::of(A::from_bits(slot, 0, DIRECT), DIRECT);
-            let to = self.filled(span, walk.inside(span))?;
+            let to = self.build(span, walk.inside(span))?;
             let stop = match (to, walk.segments) {
                 // The same answer as far as the next segment.
                 (Branch::Leaf(_), [_, next, ..]) => next.start.bits(0, DIRECT),
@@ -322,7 +327,7 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
                 (Branch::Node(_), _) => slot + 1,
             };
             for slot in slot..stop {
-                self.leave(self.trie.branch_at(slot));
+                self.retire(self.trie.branch_at(slot));
             }
             self.set(slot..stop, to)?;
             slot = stop;
@@ -330,12 +335,12 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         Ok(())
     }
 
-    /// Has words of the first array lead to a branch.
+    /// Has words of the direct array lead to a branch.
     fn set(&mut self, slots: Range<u32>, to: Branch) -> Result<(), NoRoom> {
         for word in &self.trie.direct[slots.start as usize..slots.end as usize] {
             let word = word.load(Ordering::Relaxed);
             if word & NODE != 0 {
-                self.change.left[0].push(Block::of(word & !NODE, 1));
+                self.change.retired[0].push(Block::of(word & !NODE, 1));
             }
         }
         let word = match to {
@@ -347,7 +352,7 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
     }
 
     /// The branch for `span` after a change inside it.
-    fn changed<A: Address>(
+    fn change_within<A: Address>(
         &mut self,
         old: Branch,
         span: Prefix<A>,
@@ -355,7 +360,7 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         segments: &[Segment<A>],
     ) -> Result<Branch, NoRoom> {
         let node = match old {
-            Branch::Leaf(hop) => return self.filled(span, &around(hop, span, prefix, segments)),
+            Branch::Leaf(hop) => return self.build(span, &around(hop, span, prefix, segments)),
             Branch::Node(node) => node,
         };
         let depth = u32::from(span.length());
@@ -365,23 +370,23 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         let mut draft = Draft::default();
         for branch in all {
             let old = self.trie.branch_of(node, branch);
-            let part = part(span, branch, width);
+            let child = child(span, branch, width);
             let to = if !touched.contains(&branch) {
                 old
-            } else if prefix.length() > part.length() {
-                self.changed(old, part, prefix, segments)?
+            } else if prefix.length() > child.length() {
+                self.change_within(old, child, prefix, segments)?
             } else {
-                self.leave(old);
-                self.filled(part, walk.inside(part))?
+                self.retire(old);
+                self.build(child, walk.inside(child))?
             };
             draft.push(branch, to);
         }
-        self.leave_lists(node);
-        self.finished(draft)
+        self.retire_children(node);
+        self.place(draft)
     }
 
     /// The branch for `span` from nothing but the segments inside it.
-    fn filled<A: Address>(
+    fn build<A: Address>(
         &mut self,
         span: Prefix<A>,
         segments: &[Segment<A>],
@@ -393,32 +398,32 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         let mut walk = Walk { segments };
         let mut draft = Draft::default();
         for branch in all {
-            let part = part(span, branch, width);
-            let to = self.filled(part, walk.inside(part))?;
+            let child = child(span, branch, width);
+            let to = self.build(child, walk.inside(child))?;
             draft.push(branch, to);
         }
-        self.finished(draft)
+        self.place(draft)
     }
 
-    /// Finds places for a node's lists. A node with one answer is a leaf.
-    fn finished(&mut self, draft: Draft) -> Result<Branch, NoRoom> {
-        if let (0, [hop]) = (draft.inner, &*draft.hops) {
+    /// Writes the children of a node side by side. A node with a single leaf is that leaf.
+    fn place(&mut self, draft: Draft) -> Result<Branch, NoRoom> {
+        if let (0, [hop]) = (draft.vector, &*draft.hops) {
             return Ok(Branch::Leaf(*hop));
         }
-        let mut places = [0; 2];
+        let mut bases = [0; 2];
         if !draft.nodes.is_empty() {
-            places[0] = self.nodes(&draft.nodes)?;
+            bases[0] = self.nodes(&draft.nodes)?;
         }
         if !draft.hops.is_empty() {
             let block = self.builder.leaves.take(draft.hops.len()).ok_or(NoRoom)?;
             self.change.taken[1].push(block);
-            places[1] = block.start;
+            bases[1] = block.start;
             for (word, hop) in self.trie.leaves[block.start as usize..].iter().zip(draft.hops) {
                 word.store(hop.0, Ordering::Relaxed);
             }
         }
-        let places = u64::from(places[0]) << 32 | u64::from(places[1]);
-        Ok(Branch::Node(Node { inner: draft.inner, leaves: draft.leaves, places }))
+        let bases = u64::from(bases[0]) << 32 | u64::from(bases[1]);
+        Ok(Branch::Node(Node { vector: draft.vector, leafvec: draft.leafvec, bases }))
     }
 
     /// Puts nodes side by side.
@@ -427,30 +432,30 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         self.change.taken[0].push(block);
         let words = &self.trie.nodes[block.start as usize * WORDS..];
         for (words, node) in words.chunks_exact(WORDS).zip(nodes) {
-            for (word, value) in words.iter().zip([node.inner, node.leaves, node.places]) {
+            for (word, value) in words.iter().zip([node.vector, node.leafvec, node.bases]) {
                 word.store(value, Ordering::Relaxed);
             }
         }
         Ok(block.start)
     }
 
-    /// Notes that a branch and all below it is no longer needed.
-    fn leave(&mut self, branch: Branch) {
+    /// Retires a branch and all below it with this change.
+    fn retire(&mut self, branch: Branch) {
         let Branch::Node(node) = branch else { return };
-        for child in 0..node.inner.count_ones() {
-            self.leave(Branch::Node(self.trie.read_node(node.first_node() + child)));
+        for child in 0..node.vector.count_ones() {
+            self.retire(Branch::Node(self.trie.read_node(node.first_node() + child)));
         }
-        self.leave_lists(node);
+        self.retire_children(node);
     }
 
-    /// Notes that a node's lists are no longer needed.
-    fn leave_lists(&mut self, node: Node) {
-        let [nodes, leaves] = &mut self.change.left;
-        if node.inner != 0 {
-            nodes.push(Block::of(node.first_node(), node.inner.count_ones() as usize));
+    /// Retires the blocks a node's children are in.
+    fn retire_children(&mut self, node: Node) {
+        let [nodes, leaves] = &mut self.change.retired;
+        if node.vector != 0 {
+            nodes.push(Block::of(node.first_node(), node.vector.count_ones() as usize));
         }
-        if node.leaves != 0 {
-            leaves.push(Block::of(node.first_leaf(), node.leaves.count_ones() as usize));
+        if node.leafvec != 0 {
+            leaves.push(Block::of(node.first_leaf(), node.leafvec.count_ones() as usize));
         }
     }
 }
@@ -475,20 +480,20 @@ fn around<A: Address>(
 
 impl Node {
     fn first_node(self) -> u32 {
-        (self.places >> 32) as u32
+        (self.bases >> 32) as u32
     }
 
     fn first_leaf(self) -> u32 {
-        self.places as u32
+        self.bases as u32
     }
 }
 
 /// How the writer reads: nobody else changes anything.
 impl<const DIRECT: u32> Poptrie<DIRECT> {
     fn read_node(&self, node: u32) -> Node {
-        let [inner, leaves, places] =
+        let [vector, leafvec, bases] =
             [0, 1, 2].map(|word| self.nodes[node as usize * WORDS + word].load(Ordering::Relaxed));
-        Node { inner, leaves, places }
+        Node { vector, leafvec, bases }
     }
 
     fn branch_at(&self, slot: u32) -> Branch {
@@ -500,17 +505,17 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
     }
 
     fn branch_of(&self, node: Node, branch: u32) -> Branch {
-        if node.inner >> branch & 1 == 1 {
-            let place = (node.inner & up_to(branch)).count_ones() - 1;
-            return Branch::Node(self.read_node(node.first_node() + place));
+        if node.vector >> branch & 1 == 1 {
+            let index = (node.vector & up_to(branch)).count_ones() - 1;
+            return Branch::Node(self.read_node(node.first_node() + index));
         }
-        let place = (node.leaves & up_to(branch)).count_ones() - 1;
-        let leaf = &self.leaves[(node.first_leaf() + place) as usize];
+        let index = (node.leafvec & up_to(branch)).count_ones() - 1;
+        let leaf = &self.leaves[(node.first_leaf() + index) as usize];
         Branch::Leaf(NextHop(leaf.load(Ordering::Relaxed)))
     }
 }
 
-impl<A: Address, const DIRECT: u32> Engine<A> for Poptrie<DIRECT> {
+impl<A: Address, const DIRECT: u32> Lpm<A> for Poptrie<DIRECT> {
     type Writer = Builder;
 
     fn new(memory: usize) -> io::Result<(Self, Builder)> {
@@ -531,7 +536,7 @@ impl<A: Address, const DIRECT: u32> Engine<A> for Poptrie<DIRECT> {
 
     #[inline]
     fn lookup(&self, addresses: &[A], hops: &mut [NextHop]) {
-        with_bit_instructions(Look { trie: self, addresses, hops });
+        with_bit_instructions(Lookup { trie: self, addresses, hops });
     }
 
     fn update(
@@ -560,9 +565,9 @@ impl<A: Address, const DIRECT: u32> Engine<A> for Poptrie<DIRECT> {
         builder.leaves.clear();
     }
 
-    fn touch(&self) {
-        let look = |word: &AtomicU32| _ = black_box(word.load(Ordering::Relaxed));
-        self.direct.iter().step_by(PAGE / size_of::<AtomicU32>()).for_each(look);
+    fn prefault(&self) {
+        let load = |word: &AtomicU32| _ = black_box(word.load(Ordering::Relaxed));
+        self.direct.iter().step_by(PAGE / size_of::<AtomicU32>()).for_each(load);
     }
 
     fn bytes(&self, builder: &Builder) -> usize {

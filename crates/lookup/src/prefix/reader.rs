@@ -10,36 +10,36 @@ use std::{
 
 use linerate_memory::Generation;
 
-use super::{Address, NextHop, engine::Engine, next_hop::Sets};
+use super::{Address, NextHop, next_hop::Sets, structure::Lpm};
 
-/// Addresses looked up inside one check for reuse.
+/// Addresses looked up between two checks of the generation.
 const BURST: usize = 256;
 
-/// One of the two structures of a table.
+/// One of the two structures of a FIB.
 pub(super) struct Side<A: Address> {
-    pub(super) engine: A::Engine,
-    /// Where the default route leads, kept apart because writing it into the
-    /// structure would mean writing all of that.
+    pub(super) lpm: A::Lpm,
+    /// Where the default route leads, kept beside the structure because it would be
+    /// every word of that.
     pub(super) default: AtomicU32,
 }
 
-/// What the table shares with its readers.
-pub(super) struct Shared<A: Address> {
-    /// Readers use the one `generation` names. A change of everything is written
-    /// into the other.
+/// What lookups read: shared by the table, which writes it, and its readers.
+pub(super) struct Fib<A: Address> {
+    /// A double buffer: lookups use the one `generation` names, a change of all
+    /// routes is written into the other.
     pub(super) sides: [Side<A>; 2],
     pub(super) generation: Generation,
     pub(super) sets: Sets,
 }
 
-impl<A: Address> Shared<A> {
+impl<A: Address> Fib<A> {
     /// One burst. `hash` is asked only for addresses whose route has several
     /// next hops.
     #[inline]
     fn burst(&self, addresses: &[A], hops: &mut [NextHop], hash: impl Fn(usize) -> u32) {
         self.generation.read_side(|side| {
-            let Side { engine, default } = &self.sides[side];
-            engine.lookup(addresses, hops);
+            let Side { lpm, default } = &self.sides[side];
+            lpm.lookup(addresses, hops);
             let default = default.load(Ordering::Relaxed);
             let mut all = 0;
             for hop in hops.iter_mut() {
@@ -47,7 +47,7 @@ impl<A: Address> Shared<A> {
                 all |= hop.0;
             }
             if all & 1 != 0 {
-                // Partner of the fence in `divide`: who saw a set's number sees
+                // Pairs with the fence in `divide`: who loaded a set's number loads
                 // its members.
                 fence(Ordering::Acquire);
                 for (i, hop) in hops.iter_mut().enumerate().filter(|(_, hop)| hop.is_set()) {
@@ -70,7 +70,7 @@ impl<A: Address> Shared<A> {
 /// Looks addresses up in a [`PrefixTable`](super::PrefixTable) while that is changed. Cheap to
 /// clone; every worker may have one, or share one.
 pub struct PrefixReader<A: Address> {
-    pub(super) shared: Arc<Shared<A>>,
+    pub(super) fib: Arc<Fib<A>>,
 }
 
 impl<A: Address> PrefixReader<A> {
@@ -86,7 +86,7 @@ impl<A: Address> PrefixReader<A> {
     /// If the slices differ in length.
     #[inline]
     pub fn lookup_many(&self, addresses: &[A], next_hops: &mut [NextHop]) {
-        self.shared.lookup(addresses, next_hops, |i| addresses[i].hash());
+        self.fib.lookup(addresses, next_hops, |i| addresses[i].hash());
     }
 
     /// As [`PrefixReader::lookup_many`], with the choice among several next
@@ -99,10 +99,10 @@ impl<A: Address> PrefixReader<A> {
         next_hops: &mut [NextHop],
         flow_hash: impl Fn(usize) -> u32,
     ) {
-        self.shared.lookup(addresses, next_hops, flow_hash);
+        self.fib.lookup(addresses, next_hops, flow_hash);
     }
 
-    /// The next hop of one address. Costs the misses of all its steps.
+    /// The next hop of one address. Its cache misses overlap with nothing.
     #[inline]
     pub fn lookup(&self, address: A) -> NextHop {
         let mut hop = [NextHop::NONE];
@@ -113,7 +113,7 @@ impl<A: Address> PrefixReader<A> {
 
 impl<A: Address> Clone for PrefixReader<A> {
     fn clone(&self) -> PrefixReader<A> {
-        PrefixReader { shared: Arc::clone(&self.shared) }
+        PrefixReader { fib: Arc::clone(&self.fib) }
     }
 }
 

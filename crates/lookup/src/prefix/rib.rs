@@ -1,7 +1,7 @@
-//! All routes, in order: what the lookup structure is made from.
+//! All routes, in order (the RIB): what the lookup structure is made from.
 //!
-//! A lookup structure keeps only the longest match of each address, so what
-//! shows again when a route is deleted must be kept elsewhere. This is a B-tree
+//! A lookup structure keeps only the longest match of each address, so the shorter
+//! routes that match again when a route is deleted must be kept elsewhere. This is a B-tree
 //! in the order of addresses, where everything inside a prefix is one range.
 
 use std::{collections::BTreeMap, ops::Bound};
@@ -28,7 +28,7 @@ impl<A: Address> Default for Rib<A> {
 }
 
 impl<A: Address> Rib<A> {
-    /// The longest route that contains all of `prefix`, and may be it itself.
+    /// The longest route that contains all of `prefix`; that may be the one of `prefix` itself.
     /// A search in the tree for each route that begins with the same bits and
     /// ends too early, few in practice, the length of an address at worst.
     pub(super) fn covering(&self, prefix: Prefix<A>) -> Option<(Prefix<A>, NextHop)> {
@@ -52,21 +52,22 @@ impl<A: Address> Rib<A> {
         let covering = self.covering(within).filter(|(route, _)| route.length() > 0);
         let background = covering.map_or(NextHop::NONE, |(_, hop)| hop);
         let mut segments = vec![Segment { start: within.first(), hop: background }];
-        // Prefixes around the current place, with their last addresses.
+        // The prefixes that contain the current place, innermost last, with their last addresses.
         let mut around = vec![(within.last(), background)];
         let end = Prefix::of(within.last(), A::BITS);
         for (route, &hop) in self.routes.range((Bound::Excluded(within), Bound::Included(end))) {
-            leave(&mut around, &mut segments, |last| last < route.first());
+            close(&mut around, &mut segments, |last| last < route.first());
             push(&mut segments, Segment { start: route.first(), hop });
             around.push((route.last(), hop));
         }
-        leave(&mut around, &mut segments, |last| last < within.last());
+        close(&mut around, &mut segments, |last| last < within.last());
         segments
     }
 }
 
-/// Ends the innermost prefixes that are `over`.
-fn leave<A: Address>(
+/// Takes the innermost prefixes that are `over` off the stack: behind each, the answer is that of
+/// the prefix around it.
+fn close<A: Address>(
     around: &mut Vec<(A, NextHop)>,
     segments: &mut Vec<Segment<A>>,
     over: impl Fn(A) -> bool,

@@ -13,10 +13,10 @@ use linerate_memory::Generation;
 
 use super::{
     Address, NextHop, Prefix, PrefixError, PrefixReader,
-    engine::{Engine, NoRoom},
-    next_hop::{SetBook, Sets},
-    reader::{Shared, Side},
+    next_hop::{SetUses, Sets},
+    reader::{Fib, Side},
     rib::Rib,
+    structure::{Lpm, NoRoom},
 };
 
 /// Memory for what grows with the routes, unless the caller says otherwise.
@@ -32,11 +32,11 @@ const MANY: usize = 1 << 14;
 /// when an address has neither its old nor its new next hop. See
 /// [`crate::prefix`] for what changes cost.
 pub struct PrefixTable<A: Address> {
-    shared: Arc<Shared<A>>,
+    fib: Arc<Fib<A>>,
     /// Of the two sides.
-    writers: [<A::Engine as Engine<A>>::Writer; 2],
+    writers: [<A::Lpm as Lpm<A>>::Writer; 2],
     rib: Rib<A>,
-    sets: SetBook,
+    sets: SetUses,
 }
 
 impl<A: Address> PrefixTable<A> {
@@ -58,19 +58,19 @@ impl<A: Address> PrefixTable<A> {
     /// As [`PrefixTable::new`].
     pub fn with_memory(memory: usize) -> Result<PrefixTable<A>, PrefixError<A>> {
         let side = || -> Result<_, PrefixError<A>> {
-            let (engine, writer) = A::Engine::new(memory)?;
-            Ok((Side { engine, default: AtomicU32::new(0) }, writer))
+            let (lpm, writer) = A::Lpm::new(memory)?;
+            Ok((Side { lpm, default: AtomicU32::new(0) }, writer))
         };
         let ((one, first), (two, second)) = (side()?, side()?);
         let (generation, sets) = (Generation::new(), Sets::new()?);
-        let shared = Arc::new(Shared { sides: [one, two], generation, sets });
+        let fib = Arc::new(Fib { sides: [one, two], generation, sets });
         let writers = [first, second];
-        Ok(PrefixTable { shared, writers, rib: Rib::default(), sets: SetBook::default() })
+        Ok(PrefixTable { fib, writers, rib: Rib::default(), sets: SetUses::default() })
     }
 
     /// Somebody who looks addresses up.
     pub fn reader(&self) -> PrefixReader<A> {
-        PrefixReader { shared: Arc::clone(&self.shared) }
+        PrefixReader { fib: Arc::clone(&self.fib) }
     }
 
     /// Adds a route.
@@ -159,7 +159,7 @@ impl<A: Address> PrefixTable<A> {
             before.entry(prefix).or_insert(old);
         }
         before.retain(|prefix, old| self.rib.routes.get(prefix) != old.as_ref());
-        let done = refused.map_or_else(|| self.show(&before), Err);
+        let done = refused.map_or_else(|| self.publish(&before), Err);
         if done.is_err() {
             self.restore(&before);
             return done;
@@ -172,8 +172,8 @@ impl<A: Address> PrefixTable<A> {
         Ok(())
     }
 
-    /// Has lookups see routes that have changed.
-    fn show(
+    /// Brings what lookups see in line with routes that have changed.
+    fn publish(
         &mut self,
         changed: &BTreeMap<Prefix<A>, Option<NextHop>>,
     ) -> Result<(), PrefixError<A>> {
@@ -233,15 +233,15 @@ impl<A: Address> PrefixTable<A> {
 
     /// Brings what lookups see in line with the routes inside a prefix.
     fn update(&mut self, prefix: Prefix<A>) -> Result<(), NoRoom> {
-        let Shared { sides, generation, .. } = &*self.shared;
+        let Fib { sides, generation, .. } = &*self.fib;
         let at = generation.side();
         if prefix.length() == 0 {
-            // Release: the next hop's set is there for whoever sees its number.
+            // Release: whoever loads the number of a set finds its members.
             sides[at].default.store(self.default(), Ordering::Release);
             return Ok(());
         }
         let segments = self.rib.segments(prefix);
-        sides[at].engine.update(&mut self.writers[at], generation, prefix, &segments)
+        sides[at].lpm.update(&mut self.writers[at], generation, prefix, &segments)
     }
 
     fn default(&self) -> u32 {
@@ -251,28 +251,24 @@ impl<A: Address> PrefixTable<A> {
     /// Writes all routes into the side that is not read, which it is from then
     /// on.
     fn rebuild(&mut self) -> Result<(), NoRoom> {
-        let Shared { sides, generation, .. } = &*self.shared;
+        let Fib { sides, generation, .. } = &*self.fib;
         let (old, new) = (generation.side(), 1 - generation.side());
         let segments = self.rib.segments(Prefix::ALL);
         let side = &sides[new];
-        let written =
-            side.engine.update(&mut self.writers[new], generation, Prefix::ALL, &segments);
+        let written = side.lpm.update(&mut self.writers[new], generation, Prefix::ALL, &segments);
         if written.is_err() {
-            side.engine.clear(&mut self.writers[new]);
+            side.lpm.clear(&mut self.writers[new]);
             return written;
         }
         side.default.store(self.default(), Ordering::Relaxed);
-        side.engine.touch();
+        side.lpm.prefault();
         generation.flip();
-        sides[old].engine.clear(&mut self.writers[old]);
+        sides[old].lpm.clear(&mut self.writers[old]);
         Ok(())
     }
 
     fn check(&self, next_hop: NextHop) -> Result<(), PrefixError<A>> {
-        match self.sets.knows(next_hop) {
-            true => Ok(()),
-            false => Err(PrefixError::NoSuchSet),
-        }
+        if self.sets.knows(next_hop) { Ok(()) } else { Err(PrefixError::NoSuchSet) }
     }
 
     /// Where the route of exactly this prefix leads.
@@ -302,8 +298,8 @@ impl<A: Address> PrefixTable<A> {
 
     /// Bytes the lookup structure has taken, not counting the list of routes.
     pub fn bytes(&self) -> usize {
-        let at = self.shared.generation.side();
-        self.shared.sides[at].engine.bytes(&self.writers[at])
+        let at = self.fib.generation.side();
+        self.fib.sides[at].lpm.bytes(&self.writers[at])
     }
 
     /// A next hop for routes that stands for several: each gets a share of the
@@ -317,9 +313,9 @@ impl<A: Address> PrefixTable<A> {
     pub fn add_set(&mut self, members: &[(NextHop, u32)]) -> Result<NextHop, PrefixError<A>> {
         check_members(members)?;
         let set = self.sets.take().ok_or(PrefixError::Full)?;
-        // The number may have been another set's, which a reader still knows.
-        self.shared.generation.advance();
-        self.shared.sets.divide(set, members);
+        // The number may have been another set's, which a lookup still holds.
+        self.fib.generation.advance();
+        self.fib.sets.divide(set, members);
         Ok(set)
     }
 
@@ -336,7 +332,7 @@ impl<A: Address> PrefixTable<A> {
     ) -> Result<(), PrefixError<A>> {
         check_members(members)?;
         self.sets.uses(set).ok_or(PrefixError::NoSuchSet)?;
-        self.shared.sets.divide(set, members);
+        self.fib.sets.divide(set, members);
         Ok(())
     }
 
@@ -360,10 +356,8 @@ impl<A: Address> PrefixTable<A> {
 
 fn check_members<A: Address>(members: &[(NextHop, u32)]) -> Result<(), PrefixError<A>> {
     let good = |&(hop, weight): &(NextHop, u32)| !hop.is_set() && weight > 0;
-    match (1..=256).contains(&members.len()) && members.iter().all(good) {
-        true => Ok(()),
-        false => Err(PrefixError::Members),
-    }
+    let possible = (1..=256).contains(&members.len()) && members.iter().all(good);
+    if possible { Ok(()) } else { Err(PrefixError::Members) }
 }
 
 impl<A: Address> fmt::Debug for PrefixTable<A> {

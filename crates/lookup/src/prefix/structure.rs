@@ -1,4 +1,4 @@
-//! What a lookup structure of either family does.
+//! What a structure for longest-prefix matches does, of either family.
 
 use std::io;
 
@@ -13,8 +13,9 @@ pub(super) const PAGE: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRoom;
 
-/// A structure that is read by many while one writer changes it.
-pub trait Engine<A>: Send + Sync + Sized {
+/// A structure for longest-prefix matches (a FIB), read by many while one writer
+/// changes it.
+pub trait Lpm<A>: Send + Sync + Sized {
     /// What only the writer needs.
     type Writer: Send;
 
@@ -26,9 +27,9 @@ pub trait Engine<A>: Send + Sync + Sized {
     /// inside [`Generation::read`].
     fn lookup(&self, addresses: &[A], hops: &mut [NextHop]);
 
-    /// Makes `segments` the answers for the addresses of `prefix`, each from
-    /// the old answer to the new one at once. Without room nothing is changed.
-    /// What is reused for it is announced by `generation`.
+    /// Makes `segments` the answers for the addresses of `prefix`; each address
+    /// goes from the old answer to the new one in one store. Without room nothing
+    /// is changed. Advances `generation` before it reuses what it has retired.
     fn update(
         &self,
         writer: &mut Self::Writer,
@@ -37,13 +38,12 @@ pub trait Engine<A>: Send + Sync + Sized {
         segments: &[Segment<A>],
     ) -> Result<(), NoRoom>;
 
-    /// Goes back to no routes and gives the memory back. Who still looks must
-    /// have been told to look again.
+    /// Goes back to no routes and gives the memory back. Readers that are still
+    /// inside must have been made to retry: `generation` has flipped.
     fn clear(&self, writer: &mut Self::Writer);
 
-    /// Has the pages there that any lookup may touch, so that no reader waits
-    /// for the kernel.
-    fn touch(&self);
+    /// Faults in the pages that any lookup may touch, so that no reader does.
+    fn prefault(&self);
 
     /// Bytes taken so far.
     fn bytes(&self, writer: &Self::Writer) -> usize;
