@@ -191,9 +191,8 @@ impl Costs {
     }
 
     fn parts(&self, scenario: &Scenario) -> [CyclesPerPacket; 3] {
-        let port = |used: bool, cost: Cost| match used {
-            true => cost.at(scenario.burst),
-            false => CyclesPerPacket::ZERO,
+        let port = |used: bool, cost: Cost| {
+            if used { cost.at(scenario.burst) } else { CyclesPerPacket::ZERO }
         };
         let element = |visit: &Visit| match self.elements.get(&visit.element) {
             Some(cost) => cost.at(scenario.burst) * visit.times,

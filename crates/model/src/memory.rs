@@ -17,7 +17,7 @@ pub struct Access {
 
 /// The latency of one access against the size of the working set, `l(WS)`.
 ///
-/// Measured with a randomised circular list. Between two measured sizes it is
+/// Measured by chasing pointers round a list in random order. Between two measured sizes it is
 /// interpolated over the logarithm of the size; outside of them it keeps the
 /// nearest value, which underestimates sets larger than the largest measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

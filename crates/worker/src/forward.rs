@@ -1,4 +1,4 @@
-//! The forwarder: takes frames from one port and gives them to another.
+//! The forwarder (DPDK's l2fwd): receives bursts on one port and transmits them on another.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::{
     idle::{Idle, Sleeper},
-    meter::{Meter, Reader as UsageReader, Stage},
+    meter::{Meter, Stage, UsageReader},
     stop::Stop,
 };
 
@@ -33,7 +33,7 @@ pub enum Rewrite {
     },
 }
 
-/// What happens to packets the transmitting port has no place for.
+/// What happens to packets the transmitting port has no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFull {
     /// They are dropped and counted, as a switch does: no packet waits behind

@@ -12,5 +12,5 @@ mod stop;
 
 pub use forward::{Forwarder, OnFull, Path, Rewrite};
 pub use idle::{Idle, Sleeper};
-pub use meter::{Meter, Reader as UsageReader, Stage, Usage};
+pub use meter::{Meter, Stage, Usage, UsageReader};
 pub use stop::Stop;

@@ -2,8 +2,8 @@
 //!
 //! Time is split into working and waiting: reading the cycle counter costs
 //! more than forwarding a packet, so it is read only when the worker changes
-//! between the two, and now and then in between. Inside the work, the stages
-//! of one burst in [`SAMPLE`] are measured and stand for the others.
+//! between the two, and for a sample: the stages of one round in [`SAMPLE`] are
+//! measured and stand for the others.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,7 @@ use std::sync::{
 
 use linerate_memory::clock::{cycles, reading_cycles};
 
-/// One burst in so many has its stages measured.
+/// The stages of one round in so many are measured.
 const SAMPLE: u32 = 64;
 
 /// What is done with a burst.
@@ -29,10 +29,10 @@ pub enum Stage {
 
 const STAGES: usize = 3;
 
-/// A worker's published figures.
+/// A worker's figures as it publishes them, on lines that nobody else writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shared {
+struct Published {
     work: AtomicU64,
     wait: AtomicU64,
     bursts: AtomicU64,
@@ -41,11 +41,11 @@ struct Shared {
     stages: [AtomicU64; STAGES],
 }
 
-/// One worker's cycle accounting. Clone the [`Usage`] handle for readers.
+/// One worker's cycle accounting. [`Meter::reader`] is for other threads.
 #[derive(Debug)]
 pub struct Meter {
-    shared: Arc<Shared>,
-    /// When the current stretch of work or waiting began.
+    published: Arc<Published>,
+    /// When the time began that is not charged yet.
     since: u64,
     working: bool,
     bursts: u64,
@@ -59,8 +59,8 @@ pub struct Meter {
 
 /// Reads a worker's figures from another thread.
 #[derive(Debug, Clone)]
-pub struct Reader {
-    shared: Arc<Shared>,
+pub struct UsageReader {
+    published: Arc<Published>,
 }
 
 /// A worker's figures at a moment. All but the packet counts are cycles of
@@ -91,7 +91,7 @@ impl Meter {
     /// A meter that starts now, waiting.
     pub fn new() -> Meter {
         Meter {
-            shared: Arc::default(),
+            published: Arc::default(),
             since: cycles(),
             working: false,
             bursts: 0,
@@ -104,8 +104,8 @@ impl Meter {
     }
 
     /// A handle for readers.
-    pub fn reader(&self) -> Reader {
-        Reader { shared: Arc::clone(&self.shared) }
+    pub fn reader(&self) -> UsageReader {
+        UsageReader { published: Arc::clone(&self.published) }
     }
 
     /// A round of the loop begins. Returns whether its stages are measured.
@@ -138,27 +138,29 @@ impl Meter {
             self.packets += packets as u64;
         }
         if measured || self.working != (packets > 0) {
-            self.settle(packets, measured);
+            self.publish(packets, measured);
         }
     }
 
-    /// Accounts the stretch that ends now and publishes.
+    /// Charges the time since the last call to work or to waiting, and publishes.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, packets: usize, measured: bool) {
+    fn publish(&mut self, packets: usize, measured: bool) {
         let now = cycles();
-        let stretch = now.wrapping_sub(self.since);
+        let elapsed = now.wrapping_sub(self.since);
         self.since = now;
-        // A stretch is seen to end one round late: that round's cycles go to
-        // the kind before.
-        let shared = &*self.shared;
-        add(if self.working { &shared.work } else { &shared.wait }, stretch);
+        // All of it counts as what the worker did until now. That a round was
+        // the first with packets, or the first without, is known only at its
+        // end, so its cycles are charged to the state before it: one reading of
+        // the counter per change of state, not two per round.
+        let published = &*self.published;
+        add(if self.working { &published.work } else { &published.wait }, elapsed);
         self.working = packets > 0;
-        shared.bursts.store(self.bursts, Ordering::Relaxed);
-        shared.packets.store(self.packets, Ordering::Relaxed);
+        published.bursts.store(self.bursts, Ordering::Relaxed);
+        published.packets.store(self.packets, Ordering::Relaxed);
         if measured && packets > 0 {
-            add(&shared.sampled_packets, packets as u64);
-            for (sum, cycles) in shared.stages.iter().zip(self.sample) {
+            add(&published.sampled_packets, packets as u64);
+            for (sum, cycles) in published.stages.iter().zip(self.sample) {
                 add(sum, cycles);
             }
         }
@@ -166,28 +168,28 @@ impl Meter {
 
     /// Publishes what is not published yet, at the end.
     pub fn finish(&mut self) {
-        self.settle(0, false);
+        self.publish(0, false);
     }
 }
 
-/// Adds as the only writer.
+/// Adds as the only writer: a load and a store, no atomic instruction.
 #[inline]
 fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
-impl Reader {
+impl UsageReader {
     /// The figures now: at most [`SAMPLE`] bursts old.
     pub fn read(&self) -> Usage {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let shared = &*self.shared;
+        let published = &*self.published;
         Usage {
-            work: load(&shared.work),
-            wait: load(&shared.wait),
-            bursts: load(&shared.bursts),
-            packets: load(&shared.packets),
-            sampled_packets: load(&shared.sampled_packets),
-            stages: shared.stages.each_ref().map(load),
+            work: load(&published.work),
+            wait: load(&published.wait),
+            bursts: load(&published.bursts),
+            packets: load(&published.packets),
+            sampled_packets: load(&published.sampled_packets),
+            stages: published.stages.each_ref().map(load),
         }
     }
 }

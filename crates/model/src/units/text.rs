@@ -133,9 +133,10 @@ fn significant(value: f64) -> String {
     }
     let decimals = (3 - value.abs().log10().floor() as i64).max(0) as usize;
     let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text,
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        text
     }
 }
 
