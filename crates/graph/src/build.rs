@@ -3,7 +3,6 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    aside::Asides,
     class::{Class, Library, Preparation, Role},
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
@@ -18,8 +17,9 @@ use crate::{
     },
     error::BuildError,
     lang::{Diagnostic, Diagnostics, Span},
-    make::{Complaint, Make, Replica, Shared, World},
+    make::{Complaint, Make, Replica, SharedValues, World},
     names::Names,
+    off_worker::OffWorkers,
     plan::Plan,
     router::Options,
 };
@@ -71,8 +71,8 @@ impl Base {
             homes: Vec::new(),
             names: Arc::new(Names::default()),
             console: self.options.console.clone(),
-            shared: Shared::default(),
-            asides: Asides::default(),
+            shared: SharedValues::default(),
+            off_workers: OffWorkers::default(),
             version: self.options.version.clone(),
             predecessor,
         };
@@ -102,8 +102,8 @@ impl Base {
                 let Some(replica) = placement.replica(worker, at) else { continue };
                 let mut make = Make::new(&world, &plan, at, replica);
                 let element = (plan.elements[at].class.make)(&mut make);
-                if let Some(aside) = element.aside().filter(|_| replica.index == 0) {
-                    world.asides.set(at, aside);
+                if let Some(off_worker) = element.off_worker().filter(|_| replica.index == 0) {
+                    world.off_workers.set(at, off_worker);
                 }
                 cx.stations[at].install(element);
                 // What has informed others was reported then.

@@ -272,8 +272,8 @@ pub struct Handler {
     /// Whether it is kept from clients of control sockets.
     pub private: bool,
     /// Whether it needs no worker
-    /// ([`Element::aside`]).
-    pub aside: bool,
+    /// ([`Element::off_worker`]).
+    pub off_worker: bool,
 }
 
 impl Handler {
@@ -286,7 +286,7 @@ impl Handler {
             parameter: false,
             button: false,
             private: false,
-            aside: false,
+            off_worker: false,
         }
     }
 
@@ -326,9 +326,9 @@ impl Handler {
     }
 
     /// The same, carried out by what the element names as
-    /// [`Element::aside`], on the caller's thread.
-    pub const fn aside(self) -> Handler {
-        Handler { aside: true, ..self }
+    /// [`Element::off_worker`], on the caller's thread.
+    pub const fn off_worker(self) -> Handler {
+        Handler { off_worker: true, ..self }
     }
 
     /// The same with another way to merge replicas.

@@ -6,17 +6,17 @@ use std::{
 };
 
 use crate::{
-    aside::{Found, Helper},
     build::{Base, Built},
     engine::{
         Context, Driver, Usage, WorkerStats,
-        change::{Meeting, must_meet},
+        change::{Barrier, needs_barrier},
         wiring::Placement,
     },
     error::{BuildError, HandlerError},
     handler::{ANSWER, HOTCONFIG, merge},
     lang::Diagnostics,
     make::World,
+    off_worker::{Helper, OffWorkerHandler},
     plan::Plan,
     value::HandlerRef,
 };
@@ -119,7 +119,7 @@ impl Control {
     pub fn read(&self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
         let Live { plan, placement, world, .. } = self.live();
         let handler = HandlerRef::find(&plan, handler)?;
-        if let Some(found) = Found::new(&plan, &world, &handler) {
+        if let Some(found) = OffWorkerHandler::new(&plan, &world, &handler) {
             return self.unless_replaced(&plan, found.read(parameter));
         }
         let Some(element) = handler.element else {
@@ -147,7 +147,7 @@ impl Control {
     pub fn write(&self, handler: &str, value: &str) -> Result<String, HandlerError> {
         let Live { plan, placement, world, .. } = self.live();
         let handler = HandlerRef::find(&plan, handler)?;
-        if let Some(found) = Found::new(&plan, &world, &handler) {
+        if let Some(found) = OffWorkerHandler::new(&plan, &world, &handler) {
             return self.unless_replaced(&plan, found.write(value));
         }
         let Some(element) = handler.element else {
@@ -262,16 +262,17 @@ impl Control {
         let warnings = std::mem::take(&mut built.warnings);
         self.introduce(&mut built);
         let live = Live::of(&built);
-        let meets = must_meet((&before.plan, &before.placement), (&live.plan, &live.placement));
-        let meeting = meets.then(|| Meeting::new(self.base.hub.workers()));
+        let together =
+            needs_barrier((&before.plan, &before.placement), (&live.plan, &live.placement));
+        let barrier = together.then(|| Barrier::new(self.base.hub.workers()));
         let changes: Vec<_> = built
             .contexts
             .into_iter()
             .enumerate()
             .map(|(worker, new)| {
-                let meeting = meeting.clone();
-                self.base.hub.change(worker, move |cx| match meeting {
-                    Some(meeting) => meeting.attend(cx, new),
+                let barrier = barrier.clone();
+                self.base.hub.change(worker, move |cx| match barrier {
+                    Some(barrier) => barrier.change_over(cx, new),
                     None => {
                         cx.change_over(new);
                         true
@@ -283,8 +284,8 @@ impl Control {
         // anything else, unless it must not do so alone.
         for change in changes {
             let changed = change.wait(ANSWER);
-            let off = || meeting.as_ref().is_some_and(|meeting| meeting.call_off());
-            if changed == Some(false) || changed.is_none() && off() {
+            let cancel = || barrier.as_ref().is_some_and(|barrier| barrier.cancel());
+            if changed == Some(false) || changed.is_none() && cancel() {
                 return Err(BuildError::Ended);
             }
         }

@@ -5,7 +5,7 @@ use std::{any::Any, sync::Arc};
 use linerate_memory::Frame;
 use linerate_port::Wake;
 
-use crate::{Aside, Context, class::Handler, error::HandlerError};
+use crate::{Context, OffWorker, class::Handler, error::HandlerError};
 
 /// One element of a running graph, used by one worker.
 ///
@@ -154,8 +154,8 @@ pub trait Element: Any + Send {
     }
 
     /// What carries out those handlers of the class that need no worker
-    /// ([`Handler::aside`]): asked of the first replica once it is made.
-    fn aside(&self) -> Option<Arc<dyn Aside>> {
+    /// ([`Handler::off_worker`]): asked of the first replica once it is made.
+    fn off_worker(&self) -> Option<Arc<dyn OffWorker>> {
         None
     }
 

@@ -12,10 +12,10 @@ use std::{
 
 use crate::{
     Context,
-    aside::Found,
     class::{Access, Class, Handler, Merge},
     engine::Pace,
     error::HandlerError,
+    off_worker::OffWorkerHandler,
     plan::{PlanElement, Processing},
     value::{HandlerRef, parse_integer},
 };
@@ -183,7 +183,7 @@ impl Context {
         let Some(element) = handler.element else {
             return self.read_global(&handler.handler);
         };
-        if let Some(found) = Found::new(&self.plan, &self.world, handler) {
+        if let Some(found) = OffWorkerHandler::new(&self.plan, &self.world, handler) {
             return found.read(parameter);
         }
         let name = &handler.handler;
@@ -213,7 +213,7 @@ impl Context {
         let Some(element) = handler.element else {
             return self.write_global(&handler.handler, value);
         };
-        if let Some(found) = Found::new(&self.plan, &self.world, handler) {
+        if let Some(found) = OffWorkerHandler::new(&self.plan, &self.world, handler) {
             return found.write(value);
         }
         let name = &handler.handler;
@@ -248,7 +248,7 @@ impl Context {
                 return answer;
             }
             if self.hub.has_jobs(self.worker()) {
-                self.work_off();
+                self.run_jobs();
             }
             // Workers whose run is over answer nobody.
             if self.driver.count() <= 0 && self.driver.is_over() {

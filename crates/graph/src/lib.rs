@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod aside;
 mod build;
 mod call;
 mod class;
@@ -19,6 +18,7 @@ pub mod handler;
 pub mod lang;
 mod make;
 mod names;
+mod off_worker;
 mod plan;
 mod replacement;
 mod router;
@@ -26,7 +26,6 @@ mod schedule;
 mod value;
 
 pub use arguments::keyword as argument_keyword;
-pub use aside::{Answer, Aside};
 pub use class::{
     Access, Arg, Class, Handler, Inert, Library, Merge, Need, Preparation, Role, Signals,
 };
@@ -39,10 +38,11 @@ pub use engine::{
 };
 pub use error::{BuildError, HandlerError};
 pub use linerate_worker::Idle;
-pub use make::{Make, Replica, Scope, Shared, World, unquoted};
+pub use make::{Make, Replica, Scope, SharedValues, World, unquoted};
 pub use names::{Addresses, Names};
+pub use off_worker::{Answer, OffWorker};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
-pub use replacement::{Reader, Replacement};
+pub use replacement::{ConfigReader, Replacement};
 pub use router::{Options, Router};
 pub use schedule::Schedule;
 pub use value::{

@@ -16,7 +16,6 @@ use linerate_port::Context as PortContext;
 
 use crate::{
     arguments::{Arguments, keyword},
-    aside::Asides,
     class::{Class, Library, Need},
     console::Console,
     lang::{
@@ -24,6 +23,7 @@ use crate::{
         config::{split, unquote},
     },
     names::Names,
+    off_worker::OffWorkers,
     plan::{Plan, Processing},
     value::{ElementRef, Value},
 };
@@ -71,11 +71,11 @@ pub struct World {
     /// Where elements write text for people.
     pub console: Console,
     /// What replicas of an element share, by element.
-    pub shared: Shared,
+    pub shared: SharedValues,
     /// What the `version` handler says.
     pub version: String,
-    /// What carries out handlers beside the workers.
-    pub(crate) asides: Asides,
+    /// What carries out handlers off the workers.
+    pub(crate) off_workers: OffWorkers,
     /// The graph this one is to replace.
     pub predecessor: Option<Arc<Plan>>,
 }
@@ -95,14 +95,14 @@ impl World {
 
 /// Values that replicas of one element share, and those all elements share.
 #[derive(Clone, Default)]
-pub struct Shared {
+pub struct SharedValues {
     /// By their owner, empty for all elements, and their type.
     values: Arc<Mutex<HashMap<(String, TypeId), SharedValue>>>,
 }
 
 type SharedValue = Arc<dyn Any + Send + Sync>;
 
-impl Shared {
+impl SharedValues {
     fn get<T: Any + Send + Sync>(&self, owner: String, make: impl FnOnce() -> T) -> Arc<T> {
         let mut values = self.values.lock().expect("no panic while held");
         let value = values.entry((owner, TypeId::of::<T>())).or_insert_with(|| Arc::new(make()));
@@ -110,9 +110,9 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("SharedValues").finish_non_exhaustive()
     }
 }
 

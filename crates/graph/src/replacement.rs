@@ -24,16 +24,16 @@ const LIMIT: usize = 16;
 /// Makes a checked graph of the text of a configuration, with what there is to
 /// warn of, or says what is wrong with it in Click's words.
 #[derive(Clone)]
-pub struct Reader(Arc<Read>);
+pub struct ConfigReader(Arc<Read>);
 
 type Read = dyn Fn(&str) -> Result<(Plan, Diagnostics), String> + Send + Sync;
 
-impl Reader {
+impl ConfigReader {
     /// One that reads as `read` does.
     pub fn new(
         read: impl Fn(&str) -> Result<(Plan, Diagnostics), String> + Send + Sync + 'static,
-    ) -> Reader {
-        Reader(Arc::new(read))
+    ) -> ConfigReader {
+        ConfigReader(Arc::new(read))
     }
 
     pub(crate) fn read(&self, text: &str) -> Result<(Plan, Diagnostics), String> {
@@ -41,9 +41,9 @@ impl Reader {
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for ConfigReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
+        f.debug_struct("ConfigReader").finish_non_exhaustive()
     }
 }
 

@@ -7,7 +7,6 @@ use linerate_memory::FRAME_DEFAULT;
 use linerate_worker::Idle;
 
 use crate::{
-    aside::Found,
     build::Base,
     class::{Handler, Library},
     console::Console,
@@ -15,8 +14,9 @@ use crate::{
     engine::{Clock, Context, Driver, clock::SIMULATED_START, hub::Hub},
     error::{BuildError, HandlerError},
     handler::merge,
+    off_worker::OffWorkerHandler,
     plan::Plan,
-    replacement::Reader,
+    replacement::ConfigReader,
     value::HandlerRef,
 };
 
@@ -49,7 +49,7 @@ pub struct Options {
     pub version: String,
     /// Reads the configurations written to the `hotconfig` handler, which there
     /// is not without.
-    pub reader: Option<Reader>,
+    pub reader: Option<ConfigReader>,
 }
 
 impl Default for Options {
@@ -98,9 +98,10 @@ impl Router {
             options: options.clone(),
             hub: Hub::new(options.workers.max(1)).map_err(BuildError::Eventfd)?,
             driver: Driver::default(),
-            clock: match options.simulated {
-                true => Clock::simulated(options.simulated_start),
-                false => Clock::real(),
+            clock: if options.simulated {
+                Clock::simulated(options.simulated_start)
+            } else {
+                Clock::real()
             },
         };
         let mut built = base.build(plan, None)?;
@@ -143,7 +144,7 @@ impl Router {
     fn settle(&mut self) {
         for cx in &mut self.contexts {
             cx.change();
-            cx.work_off();
+            cx.run_jobs();
         }
     }
 
@@ -181,7 +182,7 @@ impl Router {
         let Some(element) = handler.element else {
             return self.contexts[0].read_handler(&handler, parameter);
         };
-        if let Some(found) = Found::new(&plan, &self.contexts[0].world, &handler) {
+        if let Some(found) = OffWorkerHandler::new(&plan, &self.contexts[0].world, &handler) {
             return found.read(parameter);
         }
         let name = &handler.handler;
@@ -205,7 +206,7 @@ impl Router {
         let Some(element) = handler.element else {
             return self.contexts[0].write_handler(&handler, value);
         };
-        if let Some(found) = Found::new(&plan, &self.contexts[0].world, &handler) {
+        if let Some(found) = OffWorkerHandler::new(&plan, &self.contexts[0].world, &handler) {
             return found.write(value);
         }
         let mut answer = Ok(String::new());

@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-use linerate_graph::{BuildError, Library, Options, Plan, Reader, Router};
+use linerate_graph::{BuildError, ConfigReader, Library, Options, Plan, Router};
 use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT};
 use signal_hook::consts;
 
@@ -151,10 +151,10 @@ fn parse(line: &CommandLine, name: &str, text: &str, library: &Library, more: &s
 }
 
 /// Reads what is written to `hotconfig`, if that is to be there.
-fn reader(line: &CommandLine, library: &Library) -> Option<Reader> {
+fn reader(line: &CommandLine, library: &Library) -> Option<ConfigReader> {
     let (line, library) = (line.clone(), library.clone());
     line.reconfigure.then(|| {
-        Reader::new(move |text| {
+        ConfigReader::new(move |text| {
             parse(&line, "config", text, &library, RETRIES).into_plan_as_click(&library)
         })
     })

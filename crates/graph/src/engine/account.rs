@@ -285,14 +285,14 @@ impl Account {
     pub(crate) fn end(&mut self, worked: bool) {
         self.rounds += u64::from(worked);
         if self.measuring || self.working != worked {
-            self.settle(worked);
+            self.charge_elapsed(worked);
         }
     }
 
-    /// Accounts the stretch that ends now and publishes.
+    /// Charges the time since the last call to work or to waiting, and publishes.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, worked: bool) {
+    fn charge_elapsed(&mut self, worked: bool) {
         if self.measuring {
             self.charge(ENGINE);
             self.measuring = false;
@@ -312,17 +312,18 @@ impl Account {
             }
         }
         let now = cycles();
-        let stretch = now.wrapping_sub(self.since);
+        let elapsed = now.wrapping_sub(self.since);
         self.since = now;
-        // A stretch is seen to end one round late: that round's cycles go to
-        // the kind before.
-        add(if self.working { &self.stats.work } else { &self.stats.wait }, stretch);
+        // All of it counts as what the worker did until now. That a round was
+        // the first to do something, or the first to do nothing, is known only
+        // at its end, so its cycles are charged to the state before it.
+        add(if self.working { &self.stats.work } else { &self.stats.wait }, elapsed);
         self.working = worked;
         self.stats.rounds.store(self.rounds, Relaxed);
     }
 
     /// Publishes what is not published yet.
     pub(crate) fn publish(&mut self) {
-        self.settle(self.working);
+        self.charge_elapsed(self.working);
     }
 }

@@ -3,9 +3,10 @@
 //! Where every element that stays has its parts on the same workers, each
 //! worker changes over by itself between two rounds. Where one has moved to
 //! another worker, or is on several and another configuration may need other
-//! rings between them, the workers meet: each stands still from the moment all
-//! have come, which is when the slowest has ended its round, until all elements
-//! have taken over what was theirs.
+//! rings between them, the workers change over at a barrier: each stands still
+//! from the moment all have arrived, which is when the slowest has ended its
+//! round, until all elements have taken over what was theirs. Unlike VPP's, the
+//! barrier is not taken by a main thread, and can be cancelled.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
@@ -15,8 +16,8 @@ use std::{
 use super::{Context, hub::Hub, wiring::Placement};
 use crate::{element::Element, plan::Plan};
 
-/// How often somebody who waits for others looks at what else there is to do.
-const LOOK: Duration = Duration::from_millis(1);
+/// How often a worker that waits at the barrier checks its mailbox.
+const CHECK: Duration = Duration::from_millis(1);
 
 impl Context {
     /// Does what is to be done to the graph as a whole.
@@ -61,8 +62,8 @@ fn same_element(new: &Plan, at: usize, old: &Plan) -> Option<usize> {
     (old.elements[before].class.name == element.class.name).then_some(before)
 }
 
-/// Whether the workers must meet to change from one graph to the other.
-pub(crate) fn must_meet(
+/// Whether it takes a barrier to change from one graph to the other.
+pub(crate) fn needs_barrier(
     (old, old_placement): (&Plan, &Placement),
     (new, new_placement): (&Plan, &Placement),
 ) -> bool {
@@ -76,7 +77,7 @@ pub(crate) fn must_meet(
 }
 
 /// Where workers wait for each other to change over together.
-pub(crate) struct Meeting {
+pub(crate) struct Barrier {
     workers: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -86,35 +87,35 @@ pub(crate) struct Meeting {
 struct State {
     arrived: usize,
     /// Somebody will not come: all go on as they were.
-    off: bool,
+    cancelled: bool,
     /// Workers that have taken over what is theirs.
     done: usize,
     /// What each worker had before.
     old: Vec<Option<Context>>,
 }
 
-impl Meeting {
-    pub(crate) fn new(workers: usize) -> Arc<Meeting> {
+impl Barrier {
+    pub(crate) fn new(workers: usize) -> Arc<Barrier> {
         let old = (0..workers).map(|_| None).collect();
         let state = Mutex::new(State { old, ..State::default() });
-        Arc::new(Meeting { workers, state, changed: Condvar::new() })
+        Arc::new(Barrier { workers, state, changed: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic while held")
     }
 
-    /// Calls the meeting off, unless all have come already.
-    pub(crate) fn call_off(&self) -> bool {
+    /// Cancels it, unless all have arrived already.
+    pub(crate) fn cancel(&self) -> bool {
         let mut state = self.lock();
-        state.off |= state.arrived < self.workers;
+        state.cancelled |= state.arrived < self.workers;
         self.changed.notify_all();
-        state.off
+        state.cancelled
     }
 
     /// Changes a worker over to its part of a new graph together with the
-    /// others. `false` when they do not all come: nothing has changed then.
-    pub(crate) fn attend(&self, cx: &mut Context, mut new: Context) -> bool {
+    /// others. `false` when they do not all arrive: nothing has changed then.
+    pub(crate) fn change_over(&self, cx: &mut Context, mut new: Context) -> bool {
         if !self.arrive(cx) {
             new.close();
             return false;
@@ -145,28 +146,28 @@ impl Meeting {
         self.changed.wait_while(state, |state| waits(state)).expect("no panic while held")
     }
 
-    /// Waits for all to come, still answering those who ask: one of the others
-    /// may not come before it has an answer. Nobody waits for a run that ends.
+    /// Waits for all to arrive, still answering those who ask: one of the others
+    /// may not arrive before it has an answer. Nobody waits for a run that ends.
     fn arrive(&self, cx: &mut Context) -> bool {
         let mut state = self.lock();
-        state.arrived += usize::from(!state.off);
+        state.arrived += usize::from(!state.cancelled);
         self.changed.notify_all();
         loop {
-            if state.off || state.arrived == self.workers {
-                return !state.off;
+            if state.cancelled || state.arrived == self.workers {
+                return !state.cancelled;
             }
             if cx.driver.count() <= 0 {
-                state.off = true;
+                state.cancelled = true;
                 self.changed.notify_all();
                 return false;
             }
             if cx.hub.has_jobs(cx.worker) {
                 drop(state);
-                cx.work_off();
+                cx.run_jobs();
                 state = self.lock();
                 continue;
             }
-            let waited = self.changed.wait_timeout(state, LOOK);
+            let waited = self.changed.wait_timeout(state, CHECK);
             state = waited.expect("no panic while held").0;
         }
     }

@@ -61,7 +61,7 @@ pub struct Context {
     pub(crate) node: usize,
     /// Whether the task that runs has had a packet pulled by anybody.
     pub(crate) delivered: bool,
-    /// Whether it is to look again though it has not ([`Context::look_again`]).
+    /// Whether it is to poll again though nothing was pulled ([`Context::look_again`]).
     pub(crate) looks_again: bool,
     /// Whether packets are on the way that a task or a timer has sent.
     pub(crate) on_the_way: bool,
@@ -563,8 +563,8 @@ impl Context {
     }
 
     /// The element at work gives nothing to whoever pulls, though there may be
-    /// something behind it, and nobody will say when it does: the task goes on
-    /// looking.
+    /// something behind it, and no notifier says when it does: the task that pulls
+    /// goes on polling.
     pub fn look_again(&mut self) {
         self.looks_again = true;
     }
@@ -636,9 +636,10 @@ impl Context {
             Ok(()) => {
                 made.take_state(self, &mut *old);
                 old.close(self);
-                let aside = made.aside().filter(|_| replica.index == 0);
-                let before = aside.and_then(|aside| world.asides.set(element, aside));
-                self.drop_aside(before);
+                let off_worker = made.off_worker().filter(|_| replica.index == 0);
+                let before =
+                    off_worker.and_then(|off_worker| world.off_workers.set(element, off_worker));
+                self.drop_off_worker(before);
                 self.stations[element].install(made);
                 self.configs.insert(element, config.into());
                 let name = &plan.elements[element].name;

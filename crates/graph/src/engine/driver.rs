@@ -12,7 +12,7 @@ use std::sync::{
 #[derive(Debug, Clone)]
 pub struct Driver {
     run: Arc<Run>,
-    shared: Arc<Shared>,
+    common: Arc<Common>,
 }
 
 /// How the run of one graph ends.
@@ -33,7 +33,7 @@ const SIGNALS: usize = 32;
 
 /// What all graphs of a router have in common.
 #[derive(Debug, Default)]
-struct Shared {
+struct Common {
     runs: Mutex<Runs>,
     /// A bit for each signal that elements handle.
     signals: AtomicU64,
@@ -56,8 +56,8 @@ impl Default for Driver {
 }
 
 impl Driver {
-    fn with(shared: Arc<Shared>) -> Driver {
-        let mut runs = shared.runs.lock().expect("no panic while held");
+    fn with(common: Arc<Common>) -> Driver {
+        let mut runs = common.runs.lock().expect("no panic while held");
         let run = Arc::new(Run {
             count: AtomicI32::new(if runs.aborted { ABORTED } else { 1 }),
             managed: AtomicBool::new(false),
@@ -66,12 +66,12 @@ impl Driver {
         runs.all.retain(|run| run.strong_count() > 0);
         runs.all.push(Arc::downgrade(&run));
         drop(runs);
-        Driver { run, shared }
+        Driver { run, common }
     }
 
     /// The one of a graph that is to replace another.
     pub(crate) fn successor(&self) -> Driver {
-        Driver::with(Arc::clone(&self.shared))
+        Driver::with(Arc::clone(&self.common))
     }
 
     /// Asks for the end of the run.
@@ -82,7 +82,7 @@ impl Driver {
     /// Ends the run whatever its count is, and that of every other graph of the
     /// router.
     pub fn abort(&self) {
-        let mut runs = self.shared.runs.lock().expect("no panic while held");
+        let mut runs = self.common.runs.lock().expect("no panic while held");
         runs.aborted = true;
         for run in runs.all.iter().filter_map(Weak::upgrade) {
             run.count.store(ABORTED, Ordering::Release);
@@ -98,14 +98,14 @@ impl Driver {
     /// failed. `false` when something has failed before: that failure is the
     /// one that whoever has started the run is told.
     pub fn fail(&self, reason: &str) -> bool {
-        let first = self.shared.failure.set(reason.into()).is_ok();
+        let first = self.common.failure.set(reason.into()).is_ok();
         self.abort();
         first
     }
 
     /// Why the run failed.
     pub fn failure(&self) -> Option<&str> {
-        self.shared.failure.get().map(String::as_str)
+        self.common.failure.get().map(String::as_str)
     }
 
     /// Adds to the run count.
@@ -144,9 +144,9 @@ impl Driver {
     pub fn handle_signal(&self, signal: i32, handled: bool) {
         let bit = 1u64.checked_shl(signal as u32).unwrap_or(0);
         if handled {
-            self.shared.signals.fetch_or(bit, Ordering::AcqRel);
+            self.common.signals.fetch_or(bit, Ordering::AcqRel);
         } else {
-            self.shared.signals.fetch_and(!bit, Ordering::AcqRel);
+            self.common.signals.fetch_and(!bit, Ordering::AcqRel);
         }
     }
 
@@ -165,12 +165,12 @@ impl Driver {
     }
 
     fn taken(&self, signal: i32) -> Option<&AtomicU32> {
-        self.shared.taken.get(usize::try_from(signal).ok()?)
+        self.common.taken.get(usize::try_from(signal).ok()?)
     }
 
     /// Whether an element handles a signal, so that it does not end the run.
     pub fn handles_signal(&self, signal: i32) -> bool {
         let bit = 1u64.checked_shl(signal as u32).unwrap_or(0);
-        self.shared.signals.load(Ordering::Acquire) & bit != 0
+        self.common.signals.load(Ordering::Acquire) & bit != 0
     }
 }

@@ -1,4 +1,4 @@
-//! How workers and everybody else reach a worker.
+//! How workers and everybody else reach a worker: mailboxes with an eventfd each.
 
 use std::{
     fmt,
@@ -98,9 +98,8 @@ impl Hub {
         job: impl FnOnce(&mut Context) -> Result<T, HandlerError> + Send + 'static,
     ) -> Question<Result<T, HandlerError>> {
         let plan = Arc::clone(plan);
-        self.question(worker, move |cx| match Arc::ptr_eq(&plan, &cx.plan) {
-            true => job(cx),
-            false => Err(HandlerError::Replaced),
+        self.question(worker, move |cx| {
+            if Arc::ptr_eq(&plan, &cx.plan) { job(cx) } else { Err(HandlerError::Replaced) }
         })
     }
 

@@ -32,8 +32,8 @@ pub struct Outputs {
     span: Span,
     /// Edges something was put on, in the order of the first packet.
     touched: Vec<u32>,
-    /// Frames that were full, and in exact mode every packet, in order.
-    log: Vec<(u32, Frame)>,
+    /// Frames that were full, and in exact mode every packet, in order, each with its edge.
+    closed: Vec<(u32, Frame)>,
     /// Empty frames.
     spare: Vec<Frame>,
     limit: usize,
@@ -46,7 +46,7 @@ impl Outputs {
             edges: Vec::new(),
             span: Span::default(),
             touched: Vec::new(),
-            log: Vec::new(),
+            closed: Vec::new(),
             spare: Vec::new(),
             limit,
             exact: limit == 1,
@@ -74,9 +74,9 @@ impl Outputs {
 
     /// Packets the element has put on outputs.
     pub(crate) fn put(&self) -> usize {
-        let logged: usize = self.log.iter().map(|(_, frame)| frame.len()).sum();
+        let closed: usize = self.closed.iter().map(|(_, frame)| frame.len()).sum();
         let edges = self.touched.iter().map(|at| self.edges[*at as usize].frame.len());
-        logged + edges.sum::<usize>()
+        closed + edges.sum::<usize>()
     }
 
     /// A new edge; returns its number.
@@ -126,9 +126,9 @@ impl Outputs {
             self.touched.push(at as u32);
         }
         if let Err(slot) = edge.frame.push(slot) {
-            self.turn_over(at, slot);
+            self.push_to_fresh(at, slot);
         } else if self.exact {
-            self.log_edge(at);
+            self.close_frame(at);
         }
     }
 
@@ -155,7 +155,7 @@ impl Outputs {
         while !frame.is_empty() {
             let room = self.edges[at].frame.room();
             if room == 0 {
-                self.log_edge(at);
+                self.close_frame(at);
                 continue;
             }
             self.edges[at].frame.append(frame, room);
@@ -181,12 +181,12 @@ impl Outputs {
             let mut next = || places.next().unwrap_or_default();
             return frame.drain_front(count, |slot| self.emit(next(), slot));
         }
-        // With room for all of them everywhere no packet has to be looked after.
+        // With room for all of them on every edge no push can fail.
         let Span { first, count: edges } = self.span;
         let (first, last) = (first as usize, (first + edges) as usize);
         for at in (first..last).chain([0]) {
             if self.edges[at].frame.room() < count {
-                self.log_edge(at);
+                self.close_frame(at);
             }
         }
         let Outputs { edges, touched, .. } = self;
@@ -203,18 +203,19 @@ impl Outputs {
         });
     }
 
-    /// Room for a frame that is full is made.
+    /// Puts a packet on an edge whose frame is full.
     #[cold]
-    fn turn_over(&mut self, at: usize, slot: Slot) {
-        self.log_edge(at);
+    fn push_to_fresh(&mut self, at: usize, slot: Slot) {
+        self.close_frame(at);
         let pushed = self.edges[at].frame.push(slot);
         debug_assert!(pushed.is_ok(), "a fresh frame has room");
     }
 
-    fn log_edge(&mut self, at: usize) {
+    /// Closes the frame on an edge: packets that follow go into a fresh one.
+    fn close_frame(&mut self, at: usize) {
         let fresh = self.fresh();
         let full = std::mem::replace(&mut self.edges[at].frame, fresh);
-        self.log.push((at as u32, full));
+        self.closed.push((at as u32, full));
     }
 
     /// An empty frame.
@@ -239,12 +240,12 @@ impl Outputs {
     /// Hands over everything that was put on outputs, in order, with the input it is
     /// for and its edge.
     pub(crate) fn collect(&mut self, mut each: impl FnMut(&mut Outputs, (InputId, u32), Frame)) {
-        let mut log = std::mem::take(&mut self.log);
-        for (at, frame) in log.drain(..) {
+        let mut closed = std::mem::take(&mut self.closed);
+        for (at, frame) in closed.drain(..) {
             let to = self.edges[at as usize].to;
             each(self, (to, at), frame);
         }
-        self.log = log;
+        self.closed = closed;
         let mut touched = std::mem::take(&mut self.touched);
         for at in touched.drain(..) {
             let edge = &mut self.edges[at as usize];

@@ -7,8 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::context::Context;
 
-/// Lists that are filled anew at every look. They are kept, so that looking
-/// allocates only when there is more to look at than ever before.
+/// Lists that are filled anew at every poll. They are kept, so that a poll
+/// allocates only when there is more to wait for than ever before.
 #[derive(Default)]
 pub(crate) struct Lists {
     /// By element: whether it is asked what it waits for.
@@ -17,7 +17,7 @@ pub(crate) struct Lists {
     ready: Vec<usize>,
     /// When others have it.
     due: Vec<(Instant, usize)>,
-    /// Empty between looks.
+    /// Empty between polls.
     polled: Vec<PollFd<'static>>,
     /// Whose descriptors these are; the first is nobody's.
     owners: Vec<usize>,
@@ -26,9 +26,9 @@ pub(crate) struct Lists {
 impl Context {
     /// Waits, at most for `timeout`, for what the waiting and the idle tasks
     /// wait for; wakes those that have it. Returns whether there was any.
-    pub(crate) fn look_at_descriptors(&mut self, timeout: Duration) -> bool {
+    pub(crate) fn poll_descriptors(&mut self, timeout: Duration) -> bool {
         let mut lists = std::mem::take(&mut self.lists);
-        self.look(&mut lists, timeout);
+        self.collect_ready(&mut lists, timeout);
         let any = !lists.ready.is_empty();
         lists.ready.drain(..).for_each(|at| self.tasks.wake(at));
         self.lists = lists;
@@ -36,7 +36,7 @@ impl Context {
     }
 
     /// Lists the elements that are ready.
-    fn look(&mut self, lists: &mut Lists, mut timeout: Duration) {
+    fn collect_ready(&mut self, lists: &mut Lists, mut timeout: Duration) {
         let Lists { asked, ready, due, polled, owners } = lists;
         // A graph to change to may be waiting whose ring has been heard already,
         // while an element was at work.

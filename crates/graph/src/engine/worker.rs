@@ -7,13 +7,13 @@ use linerate_worker::{Idle, Sleeper};
 
 use super::{Context, hub::Hub};
 
-/// Task runs between looks at timers and mailbox.
+/// Task runs in an iteration of the loop: between checks of timers and mailbox.
 const RUNS: usize = 32;
-/// Rounds between looks at file descriptors while there is other work.
-const ROUNDS: u32 = 16;
-/// Rounds after which those are called that wait for nothing to do, when there
+/// Iterations between polls of file descriptors while there is other work.
+const ITERATIONS: u32 = 16;
+/// Iterations after which those are called that wait for nothing to do, when there
 /// always is something.
-const IDLE_ROUNDS: u32 = 64;
+const IDLE_ITERATIONS: u32 = 64;
 /// Longest sleep.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -21,12 +21,12 @@ impl Context {
     /// Runs until the run count is used up.
     pub(crate) fn run(&mut self, idle: Idle) {
         let mut sleeper = Sleeper::new(idle);
-        let mut rounds = 0u32;
+        let mut iterations = 0u32;
         let mut frame = self.new_frame();
         self.account.start();
         loop {
             if self.hub.has_jobs(self.worker) {
-                self.work_off();
+                self.run_jobs();
                 self.change();
             }
             if self.driver.count() <= 0 && self.is_over() {
@@ -41,12 +41,12 @@ impl Context {
                     break;
                 }
             }
-            busy |= self.look_at_timers(&mut frame);
-            rounds = rounds.wrapping_add(1);
-            if self.tasks.has_waiting() && (!busy || rounds.is_multiple_of(ROUNDS)) {
-                busy |= self.look_at_descriptors(Duration::ZERO);
+            busy |= self.run_due_timers(&mut frame);
+            iterations = iterations.wrapping_add(1);
+            if self.tasks.has_waiting() && (!busy || iterations.is_multiple_of(ITERATIONS)) {
+                busy |= self.poll_descriptors(Duration::ZERO);
             }
-            if !self.idlers.is_empty() && (!busy || rounds.is_multiple_of(IDLE_ROUNDS)) {
+            if !self.idlers.is_empty() && (!busy || iterations.is_multiple_of(IDLE_ITERATIONS)) {
                 self.call_idlers();
             }
             if busy {
@@ -58,7 +58,7 @@ impl Context {
     }
 
     /// Does what others have asked for, except to the graph as a whole.
-    pub(crate) fn work_off(&mut self) {
+    pub(crate) fn run_jobs(&mut self) {
         let hub: Hub = self.hub.clone();
         for job in hub.take(self.worker) {
             job(self);
@@ -66,7 +66,7 @@ impl Context {
         }
     }
 
-    fn look_at_timers(&mut self, frame: &mut Frame) -> bool {
+    fn run_due_timers(&mut self, frame: &mut Frame) -> bool {
         let Some(earliest) = self.timers.not_before() else { return false };
         let now = self.clock.steady();
         if earliest > now {
@@ -88,7 +88,7 @@ impl Context {
                 Some(next) => self.clock.advance(next),
                 // Nothing will ever happen by itself.
                 None => {
-                    self.look_at_descriptors(NAP);
+                    self.poll_descriptors(NAP);
                 }
             }
             return;
@@ -98,7 +98,7 @@ impl Context {
         if sleeper.should_sleep() {
             let next = self.timers.next().and_then(|at| self.clock.instant(at));
             let nap = next.map_or(NAP, |at| at.saturating_duration_since(Instant::now()));
-            self.look_at_descriptors(nap.min(NAP));
+            self.poll_descriptors(nap.min(NAP));
         }
     }
 

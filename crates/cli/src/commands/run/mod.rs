@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         console: Console::new(screen.out(), screen.err()),
         reader: args.allow_reconfigure.then(|| {
             let reader = Arc::clone(&reader);
-            graph::Reader::new(move |text| reader.written(text))
+            graph::ConfigReader::new(move |text| reader.written(text))
         }),
         ..Options::default()
     };

@@ -343,7 +343,7 @@ impl ControlSocket {
             client.message(code::PERMISSION, &format!("Handler '{full}' write-only"), false);
             return;
         }
-        if let Some(answer) = cx.read_aside(&found.handler, parameter) {
+        if let Some(answer) = cx.read_off_worker(&found.handler, parameter) {
             return wait_for(client, full, Called::Read(answer));
         }
         let read = cx.stand_in(self, |cx| cx.read_handler(&found.handler, parameter));
@@ -359,7 +359,7 @@ impl ControlSocket {
             client.message(code::PERMISSION, &text, false);
         } else {
             let handler = &found.handler;
-            if let Some(answer) = cx.write_aside(handler, value) {
+            if let Some(answer) = cx.write_off_worker(handler, value) {
                 return wait_for(client, full, Called::Write(answer));
             }
             let written = if handler.element.is_none() && handler.handler == HOTCONFIG {

@@ -228,7 +228,7 @@ impl FollowKernel {
 
     /// Has a handler written on the thread for that, in order.
     fn write(&mut self, cx: &mut Context, handler: &HandlerRef, text: &str) {
-        match cx.write_aside(handler, text) {
+        match cx.write_off_worker(handler, text) {
             Some(answer) => self.answers.push_back(answer),
             None => self.failures += u64::from(cx.write_handler(handler, text).is_err()),
         }

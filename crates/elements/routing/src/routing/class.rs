@@ -14,23 +14,24 @@ const ARGS: &[Arg] = &[Arg::rest(
     "a route: where packets to these addresses go; several with `|` between, each with a weight `*N`",
 )];
 
-const TABLE: Handler = Handler::read("table", "the routes, a line each").aside();
+const TABLE: Handler = Handler::read("table", "the routes, a line each").off_worker();
 pub(super) const LOOKUP: Handler =
     Handler::read("lookup", "the output and gateway for an address, -1 without a route")
         .with_parameter()
-        .aside();
+        .off_worker();
 const ADD: Handler =
-    Handler::write("add", "adds a route, ADDR/MASK [GW] OUT, unless there is one").aside();
-const SET: Handler = Handler::write("set", "adds a route or changes where it leads").aside();
-const REMOVE: Handler = Handler::write("remove", "removes a route, ADDR/MASK [[GW] OUT]").aside();
+    Handler::write("add", "adds a route, ADDR/MASK [GW] OUT, unless there is one").off_worker();
+const SET: Handler = Handler::write("set", "adds a route or changes where it leads").off_worker();
+const REMOVE: Handler =
+    Handler::write("remove", "removes a route, ADDR/MASK [[GW] OUT]").off_worker();
 const CTRL: Handler = Handler::write(
     "ctrl",
     "several of `add ROUTE`, `set ROUTE`, `remove ROUTE`, one a line: all or none",
 )
-.aside();
-const FLUSH: Handler = Handler::button("flush", "removes all routes").aside();
+.off_worker();
+const FLUSH: Handler = Handler::button("flush", "removes all routes").off_worker();
 const RELOAD: Handler =
-    Handler::write("reload", "replaces all routes by these, one a line: all or none").aside();
+    Handler::write("reload", "replaces all routes by these, one a line: all or none").off_worker();
 
 /// In the order Click declares them.
 const CHANGES: &[Handler] = &[RELOAD, ADD, SET, REMOVE, CTRL, TABLE, LOOKUP];

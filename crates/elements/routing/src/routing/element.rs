@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use linerate_graph::{Aside, Context, Element, Inert, Make, Scope};
+use linerate_graph::{Context, Element, Inert, Make, OffWorker, Scope};
 use linerate_memory::Frame;
 
 use super::{
@@ -160,7 +160,7 @@ impl Element for IpLookup {
         self.sending.send(cx, frame);
     }
 
-    fn aside(&self) -> Option<Arc<dyn Aside>> {
+    fn off_worker(&self) -> Option<Arc<dyn OffWorker>> {
         Some(Arc::new(Routes4 { table: Arc::clone(&self.table), outputs: self.outputs }))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{Aside, HandlerError, Scope, Value};
+use linerate_graph::{HandlerError, OffWorker, Scope, Value};
 
 use super::{
     change::Change,
@@ -92,7 +92,7 @@ pub(super) fn full<A>(refusal: Refusal<A>) -> HandlerError {
     })
 }
 
-impl Aside for Routes4 {
+impl OffWorker for Routes4 {
     fn read(
         &self,
         scope: &Scope<'_>,

@@ -9,8 +9,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Aside, Class, Context, Element, Handler, HandlerError, Inert, Ipv6OrPrefix, Make, Scope,
-    Value, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, Inert, Ipv6OrPrefix, Make, OffWorker,
+    Scope, Value, parse_integer,
 };
 use linerate_lookup::prefix::Address;
 use linerate_memory::Frame;
@@ -43,15 +43,16 @@ pub(super) const CLASS: Class = Class {
     args: &[Arg::rest("ROUTE", "ADDR/MASK [GW] OUT", "a route: where packets to these go")],
     handlers: &[
         Handler::write("add", "adds a route, ADDR/MASK [GW] OUT, or changes where it leads")
-            .aside(),
-        Handler::write("remove", "removes a route, ADDR/MASK, if there is one").aside(),
-        Handler::write("ctrl", "`add ROUTE` or `remove ROUTE`").aside(),
-        Handler::read("table", "the routes, a line each").aside(),
+            .off_worker(),
+        Handler::write("remove", "removes a route, ADDR/MASK, if there is one").off_worker(),
+        Handler::write("ctrl", "`add ROUTE` or `remove ROUTE`").off_worker(),
+        Handler::read("table", "the routes, a line each").off_worker(),
         Handler::read("lookup", "the output and gateway for an address, -1 without a route")
             .with_parameter()
-            .aside(),
-        Handler::button("flush", "removes all routes").aside(),
-        Handler::write("reload", "replaces all routes by these, one a line: all or none").aside(),
+            .off_worker(),
+        Handler::button("flush", "removes all routes").off_worker(),
+        Handler::write("reload", "replaces all routes by these, one a line: all or none")
+            .off_worker(),
     ],
     annotates: true,
     drops: &["no route", "no buffer"],
@@ -165,7 +166,7 @@ impl Element for LookupIp6 {
         self.sending.send(cx, frame);
     }
 
-    fn aside(&self) -> Option<Arc<dyn Aside>> {
+    fn off_worker(&self) -> Option<Arc<dyn OffWorker>> {
         let (table, outputs) = (Arc::clone(&self.table), self.outputs);
         Some(Arc::new(Routes6 { table, outputs, used: AtomicBool::new(self.used) }))
     }
@@ -256,7 +257,7 @@ fn one_hop(scope: &Scope<'_>, text: &str, wrong: &mut Vec<String>) -> Option<Rou
     Some(route(prefix?, via?, output?))
 }
 
-impl Aside for Routes6 {
+impl OffWorker for Routes6 {
     fn read(
         &self,
         scope: &Scope<'_>,

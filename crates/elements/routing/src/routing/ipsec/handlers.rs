@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{Aside, HandlerError, Scope, Value};
+use linerate_graph::{HandlerError, OffWorker, Scope, Value};
 
 use super::tunnels::Tunnels;
 use crate::routing::{change::Change, handlers::lines};
@@ -52,7 +52,7 @@ impl Routes {
     }
 }
 
-impl Aside for Routes {
+impl OffWorker for Routes {
     fn read(
         &self,
         scope: &Scope<'_>,

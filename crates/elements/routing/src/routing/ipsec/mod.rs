@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use linerate_graph::{Arg, Aside, Class, Context, Element, Handler, Inert, Make, Scope};
+use linerate_graph::{Arg, Class, Context, Element, Handler, Inert, Make, OffWorker, Scope};
 use linerate_memory::{Frame, Meta, Slot};
 
 use super::element::shared_table;
@@ -63,15 +63,15 @@ pub(super) const CLASS: Class = Class {
         "a route: where packets to these addresses go, and the tunnel they take",
     )],
     handlers: &[
-        Handler::write("add", "adds a route, unless there is one for the prefix").aside(),
-        Handler::write("set", "adds a route or changes where it leads").aside(),
-        Handler::write("remove", "removes a route, ADDR/MASK [[GW] OUT]").aside(),
+        Handler::write("add", "adds a route, unless there is one for the prefix").off_worker(),
+        Handler::write("set", "adds a route or changes where it leads").off_worker(),
+        Handler::write("remove", "removes a route, ADDR/MASK [[GW] OUT]").off_worker(),
         Handler::write("ctrl", "several of `add ROUTE`, `set ROUTE`, `remove ROUTE`: all or none")
-            .aside(),
-        Handler::read("table", "the routes, and the keys of tunnels").aside(),
+            .off_worker(),
+        Handler::read("table", "the routes, and the keys of tunnels").off_worker(),
         Handler::read("lookup", "the output and gateway for an address, -1 without a route")
             .with_parameter()
-            .aside(),
+            .off_worker(),
     ],
     annotates: true,
     drops: &["no route", "no buffer", "unknown security parameters index"],
@@ -188,7 +188,7 @@ impl Element for Lookup {
         self.slots = slots;
     }
 
-    fn aside(&self) -> Option<Arc<dyn Aside>> {
+    fn off_worker(&self) -> Option<Arc<dyn OffWorker>> {
         let tunnels = Arc::clone(&self.tunnels);
         Some(Arc::new(Routes { tunnels, outputs: self.outputs }))
     }

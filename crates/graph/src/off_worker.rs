@@ -1,10 +1,11 @@
-//! Handlers that are carried out beside the workers.
+//! Handlers that are carried out off the workers (thread-safe ones; VPP calls API
+//! messages and commands of this kind mp-safe).
 //!
 //! What the replicas of an element share and change by handlers, a table of
 //! routes for example, is behind a lock or a protocol of its own anyway. So such
-//! a handler needs no element and no worker: whoever calls it carries it out, and
-//! packets go on meanwhile. Elements that must not be held up either leave it to
-//! the router's thread for that ([`Context::read_aside`]).
+//! a handler needs no element and no worker: whoever calls it carries it out on
+//! its own thread, and packets go on meanwhile. Elements that must not be held up either leave it to
+//! the router's thread for that ([`Context::read_off_worker`]).
 
 use std::{
     collections::HashMap,
@@ -27,8 +28,8 @@ use crate::{
 
 /// What an element's replicas share and its handlers read and change without
 /// any of them: those of its class that say so
-/// ([`Handler::aside`](crate::Handler::aside)). Called from any thread.
-pub trait Aside: Send + Sync {
+/// ([`Handler::off_worker`](crate::Handler::off_worker)). Called from any thread.
+pub trait OffWorker: Send + Sync {
     /// As [`Element::read`](crate::Element::read).
     ///
     /// # Errors
@@ -51,42 +52,57 @@ pub trait Aside: Send + Sync {
 
 /// Those of a graph, by the places of their elements.
 #[derive(Clone, Default)]
-pub(crate) struct Asides(Arc<Mutex<HashMap<usize, Arc<dyn Aside>>>>);
+pub(crate) struct OffWorkers(Arc<Mutex<HashMap<usize, Arc<dyn OffWorker>>>>);
 
-impl Asides {
+impl OffWorkers {
     /// An element has been made or made anew; returns what stood for it before.
-    pub(crate) fn set(&self, element: usize, aside: Arc<dyn Aside>) -> Option<Arc<dyn Aside>> {
-        self.0.lock().expect("no panic while held").insert(element, aside)
+    pub(crate) fn set(
+        &self,
+        element: usize,
+        off_worker: Arc<dyn OffWorker>,
+    ) -> Option<Arc<dyn OffWorker>> {
+        self.0.lock().expect("no panic while held").insert(element, off_worker)
     }
 
-    fn get(&self, element: usize) -> Option<Arc<dyn Aside>> {
+    fn get(&self, element: usize) -> Option<Arc<dyn OffWorker>> {
         self.0.lock().expect("no panic while held").get(&element).cloned()
     }
 }
 
-impl fmt::Debug for Asides {
+impl fmt::Debug for OffWorkers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asides").finish_non_exhaustive()
+        f.debug_struct("OffWorkers").finish_non_exhaustive()
     }
 }
 
-/// A handler that is carried out beside the workers.
-pub(crate) struct Found {
-    aside: Arc<dyn Aside>,
+/// A handler that is carried out off the workers, found by name.
+pub(crate) struct OffWorkerHandler {
+    off_worker: Arc<dyn OffWorker>,
     plan: Arc<Plan>,
     world: Arc<World>,
     element: usize,
     handler: String,
 }
 
-impl Found {
-    /// `None` where it is the workers' business.
-    pub(crate) fn new(plan: &Arc<Plan>, world: &Arc<World>, handler: &HandlerRef) -> Option<Found> {
+impl OffWorkerHandler {
+    /// `None` where it needs the element, and so its workers.
+    pub(crate) fn new(
+        plan: &Arc<Plan>,
+        world: &Arc<World>,
+        handler: &HandlerRef,
+    ) -> Option<OffWorkerHandler> {
         let element = handler.element?;
         let about = find(plan.elements[element].class, &handler.handler)?;
-        let aside = if about.aside { world.asides.get(element)? } else { return None };
+        let off_worker =
+            if about.off_worker { world.off_workers.get(element)? } else { return None };
         let (plan, world) = (Arc::clone(plan), Arc::clone(world));
-        Some(Found { aside, plan, world, element, handler: handler.handler.clone() })
+        Some(OffWorkerHandler {
+            off_worker,
+            plan,
+            world,
+            element,
+            handler: handler.handler.clone(),
+        })
     }
 
     fn scope(&self) -> Scope<'_> {
@@ -98,17 +114,17 @@ impl Found {
         let scope = self.scope();
         let class = self.plan.elements[self.element].class;
         check_read(find(class, &self.handler), scope.name, &self.handler, parameter)?;
-        self.aside.read(&scope, &self.handler, parameter)
+        self.off_worker.read(&scope, &self.handler, parameter)
     }
 
     pub(crate) fn write(&self, value: &str) -> Result<String, HandlerError> {
         let class = self.plan.elements[self.element].class;
         check_write(find(class, &self.handler), &self.handler)?;
-        self.aside.write(&self.scope(), &self.handler, value)
+        self.off_worker.write(&self.scope(), &self.handler, value)
     }
 }
 
-/// The answer of a handler that is carried out beside the workers.
+/// The answer of a handler that is carried out off the workers.
 #[derive(Debug)]
 pub struct Answer(Receiver<Result<String, HandlerError>>);
 
@@ -153,27 +169,27 @@ impl Helper {
 
 impl Context {
     /// Has a handler read without holding up this worker, if it is one that is
-    /// carried out beside the workers; `None` if not. When that is done, every
+    /// carried out off the workers; `None` if not. When that is done, every
     /// task that waits for something to be ready is run. What is asked for is
     /// done in order. In simulated time, and before the graph runs, it is done
     /// at once.
-    pub fn read_aside(&self, handler: &HandlerRef, parameter: &str) -> Option<Answer> {
+    pub fn read_off_worker(&self, handler: &HandlerRef, parameter: &str) -> Option<Answer> {
         let parameter = parameter.to_owned();
-        self.aside(handler, move |found| found.read(&parameter))
+        self.off_worker(handler, move |found| found.read(&parameter))
     }
 
-    /// As [`Context::read_aside`], to write it.
-    pub fn write_aside(&self, handler: &HandlerRef, value: &str) -> Option<Answer> {
+    /// As [`Context::read_off_worker`], to write it.
+    pub fn write_off_worker(&self, handler: &HandlerRef, value: &str) -> Option<Answer> {
         let value = value.to_owned();
-        self.aside(handler, move |found| found.write(&value))
+        self.off_worker(handler, move |found| found.write(&value))
     }
 
-    fn aside(
+    fn off_worker(
         &self,
         handler: &HandlerRef,
-        call: impl FnOnce(&Found) -> Result<String, HandlerError> + Send + 'static,
+        call: impl FnOnce(&OffWorkerHandler) -> Result<String, HandlerError> + Send + 'static,
     ) -> Option<Answer> {
-        let found = Found::new(&self.plan, &self.world, handler)?;
+        let found = OffWorkerHandler::new(&self.plan, &self.world, handler)?;
         let (done, outcome) = sync_channel(1);
         let answer = Answer(outcome);
         // Who asked may be gone when it is done, here and below.
@@ -194,7 +210,7 @@ impl Context {
     }
 
     /// Drops what may take long to drop, on another thread where there is one.
-    pub(crate) fn drop_aside(&self, old: impl Send + 'static) {
+    pub(crate) fn drop_off_worker(&self, old: impl Send + 'static) {
         if let Some(control) = &self.control {
             // Dropped here where the thread cannot be had.
             let _ = control.helper().post(Box::new(move || drop(old)));
