@@ -69,7 +69,7 @@ pub struct Forwarder {
 
 /// Queues a worker may watch without allocating to go to sleep.
 const WAKES_INLINE: usize = 16;
-/// How often outstanding transmissions are looked after while asleep.
+/// How often completed transmissions are reaped while asleep.
 const OUTSTANDING: Duration = Duration::from_millis(1);
 /// How often the kernel's counters are read.
 const REFRESH: Duration = Duration::from_millis(500);

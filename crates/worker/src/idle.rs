@@ -11,9 +11,9 @@ use linerate_port::{Wake, wait_any};
 /// The idle strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
-    /// Look again at once: least latency, a whole core always.
+    /// Poll again at once: least latency, a whole core always.
     Poll,
-    /// Look again for a moment, then sleep until a port wakes us.
+    /// Poll for a moment, then sleep until a port wakes us.
     #[default]
     Adaptive,
     /// Sleep at once: least CPU time.
@@ -54,9 +54,9 @@ impl FromStr for Idle {
 /// How long `adaptive` goes on polling: about twice the time a sleeping thread
 /// takes to be woken, so that sleeping never costs more than it saves.
 const SPIN: Duration = Duration::from_micros(100);
-/// Longest sleep: a worker looks at its stop flag this often.
+/// Longest sleep: a worker checks its stop flag this often.
 const NAP: Duration = Duration::from_millis(50);
-/// Empty rounds between looks at the clock.
+/// Empty rounds between readings of the clock.
 const CLOCK: u32 = 32;
 
 /// Carries out an [`Idle`] strategy.
