@@ -11,6 +11,7 @@ mod conformance;
 mod fuzz;
 mod licences;
 mod loom;
+mod miri;
 mod peers;
 mod reference;
 mod sanitize;
@@ -54,6 +55,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Run the tests of the crates with unsafe code under a sanitizer.
     Sanitize(sanitize::Args),
+    /// Run the tests of packet memory, headers and lookup tables under Miri.
+    Miri(miri::Args),
     /// Install the Debian packages whose programs the tests are checked against.
     Peers(peers::Args),
     /// Write the reference of the elements, docs/elements, anew.
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Loom(args) => loom::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Sanitize(args) => sanitize::run(&args),
+        Command::Miri(args) => miri::run(&args),
         Command::Peers(args) => peers::run(&args),
         Command::Reference => reference::run(),
         Command::Conformance(args) => conformance::run(&args),

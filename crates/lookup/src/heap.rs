@@ -201,7 +201,7 @@ mod tests {
                 .prop_map(|(span, budget)| Step::Advance(span, budget)),
             2 => Just(Step::Earliest),
         ];
-        proptest::collection::vec(step, 1..200)
+        proptest::collection::vec(step, 1..if cfg!(miri) { 50 } else { 200 })
     }
 
     proptest! {

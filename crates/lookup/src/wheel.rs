@@ -291,7 +291,7 @@ mod tests {
             4 => (span(), prop_oneof![0..4usize, Just(1000)])
                 .prop_map(|(span, budget)| Step::Advance(span, budget)),
         ];
-        proptest::collection::vec(step, 1..200)
+        proptest::collection::vec(step, 1..if cfg!(miri) { 50 } else { 200 })
     }
 
     proptest! {

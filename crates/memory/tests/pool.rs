@@ -49,7 +49,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         any::<usize>().prop_map(Step::Write),
         (0..20usize).prop_map(Step::Renew),
     ];
-    prop::collection::vec((0..3usize, step), 1..120)
+    prop::collection::vec((0..3usize, step), 1..if cfg!(miri) { 30 } else { 120 })
 }
 
 /// Takes one packet out of the middle of a frame.

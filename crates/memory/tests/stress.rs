@@ -15,7 +15,10 @@ use linerate_memory::{
     ring::{Mpmc, spsc},
 };
 
-const ELEMENTS: u64 = 200_000;
+const ELEMENTS: u64 = if cfg!(miri) { 300 } else { 200_000 };
+
+/// Rounds of each worker.
+const STEPS: u64 = if cfg!(miri) { 20 } else { 5_000 };
 
 /// Bursts of changing sizes without a random number generator.
 fn burst(step: u64, most: u64) -> u64 {
@@ -128,7 +131,7 @@ fn pool_with_workers(gradual: bool) {
         let (arena, handed) = (arena.clone(), Arc::clone(&handed));
         thread::spawn(move || {
             let mut frame = Frame::new(48);
-            for step in 0..5_000 {
+            for step in 0..STEPS {
                 pool.take(&mut frame, burst(step, 40) as usize, 64);
                 arena.for_each_mut(&mut frame, |bytes| bytes.fill(mark));
                 assert!(arena.packets(&frame).all(|bytes| bytes.iter().all(|b| *b == mark)));

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         assert_eq!(checksum(&[]), 0xffff);
         assert_eq!(checksum(&[0xff]), !0xff00);
-        assert_eq!(checksum(&[0xff; 65536]), 0);
+        assert_eq!(checksum(&[0xff; if cfg!(miri) { 256 } else { 65536 }]), 0);
         assert!(verify(&[0xff; 64]));
         assert!(!verify(&[0; 64]));
     }
@@ -215,7 +215,7 @@ mod tests {
     fn every_short_length_at_every_alignment() {
         let bytes: Vec<u8> = (0..200u32).map(|i| (i * 151 + 13) as u8).collect();
         for start in 0..16 {
-            for end in start..bytes.len() {
+            for end in (start..bytes.len()).step_by(if cfg!(miri) { 37 } else { 1 }) {
                 assert_eq!(checksum(&bytes[start..end]), reference(&bytes[start..end]));
             }
         }
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_the_definition(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
+        fn equals_the_definition(bytes in proptest::collection::vec(any::<u8>(), 0..if cfg!(miri) { 100 } else { 3000 })) {
             prop_assert_eq!(checksum(&bytes), reference(&bytes));
         }
 

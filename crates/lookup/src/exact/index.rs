@@ -315,6 +315,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of keys take hours")]
     fn buckets_hold_their_invariants_while_they_are_split() {
         let mut random = fastrand::Rng::with_seed(5);
         let mut index = Index::new(3000, Backing::OnDemand).expect("memory");
@@ -352,6 +353,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of keys take hours")]
     fn all_that_two_buckets_cannot_hold_moves_once() {
         // Without moving, a table near its limit refuses some keys.
         let mut random = fastrand::Rng::with_seed(9);

@@ -122,6 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of keys take hours")]
     fn bits_of_the_hash_are_even_for_keys_that_count() {
         // Sequential keys are the least random ones in practice: addresses and ports.
         let seed = Seed::random();

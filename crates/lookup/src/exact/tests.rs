@@ -21,9 +21,10 @@ fn steps(keys: u64) -> impl Strategy<Value = Vec<Step>> {
         8 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),
         2 => (0..keys).prop_map(Step::Remove),
         2 => (0..keys).prop_map(Step::RemoveEntry),
-        1 => proptest::collection::vec(0..keys, 0..200).prop_map(Step::Lookup),
+        1 => proptest::collection::vec(0..keys, 0..if cfg!(miri) { 20 } else { 200 })
+            .prop_map(Step::Lookup),
     ];
-    proptest::collection::vec(step, 0..3000)
+    proptest::collection::vec(step, 0..if cfg!(miri) { 100 } else { 3000 })
 }
 
 fn same_as_a_hash_map<K: Key + std::hash::Hash + std::fmt::Debug>(
@@ -72,7 +73,7 @@ fn same_as_a_hash_map<K: Key + std::hash::Hash + std::fmt::Debug>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
     #[test]
     fn one_word_keys_as_in_a_hash_map(steps in steps(2000)) {
@@ -99,7 +100,10 @@ proptest! {
     /// With virtual time, against a map that is searched as a whole.
     #[test]
     fn entries_expire_as_in_a_map_of_deadlines(
-        steps in proptest::collection::vec((0..300u64, 0..2000u64, 0..8u8), 0..2000),
+        steps in proptest::collection::vec(
+            (0..300u64, 0..2000u64, 0..8u8),
+            0..if cfg!(miri) { 100 } else { 2000 },
+        ),
     ) {
         let mut table = Expiring::new(200, Backing::OnDemand, 50).expect("memory");
         let mut model = HashMap::<u64, u64>::new();
@@ -156,6 +160,7 @@ fn colliding(seed: &Seed, count: usize) -> Vec<u64> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of keys take hours")]
 fn keys_chosen_with_the_seed_share_a_bucket_and_are_still_found() {
     let seed = Seed::fixed(77);
     let mut table = Table::with_seed(32_768, Backing::OnDemand, seed.clone()).expect("memory");
@@ -175,6 +180,7 @@ fn keys_chosen_with_the_seed_share_a_bucket_and_are_still_found() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of keys take hours")]
 fn keys_chosen_for_one_table_are_any_keys_in_another() {
     let keys = colliding(&Seed::fixed(77), 600);
     // Two tables never have the same seed; neither do two runs.
@@ -215,6 +221,7 @@ fn keys_of_one_hash_are_refused_and_harm_nobody() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of keys take hours")]
 fn a_flood_of_new_keys_evicts_the_oldest() {
     let mut table = Expiring::new(1000, Backing::OnDemand, 1).expect("memory");
     let mut evicted = Vec::new();
@@ -242,6 +249,7 @@ fn a_flood_of_new_keys_evicts_the_oldest() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of keys take hours")]
 fn memory_follows_the_entries_and_is_used_again() {
     let mut table = Table::new(1 << 24, Backing::OnDemand).expect("addresses");
     assert!(table.memory() < 16 << 10, "{}", table.memory());
@@ -260,6 +268,7 @@ fn memory_follows_the_entries_and_is_used_again() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of keys take hours")]
 fn no_random_key_is_refused_however_far_the_index_is_doubled() {
     // Several sizes of the last doubling, and a seed of its own each time.
     for limit in [10, 1000, 16_383, 70_000, 300_000] {

@@ -114,7 +114,7 @@ mod tests {
         let mut blocks = Blocks::new(64 * 64);
         let mut taken: Vec<(Block, usize)> = Vec::new();
         let mut used = vec![false; 64 * 64];
-        for _ in 0..20_000 {
+        for _ in 0..if cfg!(miri) { 300 } else { 20_000 } {
             if random.bool() {
                 let units = random.usize(1..=LARGEST);
                 let Some(block) = blocks.take(units) else { continue };

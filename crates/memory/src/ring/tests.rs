@@ -24,7 +24,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
             burst.clone().prop_map(Call::PushSlice),
             burst.prop_map(Call::PopSlice),
         ],
-        1..200,
+        1..if cfg!(miri) { 30 } else { 200 },
     )
 }
 
