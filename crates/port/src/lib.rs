@@ -4,6 +4,9 @@
 //! that holds the arena all ports share. It comes as queues of a [`Receive`]
 //! and a [`Transmit`] side, which move frames of packets and never wait.
 
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code, reason = "a ring shared with the kernel, and sendmmsg(2)")]
 mod af_packet;
 pub mod counters;
 mod devices;
@@ -18,6 +21,7 @@ mod port;
 pub mod ring;
 mod tap;
 mod uri;
+#[allow(unsafe_code, reason = "rings and packet memory shared with the kernel")]
 mod xdp;
 
 pub use counters::{Counters, Counts, DropReason};

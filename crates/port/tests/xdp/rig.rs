@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::socket::set_option;
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Direction, OpenError, Port, PortError, Queue, open};
 use linerate_testlab::{Lab, Namespace};
@@ -171,27 +172,10 @@ impl Wire {
                 let length = size_of::<libc::sockaddr_ll>() as u32;
                 let done = libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length);
                 assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-                for (option, value) in
-                    [(libc::PACKET_IGNORE_OUTGOING, 1), (libc::PACKET_AUXDATA, 1)]
-                {
-                    let value: i32 = value;
-                    let done = libc::setsockopt(
-                        fd.as_raw_fd(),
-                        libc::SOL_PACKET,
-                        option,
-                        (&raw const value).cast(),
-                        4,
-                    );
-                    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+                for option in [libc::PACKET_IGNORE_OUTGOING, libc::PACKET_AUXDATA] {
+                    set_option(&fd, libc::SOL_PACKET, option, 1).unwrap();
                 }
-                let (size, name): (i32, _) = (64 << 20, libc::SO_RCVBUFFORCE);
-                libc::setsockopt(
-                    fd.as_raw_fd(),
-                    libc::SOL_SOCKET,
-                    name,
-                    (&raw const size).cast(),
-                    4,
-                );
+                set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20).unwrap();
                 Wire { fd }
             }
         })
