@@ -4,8 +4,8 @@
 //! What the replicas of an element share and change by handlers, a table of
 //! routes for example, is behind a lock or a protocol of its own anyway. So such
 //! a handler needs no element and no worker: whoever calls it carries it out on
-//! its own thread, and packets go on meanwhile. Elements that must not be held up either leave it to
-//! the router's thread for that ([`Context::read_off_worker`]).
+//! its own thread, and packets go on meanwhile. Elements that must not be held up
+//! either leave it to the router's thread for that ([`Context::read_off_worker`]).
 
 use std::{
     collections::HashMap,

@@ -5,13 +5,13 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
 };
 
 use linerate_memory::{
-    ArenaOptions, Frame,
+    ArenaOptions, Frame, Generation, Words,
     ring::{Mpmc, spsc},
 };
 
@@ -54,6 +54,39 @@ fn spsc_between_two_threads() {
     }
     sender.join().unwrap();
     assert!(consumer.is_abandoned() && consumer.is_empty());
+}
+
+/// Pairs of equal words behind a link, whose memory the writer uses again and again.
+#[test]
+fn a_generation_has_lookups_retried_that_saw_reused_memory() {
+    const PAIRS: u64 = 3;
+    let (generation, table) = (Generation::new(), Words::<AtomicU64>::zeroed(16).unwrap());
+    let pair = |number: u64| [0, 1].map(|word| &table[(2 + 2 * (number % PAIRS) + word) as usize]);
+    let link = &table[0];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..=ELEMENTS {
+                // The pair was unlinked by one of the last stores to the link.
+                generation.advance();
+                pair(number).iter().for_each(|word| word.store(number, Ordering::Relaxed));
+                fence(Ordering::Release);
+                link.store(number, Ordering::Relaxed);
+            }
+        });
+        let mut last = 0;
+        while last < ELEMENTS {
+            let [number, one, two] = generation.read(|| {
+                let number = link.load(Ordering::Relaxed);
+                fence(Ordering::Acquire);
+                let [one, two] = pair(number).map(|word| word.load(Ordering::Relaxed));
+                [number, one, two]
+            });
+            assert!(one == number && two == number, "{one} and {two} behind {number}");
+            assert!(number >= last);
+            last = number;
+            thread::yield_now();
+        }
+    });
 }
 
 #[test]

@@ -39,10 +39,8 @@ fn same_as_a_hash_map<K: Key + std::hash::Hash + std::fmt::Debug>(
         match step {
             Step::Insert(number, value) => {
                 let key = key(number);
-                let expected = match model.len() == limit && !model.contains_key(&key) {
-                    true => Err(Refusal::Full),
-                    false => Ok(model.insert(key, value)),
-                };
+                let full = model.len() == limit && !model.contains_key(&key);
+                let expected = if full { Err(Refusal::Full) } else { Ok(model.insert(key, value)) };
                 prop_assert_eq!(table.insert(key, value).map(|(_, old)| old), expected);
             }
             Step::Remove(number) => {

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Memory for what grows with the routes, unless the caller says otherwise.
-const MEMORY: usize = 1 << 30;
+const MEMORY: usize = if cfg!(miri) { 1 << 16 } else { 1 << 30 };
 /// Changes beyond which it is quicker to write everything anew, if they are as
 /// well a good part of the routes there are.
 const MANY: usize = 1 << 14;

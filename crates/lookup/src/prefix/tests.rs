@@ -70,7 +70,7 @@ fn changes<A: Address + From<u32>>(spread: fn(u32) -> A) -> impl Strategy<Value 
     let prefix = prefixes(spread);
     let hops = prop_oneof![(1..4_u32), Just(16_384), Just(NextHop::MAX)].prop_map(hop);
     let route = (prefix.clone(), hops);
-    let load = prop::collection::vec(route.clone(), 0..40);
+    let load = prop::collection::vec(route.clone(), 0..if cfg!(miri) { 6 } else { 40 });
     let either = (prefix.clone(), prop::option::of(route.clone().prop_map(|(_, hop)| hop)));
     let apply = prop::collection::vec(either, 0..12);
     prop::collection::vec(
@@ -81,21 +81,23 @@ fn changes<A: Address + From<u32>>(spread: fn(u32) -> A) -> impl Strategy<Value 
             1 => load.prop_map(Change::Load),
             1 => apply.prop_map(Change::Apply),
         ],
-        1..60,
+        1..if cfg!(miri) { 6 } else { 60 },
     )
 }
 
 fn follow<A: Address>(changes: Vec<Change<A>>) {
-    let mut table = PrefixTable::with_memory(64 << 20).unwrap();
+    let mut table = PrefixTable::with_memory(if cfg!(miri) { 1 << 17 } else { 64 << 20 }).unwrap();
     let mut model = BTreeMap::new();
     let mut places = Vec::new();
     for change in changes {
         match change {
             Change::Add(prefix, hop) => {
                 let added = table.add(prefix, hop);
-                match model.contains_key(&prefix) {
-                    true => assert!(matches!(added, Err(PrefixError::Exists(of)) if of == prefix)),
-                    false => assert!(model.insert(prefix, hop).is_none() && added.is_ok()),
+                let known = model.contains_key(&prefix);
+                if known {
+                    assert!(matches!(added, Err(PrefixError::Exists(of)) if of == prefix));
+                } else {
+                    assert!(model.insert(prefix, hop).is_none() && added.is_ok());
                 }
             }
             Change::Set(prefix, hop) => {
@@ -143,9 +145,10 @@ fn follow<A: Address>(changes: Vec<Change<A>>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 24 }))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
     fn ipv4_answers_as_a_naive_table_does(changes in changes::<u32>(|address| address)) {
         follow(changes);
     }
@@ -225,6 +228,7 @@ fn churn<A: Address>(mut model: BTreeMap<Prefix<A>, NextHop>, random_address: im
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn ipv4_routes_of_the_shape_of_the_internets_come_and_go() {
     let mut routes = shaped(30_000, &LENGTHS_4, |random| random.u32(..));
     routes
@@ -233,6 +237,7 @@ fn ipv4_routes_of_the_shape_of_the_internets_come_and_go() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of routes take hours")]
 fn ipv6_routes_of_the_shape_of_the_internets_come_and_go() {
     let address = |random: &mut fastrand::Rng| {
         let first = [0x2001_u128, 0x2400, 0x2600, 0x2a00][random.usize(..4)];
@@ -241,6 +246,12 @@ fn ipv6_routes_of_the_shape_of_the_internets_come_and_go() {
     let routes = shaped(20_000, &LENGTHS_6, address);
     churn(routes, || address(&mut fastrand::Rng::new()));
 }
+
+/// What readers and the writer do at least, while the other is at work.
+const LOOKUPS: usize = if cfg!(miri) { 2 } else { 200 };
+const ROUNDS: usize = if cfg!(miri) { 2 } else { 20 };
+/// Routes of tables that change while they are read.
+const ROUTES: usize = if cfg!(miri) { 8 } else { 5_000 };
 
 /// A writer flips routes between two states while readers look; every answer
 /// is one the address has in either.
@@ -273,7 +284,8 @@ fn only_old_or_new<A: Address>(
             });
         }
         let mut round = 0;
-        while (looked.load(Ordering::Relaxed) < 200 || round < 20) && !stop.load(Ordering::Relaxed)
+        while (looked.load(Ordering::Relaxed) < LOOKUPS || round < ROUNDS)
+            && !stop.load(Ordering::Relaxed)
         {
             round += 1;
             flip(table, round % 2);
@@ -321,6 +333,7 @@ fn under_updates<A: Address>(base: &BTreeMap<Prefix<A>, NextHop>) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn ipv4_readers_see_old_or_new_next_hops_while_routes_change() {
     let mut routes = shaped(2_000, &LENGTHS_4, |random| random.u32(..));
     routes.extend(shaped(2_000, &[(27, 300), (30, 300)], |random| random.u32(..)));
@@ -329,7 +342,9 @@ fn ipv4_readers_see_old_or_new_next_hops_while_routes_change() {
 
 #[test]
 fn ipv6_readers_see_old_or_new_next_hops_while_routes_change() {
-    under_updates(&shaped(3_000, &LENGTHS_6, |random| 0x2001 << 112 | random.u128(..) >> 16));
+    under_updates(&shaped(ROUTES.min(3_000), &LENGTHS_6, |random| {
+        0x2001 << 112 | random.u128(..) >> 16
+    }));
 }
 
 /// Reloads need no relation between old and new routes.
@@ -344,6 +359,7 @@ fn under_reloads<A: Address>(one: BTreeMap<Prefix<A>, NextHop>, two: BTreeMap<Pr
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn ipv4_readers_see_old_or_new_next_hops_while_all_routes_are_replaced() {
     let random = |random: &mut fastrand::Rng| random.u32(..);
     // All lengths, so that nothing of one table resembles the other.
@@ -355,7 +371,7 @@ fn ipv4_readers_see_old_or_new_next_hops_while_all_routes_are_replaced() {
 fn ipv6_readers_see_old_or_new_next_hops_while_all_routes_are_replaced() {
     let random = |random: &mut fastrand::Rng| 0x2001 << 112 | random.u128(..) >> 16;
     let lengths: Vec<_> = (16..=128).map(|length| (length, 8)).collect();
-    under_reloads(shaped(5_000, &lengths, random), shaped(4_999, &lengths, random));
+    under_reloads(shaped(ROUTES, &lengths, random), shaped(ROUTES - 1, &lengths, random));
 }
 
 /// Looks the same burst up while `change` is done again and again.
@@ -380,7 +396,8 @@ fn bursts_meanwhile<A: Address>(
             }
         });
         let mut round = 0;
-        while (looked.load(Ordering::Relaxed) < 1000 || round < 20) && !stop.load(Ordering::Relaxed)
+        while (looked.load(Ordering::Relaxed) < 5 * LOOKUPS || (round as usize) < ROUNDS)
+            && !stop.load(Ordering::Relaxed)
         {
             round += 1;
             change(table, round);
@@ -390,6 +407,7 @@ fn bursts_meanwhile<A: Address>(
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn a_reload_is_seen_in_one_step_by_all_addresses_of_a_burst() {
     let routes = |of: u32| {
         let routes = (0..2_000_u32).map(move |n| (Prefix::of(n << 20, 12 + n % 20), hop(of)));
@@ -427,6 +445,7 @@ fn changes_applied_together_leave_no_moment_without_a_route() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn many_changes_at_once_are_all_or_none_also_where_there_is_no_room() {
     let mut table = PrefixTable::<u32>::with_memory(8 << 10).unwrap();
     let host = |number: u32| Prefix::of(number << 8, 30);
@@ -459,6 +478,7 @@ fn many_changes_at_once_are_all_or_none_also_where_there_is_no_room() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn a_full_table_stays_as_it_was() {
     let mut table = PrefixTable::<u32>::with_memory(8 << 10).unwrap();
     let mut model = BTreeMap::new();
@@ -494,6 +514,7 @@ fn a_full_table_stays_as_it_was() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn more_next_hops_and_groups_than_words_of_16_bits_can_name() {
     let mut table = PrefixTable::<u32>::new().unwrap();
     let routes: BTreeMap<_, _> =
@@ -511,6 +532,7 @@ fn more_next_hops_and_groups_than_words_of_16_bits_can_name() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn shares_of_a_set_follow_its_weights_and_flows_stay() {
     let mut table = PrefixTable::<u32>::new().unwrap();
     let set = table.add_set(&[(hop(1), 3), (hop(2), 1)]).unwrap();

@@ -176,7 +176,7 @@ impl Mapping {
 
     /// Looks up what the kernel mapped.
     fn inspect(&self) -> PageKind {
-        let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let smaps = read_proc("/proc/self/smaps").unwrap_or_default();
         let huge = huge_bytes_at(&smaps, self.start().as_ptr() as usize);
         if huge >= self.len() / 2 { PageKind::Transparent } else { PageKind::Small }
     }
@@ -228,13 +228,18 @@ fn map_file(fd: &OwnedFd, len: usize) -> rustix::io::Result<Pages> {
 /// Refuses what is above `limit` or would drive the machine out of memory,
 /// before the kernel has to kill somebody.
 fn check_available(size: usize, limit: u64) -> Result<(), MemoryError> {
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let meminfo = read_proc("/proc/meminfo").unwrap_or_default();
     let limits = [available_bytes(&meminfo), control_group_limit()];
     let limit = limits.into_iter().flatten().fold(limit, u64::min);
     if size as u64 > limit {
         return Err(MemoryError::TooLarge { wanted: (size >> 20) as u64, available: limit >> 20 });
     }
     Ok(())
+}
+
+/// A file of the kernel's; none under Miri, whose memory is not what it tells of.
+fn read_proc(path: &str) -> Option<String> {
+    if cfg!(miri) { None } else { fs::read_to_string(path).ok() }
 }
 
 /// `MemAvailable` of `/proc/meminfo`, in bytes.
@@ -245,7 +250,7 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
 
 /// What the control group (version 2) we run in may still take, in bytes.
 fn control_group_limit() -> Option<u64> {
-    let group = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = read_proc("/proc/self/cgroup")?;
     let path = group.lines().find_map(|line| line.strip_prefix("0::"))?;
     let read = |file: &str| -> Option<u64> {
         fs::read_to_string(format!("/sys/fs/cgroup{path}/{file}")).ok()?.trim().parse().ok()

@@ -5,7 +5,7 @@
 //! two notices: the sleeper arms it and *then* checks the ring once more; the
 //! other side changes the ring and *then* reads the flag. The fences order each
 //! side's store before its load, so both cannot miss each other (Dekker).
-//! AF_XDP rings have the same flag under the same name.
+//! `AF_XDP` rings have the same flag under the same name.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
