@@ -167,6 +167,7 @@ impl Base {
             woken: Vec::new(),
             task: usize::MAX,
             pulled: 0,
+            exits: Vec::with_capacity(frame_limit),
             limit: frame_limit,
             worker,
             hub: self.hub.clone(),

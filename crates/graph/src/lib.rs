@@ -5,6 +5,9 @@
 //! elements and runs them on workers.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as linerate_graph;
+
 mod arguments;
 mod build;
 mod call;
@@ -14,6 +17,7 @@ mod control;
 mod element;
 mod engine;
 mod error;
+mod fields;
 pub mod handler;
 pub mod lang;
 mod make;
@@ -23,6 +27,7 @@ mod plan;
 mod replacement;
 mod router;
 mod schedule;
+mod step;
 mod value;
 
 pub use arguments::keyword as argument_keyword;
@@ -37,6 +42,8 @@ pub use engine::{
     Usage, WorkerStats,
 };
 pub use error::{BuildError, HandlerError};
+pub use fields::{Arguments, Setting, derive};
+pub use linerate_graph_derive::Arguments;
 pub use linerate_worker::Idle;
 pub use make::{Make, Replica, Scope, SharedValues, World, unquoted};
 pub use names::{Addresses, Names};
@@ -45,6 +52,7 @@ pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
 pub use replacement::{ConfigReader, Replacement};
 pub use router::{Options, Router};
 pub use schedule::Schedule;
+pub use step::{Exit, PerPacket, Reads, Step, Touch, Way, Writes};
 pub use value::{
     Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
     Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,

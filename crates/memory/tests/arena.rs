@@ -242,3 +242,44 @@ fn packets_are_visited_with_what_is_known_about_them() {
         pool.give(&mut frame);
     }
 }
+
+/// A packet with all of it at hand is what arena and slot say, and only who holds it alone
+/// may write it.
+#[test]
+fn packets_at_hand_are_read_by_all_and_written_by_one() {
+    let arena = small(256 << 10).create().unwrap();
+    let mut pool = arena.cache(8);
+    let mut frame = Frame::new(4);
+    let mut slot = pool.take_one(4).unwrap();
+    arena.packet_mut(&mut slot).unwrap().copy_from_slice(b"abcd");
+    arena.meta_mut(&mut slot).unwrap().paint = 7;
+    let copy = pool.share(&mut slot).unwrap();
+    frame.push(slot).unwrap();
+    frame.push(copy).unwrap();
+    let mut seen = 0;
+    arena.sift_read(
+        &mut frame,
+        |packet| {
+            assert_eq!((packet.bytes(), packet.meta().paint), (&b"abcd"[..], 7));
+            assert!(packet.writable().is_none() && packet.pull(1 + seen) && packet.push(1));
+            assert_eq!(packet.bytes(), &b"abcd"[seen..]);
+            seen += 1;
+            if seen == 1 { Ok(()) } else { Err(()) }
+        },
+        |slot, ()| pool.give_one(slot),
+    );
+    // The other holder is gone.
+    let slot = &mut frame.slots_mut()[0];
+    assert!(pool.unshare(slot));
+    let mut packet = arena.writable(slot).unwrap();
+    packet.bytes_mut()[0] = b'x';
+    packet.meta_mut().paint = 8;
+    assert!(packet.prepend(2) && packet.append(1));
+    assert_eq!((packet.len(), &packet.bytes()[2..6]), (7, &b"xbcd"[..]));
+    let all = arena.buffer_size();
+    assert!(!packet.prepend(all) && packet.append(all - 7));
+    assert_eq!((packet.headroom(), &packet.bytes()[2..6]), (0, &b"xbcd"[..]));
+    assert_eq!(packet.meta().paint, 8);
+    pool.give(&mut frame);
+    assert_eq!(arena.accounting().held, 0);
+}

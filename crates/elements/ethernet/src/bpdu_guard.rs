@@ -1,9 +1,9 @@
 //! `BPDUGuard`: what bridges say to each other does not pass.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Exit, Make, Reads, Step, Way};
+use linerate_memory::Packet;
 
-use super::{FAMILY, sift};
+use super::FAMILY;
 
 /// Drop reason.
 const RESERVED: usize = 0;
@@ -23,60 +23,39 @@ pub(super) const CLASS: Class = Class {
         `BPDU_ONLY` just those of spanning trees (address 00) are kept.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[Arg::keyword("BPDU_ONLY", "bool", "false", "whether only spanning trees are kept out")],
-    handlers: &[Handler::count("count", "packets that have not passed")],
     drops: &["address reserved for bridges"],
     cost: "Touches the packet's first line.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> BPDUGuard -> Discard;",
-    make: |make| Box::new(BpduGuard::new(make)),
-    ..Class::EMPTY
+    ..BpduGuard::CLASS
 };
 
+#[derive(Arguments)]
+#[arguments(check = BpduGuard::set_free)]
 struct BpduGuard {
+    /// whether only spanning trees are kept out
+    #[arg(keyword, default = false)]
+    bpdu_only: bool,
+    /// packets that have not passed
+    #[handler(count, kept)]
+    count: u64,
     /// Bits of an address that need not be those of the first one.
     free: u64,
-    count: u64,
 }
 
 impl BpduGuard {
-    fn new(make: &mut Make<'_>) -> BpduGuard {
-        BpduGuard { free: if make.or("BPDU_ONLY", false) { 0 } else { 15 }, count: 0 }
+    fn set_free(&mut self, _: &mut Make<'_>) {
+        self.free = if self.bpdu_only { 0 } else { 15 };
     }
 }
 
-impl Element for BpduGuard {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let free = self.free;
-        let reserved = |bytes: &[u8]| {
-            let head = bytes.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
-            (head >> 16) & !free == PREFIX
-        };
-        let mut any = false;
-        cx.pool.arena().for_each(frame, |bytes| any |= reserved(bytes));
-        if any {
-            self.count +=
-                sift(cx, frame, RESERVED, |arena, slot| !reserved(arena.packet(slot))) as u64;
+impl Step<Reads> for BpduGuard {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        let head = packet.bytes().first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
+        if (head >> 16) & !self.free != PREFIX {
+            return Ok(());
         }
-    }
-
-    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if cx.pull(0, count, frame) > 0 {
-            self.push(cx, 0, frame);
-            if frame.is_empty() {
-                // There may be more where those came from.
-                cx.notify();
-            }
-        }
-    }
-
-    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<BpduGuard>() {
-            self.count += std::mem::take(&mut old.count);
-        }
-    }
-
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.count.to_string())
+        self.count += 1;
+        Err(Exit::Refuse(RESERVED))
     }
 }
 

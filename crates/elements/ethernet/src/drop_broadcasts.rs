@@ -1,9 +1,9 @@
 //! `DropBroadcasts`: only what was sent to one station.
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
+use linerate_memory::{Frame, Packet};
 
-use super::{FAMILY, sift};
+use super::FAMILY;
 use linerate_kit::annotations::is_link_broadcast;
 
 /// Drop reason.
@@ -17,7 +17,6 @@ pub(super) const CLASS: Class = Class {
         FromPort, HostEtherFilter and SetPacketType set. They leave by output 1 where it is used. The first one is reported.",
     ports: "1/1-2",
     processing: "a/ah",
-    handlers: &[Handler::count("drops", "packets dropped, or sent by output 1")],
     annotates: true,
     asks_type: true,
     drops: &["broadcast or multicast"],
@@ -25,54 +24,39 @@ pub(super) const CLASS: Class = Class {
     cost: "Reads a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> HostEtherFilter(1:1:1:1:1:1, DROP_OTHER false) \
         -> DropBroadcasts -> Discard;",
-    make: |_| Box::new(DropBroadcasts { drops: 0 }),
-    ..Class::EMPTY
+    ..DropBroadcasts::CLASS
 };
 
+#[derive(Arguments)]
 struct DropBroadcasts {
+    /// packets dropped, or sent by output 1
+    #[handler(count, kept)]
     drops: u64,
+    /// Whether the first is reported.
+    reports: bool,
 }
 
-impl DropBroadcasts {
-    #[cold]
-    #[inline(never)]
-    fn sift_out(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let gone = sift(cx, frame, BROADCAST, |arena, slot| !is_link_broadcast(arena.meta(slot)));
-        if gone > 0 && self.drops == 0 {
-            cx.console().report("DropBroadcasts: dropped a packet\n");
-        }
-        self.drops += gone as u64;
-    }
-}
-
-impl Element for DropBroadcasts {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+impl Step<Reads> for DropBroadcasts {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // Most frames have none, and are left as they are.
         let mut any = false;
-        cx.pool.arena().for_each_meta(frame, |meta| any |= is_link_broadcast(meta));
-        if any {
-            self.sift_out(cx, frame);
-        }
+        cx.arena().for_each_meta(frame, |meta| any |= is_link_broadcast(meta));
+        self.reports = self.drops == 0;
+        any
     }
 
-    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if cx.pull(0, count, frame) > 0 {
-            self.push(cx, 0, frame);
-            if frame.is_empty() {
-                // There may be more where those came from.
-                cx.notify();
-            }
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        if !is_link_broadcast(packet.meta()) {
+            return Ok(());
         }
+        self.drops += 1;
+        Err(Exit::Refuse(BROADCAST))
     }
 
-    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<DropBroadcasts>() {
-            self.drops += std::mem::take(&mut old.drops);
+    fn end(&mut self, cx: &mut Context) {
+        if self.reports {
+            cx.console().report("DropBroadcasts: dropped a packet\n");
         }
-    }
-
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.drops.to_string())
     }
 }
 

@@ -1,25 +1,15 @@
 //! `GetEtherAddress`, `SetEtherAddress`, `StoreEtherAddress`: Ethernet addresses
 //! between packets and their annotations.
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Word, parse_integer,
-};
-use linerate_memory::{Frame, PacketMut};
-use linerate_packet::MacAddr;
+use linerate_graph::{Arguments, Class, Exit, Make, Step, Way, Word, parse_integer};
+use linerate_memory::PacketMut;
 
-use super::{FAMILY, written_mac};
-use linerate_kit::{
-    annotation_byte::Bytes,
-    ether::mac_text,
-    ip::{NO_BUFFER, Refused, Verdict},
-};
+use super::FAMILY;
+use linerate_kit::{annotation_byte::Bytes, ether::Mac};
 
-/// Drop reason, behind that of [`Refused`] itself.
+/// Drop reason, behind that of all steps that write.
 const SHORT: usize = 1;
 const DROPS: &[&str] = &["no buffer", "too short"];
-
-const ANNO: Arg = Arg::required("ANNO", "annotation", "the annotation, of six bytes");
-const OFFSET: Arg = Arg::required("OFFSET", "bytes, src or dst", "where the address is");
 
 pub(super) const GET: Class = Class {
     name: "GetEtherAddress",
@@ -28,17 +18,11 @@ pub(super) const GET: Class = Class {
     description: "From `OFFSET`, where `src` stands for 6 and `dst` for 0. Packets that end before \
         that leave by output 1, or are dropped where there is none.",
     ports: "1/1-2",
-    args: &[ANNO, OFFSET],
     annotates: true,
     drops: DROPS,
     cost: "One pass: the line of the address and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> GetEtherAddress(0, src) -> Discard;",
-    make: |make| {
-        let annotation = Bytes::<ADDRESS>::given(make, "ANNO").unwrap_or_default();
-        let (offset, refused) = (offset(make), Refused::dropped_for(make, SHORT));
-        Box::new(GetEtherAddress { annotation, offset, refused })
-    },
-    ..Class::EMPTY
+    ..GetEtherAddress::CLASS
 };
 
 pub(super) const SET: Class = Class {
@@ -47,18 +31,11 @@ pub(super) const SET: Class = Class {
     summary: "sets an annotation to an Ethernet address",
     description: "To the same for every packet. StoreEtherAddress writes it into packets.",
     ports: "1/1",
-    args: &[Arg::required("ADDR", "Ethernet address", "the address"), ANNO],
-    handlers: &[Handler::value("addr", "the address")],
     annotates: true,
     drops: &["no buffer"],
     cost: "Writes a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetEtherAddress(1:2:3:4:5:6, 0) -> Discard;",
-    make: |make| {
-        let address = make.need("ADDR");
-        let annotation = Bytes::<ADDRESS>::given(make, "ANNO").unwrap_or_default();
-        Box::new(SetEtherAddress { address, annotation })
-    },
-    ..Class::EMPTY
+    ..SetEtherAddress::CLASS
 };
 
 pub(super) const STORE: Class = Class {
@@ -70,26 +47,19 @@ pub(super) const STORE: Class = Class {
         output 1, or are dropped where there is none.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::optional("ADDR", "Ethernet address", "", "the address"),
-        OFFSET,
-        Arg::keyword("ANNO", "annotation", "", "where to take the address from instead"),
-    ],
-    handlers: &[Handler::value("addr", "the address")],
     annotates: true,
     drops: DROPS,
     cost: "One pass: the line of the address, and one of annotations where it comes from there.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StoreEtherAddress(1:2:3:4:5:6, src) -> Discard;",
-    make: |make| Box::new(StoreEtherAddress::new(make)),
-    ..Class::EMPTY
+    ..StoreEtherAddress::CLASS
 };
 
 /// Bytes of an address.
 const ADDRESS: usize = 6;
 
 /// The argument `OFFSET`.
-fn offset(make: &mut Make<'_>) -> usize {
-    let Some(Word(word)) = make.get("OFFSET") else { return 0 };
+fn offset(make: &mut Make<'_>, name: &str) -> usize {
+    let Some(Word(word)) = make.get(name) else { return 0 };
     let offset = match word.to_ascii_lowercase().as_str() {
         "src" => Some(6),
         "dst" => Some(0),
@@ -103,94 +73,74 @@ fn offset(make: &mut Make<'_>) -> usize {
     }) as usize
 }
 
+#[derive(Arguments)]
 struct GetEtherAddress {
-    annotation: Bytes<ADDRESS>,
+    /// the annotation, of six bytes
+    #[arg]
+    anno: Bytes<ADDRESS>,
+    /// where the address is
+    #[arg(kind = "bytes, src or dst", with = offset)]
     offset: usize,
-    refused: Refused,
 }
 
-impl Element for GetEtherAddress {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let GetEtherAddress { annotation, offset, ref mut refused } = *self;
-        refused.sift_all(cx, frame, |bytes, meta| {
-            match bytes.get(offset..).and_then(|rest| rest.first_chunk()) {
-                Some(address) => annotation.set(meta, *address),
-                None => return Verdict::Refuse,
-            }
-            Verdict::Keep
-        });
+impl Step for GetEtherAddress {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (bytes, meta) = packet.parts();
+        let address = bytes.get(self.offset..).and_then(|rest| rest.first_chunk());
+        self.anno.set(meta, *address.ok_or(Exit::Refuse(SHORT))?);
+        Ok(())
     }
 }
 
+#[derive(Arguments)]
 struct SetEtherAddress {
-    address: MacAddr,
-    annotation: Bytes<ADDRESS>,
+    /// the address
+    #[arg]
+    #[handler(value)]
+    addr: Mac,
+    /// the annotation, of six bytes
+    #[arg]
+    anno: Bytes<ADDRESS>,
 }
 
-impl Element for SetEtherAddress {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let SetEtherAddress { address, annotation } = *self;
-        let set = |packet: &mut PacketMut<'_>| annotation.set(packet.parts().1, address.0);
-        cx.pool.arena().edit_packets(frame, set);
-    }
-
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(mac_text(self.address))
-    }
-
-    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
-        self.address = written_mac(cx, value)?;
-        Ok(String::new())
+impl Step for SetEtherAddress {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        self.anno.set(packet.meta_mut(), self.addr.0.0);
+        Ok(())
     }
 }
 
+#[derive(Arguments)]
+#[arguments(check = StoreEtherAddress::check)]
 struct StoreEtherAddress {
-    address: MacAddr,
-    /// Where it is taken from instead.
-    annotation: Option<Bytes<ADDRESS>>,
+    /// the address
+    #[arg(optional, default = Mac::default(), shown = "")]
+    #[handler(value)]
+    addr: Mac,
+    /// where the address is
+    #[arg(kind = "bytes, src or dst", with = offset)]
     offset: usize,
-    refused: Refused,
+    /// where to take the address from instead
+    #[arg(keyword, shown = "")]
+    anno: Option<Bytes<ADDRESS>>,
 }
 
 impl StoreEtherAddress {
-    fn new(make: &mut Make<'_>) -> StoreEtherAddress {
-        let address = make.get("ADDR");
-        let annotation = Bytes::<ADDRESS>::given(make, "ANNO");
+    fn check(&mut self, make: &mut Make<'_>) {
         if make.is_given("ADDR") == make.is_given("ANNO") {
             make.error("must specify exactly one of ADDR/ANNO");
         }
-        StoreEtherAddress {
-            address: address.unwrap_or_default(),
-            annotation,
-            offset: offset(make),
-            refused: Refused::dropped_for(make, SHORT),
-        }
     }
 }
 
-impl Element for StoreEtherAddress {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let StoreEtherAddress { address, annotation, offset, ref mut refused } = *self;
-        refused.sift_all(cx, frame, |bytes, meta| {
-            match bytes.get_mut(offset..).and_then(|rest| rest.first_chunk_mut()) {
-                Some(place) => *place = annotation.map_or(address.0, |from| from.get(meta)),
-                None => return Verdict::Refuse,
-            }
-            Verdict::Keep
-        });
-    }
-
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(mac_text(self.address))
-    }
-
-    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
-        self.address = written_mac(cx, value)?;
-        Ok(String::new())
+impl Step for StoreEtherAddress {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (bytes, meta) = packet.parts();
+        let place = bytes.get_mut(self.offset..).and_then(|rest| rest.first_chunk_mut());
+        *place.ok_or(Exit::Refuse(SHORT))? = self.anno.map_or(self.addr.0.0, |anno| anno.get(meta));
+        Ok(())
     }
 }
-
 #[cfg(test)]
 mod tests {
     use linerate_elements_testing::Run;

@@ -1,12 +1,9 @@
 //! `EtherMirror`: source and destination change places.
 
-use linerate_graph::{Class, Context, Element};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Step, Way};
+use linerate_memory::PacketMut;
 
 use super::{ADDRESSES, FAMILY};
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "EtherMirror",
@@ -18,20 +15,18 @@ pub(super) const CLASS: Class = Class {
     drops: &["no buffer"],
     cost: "Touches the packet's first line.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> EtherMirror -> Discard;",
-    make: |_| Box::new(EtherMirror),
-    ..Class::EMPTY
+    ..EtherMirror::CLASS
 };
 
+#[derive(Arguments)]
 struct EtherMirror;
 
-impl Element for EtherMirror {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        cx.pool.arena().for_each_mut(frame, |bytes| {
-            if let Some(both) = bytes.first_chunk_mut::<ADDRESSES>() {
-                both.rotate_left(ADDRESSES / 2);
-            }
-        });
+impl Step for EtherMirror {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        if let Some(both) = packet.bytes_mut().first_chunk_mut::<ADDRESSES>() {
+            both.rotate_left(ADDRESSES / 2);
+        }
+        Ok(())
     }
 }
 

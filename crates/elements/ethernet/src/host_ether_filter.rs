@@ -1,11 +1,10 @@
 //! `HostEtherFilter`: what a network card with an address would take.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::{Frame, Meta};
-use linerate_packet::MacAddr;
+use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_memory::{Meta, PacketMut};
 
-use super::{FAMILY, sift, written_mac};
-use linerate_kit::{annotations::packet_type, ether::mac_text};
+use super::{FAMILY, ether_encap::address};
+use linerate_kit::{annotations::packet_type, ether::Mac};
 
 /// Drop reasons.
 const FILTERED: usize = 0;
@@ -20,85 +19,59 @@ pub(super) const CLASS: Class = Class {
         output 1 where it is used. Packets too short for an Ethernet header are filtered.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::required("ETHER", "Ethernet address", "the host's address"),
-        Arg::optional("DROP_OWN", "bool", "false", "whether packets it sent itself are dropped"),
-        Arg::optional("DROP_OTHER", "bool", "true", "whether packets to others are dropped"),
-        Arg::keyword("OFFSET", "bytes", "0", "where the Ethernet header begins"),
-    ],
-    handlers: &[Handler::value("ether", "the host's address")],
     annotates: true,
     drops: &["not for this host", "no buffer"],
     cost: "Reads its first line, and writes a line of annotations \
         where the type was another.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> HostEtherFilter(1:1:1:1:1:1) -> Discard;",
-    make: |make| Box::new(HostEtherFilter::new(make)),
-    ..Class::EMPTY
+    ..HostEtherFilter::CLASS
 };
 
+#[derive(Arguments)]
 struct HostEtherFilter {
-    mac: MacAddr,
+    /// the host's address
+    #[arg]
+    #[handler(value)]
+    ether: Mac,
+    /// whether packets it sent itself are dropped
+    #[arg(optional, default = false)]
     drop_own: bool,
+    /// whether packets to others are dropped
+    #[arg(optional, default = true)]
     drop_other: bool,
-    offset: usize,
+    /// where the Ethernet header begins
+    #[arg(keyword, kind = "bytes", default = 0)]
+    offset: u32,
 }
 
 impl HostEtherFilter {
-    fn new(make: &mut Make<'_>) -> HostEtherFilter {
-        HostEtherFilter {
-            mac: make.need("ETHER"),
-            drop_own: make.or("DROP_OWN", false),
-            drop_other: make.or("DROP_OTHER", true),
-            offset: make.or("OFFSET", 0u32) as usize,
-        }
-    }
-
     /// The type of a packet; `None` when it is the host's own and those are
     /// dropped.
     #[inline]
     fn packet_type(&self, bytes: &[u8]) -> Option<u8> {
-        let header = bytes.get(self.offset..).and_then(<[u8]>::first_chunk::<12>)?;
-        if self.drop_own && header[6..] == self.mac.0 {
+        let Mac(mac) = self.ether;
+        let header = bytes.get(self.offset as usize..).and_then(<[u8]>::first_chunk::<12>)?;
+        if self.drop_own && header[6..] == mac.0 {
             return None;
         }
-        let destination = super::ether_encap::address(header, 0);
+        let destination = address(header, 0);
         // Its own address may be one of a group.
-        let own = destination == self.mac;
-        Some(if own { Meta::TO_HOST } else { packet_type(destination, Some(self.mac)) })
+        let own = destination == mac;
+        Some(if own { Meta::TO_HOST } else { packet_type(destination, Some(mac)) })
     }
 }
 
-impl Element for HostEtherFilter {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        sift(cx, frame, FILTERED, |arena, slot| {
-            let Some(kind) = self.packet_type(arena.packet(slot)) else { return false };
-            if let Some(meta) = arena.meta_mut(slot)
-                && meta.packet_type != kind
-            {
-                meta.packet_type = kind;
-            }
-            !(self.drop_other && kind == Meta::OTHER_HOST)
-        });
-    }
+impl Step for HostEtherFilter {
+    const NO_BUFFER: usize = NO_BUFFER;
 
-    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if cx.pull(0, count, frame) > 0 {
-            self.push(cx, 0, frame);
-            if frame.is_empty() {
-                // There may be more where those came from.
-                cx.notify();
-            }
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let kind = self.packet_type(packet.bytes()).ok_or(Exit::Refuse(FILTERED))?;
+        let meta = packet.meta_mut();
+        if meta.packet_type != kind {
+            meta.packet_type = kind;
         }
-    }
-
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(mac_text(self.mac))
-    }
-
-    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
-        self.mac = written_mac(cx, value)?;
-        Ok(String::new())
+        let passes = !self.drop_other || kind != Meta::OTHER_HOST;
+        if passes { Ok(()) } else { Err(Exit::Refuse(FILTERED)) }
     }
 }
 

@@ -1,12 +1,9 @@
 //! `SetPacketType`: says how packets were addressed on their link.
 
-use linerate_graph::{Arg, Class, Context, Element, Make, Word};
-use linerate_memory::{Frame, Meta};
+use linerate_graph::{Arguments, Class, Make, Step, Way, Word};
+use linerate_memory::{Meta, PacketMut};
 
 use super::FAMILY;
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "SetPacketType",
@@ -16,13 +13,11 @@ pub(super) const CLASS: Class = Class {
         ICMP6Error and IPOutputCombo go by: `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, \
         `OUTGOING` or `LOOPBACK`, in any case.",
     ports: "1/1",
-    args: &[Arg::required("TYPE", "word", "the type")],
     annotates: true,
     drops: &["no buffer"],
     cost: "Writes a line of annotations per packet; copies of packets become copies of their own.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetPacketType(HOST) -> Discard;",
-    make: |make| Box::new(SetPacketType::new(make)),
-    ..Class::EMPTY
+    ..SetPacketType::CLASS
 };
 
 /// The types' names, by their numbers.
@@ -35,26 +30,27 @@ const TYPES: [(&str, u8); 6] = [
     ("LOOPBACK", Meta::LOOPBACK),
 ];
 
-struct SetPacketType(u8);
-
-impl SetPacketType {
-    fn new(make: &mut Make<'_>) -> SetPacketType {
-        let Word(word) = make.need("TYPE");
-        let known = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&word));
-        if known.is_none() && !word.is_empty() {
-            make.error(format!("unrecognized packet type '{word}'"));
-        }
-        SetPacketType(known.map_or(Meta::TO_HOST, |(_, kind)| *kind))
-    }
+#[derive(Arguments)]
+struct SetPacketType {
+    /// the type
+    #[arg(name = "TYPE", kind = "word", with = number)]
+    kind: u8,
 }
 
-impl Element for SetPacketType {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
-            meta.packet_type = self.0;
-        }
+/// The number of a type.
+fn number(make: &mut Make<'_>, name: &str) -> u8 {
+    let Word(word) = make.need(name);
+    let known = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&word));
+    if known.is_none() && !word.is_empty() {
+        make.error(format!("unrecognized packet type '{word}'"));
+    }
+    known.map_or(Meta::TO_HOST, |(_, kind)| *kind)
+}
+
+impl Step for SetPacketType {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        packet.meta_mut().packet_type = self.kind;
+        Ok(())
     }
 }
 

@@ -1,10 +1,10 @@
 //! `VLANDecap`, `StripEtherVLANHeader`: 802.1Q tags come off.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Arena, Frame, Slot};
+use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Step, Way};
+use linerate_memory::{Frame, Packet, PacketMut};
 use linerate_packet::EtherType;
 
-use super::{ADDRESSES, FAMILY, TAG, header, sift};
+use super::{ADDRESSES, FAMILY, TAG, header};
 use linerate_kit::{ether::HEADER, start::start_moved};
 
 /// Drop reasons.
@@ -18,16 +18,11 @@ pub(super) const CLASS: Class = Class {
     description: "Packets without tag stay as they are. The VLAN annotation says what it was, 0 for \
         packets without. Of several tags the outermost goes.",
     ports: "1/1",
-    args: &[
-        Arg::optional("ANNO", "bool", "true", "whether the VLAN annotation is set"),
-        Arg::keyword("ETHERTYPE", "0 to 0xFFFF", "0x8100", "what says that there is a tag"),
-    ],
     drops: &["no buffer"],
     cost: "The addresses of packets with a tag are moved, in their first line; where the \
         graph uses annotations, a line of them as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VLANDecap -> Discard;",
-    make: |make| Box::new(VlanDecap::new(make)),
-    ..Class::EMPTY
+    ..VlanDecap::CLASS
 };
 
 pub(super) const STRIP: Class = Class {
@@ -38,17 +33,12 @@ pub(super) const STRIP: Class = Class {
         output 1, or are dropped when it is not used; so do those too short for their header.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[Arg::optional(
-        "NATIVE_VLAN",
-        "up to 0xFFF",
-        "0",
-        "the VLAN of packets without tag; below zero: there are none",
-    )],
+    args: Strip::ARGS,
     drops: &["no buffer", "no tag"],
     cost: "Reads the packet's first line; where \
         the graph uses annotations, a line of them as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StripEtherVLANHeader -> Discard;",
-    make: |make| Box::new(Strip::new(make)),
+    make: Strip::CLASS.make,
     ..CLASS
 };
 
@@ -67,91 +57,87 @@ fn tag_of(bytes: &[u8], ethertype: u16) -> Option<u16> {
         .then(|| u16::from_be_bytes([head[14], head[15]]))
 }
 
+#[derive(Arguments)]
 struct VlanDecap {
+    /// whether the VLAN annotation is set
+    #[arg(optional, default = true)]
     anno: bool,
+    /// what says that there is a tag
+    #[arg(keyword, kind = "0 to 0xFFFF", default = "0x8100")]
     ethertype: u16,
+    #[init(make.world.annotated)]
+    annotated: bool,
 }
 
-impl VlanDecap {
-    fn new(make: &mut Make<'_>) -> VlanDecap {
-        let anno = make.or("ANNO", true);
-        VlanDecap { anno, ethertype: make.or("ETHERTYPE", EtherType::VLAN.0) }
-    }
-}
-
-impl Element for VlanDecap {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let annotated = cx.world().annotated;
-        let arena = cx.pool.arena();
-        for slot in frame.slots_mut() {
-            let tag = untag(arena, slot, self.ethertype);
-            if annotated && let Some(meta) = arena.meta_mut(slot) {
-                header::closed(meta, if tag.is_some() { TAG } else { 0 }, HEADER);
-                if self.anno {
-                    meta.vlan = tag.unwrap_or(0);
-                }
+impl Step for VlanDecap {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let tag = untag(packet, self.ethertype);
+        if self.annotated {
+            let meta = packet.meta_mut();
+            header::closed(meta, if tag.is_some() { TAG } else { 0 }, HEADER);
+            if self.anno {
+                meta.vlan = tag.unwrap_or(0);
             }
         }
+        Ok(())
     }
 }
 
-/// Takes the tag off a packet that has one and is not shared.
+/// Takes the tag off a packet that has one.
 #[inline]
-pub(super) fn untag(arena: &Arena, slot: &mut Slot, ethertype: u16) -> Option<u16> {
-    let bytes = arena.packet_mut(slot)?;
+pub(super) fn untag(packet: &mut PacketMut<'_>, ethertype: u16) -> Option<u16> {
+    let bytes = packet.bytes_mut();
     let tci = tag_of(bytes, ethertype)?;
     if let Some(head) = bytes.first_chunk_mut::<{ ADDRESSES + TAG }>() {
         head.copy_within(..ADDRESSES, TAG);
     }
-    slot.pull(TAG);
+    packet.pull(TAG);
     Some(tci)
 }
 
+#[derive(Arguments)]
+#[arguments(check = Strip::check)]
 struct Strip {
+    /// the VLAN of packets without tag; below zero: there are none
+    #[arg(optional, kind = "up to 0xFFF", default = 0)]
+    native_vlan: i32,
     native: Option<u16>,
+    #[init(make.world.annotated)]
+    annotated: bool,
 }
 
 impl Strip {
-    fn new(make: &mut Make<'_>) -> Strip {
-        let native: i32 = make.or("NATIVE_VLAN", 0);
-        if native > 0xfff {
+    fn check(&mut self, make: &mut Make<'_>) {
+        if self.native_vlan > 0xfff {
             make.error("bad NATIVE_VLAN");
         }
-        Strip { native: u16::try_from(native).ok() }
+        self.native = u16::try_from(self.native_vlan).ok();
     }
 }
 
-impl Element for Strip {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let annotated = cx.world().annotated;
-        if annotated {
+impl Step<Reads> for Strip {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        if self.annotated {
             cx.unshare(frame, NO_BUFFER);
         }
-        let native = self.native;
-        sift(cx, frame, UNTAGGED, |arena, slot| {
-            let found = tag_of(arena.packet(slot), EtherType::VLAN.0);
-            let Some(tci) = found.or(native) else { return false };
-            let length = if found.is_some() { HEADER + TAG } else { HEADER };
-            if !slot.pull(length) {
-                return false;
-            }
-            if annotated && let Some(meta) = arena.meta_mut(slot) {
-                start_moved(meta, length as i32);
-                meta.vlan = tci;
-            }
-            true
-        });
+        true
     }
 
-    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if cx.pull(0, count, frame) > 0 {
-            self.push(cx, 0, frame);
-            if frame.is_empty() {
-                // There may be more where those came from.
-                cx.notify();
-            }
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        let found = tag_of(packet.bytes(), EtherType::VLAN.0);
+        let tci = found.or(self.native).ok_or(Exit::Refuse(UNTAGGED))?;
+        let length = if found.is_some() { HEADER + TAG } else { HEADER };
+        if !packet.pull(length) {
+            return Err(Exit::Refuse(UNTAGGED));
         }
+        if self.annotated
+            && let Some(packet) = packet.writable()
+        {
+            let meta = packet.meta_mut();
+            start_moved(meta, length as i32);
+            meta.vlan = tci;
+        }
+        Ok(())
     }
 }
 

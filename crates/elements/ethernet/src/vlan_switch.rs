@@ -269,7 +269,7 @@ fn retag(cx: &mut Context, slot: &mut Slot, tagged: bool, wanted: Option<Tci>) -
             opened
         }
         None => {
-            untag(arena, slot, EtherType::VLAN.0);
+            arena.writable(slot).and_then(|mut packet| untag(&mut packet, EtherType::VLAN.0));
             if cx.world().annotated
                 && let Some(meta) = arena.meta_mut(slot)
             {

@@ -2,12 +2,12 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Exit, Make, Step, Way};
+use linerate_memory::{Frame, PacketMut};
 
 use super::{
     FAMILY,
-    header::{LEAST, LENGTH, Refused, SOURCE, Verdict, address, get16, mark},
+    header::{LEAST, LENGTH, REFUSED, SOURCE, address, get16, mark},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -21,46 +21,47 @@ pub(super) const CLASS: Class = Class {
         packets leave by output 1, or are dropped when there is none; the first is reported.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::optional("BADADDRS", "IPv6 addresses", "", "source addresses to refuse"),
-        Arg::optional("OFFSET", "bytes", "0", "where the IPv6 header is"),
-    ],
-    handlers: &[Handler::count("drops", "packets that were not sound")],
     annotates: true,
     drops: &["no buffer", "no IPv6 header", "IPv6 header not sound"],
     cost: "One pass: the first line of the packet and a line of annotations.",
     example: "InfiniteSource(DATA \\<60000000 0000 3b40 20010db8000000000000000000000001 \
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header -> Discard;",
-    make: |make| Box::new(CheckIp6Header::new(make)),
-    ..Class::EMPTY
+    ..CheckIp6Header::CLASS
 };
 
+#[derive(Arguments)]
 struct CheckIp6Header {
+    /// source addresses to refuse
+    #[arg(optional, name = "BADADDRS", kind = "IPv6 addresses", shown = "", with = bad)]
     bad: Vec<[u8; 16]>,
+    /// where the IPv6 header is
+    #[arg(optional, kind = "bytes", shown = "0", with = offset)]
     offset: usize,
+    /// packets that were not sound
+    #[handler(count)]
     drops: u64,
-    refused: Refused,
+    reported: bool,
 }
 
-impl CheckIp6Header {
-    fn new(make: &mut Make<'_>) -> CheckIp6Header {
-        let mut bad = vec![[255; 16]];
-        let text = make.get::<String>("BADADDRS");
-        let offset = make.or::<i32>("OFFSET", 0);
-        for word in text.unwrap_or_default().split_ascii_whitespace() {
-            match make.parse::<Ipv6Addr>(word) {
-                Ok(address) => bad.push(address.octets()),
-                Err(_) => {
-                    make.error("expects IP6ADDRESS -a ");
-                    break;
-                }
+fn bad(make: &mut Make<'_>, name: &str) -> Vec<[u8; 16]> {
+    let mut bad = vec![[255; 16]];
+    let text = make.get::<String>(name);
+    for word in text.unwrap_or_default().split_ascii_whitespace() {
+        match make.parse::<Ipv6Addr>(word) {
+            Ok(address) => bad.push(address.octets()),
+            Err(_) => {
+                make.error("expects IP6ADDRESS -a ");
+                break;
             }
         }
-        bad.dedup();
-        // No packet has a header in front of its start.
-        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        CheckIp6Header { bad, offset, drops: 0, refused: Refused::new(make) }
     }
+    bad.dedup();
+    bad
+}
+
+fn offset(make: &mut Make<'_>, name: &str) -> usize {
+    // No packet has a header in front of its start.
+    usize::try_from(make.or::<i32>(name, 0)).unwrap_or(usize::MAX)
 }
 
 /// Bytes of the packet that starts with this header, when it is sound.
@@ -73,29 +74,26 @@ fn check(bytes: &[u8], bad: &[[u8; 16]]) -> Option<usize> {
     sound.then_some(length)
 }
 
-impl Element for CheckIp6Header {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let CheckIp6Header { bad, offset, drops, refused } = self;
-        cx.pool.arena().prefetch_packets(frame);
-        let gone = refused.sift(cx, frame, |packet| {
-            let bytes = packet.bytes().get(*offset..).unwrap_or_default();
-            let Some(length) = check(bytes, bad) else { return Verdict::Refuse };
-            packet.truncate(*offset + length);
-            mark(packet.parts().1, *offset);
-            Verdict::Keep
-        });
-        if gone > 0 {
-            if *drops == 0 {
-                cx.console().report("IP6 header check failed\n");
-            }
-            *drops += gone;
-        }
+impl Step for CheckIp6Header {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        cx.arena().prefetch_packets(frame);
+        true
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::missing(handler)),
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let bytes = packet.bytes().get(self.offset..).unwrap_or_default();
+        let Some(length) = check(bytes, &self.bad) else {
+            self.drops += 1;
+            return Err(Exit::Refuse(REFUSED));
+        };
+        packet.truncate(self.offset + length);
+        mark(packet.meta_mut(), self.offset);
+        Ok(())
+    }
+
+    fn end(&mut self, cx: &mut Context) {
+        if !std::mem::replace(&mut self.reported, true) {
+            cx.console().report("IP6 header check failed\n");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! fails where that has not been done; here such packets are dropped under a
 //! reason of their own.
 
-use linerate_graph::{Context, Make};
+use linerate_graph::{Context, Exit};
 use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
@@ -20,7 +20,7 @@ pub(super) const DESTINATION: usize = 24;
 /// Place of the checksum in an `ICMPv6` message.
 pub(super) const ICMP_CHECKSUM: usize = 2;
 
-/// Drop reasons, the first ones of classes that use [`Refused`].
+/// Drop reasons, the first ones of classes whose steps ask for the header ([`known`]).
 pub(super) const NO_BUFFER: usize = 0;
 pub(super) const NO_HEADER: usize = 1;
 pub(super) const REFUSED: usize = 2;
@@ -77,21 +77,11 @@ pub(super) fn fill_checksum(header: &[u8], protocol: u8, bytes: &mut [u8], at: u
     put16(bytes, at, sum.finish());
 }
 
-/// Calls `each` with every packet from its IPv6 header on. Packets without one
-/// are dropped.
-#[inline]
-pub(super) fn edit(cx: &mut Context, frame: &mut Frame, mut each: impl FnMut(&mut [u8])) {
-    cx.unshare(frame, NO_BUFFER);
-    let mut lost = Vec::new();
-    cx.pool.arena().sift_packets(
-        frame,
-        |packet| {
-            let (bytes, meta) = packet.parts();
-            ip_mut(bytes, meta).map(&mut each).ok_or(())
-        },
-        |slot, ()| lost.push(slot),
-    );
-    lost.into_iter().for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+/// A packet from its IPv6 header on, for steps: those without one are dropped.
+#[inline(always)]
+pub(super) fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8], Exit> {
+    let (bytes, meta) = packet.parts();
+    ip_mut(bytes, meta).ok_or(Exit::Drop(NO_HEADER))
 }
 
 /// Calls `each` with every packet and what is known about it, which may be
@@ -107,61 +97,4 @@ pub(super) fn annotate(
         let (bytes, meta) = packet.parts();
         each(bytes, meta);
     });
-}
-
-/// What becomes of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It goes on.
-    Keep,
-    /// It leaves by output 1, or is dropped where there is none.
-    Refuse,
-    /// It is dropped: it has no IPv6 header.
-    Lost,
-}
-
-/// Packets that do not go on.
-#[derive(Debug)]
-pub(super) struct Refused {
-    has_output: bool,
-    slots: Vec<(Slot, Verdict)>,
-}
-
-impl Refused {
-    pub(super) fn new(make: &Make<'_>) -> Refused {
-        Refused { has_output: make.outputs() > 1, slots: Vec::new() }
-    }
-
-    /// Leaves those packets in the frame that `keep` keeps. The frame's packets
-    /// can be written to. Returns how many were refused.
-    #[inline]
-    pub(super) fn sift(
-        &mut self,
-        cx: &mut Context,
-        frame: &mut Frame,
-        mut keep: impl FnMut(&mut PacketMut<'_>) -> Verdict,
-    ) -> u64 {
-        cx.unshare(frame, NO_BUFFER);
-        let slots = &mut self.slots;
-        let judge = |packet: &mut PacketMut<'_>| match keep(packet) {
-            Verdict::Keep => Ok(()),
-            verdict => Err(verdict),
-        };
-        cx.pool.arena().sift_packets(frame, judge, |slot, verdict| slots.push((slot, verdict)));
-        if self.slots.is_empty() { 0 } else { self.send(cx) }
-    }
-
-    #[cold]
-    fn send(&mut self, cx: &mut Context) -> u64 {
-        let mut refused = 0;
-        for (slot, verdict) in self.slots.drain(..) {
-            refused += u64::from(verdict != Verdict::Lost);
-            match verdict {
-                Verdict::Lost => cx.drop_packet(slot, NO_HEADER),
-                _ if self.has_output => cx.out.emit(1, slot),
-                _ => cx.drop_packet(slot, REFUSED),
-            }
-        }
-        refused
-    }
 }

@@ -1,11 +1,11 @@
 //! `IP6Mirror`: source and destination change places.
 
-use linerate_graph::{Class, Context, Element};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Step, Way};
+use linerate_memory::PacketMut;
 
 use super::{
     FAMILY,
-    header::{self, DESTINATION, LEAST, NEXT, SOURCE},
+    header::{DESTINATION, LEAST, NEXT, SOURCE, known},
 };
 
 /// Protocols with ports.
@@ -26,19 +26,19 @@ pub(super) const CLASS: Class = Class {
     drops: &["no buffer", "no IPv6 header"],
     cost: "One pass over the packets' headers.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header -> IP6Mirror -> Discard;",
-    make: |_| Box::new(Ip6Mirror),
-    ..Class::EMPTY
+    ..Ip6Mirror::CLASS
 };
 
+#[derive(Arguments)]
 struct Ip6Mirror;
 
-impl Element for Ip6Mirror {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        header::edit(cx, frame, |ip| {
-            ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);
-            if matches!(ip[NEXT], TCP | UDP) && ip.len() >= LEAST + TRANSPORT {
-                ip[LEAST..LEAST + 4].rotate_left(2);
-            }
-        });
+impl Step for Ip6Mirror {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let ip = known(packet)?;
+        ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);
+        if matches!(ip[NEXT], TCP | UDP) && ip.len() >= LEAST + TRANSPORT {
+            ip[LEAST..LEAST + 4].rotate_left(2);
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! `SetIP6DSCP`: the class of service.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Scope, Value};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Scope, Value, Writes,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, header};
@@ -48,10 +50,12 @@ impl SetIp6Dscp {
 impl Element for SetIp6Dscp {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let dscp = self.dscp;
-        header::edit(cx, frame, |ip| {
+        cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| {
+            let ip = header::known(packet)?;
             // Version, class and flow label are a word.
             ip[0] = ip[0] & 0xf0 | dscp >> 2;
             ip[1] = ip[1] & 0x3f | dscp << 6;
+            Ok(())
         });
     }
 

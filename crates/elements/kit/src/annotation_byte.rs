@@ -18,7 +18,7 @@
 //! header is where `MarkMACHeader` has said so, which in Click is no annotation but a
 //! pointer of the packet. See also [`annotations`](crate::annotations).
 
-use linerate_graph::{Annotation, Make};
+use linerate_graph::{Annotation, Scope, Value};
 use linerate_memory::Meta;
 
 /// Click's byte of the paint annotation.
@@ -42,15 +42,6 @@ impl Byte {
     /// The byte Click has there; nothing when there is no room for it.
     pub fn of(Annotation { offset }: Annotation<1>) -> Option<Byte> {
         has_place(offset).then_some(Byte(offset))
-    }
-
-    /// The argument `ANNO`, which is the paint when it is not given.
-    pub fn from_args(make: &mut Make<'_>) -> Byte {
-        let annotation: Annotation<1> = make.or("ANNO", Annotation { offset: PAINT });
-        Byte::of(annotation).unwrap_or_else(|| {
-            make.error(format!("ANNO: no room for byte {}", annotation.offset));
-            Byte::PAINT
-        })
     }
 
     #[inline]
@@ -79,6 +70,15 @@ impl Byte {
             32..40 => meta.user[at - 16] = value,
             _ => meta.destination[at & 15] = value,
         }
+    }
+}
+
+impl Value for Byte {
+    const KIND: &'static str = "annotation";
+
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<Byte, String> {
+        let annotation = Annotation::parse(text, scope)?;
+        Byte::of(annotation).ok_or_else(|| format!("no room for byte {}", annotation.offset))
     }
 }
 
@@ -124,35 +124,19 @@ impl<const N: usize> Bytes<N> {
     }
 }
 
-macro_rules! from_args {
-    ($size:literal) => {
-        impl Bytes<$size> {
-            /// The argument of that name, when it is given.
-            pub fn given(make: &mut Make<'_>, name: &str) -> Option<Bytes<$size>> {
-                let annotation: Annotation<$size> = make.get(name)?;
-                let found = Bytes::at(annotation.offset);
-                found.map_err(|error| make.error(format!("{name}: {error}"))).ok()
+macro_rules! values {
+    ($($size:literal)*) => {$(
+        impl Value for Bytes<$size> {
+            const KIND: &'static str = "annotation";
+
+            fn parse(text: &str, scope: &Scope<'_>) -> Result<Bytes<$size>, String> {
+                Bytes::at(Annotation::<$size>::parse(text, scope)?.offset)
             }
         }
-    };
+    )*};
 }
 
-from_args!(2);
-from_args!(4);
-from_args!(6);
-
-impl Short {
-    /// Paint and the byte behind it.
-    pub const PAINT_TWO: Short = Bytes(PAINT);
-}
-
-impl Word {
-    /// The argument `ANNO`, which is the destination address when it is not
-    /// given.
-    pub fn from_args(make: &mut Make<'_>) -> Word {
-        Word::given(make, "ANNO").unwrap_or_default()
-    }
-}
+values!(2 4 6);
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,8 @@
 //! Ethernet headers and addresses.
 
+use std::fmt;
+
+use linerate_graph::{HandlerError, Scope, Setting, Value};
 use linerate_packet::MacAddr;
 
 /// Bytes of an Ethernet header.
@@ -8,6 +11,31 @@ pub const HEADER: usize = 14;
 /// An address as Click's elements write it: `00-00-C0-AE-67-EF`.
 pub fn mac_text(mac: MacAddr) -> String {
     mac.0.map(|byte| format!("{byte:02X}")).join("-")
+}
+
+/// An address that a handler shows in that form.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mac(pub MacAddr);
+
+impl Value for Mac {
+    const KIND: &'static str = MacAddr::KIND;
+
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<Mac, String> {
+        Value::parse(text, scope).map(Mac)
+    }
+}
+
+impl Setting for Mac {
+    fn set(text: &str, scope: &Scope<'_>) -> Result<Mac, HandlerError> {
+        let mac = Mac::parse(text.trim(), scope);
+        mac.map_err(|_| HandlerError::refused("expected Ethernet address"))
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&mac_text(self.0))
+    }
 }
 
 /// The bytes of an Ethernet header.

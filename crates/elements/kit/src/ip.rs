@@ -4,8 +4,8 @@
 //! fails where that has not been done; here such packets are dropped under a
 //! reason of their own.
 
-use linerate_graph::{Context, Make};
-use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
+use linerate_graph::Exit;
+use linerate_memory::{Meta, PacketMut};
 use linerate_packet::{IpProtocol, checksum};
 
 /// Length of a header without options.
@@ -37,7 +37,7 @@ pub const MORE_FRAGMENTS: u16 = 0x2000;
 /// Of [`FRAGMENT`]: where this one begins, in units of eight bytes.
 pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 
-/// Drop reason of classes that use [`edit`] and [`Refused`]: no buffer for a copy.
+/// Drop reason of classes whose steps ask for the header ([`known`]): no buffer for a copy.
 pub const NO_BUFFER: usize = 0;
 /// Drop reason of such classes: the IP header is not known.
 pub const NO_HEADER: usize = 1;
@@ -117,124 +117,20 @@ pub fn protocol(ip: &[u8]) -> IpProtocol {
     IpProtocol(ip.get(PROTOCOL).copied().unwrap_or_default())
 }
 
-/// Calls `each` with every packet from its IP header on and what is known about
-/// it. Packets without one are dropped.
-#[inline]
-pub fn edit(
-    cx: &mut Context,
-    frame: &mut Frame,
-    failed: &mut Vec<Slot>,
-    mut each: impl FnMut(&mut [u8], &mut Meta),
-) {
-    cx.unshare(frame, NO_BUFFER);
-    cx.pool.arena().sift_packets(
-        frame,
-        |packet| {
-            let (bytes, meta) = packet.parts();
-            let ip = ip_mut(bytes, meta).ok_or(())?;
-            each(ip, meta);
-            Ok(())
-        },
-        |slot, ()| failed.push(slot),
-    );
-    failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+/// A packet from its IP header on and what is known about it, for steps: those without one
+/// are dropped.
+#[inline(always)]
+pub fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<(&'p mut [u8], &'p mut Meta), Exit> {
+    let (bytes, meta) = packet.parts();
+    match ip_mut(bytes, meta) {
+        Some(ip) => Ok((ip, meta)),
+        None => Err(Exit::Drop(NO_HEADER)),
+    }
 }
 
-/// What becomes of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It goes on.
-    Keep,
-    /// It leaves by output 1, or is dropped where there is none.
-    Refuse,
-    /// It is dropped: it has no IP header.
-    Lost,
-}
-
-/// Packets that do not go on.
-#[derive(Debug)]
-pub struct Refused {
-    has_output: bool,
-    /// What they are dropped for without an output.
-    reason: usize,
-    slots: Vec<(Slot, Verdict)>,
-}
-
-impl Refused {
-    /// With room for a frame.
-    pub fn new(make: &Make<'_>) -> Refused {
-        Refused::dropped_for(make, REFUSED)
-    }
-
-    /// With another reason to drop them where there is no output.
-    pub fn dropped_for(make: &Make<'_>, reason: usize) -> Refused {
-        Refused { has_output: make.outputs() > 1, reason, slots: Vec::new() }
-    }
-
-    /// Leaves those packets in the frame that `keep` keeps, of those that have
-    /// an IP header.
-    #[inline]
-    pub fn sift(
-        &mut self,
-        cx: &mut Context,
-        frame: &mut Frame,
-        mut keep: impl FnMut(&mut [u8], &mut Meta) -> Verdict,
-    ) {
-        cx.unshare(frame, NO_BUFFER);
-        self.sift_packets(cx.pool.arena(), frame, |packet| {
-            let (bytes, meta) = packet.parts();
-            match ip_mut(bytes, meta) {
-                Some(ip) => keep(ip, meta),
-                None => Verdict::Lost,
-            }
-        });
-        self.send(cx);
-    }
-
-    /// The same, of all packets, from their starts on.
-    #[inline]
-    pub fn sift_all(
-        &mut self,
-        cx: &mut Context,
-        frame: &mut Frame,
-        mut keep: impl FnMut(&mut [u8], &mut Meta) -> Verdict,
-    ) {
-        cx.unshare(frame, NO_BUFFER);
-        self.sift_packets(cx.pool.arena(), frame, |packet| {
-            let (bytes, meta) = packet.parts();
-            keep(bytes, meta)
-        });
-        self.send(cx);
-    }
-
-    /// Leaves those packets in the frame that `keep` keeps; the others wait for
-    /// [`Refused::send`].
-    #[inline]
-    pub fn sift_packets(
-        &mut self,
-        arena: &Arena,
-        frame: &mut Frame,
-        mut keep: impl FnMut(&mut PacketMut<'_>) -> Verdict,
-    ) {
-        let judge = |packet: &mut PacketMut<'_>| match keep(packet) {
-            Verdict::Keep => Ok(()),
-            verdict => Err(verdict),
-        };
-        arena.sift_packets(frame, judge, |slot, verdict| self.slots.push((slot, verdict)));
-    }
-
-    /// Sends those that were refused out, or drops them.
-    #[inline]
-    pub fn send(&mut self, cx: &mut Context) {
-        if self.slots.is_empty() {
-            return;
-        }
-        for (slot, verdict) in self.slots.drain(..) {
-            match verdict {
-                Verdict::Lost => cx.drop_packet(slot, NO_HEADER),
-                _ if self.has_output => cx.out.emit(1, slot),
-                _ => cx.drop_packet(slot, self.reason),
-            }
-        }
-    }
+/// Its IP header without options.
+#[inline(always)]
+pub fn head<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8; LEAST], Exit> {
+    let head = known(packet)?.0.first_chunk_mut();
+    head.ok_or(Exit::Drop(NO_HEADER))
 }

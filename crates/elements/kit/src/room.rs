@@ -3,78 +3,36 @@
 //! A packet that has no room left at that end is moved inside its buffer, which
 //! is rare: the pool leaves room in front, and buffers are larger than frames.
 
-use linerate_memory::{Arena, Slot};
+use linerate_memory::{Arena, PacketMut, Slot};
 
 /// Adds `count` bytes in front, which hold what was there, or zero where the
 /// packet had to be moved. `false`, changing nothing, when the buffer is too
 /// small, or the packet would have to be moved and is shared.
 #[inline]
 pub fn push(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
-    slot.push(count) || push_moving(arena, slot, count)
-}
-
-#[cold]
-fn push_moving(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
-    let (length, headroom) = (slot.len(), slot.headroom());
-    let Some(lack) = count.checked_sub(headroom) else { return false };
-    if slot.is_shared() || !arena.resize(slot, length + lack) {
-        return false;
-    }
-    if let Some(bytes) = arena.packet_mut(slot) {
-        bytes.copy_within(..length, lack);
-        bytes[..lack].fill(0);
-    }
-    slot.push(headroom)
+    slot.push(count) || arena.writable(slot).is_some_and(|mut packet| packet.prepend(count))
 }
 
 /// Adds `count` bytes at the end, which hold anything. `false`, changing
 /// nothing, when the buffer is too small or the packet is shared.
 #[inline]
 pub fn put(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
-    let length = slot.len() + count;
-    !slot.is_shared() && (arena.resize(slot, length) || put_moving(arena, slot, count))
+    arena.writable(slot).is_some_and(|mut packet| packet.append(count))
 }
 
-#[cold]
-fn put_moving(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
-    let (length, headroom) = (slot.len(), slot.headroom());
-    let room = arena.buffer_size() - headroom - length;
-    let Some(lack) = count.checked_sub(room) else { return false };
-    if !slot.push(lack) {
+/// Moves the packet's bytes inside its buffer: `up` towards its end, or `down` towards its
+/// start where there is no room for that. `false` when there is none for either.
+pub fn shift(packet: &mut PacketMut<'_>, up: usize, down: usize) -> bool {
+    let length = packet.len();
+    if packet.resize(length + up) {
+        packet.bytes_mut().copy_within(..length, up);
+        return packet.pull(up);
+    }
+    if !packet.push(down) {
         return false;
     }
-    if let Some(bytes) = arena.packet_mut(slot) {
-        bytes.copy_within(lack.., 0);
-    }
-    arena.resize(slot, length + count)
-}
-
-/// Moves the packet's bytes so that its first is `offset` bytes behind a
-/// multiple of `modulus`. `false` when there is no room or it is shared.
-pub fn align(arena: &Arena, slot: &mut Slot, modulus: usize, offset: usize) -> bool {
-    let start = arena.packet(slot).as_ptr() as usize;
-    let up = (offset + modulus - start % modulus) % modulus;
-    if up == 0 {
-        return true;
-    }
-    if slot.is_shared() {
-        return false;
-    }
-    let length = slot.len();
-    if arena.resize(slot, length + up) {
-        if let Some(bytes) = arena.packet_mut(slot) {
-            bytes.copy_within(..length, up);
-        }
-        return slot.pull(up);
-    }
-    let down = modulus - up;
-    if !slot.push(down) {
-        return false;
-    }
-    if let Some(bytes) = arena.packet_mut(slot) {
-        bytes.copy_within(down.., 0);
-    }
-    slot.truncate(length);
+    packet.bytes_mut().copy_within(down.., 0);
+    packet.truncate(length);
     true
 }
 
@@ -130,21 +88,19 @@ mod tests {
     }
 
     #[test]
-    fn aligning_keeps_the_bytes() {
-        for modulus in [2, 4, 8] {
-            for offset in 0..modulus {
-                for full in [false, true] {
-                    with_packet(|arena, slot| {
-                        if full {
-                            let all = arena.buffer_size() - slot.headroom();
-                            assert!(arena.resize(slot, all));
-                        }
-                        let before = arena.packet(slot).to_vec();
-                        assert!(align(arena, slot, modulus, offset));
-                        assert_eq!(arena.packet(slot).as_ptr() as usize % modulus, offset);
-                        assert_eq!(arena.packet(slot), before);
-                    });
-                }
+    fn shifting_keeps_the_bytes() {
+        for up in 1..8 {
+            for full in [false, true] {
+                with_packet(|arena, slot| {
+                    if full {
+                        let all = arena.buffer_size() - slot.headroom();
+                        assert!(arena.resize(slot, all));
+                    }
+                    let (start, before) = (slot.headroom(), arena.packet(slot).to_vec());
+                    assert!(shift(&mut arena.writable(slot).unwrap(), up, 8 - up));
+                    assert_eq!(slot.headroom(), if full { start + up - 8 } else { start + up });
+                    assert_eq!(arena.packet(slot), before);
+                });
             }
         }
     }

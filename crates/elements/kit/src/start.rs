@@ -1,7 +1,7 @@
 //! Moving the start of packets, by elements that strip and push bytes.
 
 use linerate_graph::Context;
-use linerate_memory::{Frame, Meta, Slot};
+use linerate_memory::{Frame, Meta, Packet, Slot};
 
 /// Before elements move the starts of packets: those whose header offsets are
 /// shared with others are copied, or dropped under `reason` where no buffer is
@@ -31,6 +31,14 @@ pub fn start_moved(meta: &mut Meta, by: i32) {
             let moved = (from_start - by) as i16;
             *offset = (moved + (moved >> 15)).cast_unsigned();
         }
+    }
+}
+
+/// The same of a packet; of a shared one, no header is known.
+#[inline(always)]
+pub fn packet_moved(packet: &mut Packet<'_>, by: i32) {
+    if let Some(packet) = packet.writable() {
+        start_moved(packet.meta_mut(), by);
     }
 }
 

@@ -19,12 +19,6 @@ pub fn integer<T: TryFrom<i128>>(value: &str) -> Result<T, HandlerError> {
     number.ok_or_else(|| HandlerError::refused("expected integer"))
 }
 
-/// A number of one byte.
-pub fn byte(value: &str) -> Result<u8, HandlerError> {
-    let number = parse_integer(value.trim()).and_then(|number| u8::try_from(number).ok());
-    number.ok_or_else(|| HandlerError::refused("expected uint8_t"))
-}
-
 /// The port a handler with a number behind its name is about: 3 for `active3`.
 pub fn port_of(handler: &str, name: &str, ports: usize) -> Option<usize> {
     let digits = handler.strip_prefix(name)?;

@@ -26,8 +26,9 @@ use crate::{
     error::HandlerError,
     handler::LateWrite,
     lang::Severity,
-    make::{Complaint, Make, Replica, World},
+    make::{Complaint, Make, Replica, Scope, World},
     plan::Plan,
+    step::Exit,
 };
 
 /// The elements one worker runs and everything they share. Passed to every
@@ -71,6 +72,8 @@ pub struct Context {
     pub(crate) task: usize,
     /// Packets it has pulled itself.
     pub(crate) pulled: usize,
+    /// Packets that do not go on by output 0, during a [`Step`](crate::Step).
+    pub(crate) exits: Vec<(Slot, Exit)>,
     pub(crate) limit: usize,
     pub(crate) worker: usize,
     pub(crate) hub: Hub,
@@ -186,6 +189,11 @@ impl Context {
     /// argument.
     pub fn set_config(&mut self, config: String) {
         self.configs.insert(self.node, config);
+    }
+
+    /// Where names in what is written to the element at work are looked up.
+    pub fn scope(&self) -> Scope<'_> {
+        Scope { plan: &self.plan, names: &self.world.names, name: self.name() }
     }
 
     /// This worker's number.

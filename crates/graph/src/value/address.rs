@@ -83,6 +83,8 @@ fn named_ipv4(text: &str, scope: &Scope<'_>) -> Option<Ipv4Addr> {
 }
 
 impl Value for Ipv4Addr {
+    const KIND: &'static str = "IP address";
+
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Ipv4Addr, String> {
         or_parse_error(ipv4(text, scope))
     }
@@ -181,6 +183,8 @@ fn mac(text: &str) -> Option<MacAddr> {
 }
 
 impl Value for MacAddr {
+    const KIND: &'static str = "Ethernet address";
+
     fn parse(text: &str, scope: &Scope<'_>) -> Result<MacAddr, String> {
         let named = || {
             let (name, suffix) = suffixed(text);

@@ -30,6 +30,10 @@ pub(crate) const PARSE_ERROR: &str = "parse error";
 
 /// Something an argument can be.
 pub trait Value: Sized {
+    /// What people are told to write for it, where that is the same for all arguments of
+    /// the type.
+    const KIND: &'static str = "";
+
     /// Reads it.
     ///
     /// # Errors

@@ -6,6 +6,8 @@ use super::{PARSE_ERROR, Value, decimal::Decimal, or_parse_error};
 use crate::make::Scope;
 
 impl Value for bool {
+    const KIND: &'static str = "bool";
+
     fn parse(text: &str, _: &Scope<'_>) -> Result<bool, String> {
         or_parse_error(parse_bool(text))
     }

@@ -8,6 +8,7 @@ mod growth;
 mod map;
 mod numbers;
 mod options;
+mod packet;
 #[cfg(debug_assertions)]
 mod track;
 mod visit;
@@ -25,7 +26,7 @@ use self::{growth::Growth, map::Mapping, numbers::Numbers};
 pub use self::{
     map::PageKind,
     options::{ArenaOptions, stride_for},
-    visit::PacketMut,
+    packet::{Packet, PacketMut},
 };
 use crate::{
     frame::Frame,

@@ -1,94 +1,15 @@
 //! Visiting the packets of a frame with all of each at hand: its bytes, its slot
 //! and its metadata.
 
-use std::{convert::Infallible, marker::PhantomData, ptr::NonNull};
+use std::convert::Infallible;
 
-use super::{Arena, Inner, foreign};
+use super::{Arena, Inner, Packet, PacketMut, foreign};
 use crate::{
     frame::Frame,
     meta::Meta,
     prefetch::prefetch_address,
     slot::{SHARED, Slot},
 };
-
-/// A packet during [`Arena::sift_packets`], for writing.
-#[derive(Debug)]
-pub struct PacketMut<'a> {
-    slot: &'a mut Slot,
-    /// First byte of the packet.
-    start: NonNull<u8>,
-    meta: NonNull<Meta>,
-    /// Bytes and metadata are the arena's.
-    arena: PhantomData<&'a Arena>,
-}
-
-impl PacketMut<'_> {
-    /// Packet length in bytes.
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.slot.len()
-    }
-
-    /// Whether the packet has no bytes.
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.slot.is_empty()
-    }
-
-    /// Its bytes.
-    #[inline(always)]
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `parts` says why the bytes are there and ours.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.slot.len()) }
-    }
-
-    /// Its metadata.
-    #[inline(always)]
-    pub fn meta(&self) -> &Meta {
-        // SAFETY: as in `parts`.
-        unsafe { self.meta.as_ref() }
-    }
-
-    /// Its bytes and its metadata, for writing.
-    #[inline(always)]
-    pub fn parts(&mut self) -> (&mut [u8], &mut Meta) {
-        // SAFETY: the slot's bytes lie inside its buffer (its invariant) and begin
-        // at `start`; that and metadata were found for a slot that is not shared
-        // and stays mutably borrowed as long as `self`: no other borrow exists.
-        unsafe {
-            let bytes = std::slice::from_raw_parts_mut(self.start.as_ptr(), self.slot.len());
-            (bytes, self.meta.as_mut())
-        }
-    }
-
-    /// As [`Slot::pull`].
-    #[inline(always)]
-    pub fn pull(&mut self, count: usize) -> bool {
-        let pulled = self.slot.pull(count);
-        if pulled {
-            // SAFETY: the slot's own start, inside its buffer or at its end.
-            self.start = unsafe { self.start.add(count) };
-        }
-        pulled
-    }
-
-    /// As [`Slot::push`].
-    #[inline(always)]
-    pub fn push(&mut self, count: usize) -> bool {
-        let pushed = self.slot.push(count);
-        if pushed {
-            // SAFETY: the slot's own start, inside its buffer.
-            self.start = unsafe { self.start.sub(count) };
-        }
-        pushed
-    }
-
-    /// As [`Slot::truncate`].
-    #[inline(always)]
-    pub fn truncate(&mut self, length: usize) {
-        self.slot.truncate(length);
-    }
-}
 
 impl Arena {
     /// Prefetches the first line of each packet and that of its metadata. Pays
@@ -135,14 +56,53 @@ impl Arena {
                 // SAFETY: the buffer is one of this arena's, so its index is
                 // inside both arrays, and the slot is not shared; its start is
                 // inside the buffer or at its end.
-                let (start, meta) = unsafe {
-                    let start = index as usize * stride + slot.headroom();
-                    (buffers.add(start), meta.add(index as usize))
-                };
-                judge(&mut PacketMut { slot, start, meta, arena: PhantomData })
+                judge(&mut unsafe {
+                    let start = buffers.add(index as usize * stride + slot.headroom());
+                    PacketMut::new(self, slot, index, (start, meta.add(index as usize)))
+                })
             },
             out,
         );
+    }
+
+    /// As [`Arena::sift_packets`], for reading: packets may have other holders.
+    #[inline]
+    pub fn sift_read<V>(
+        &self,
+        frame: &mut Frame,
+        mut judge: impl FnMut(&mut Packet<'_>) -> Result<(), V>,
+        out: impl FnMut(Slot, V),
+    ) {
+        let Inner { buffers, meta, tag, stride, .. } = *self.inner;
+        let stride = stride as usize;
+        frame.sift_judged(
+            |slot| {
+                let index = slot.buffer ^ tag;
+                let at = (index & !SHARED) as usize;
+                let start = buffers.as_ptr().wrapping_add(at * stride + slot.headroom());
+                let meta = meta.as_ptr().wrapping_add(at);
+                // SAFETY: found by the index, as above.
+                judge(&mut unsafe { Packet::new(self, slot, index, (start, meta)) })
+            },
+            out,
+        );
+    }
+
+    /// A packet with all of it at hand, for writing; `None` when [`Arena::packet_mut`]
+    /// refuses it.
+    #[inline]
+    pub fn writable<'a>(&'a self, slot: &'a mut Slot) -> Option<PacketMut<'a>> {
+        let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
+        let index = slot.buffer ^ tag;
+        if index & !mask != 0 {
+            return None;
+        }
+        self.track_used(slot.buffer);
+        // SAFETY: as in `sift_packets`.
+        Some(unsafe {
+            let start = buffers.add(index as usize * stride as usize + slot.headroom());
+            PacketMut::new(self, slot, index, (start, meta.add(index as usize)))
+        })
     }
 
     /// The same for packets that all stay.

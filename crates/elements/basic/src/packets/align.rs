@@ -1,7 +1,7 @@
 //! `Align`: packets at a given place modulo a word.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Step, Way};
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
 use linerate_kit::room;
@@ -17,53 +17,62 @@ pub(super) const CLASS: Class = Class {
     description: "The first byte of each packet is `OFFSET` bytes behind a multiple of \
         `MODULUS`. No element here needs it: bytes are read at any address.",
     ports: "1/1",
-    args: &[
-        Arg::required("MODULUS", "2, 4 or 8", "bytes of a word"),
-        Arg::required("OFFSET", "bytes", "bytes behind the start of a word"),
-    ],
     drops: &["no buffer", "no room"],
     cost: "Two cycles for a packet that is aligned; others are moved inside their buffers.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Align(4, 0) -> Discard;",
-    make: |make| Box::new(Align::new(make)),
-    ..Class::EMPTY
+    ..Align::CLASS
 };
 
+#[derive(Arguments)]
+#[arguments(check = Align::check)]
 struct Align {
-    modulus: usize,
-    offset: usize,
-    failed: Vec<Slot>,
+    /// bytes of a word
+    #[arg(kind = "2, 4 or 8")]
+    modulus: u32,
+    /// bytes behind the start of a word
+    #[arg(kind = "bytes")]
+    offset: i32,
 }
 
 impl Align {
-    fn new(make: &mut Make<'_>) -> Align {
-        let (modulus, offset): (u32, i32) = (make.need("MODULUS"), make.need("OFFSET"));
-        let mut align = Align { modulus: 4, offset: 0, failed: Vec::new() };
+    fn check(&mut self, make: &mut Make<'_>) {
         if !make.is_given("MODULUS") || !make.is_given("OFFSET") {
-            return align;
+            return;
         }
-        if !matches!(modulus, 2 | 4 | 8) {
+        if !matches!(self.modulus, 2 | 4 | 8) {
             make.error("MODULUS must be 2, 4, or 8");
-        } else if i64::from(offset) >= i64::from(modulus) {
+        } else if i64::from(self.offset) >= i64::from(self.modulus) {
             make.error("OFFSET must be smaller than MODULUS");
         } else {
-            align.modulus = modulus as usize;
-            align.offset = offset.rem_euclid(modulus.cast_signed()) as usize;
+            self.offset = self.offset.rem_euclid(self.modulus.cast_signed());
         }
-        align
+    }
+
+    /// How many bytes a packet that begins there has to move.
+    fn lack(&self, bytes: &[u8]) -> usize {
+        let (modulus, start) = (self.modulus as usize, bytes.as_ptr() as usize);
+        (self.offset as usize + modulus - start % modulus) % modulus
     }
 }
 
-impl Element for Align {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let Align { modulus, offset, ref mut failed } = *self;
+impl Step<Reads> for Align {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let arena = cx.pool.arena();
-        let aligned = |slot| arena.packet(slot).as_ptr() as usize % modulus == offset;
-        if frame.slots().iter().any(|slot| slot.is_shared() && !aligned(slot)) {
+        let lacks = |slot| self.lack(arena.packet(slot)) > 0;
+        if frame.slots().iter().any(|slot| slot.is_shared() && lacks(slot)) {
             cx.unshare(frame, NO_BUFFER);
         }
-        let arena = cx.pool.arena();
-        frame.sift(|slot| room::align(arena, slot, modulus, offset), |slot| failed.push(slot));
-        failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_ROOM));
+        true
+    }
+
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        let up = self.lack(packet.bytes());
+        if up == 0 {
+            return Ok(());
+        }
+        let down = self.modulus as usize - up;
+        let moved = packet.writable().is_some_and(|packet| room::shift(packet, up, down));
+        if moved { Ok(()) } else { Err(Exit::Drop(NO_ROOM)) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `CheckLength`: packets of at most a length.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Exit, Reads, Step, Way};
+use linerate_memory::Packet;
 
 use super::FAMILY;
 
@@ -15,48 +15,23 @@ pub(super) const CLASS: Class = Class {
     description: "Longer ones leave by output 1, or are dropped where there is none.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[Arg::required("LENGTH", "bytes", "most bytes of a packet")],
-    handlers: &[Handler::value("length", "most bytes of a packet")],
     drops: &["too long"],
     cost: "About a cycle per packet, which is not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> CheckLength(1500) -> Discard;",
-    make: |make| Box::new(CheckLength::new(make)),
-    ..Class::EMPTY
+    ..CheckLength::CLASS
 };
 
+#[derive(Arguments)]
 struct CheckLength {
+    /// most bytes of a packet
+    #[arg(kind = "bytes")]
+    #[handler(value)]
     length: u32,
-    has_other: bool,
-    failed: Vec<Slot>,
 }
 
-impl CheckLength {
-    fn new(make: &mut Make<'_>) -> CheckLength {
-        let has_other = make.outputs() > 1;
-        CheckLength { length: make.need("LENGTH"), has_other, failed: Vec::new() }
-    }
-}
-
-impl Element for CheckLength {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let length = self.length as usize;
-        let fits = |slot: &mut Slot| slot.len() <= length;
-        if self.has_other {
-            frame.sift(fits, |slot| cx.out.emit(1, slot));
-        } else {
-            frame.sift(fits, |slot| self.failed.push(slot));
-            self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
-        }
-    }
-
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.length.to_string())
-    }
-
-    fn write(&mut self, _: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
-        let length = parse_integer(value.trim()).and_then(|length| u32::try_from(length).ok());
-        self.length = length.ok_or_else(|| HandlerError::refused("expected integer"))?;
-        Ok(String::new())
+impl Step<Reads> for CheckLength {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        if packet.len() <= self.length as usize { Ok(()) } else { Err(Exit::Refuse(TOO_LONG)) }
     }
 }
 

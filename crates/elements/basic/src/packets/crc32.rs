@@ -4,14 +4,12 @@
 //! byte as the highest, begun with ones and not inverted at the end
 //! (CRC-32/MPEG-2), stored lowest byte first, as Click does on most machines.
 
-use linerate_graph::{Class, Context, Element};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
+use linerate_memory::{Packet, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::room;
 
-/// Drop reasons of `SetCRC32`.
-const NO_BUFFER: usize = 0;
+/// Drop reason of `SetCRC32`, behind that of all steps that write.
 const TOO_LONG: usize = 1;
 /// That of `CheckCRC32`.
 const WRONG: usize = 0;
@@ -26,8 +24,7 @@ pub(super) const SET: Class = Class {
     drops: &["no buffer", "longer than a buffer"],
     cost: "Reads the packet, eight bytes at a time by eight tables of 1 KiB.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetCRC32 -> CheckCRC32 -> Discard;",
-    make: |_| Box::new(SetCrc32::default()),
-    ..Class::EMPTY
+    ..SetCrc32::CLASS
 };
 
 pub(super) const CHECK: Class = Class {
@@ -41,8 +38,7 @@ pub(super) const CHECK: Class = Class {
     drops: &["wrong CRC"],
     cost: SET.cost,
     example: SET.example,
-    make: |_| Box::new(CheckCrc32::default()),
-    ..Class::EMPTY
+    ..CheckCrc32::CLASS
 };
 
 /// Bytes of the checksum.
@@ -90,50 +86,43 @@ fn crc32(bytes: &[u8]) -> u32 {
     rest.iter().fold(sum, |sum, byte| sum << 8 ^ TABLES[0][usize::from((sum >> 24) as u8 ^ byte)])
 }
 
-#[derive(Default)]
-struct SetCrc32 {
-    failed: Vec<Slot>,
-}
+#[derive(Arguments)]
+struct SetCrc32;
 
-impl Element for SetCrc32 {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let fits = |slot: &mut Slot| {
-            if !room::put(arena, slot, SIZE) {
-                return false;
-            }
-            let bytes = arena.packet_mut(slot);
-            if let Some((bytes, end)) = bytes.and_then(<[u8]>::split_last_chunk_mut) {
-                *end = crc32(bytes).to_le_bytes();
-            }
-            true
-        };
-        frame.sift(fits, |slot| self.failed.push(slot));
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+impl Step for SetCrc32 {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        if !packet.append(SIZE) {
+            return Err(Exit::Drop(TOO_LONG));
+        }
+        if let Some((bytes, end)) = packet.bytes_mut().split_last_chunk_mut() {
+            *end = crc32(bytes).to_le_bytes();
+        }
+        Ok(())
     }
 }
 
-#[derive(Default)]
+#[derive(Arguments)]
 struct CheckCrc32 {
-    failed: Vec<Slot>,
+    /// Lines about wrong packets.
+    text: String,
 }
 
-impl Element for CheckCrc32 {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let arena = cx.pool.arena();
-        let right = |slot: &mut Slot| match arena.packet(slot).split_last_chunk::<SIZE>() {
+impl Step<Reads> for CheckCrc32 {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        match packet.bytes().split_last_chunk::<SIZE>() {
             Some((bytes, end)) if crc32(bytes).to_le_bytes() == *end => {
-                slot.truncate(slot.len() - SIZE);
-                true
+                packet.truncate(packet.len() - SIZE);
+                Ok(())
             }
-            _ => false,
-        };
-        frame.sift(right, |slot| self.failed.push(slot));
-        for slot in self.failed.drain(..) {
-            cx.console().report(&format!("CRC32 failed, len {}\n", slot.len()));
-            cx.drop_packet(slot, WRONG);
+            _ => {
+                self.text += &format!("CRC32 failed, len {}\n", packet.len());
+                Err(Exit::Drop(WRONG))
+            }
         }
+    }
+
+    fn end(&mut self, cx: &mut Context) {
+        cx.console().report(&std::mem::take(&mut self.text));
     }
 }
 

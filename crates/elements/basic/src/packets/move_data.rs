@@ -2,14 +2,12 @@
 //!
 //! Not in Click; in `FastClick`.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::room;
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
+/// Drop reason, behind that of all steps that write.
 const TOO_LONG: usize = 1;
 
 pub(super) const CLASS: Class = Class {
@@ -20,55 +18,40 @@ pub(super) const CLASS: Class = Class {
         before the end of the bytes stay as they are, and so do those in which there is no room for \
         the copy, unless `GROW` makes it.",
     ports: "1/1",
-    args: &[
-        Arg::required("DST_OFFSET", "bytes", "where the bytes go"),
-        Arg::required("SRC_OFFSET", "bytes", "where they are"),
-        Arg::required("LENGTH", "bytes", "how many they are"),
-        Arg::keyword("GROW", "bool", "false", "whether packets grow for them"),
-    ],
     drops: &["no buffer", "longer than a buffer"],
     cost: "One pass: the lines of the bytes and of their copy.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MoveData(0, 6, 6) -> Discard;",
-    make: |make| Box::new(MoveData::new(make)),
-    ..Class::EMPTY
+    ..MoveData::CLASS
 };
 
+#[derive(Arguments)]
 struct MoveData {
-    to: usize,
-    from: usize,
-    length: usize,
+    /// where the bytes go
+    #[arg(name = "DST_OFFSET", kind = "bytes")]
+    to: u32,
+    /// where they are
+    #[arg(name = "SRC_OFFSET", kind = "bytes")]
+    from: u32,
+    /// how many they are
+    #[arg(kind = "bytes")]
+    length: u32,
+    /// whether packets grow for them
+    #[arg(keyword, default = false)]
     grow: bool,
-    failed: Vec<Slot>,
 }
 
-impl MoveData {
-    fn new(make: &mut Make<'_>) -> MoveData {
-        let mut bytes = |name| make.need::<u32>(name) as usize;
-        let (to, from, length) = (bytes("DST_OFFSET"), bytes("SRC_OFFSET"), bytes("LENGTH"));
-        MoveData { to, from, length, grow: make.or("GROW", false), failed: Vec::new() }
-    }
-}
-
-impl Element for MoveData {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let MoveData { to, from, length, grow, ref mut failed } = *self;
-        let arena = cx.pool.arena();
-        let fits = |slot: &mut Slot| {
-            if slot.len() <= from + length {
-                return true;
-            }
-            let lack = (to + length).saturating_sub(slot.len());
-            if lack > 0 && !(grow && room::put(arena, slot, lack)) {
-                return !grow;
-            }
-            if let Some(bytes) = arena.packet_mut(slot) {
-                bytes.copy_within(from..from + length, to);
-            }
-            true
-        };
-        frame.sift(fits, |slot| failed.push(slot));
-        failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+impl Step for MoveData {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let [to, from, length] = [self.to, self.from, self.length].map(|bytes| bytes as usize);
+        if packet.len() <= from + length {
+            return Ok(());
+        }
+        let lack = (to + length).saturating_sub(packet.len());
+        if lack > 0 && !(self.grow && packet.append(lack)) {
+            return if self.grow { Err(Exit::Drop(TOO_LONG)) } else { Ok(()) };
+        }
+        packet.bytes_mut().copy_within(from..from + length, to);
+        Ok(())
     }
 }
 

@@ -1,13 +1,12 @@
 //! `Pad`: packets of at least a length.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::{annotations, room};
+use linerate_kit::annotations;
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
+/// Drop reason, behind that of all steps that write.
 const TOO_LONG: usize = 1;
 
 pub(super) const CLASS: Class = Class {
@@ -18,57 +17,42 @@ pub(super) const CLASS: Class = Class {
         which is what Truncate has cut off. The annotation is zero afterwards. With `ZERO false` \
         the new bytes hold anything, also bytes of other packets.",
     ports: "1/1",
-    args: &[
-        Arg::optional("LENGTH", "bytes", "the extra length", "fewest bytes of a packet"),
-        Arg::keyword("ZERO", "bool", "true", "whether the new bytes are zero"),
-    ],
     annotates: true,
     drops: &["no buffer", "longer than a buffer"],
     cost: "A line of annotations per packet, and the bytes that are added.",
     example: "InfiniteSource(LENGTH 20, LIMIT 10, STOP true) -> Pad(60) -> Discard;",
-    make: |make| Box::new(Pad::new(make)),
-    ..Class::EMPTY
+    ..Pad::CLASS
 };
 
+#[derive(Arguments)]
 struct Pad {
+    /// fewest bytes of a packet
+    #[arg(optional, kind = "bytes", default = 0, shown = "the extra length")]
     length: u32,
+    /// whether the new bytes are zero
+    #[arg(keyword, default = true)]
     zero: bool,
-    failed: Vec<Slot>,
 }
 
-impl Pad {
-    fn new(make: &mut Make<'_>) -> Pad {
-        Pad { length: make.or("LENGTH", 0), zero: make.or("ZERO", true), failed: Vec::new() }
-    }
-}
-
-impl Element for Pad {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let Pad { length, zero, ref mut failed } = *self;
-        let arena = cx.pool.arena();
-        let fits = |slot: &mut Slot| {
-            let before = slot.len();
-            let mut count = (length as usize).saturating_sub(before);
-            if let Some(meta) = arena.meta_mut(slot) {
-                if length == 0 {
-                    count = annotations::extra_length(meta) as usize;
-                }
-                annotations::set_extra_length(meta, 0);
-            }
-            if count == 0 {
-                return true;
-            }
-            if !room::put(arena, slot, count) {
-                return false;
-            }
-            if zero && let Some(bytes) = arena.packet_mut(slot) {
-                bytes[before..].fill(0);
-            }
-            true
+impl Step for Pad {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let before = packet.len();
+        let meta = packet.meta_mut();
+        let count = match self.length {
+            0 => annotations::extra_length(meta) as usize,
+            length => (length as usize).saturating_sub(before),
         };
-        frame.sift(fits, |slot| failed.push(slot));
-        failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+        annotations::set_extra_length(meta, 0);
+        if count == 0 {
+            return Ok(());
+        }
+        if !packet.append(count) {
+            return Err(Exit::Drop(TOO_LONG));
+        }
+        if self.zero {
+            packet.bytes_mut()[before..].fill(0);
+        }
+        Ok(())
     }
 }
 

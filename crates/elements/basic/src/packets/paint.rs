@@ -1,14 +1,11 @@
 //! `Paint` and `SetAnnoByte`: set an annotation of one byte.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Make, Step, Way};
+use linerate_memory::PacketMut;
 
 use super::{FAMILY, color::Color};
+use linerate_kit::annotation_byte::Byte;
 
-/// Drop reason.
-const NO_BUFFER: usize = 0;
-
-/// The handler of all elements that have a colour.
 pub(super) const CLASS: Class = Class {
     name: "Paint",
     family: FAMILY,
@@ -16,61 +13,63 @@ pub(super) const CLASS: Class = Class {
     description: "Other elements go by it: PaintSwitch, PaintTee, CheckPaint. `ANNO` is PAINT or \
         the number of one of Click's annotation bytes.",
     ports: "1/1",
-    args: Color::ARGS,
-    handlers: Color::HANDLERS,
     annotates: true,
     drops: &["no buffer"],
     cost: "Writes a line of annotations per packet; copies of packets become copies of their \
         own.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> CheckPaint(1) -> Discard;",
-    make: |make| Box::new(Paint { color: Color::from_args(make) }),
-    ..Class::EMPTY
+    ..Paint::CLASS
 };
 
 pub(super) const SET_BYTE: Class = Class {
     name: "SetAnnoByte",
+    family: FAMILY,
     summary: "sets an annotation of one byte (obsolete)",
     description: "Paint with its arguments the other way round, which Click recommends instead.",
-    args: &[
-        Arg::required("ANNO", "annotation", "the one-byte annotation to set"),
-        Arg::required("VALUE", "0 to 255", "what to set it to"),
-    ],
-    handlers: &[Handler::value("value", "what it is set to")],
+    ports: CLASS.ports,
+    annotates: true,
+    drops: CLASS.drops,
+    cost: CLASS.cost,
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetAnnoByte(PAINT, 1) -> CheckPaint(1) \
         -> Discard;",
-    make: |make| {
-        make.warn("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
-        Box::new(Paint { color: Color::of_any_byte(make) })
-    },
-    ..CLASS
+    ..SetAnnoByte::CLASS
 };
 
+#[derive(Arguments)]
 struct Paint {
+    #[group]
     color: Color,
 }
 
-impl Element for Paint {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        for slot in frame.slots_mut() {
-            if let Some(meta) = arena.meta_mut(slot) {
-                self.color.put(meta);
-            }
-        }
+impl Step for Paint {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        self.color.put(packet.meta_mut());
+        Ok(())
     }
+}
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        self.color.read(handler)
+#[derive(Arguments)]
+#[arguments(check = SetAnnoByte::warn)]
+struct SetAnnoByte {
+    /// the one-byte annotation to set
+    #[arg(stand_in = Byte::PAINT)]
+    anno: Byte,
+    /// what to set it to
+    #[arg(kind = "0 to 255")]
+    #[handler(value, help = "what it is set to")]
+    value: u8,
+}
+
+impl SetAnnoByte {
+    fn warn(&mut self, make: &mut Make<'_>) {
+        make.warn("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
     }
+}
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        self.color.write(handler, value)
+impl Step for SetAnnoByte {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        self.anno.set(packet.meta_mut(), self.value);
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! `PaintTee`: a copy of packets of one colour.
 
-use linerate_graph::{Class, Context, Element, HandlerError};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerError};
 use linerate_memory::Frame;
 
 use super::{FAMILY, color::Color};
@@ -13,18 +13,17 @@ pub(super) const CLASS: Class = Class {
         written to.",
     ports: "1/2",
     processing: "a/ah",
-    args: Color::ARGS,
-    handlers: Color::HANDLERS,
     annotates: true,
     cost: "Reads a line of annotations per packet; an atomic increment per copy.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> t :: PaintTee(1) -> Discard; \
         t [1] -> Discard;",
     copies: true,
-    make: |make| Box::new(PaintTee { color: Color::from_args(make) }),
-    ..Class::EMPTY
+    ..Class::of::<PaintTee>()
 };
 
+#[derive(Arguments)]
 struct PaintTee {
+    #[group]
     color: Color,
 }
 
@@ -61,16 +60,16 @@ impl Element for PaintTee {
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        self.color.read(handler)
+        self.read_field(handler)
     }
 
     fn write(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.color.write(handler, value)
+        self.write_field(cx, handler, value)
     }
 }
 

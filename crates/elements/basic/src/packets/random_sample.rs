@@ -1,13 +1,12 @@
 //! `RandomSample`: packets drawn at random.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{
+    Arguments, Class, Context, Element, Exit, Handler, HandlerError, Make, Reads, Step, Way,
+};
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::{
-    random::{Probability, Random},
-    written::boolean,
-};
+use linerate_kit::random::{Probability, Random};
 
 /// Drop reason.
 const NOT_CHOSEN: usize = 0;
@@ -20,89 +19,78 @@ pub(super) const CLASS: Class = Class {
         or `DROP`. In simulated time every run draws the same.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::optional("P", "probability", "", "of passing"),
-        Arg::keyword("SAMPLE", "probability", "", "of passing"),
-        Arg::keyword("DROP", "probability", "", "of not passing"),
-        Arg::keyword("ACTIVE", "bool", "true", "whether packets are drawn; else all pass"),
-    ],
-    handlers: &[
-        Handler::value("sampling_prob", "the probability of passing"),
-        Handler::value("drop_prob", "the probability of not passing"),
-        Handler::value("active", "whether packets are drawn"),
-        Handler::count("drops", "packets that have not passed"),
-        Handler::value("config", "the probability and whether packets are drawn"),
-    ],
     drops: &["not chosen"],
     cost: "A random number per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RandomSample(0.5) -> Discard;",
     deals: true,
-    make: |make| Box::new(RandomSample::new(make)),
-    ..Class::EMPTY
+    ..Class::of::<RandomSample>()
 };
 
+#[derive(Arguments)]
+#[arguments(check = RandomSample::check, handlers = [
+    Handler::value("sampling_prob", "the probability of passing"),
+    Handler::value("drop_prob", "the probability of not passing"),
+    Handler::value("config", "the probability and whether packets are drawn"),
+])]
 struct RandomSample {
-    probability: Probability,
+    /// of passing
+    #[arg(optional, kind = "probability", shown = "")]
+    p: Option<Probability>,
+    /// of passing
+    #[arg(keyword, kind = "probability", shown = "")]
+    sample: Option<Probability>,
+    /// of not passing
+    #[arg(keyword, kind = "probability", shown = "")]
+    drop: Option<Probability>,
+    /// whether packets are drawn; else all pass
+    #[arg(keyword, default = true)]
+    #[handler(value, help = "whether packets are drawn")]
     active: bool,
+    /// packets that have not passed
+    #[handler(count, kept)]
     drops: u64,
-    has_other: bool,
+    /// What counts of the three.
+    probability: Probability,
+    #[init(Random::new(make))]
     random: Random,
-    failed: Vec<Slot>,
 }
 
 impl RandomSample {
-    fn new(make: &mut Make<'_>) -> RandomSample {
-        let wrong = make.is_given("P") || make.is_given("SAMPLE") || make.is_given("DROP");
-        let (p, sample): (Option<Probability>, _) = (make.get("P"), make.get("SAMPLE"));
-        let drop: Option<Probability> = make.get("DROP");
-        let both = make.is_given("SAMPLE") && make.is_given("DROP");
-        let wanted = drop.map(Probability::complement).or(sample).or(p);
+    fn check(&mut self, make: &mut Make<'_>) {
+        let given = make.is_given("P") || make.is_given("SAMPLE") || make.is_given("DROP");
+        let wanted = self.drop.map(Probability::complement).or(self.sample).or(self.p);
         let probability = wanted.filter(|wanted| *wanted <= Probability::ONE);
-        if both {
+        if make.is_given("SAMPLE") && make.is_given("DROP") {
             make.error("give at most one of SAMPLE and DROP");
-        } else if wanted.is_some() != probability.is_some() || !wrong {
+        } else if wanted.is_some() != probability.is_some() || !given {
             make.error("sampling probability must be between 0 and 1");
         }
-        RandomSample {
-            probability: probability.unwrap_or_default(),
-            active: make.or("ACTIVE", true),
-            drops: 0,
-            has_other: make.outputs() > 1,
-            random: Random::new(make),
-            failed: Vec::new(),
+        self.probability = probability.unwrap_or_default();
+    }
+}
+
+impl Step<Reads> for RandomSample {
+    fn begin(&mut self, _: &mut Context, _: &mut Frame) -> bool {
+        self.active
+    }
+
+    fn step(&mut self, _: &mut Packet<'_>) -> Way {
+        if self.random.bits28() < self.probability.0 {
+            return Ok(());
         }
+        self.drops += 1;
+        Err(Exit::Refuse(NOT_CHOSEN))
     }
 }
 
 impl Element for RandomSample {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        if !self.active {
-            return;
-        }
-        let before = frame.len();
-        let chosen = |_: &mut Slot| self.random.bits28() < self.probability.0;
-        if self.has_other {
-            frame.sift(chosen, |slot| cx.out.emit(1, slot));
-        } else {
-            frame.sift(chosen, |slot| self.failed.push(slot));
-            self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, NOT_CHOSEN));
-        }
-        self.drops += (before - frame.len()) as u64;
-    }
-
-    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if cx.pull(0, count, frame) > 0 {
-            self.push(cx, 0, frame);
-            if frame.is_empty() {
-                // There may be more where those came from.
-                cx.notify();
-            }
-        }
+        self.pass(cx, frame);
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<RandomSample>() {
-            self.drops += old.drops;
+            self.take_counts(old);
         }
     }
 
@@ -110,16 +98,14 @@ impl Element for RandomSample {
         match handler {
             "sampling_prob" => Ok(self.probability.to_string()),
             "drop_prob" => Ok(self.probability.complement().to_string()),
-            "active" => Ok(self.active.to_string()),
-            "drops" => Ok(self.drops.to_string()),
             "config" => Ok(format!("SAMPLE {}, ACTIVE {}", self.probability, self.active)),
-            _ => Err(HandlerError::missing(handler)),
+            _ => self.read_field(handler),
         }
     }
 
     fn write(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
@@ -131,8 +117,7 @@ impl Element for RandomSample {
         match handler {
             "sampling_prob" => self.probability = probability()?,
             "drop_prob" => self.probability = probability()?.complement(),
-            "active" => self.active = boolean(value)?,
-            _ => return Err(HandlerError::missing(handler)),
+            _ => return self.write_field(cx, handler, value),
         }
         Ok(String::new())
     }

@@ -1,14 +1,10 @@
 //! `Resize`: bytes on or off either end.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::{
-    room,
-    start::{moving_starts, start_moved},
-    written::integer,
-};
+use linerate_kit::start::{moving_starts, packet_moved};
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -21,86 +17,62 @@ pub(super) const CLASS: Class = Class {
     description: "`HEAD` bytes in front and `TAIL` bytes at the end; negative numbers take bytes \
         off, as far as there are any. New bytes hold anything, also bytes of other packets.",
     ports: "1/1",
-    args: &[
-        Arg::optional("HEAD", "bytes", "0", "bytes to add in front"),
-        Arg::optional("TAIL", "bytes", "0", "bytes to add at the end"),
-    ],
-    handlers: &[
-        Handler::value("head", "bytes to add in front"),
-        Handler::value("tail", "bytes to add at the end"),
-    ],
     drops: &["no buffer", "longer than a buffer"],
     cost: "A few cycles per packet: only its slot is changed. Where the graph uses annotations, \
         a line of them as well; a packet with too little room is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Resize(-14, 4) -> Discard;",
-    make: |make| Box::new(Resize::new(make)),
-    ..Class::EMPTY
+    ..Resize::CLASS
 };
 
+#[derive(Arguments)]
 struct Resize {
+    /// bytes to add in front
+    #[arg(optional, kind = "bytes", default = 0)]
+    #[handler(value)]
     head: i32,
+    /// bytes to add at the end
+    #[arg(optional, kind = "bytes", default = 0)]
+    #[handler(value)]
     tail: i32,
-    failed: Vec<Slot>,
+    #[init(make.world.annotated)]
+    annotated: bool,
 }
 
-impl Resize {
-    fn new(make: &mut Make<'_>) -> Resize {
-        Resize { head: make.or("HEAD", 0), tail: make.or("TAIL", 0), failed: Vec::new() }
-    }
-}
-
-impl Element for Resize {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let Resize { head, tail, ref mut failed } = *self;
-        let annotated = head != 0 && moving_starts(cx, frame, NO_BUFFER);
+impl Step<Reads> for Resize {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        let Resize { head, tail, .. } = *self;
+        if head != 0 {
+            moving_starts(cx, frame, NO_BUFFER);
+        }
         // What lies behind the packet may be another holder's.
         if tail > 0 || frame.slots().iter().any(|slot| slot.headroom() as i64 <= i64::from(head)) {
             cx.unshare(frame, NO_BUFFER);
         }
-        let arena = cx.pool.arena();
-        let size = |count: i32| count.unsigned_abs() as usize;
-        let fits = |slot: &mut Slot| {
-            let before = slot.len();
-            if head < 0 {
-                slot.pull(size(head).min(before));
-            } else if !room::push(arena, slot, size(head)) {
-                return false;
-            }
-            let start = before as i32 - slot.len() as i32;
-            if tail < 0 {
-                slot.truncate(slot.len().saturating_sub(size(tail)));
-            } else if tail > 0 && !room::put(arena, slot, size(tail)) {
-                return false;
-            }
-            if annotated && let Some(meta) = arena.meta_mut(slot) {
-                start_moved(meta, start);
-            }
-            true
+        true
+    }
+
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        let Resize { head, tail, annotated } = *self;
+        let [front, end] = [head, tail].map(|count| count.unsigned_abs() as usize);
+        let before = packet.len();
+        let fits = if head < 0 {
+            packet.pull(front.min(before))
+        } else {
+            packet.push(front) || packet.writable().is_some_and(|packet| packet.prepend(front))
         };
-        frame.sift(fits, |slot| failed.push(slot));
-        failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
-    }
-
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "head" => Ok(self.head.to_string()),
-            "tail" => Ok(self.tail.to_string()),
-            _ => Err(HandlerError::missing(handler)),
+        if !fits {
+            return Err(Exit::Drop(TOO_LONG));
         }
-    }
-
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "head" => self.head = integer(value)?,
-            "tail" => self.tail = integer(value)?,
-            _ => return Err(HandlerError::missing(handler)),
+        let start = before as i32 - packet.len() as i32;
+        if tail < 0 {
+            packet.truncate(packet.len().saturating_sub(end));
+        } else if tail > 0 && !packet.writable().is_some_and(|packet| packet.append(end)) {
+            return Err(Exit::Drop(TOO_LONG));
         }
-        Ok(String::new())
+        if annotated && head != 0 {
+            packet_moved(packet, start);
+        }
+        Ok(())
     }
 }
 

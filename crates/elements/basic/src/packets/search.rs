@@ -3,15 +3,14 @@
 //! `FastClick` has the number of bytes where the paint and the byte of ICMP
 //! parameter problems are, the paint as the higher byte; so it is here.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Exit, Make, Step, Way};
+use linerate_memory::PacketMut;
 use memchr::memmem::Finder;
 
 use super::FAMILY;
-use linerate_kit::{annotation_byte::Short, room, start::start_moved};
+use linerate_kit::{annotation_byte::Short, start::start_moved};
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
+/// Drop reasons, behind that of all steps that write.
 /// Of `Search`.
 const NOT_FOUND: usize = 1;
 /// Of `UnstripAnno`.
@@ -27,19 +26,12 @@ pub(super) const SEARCH: Class = Class {
         FastClick.",
     ports: "1/1-2",
     processing: "h/h",
-    args: &[
-        Arg::required("PATTERN", "string", "what is searched for"),
-        Arg::keyword("STRIP_AFTER", "bool", "true", "whether the pattern is taken off as well"),
-        Arg::keyword("ANNO", "annotation", "16", "where the bytes are counted, of two bytes"),
-        Arg::keyword("SET_ANNO", "bool", "true", "whether they are counted"),
-    ],
     annotates: true,
     drops: &["no buffer", "pattern not found"],
     cost: "Reads the packet up to the pattern, with vector instructions, and a line of annotations.",
     example: "InfiniteSource(DATA \"a: b;c\", LIMIT 10, STOP true) -> Search(\";\") -> UnstripAnno \
         -> Discard;",
-    make: |make| Box::new(Search::new(make)),
-    ..Class::EMPTY
+    ..Search::CLASS
 };
 
 pub(super) const UNSTRIP: Class = Class {
@@ -48,93 +40,73 @@ pub(super) const UNSTRIP: Class = Class {
     summary: "puts as many bytes in front of packets as an annotation says",
     description: "Such as those Search has taken off. Not in Click; in FastClick.",
     ports: "1/1",
-    args: &[Arg::optional("ANNO", "annotation", "16", "where the bytes are counted, of two bytes")],
     annotates: true,
     drops: &["no buffer", "longer than a buffer"],
     cost: "A line of annotations per packet.",
     example: SEARCH.example,
-    make: |make| Box::new(UnstripAnno { annotation: annotation(make), failed: Vec::new() }),
-    ..Class::EMPTY
+    ..UnstripAnno::CLASS
 };
 
-/// The argument `ANNO`.
-fn annotation(make: &mut Make<'_>) -> Short {
-    Short::given(make, "ANNO").unwrap_or(Short::PAINT_TWO)
-}
-
+#[derive(Arguments)]
+#[arguments(check = Search::check)]
 struct Search {
-    pattern: Finder<'static>,
-    /// Bytes of the pattern that are taken off as well.
-    more: usize,
-    annotation: Option<Short>,
-    has_other: bool,
-    failed: Vec<Slot>,
+    /// what is searched for
+    #[arg(kind = "string")]
+    pattern: Vec<u8>,
+    /// whether the pattern is taken off as well
+    #[arg(keyword, default = true)]
+    strip_after: bool,
+    /// where the bytes are counted, of two bytes
+    #[arg(keyword, default = "16")]
+    anno: Short,
+    /// whether they are counted
+    #[arg(keyword, default = true)]
+    set_anno: bool,
+    #[init(Finder::new(&[]))]
+    finder: Finder<'static>,
 }
 
 impl Search {
-    fn new(make: &mut Make<'_>) -> Search {
-        let pattern: Vec<u8> = make.need("PATTERN");
-        if pattern.is_empty() && make.is_given("PATTERN") {
+    fn check(&mut self, make: &mut Make<'_>) {
+        if self.pattern.is_empty() && make.is_given("PATTERN") {
             make.error("Cannot search for an empty string!");
         }
-        let annotation = annotation(make);
-        Search {
-            more: if make.or("STRIP_AFTER", true) { pattern.len() } else { 0 },
-            pattern: Finder::new(&pattern).into_owned(),
-            annotation: make.or("SET_ANNO", true).then_some(annotation),
-            has_other: make.outputs() > 1,
-            failed: Vec::new(),
-        }
+        self.finder = Finder::new(&self.pattern).into_owned();
     }
 }
 
-impl Element for Search {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let Search { pattern, more, annotation, has_other, failed } = self;
-        cx.pool.arena().sift_packets(
-            frame,
-            |packet| {
-                let count = pattern.find(packet.bytes()).ok_or(())? + *more;
-                packet.pull(count);
-                let meta = packet.parts().1;
-                start_moved(meta, count as i32);
-                if let Some(annotation) = annotation {
-                    let sum = u16::from_be_bytes(annotation.get(meta)).wrapping_add(count as u16);
-                    annotation.set(meta, sum.to_be_bytes());
-                }
-                Ok(())
-            },
-            |slot, ()| failed.push(slot),
-        );
-        for slot in failed.drain(..) {
-            match *has_other {
-                true => cx.out.emit(1, slot),
-                false => cx.drop_packet(slot, NOT_FOUND),
-            }
+impl Step for Search {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let mut count = self.finder.find(packet.bytes()).ok_or(Exit::Refuse(NOT_FOUND))?;
+        if self.strip_after {
+            count += self.pattern.len();
         }
+        packet.pull(count);
+        let meta = packet.meta_mut();
+        start_moved(meta, count as i32);
+        if self.set_anno {
+            let sum = u16::from_be_bytes(self.anno.get(meta)).wrapping_add(count as u16);
+            self.anno.set(meta, sum.to_be_bytes());
+        }
+        Ok(())
     }
 }
 
+#[derive(Arguments)]
 struct UnstripAnno {
-    annotation: Short,
-    failed: Vec<Slot>,
+    /// where the bytes are counted, of two bytes
+    #[arg(optional, default = "16")]
+    anno: Short,
 }
 
-impl Element for UnstripAnno {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let fits = |slot: &mut Slot| {
-            let count = u16::from_be_bytes(self.annotation.get(arena.meta(slot)));
-            let pushed = room::push(arena, slot, count.into());
-            if pushed && let Some(meta) = arena.meta_mut(slot) {
-                start_moved(meta, -i32::from(count));
-            }
-            pushed
-        };
-        frame.sift(fits, |slot| self.failed.push(slot));
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+impl Step for UnstripAnno {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let count = u16::from_be_bytes(self.anno.get(packet.meta()));
+        if !packet.prepend(count.into()) {
+            return Err(Exit::Drop(TOO_LONG));
+        }
+        start_moved(packet.meta_mut(), -i32::from(count));
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `StoreData`: given bytes at a given place.
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Reads, Step, Way};
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
 
@@ -15,37 +15,38 @@ pub(super) const CLASS: Class = Class {
     description: "`DATA` replaces what is at `OFFSET`. Packets do not grow: what is behind their \
         end is not written.",
     ports: "1/1",
-    args: &[
-        Arg::required("OFFSET", "bytes", "where they go"),
-        Arg::required("DATA", "string", "the bytes"),
-    ],
     drops: &["no buffer"],
     cost: "One pass: the line the bytes go to.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StoreData(2, \\<0102>) -> Discard;",
-    make: |make| {
-        let offset = make.need::<u32>("OFFSET") as usize;
-        Box::new(StoreData { offset, data: make.need("DATA") })
-    },
-    ..Class::EMPTY
+    ..StoreData::CLASS
 };
 
+#[derive(Arguments)]
 struct StoreData {
-    offset: usize,
+    /// where they go
+    #[arg(kind = "bytes")]
+    offset: u32,
+    /// the bytes
+    #[arg(kind = "string")]
     data: Vec<u8>,
 }
 
-impl Element for StoreData {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let StoreData { offset, data } = self;
-        if frame.slots().iter().any(|slot| slot.is_shared() && slot.len() > *offset) {
+impl Step<Reads> for StoreData {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        let written = |slot: &linerate_memory::Slot| slot.len() > self.offset as usize;
+        if frame.slots().iter().any(|slot| slot.is_shared() && written(slot)) {
             cx.unshare(frame, NO_BUFFER);
         }
-        cx.pool.arena().edit_packets(frame, |packet| {
-            if let Some(place) = packet.parts().0.get_mut(*offset..) {
-                let length = data.len().min(place.len());
-                place[..length].copy_from_slice(&data[..length]);
-            }
-        });
+        true
+    }
+
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        let place = packet.writable().map(|packet| packet.bytes_mut());
+        if let Some(place) = place.and_then(|bytes| bytes.get_mut(self.offset as usize..)) {
+            let length = self.data.len().min(place.len());
+            place[..length].copy_from_slice(&self.data[..length]);
+        }
+        Ok(())
     }
 }
 

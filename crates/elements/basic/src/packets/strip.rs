@@ -1,10 +1,10 @@
 //! `Strip`: bytes off the front.
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Reads, Step, Way};
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::start::{moving_starts, start_moved};
+use linerate_kit::start::{moving_starts, packet_moved};
 
 /// Drop reason.
 const NO_BUFFER: usize = 0;
@@ -16,13 +16,11 @@ pub(super) const CLASS: Class = Class {
     description: "A packet shorter than that loses all its bytes. The bytes stay in the buffer: \
         Unstrip puts them back.",
     ports: "1/1",
-    args: &[Arg::required("LENGTH", "bytes", "bytes to take off")],
     drops: &["no buffer"],
     cost: "About a cycle per packet: only its slot is changed. Where the graph uses annotations, \
         a line of them as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Discard;",
-    make: |make| Box::new(Strip { length: make.need::<u32>("LENGTH") as usize }),
-    ..Class::EMPTY
+    ..Strip::CLASS
 };
 
 pub(super) const FLOW: Class = Class {
@@ -32,21 +30,28 @@ pub(super) const FLOW: Class = Class {
     ..CLASS
 };
 
+#[derive(Arguments)]
 struct Strip {
-    length: usize,
+    /// bytes to take off
+    #[arg(kind = "bytes")]
+    length: u32,
+    #[init(make.world.annotated)]
+    annotated: bool,
 }
 
-impl Element for Strip {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let annotated = moving_starts(cx, frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        for slot in frame.slots_mut() {
-            let count = self.length.min(slot.len());
-            slot.pull(count);
-            if annotated && let Some(meta) = arena.meta_mut(slot) {
-                start_moved(meta, count as i32);
-            }
+impl Step<Reads> for Strip {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        moving_starts(cx, frame, NO_BUFFER);
+        true
+    }
+
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        let count = packet.len().min(self.length as usize);
+        packet.pull(count);
+        if self.annotated {
+            packet_moved(packet, count as i32);
         }
+        Ok(())
     }
 }
 

@@ -1,13 +1,10 @@
 //! `StripToNetworkHeader`: whatever precedes the network header goes.
 
-use linerate_graph::{Class, Context, Element};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::{
-    room,
-    start::{from_start, moving_starts, start_moved},
-};
+use linerate_kit::start::{from_start, moving_starts, packet_moved};
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -24,31 +21,31 @@ pub(super) const CLASS: Class = Class {
     drops: &["no buffer", "longer than a buffer"],
     cost: "Reads a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StripToNetworkHeader -> Discard;",
-    make: |_| Box::new(StripToNetworkHeader { failed: Vec::new() }),
-    ..Class::EMPTY
+    ..StripToNetworkHeader::CLASS
 };
 
-struct StripToNetworkHeader {
-    failed: Vec<Slot>,
-}
+#[derive(Arguments)]
+struct StripToNetworkHeader;
 
-impl Element for StripToNetworkHeader {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+impl Step<Reads> for StripToNetworkHeader {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         moving_starts(cx, frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let fits = |slot: &mut Slot| {
-            let Some(offset) = from_start(arena.meta(slot).network) else { return true };
-            let moved = match usize::try_from(offset) {
-                Ok(offset) => slot.pull(offset.min(slot.len())),
-                Err(_) => room::push(arena, slot, offset.unsigned_abs() as usize),
-            };
-            if moved && let Some(meta) = arena.meta_mut(slot) {
-                start_moved(meta, offset);
-            }
-            moved
+        true
+    }
+
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        let Some(offset) = from_start(packet.meta().network) else { return Ok(()) };
+        let before = offset.unsigned_abs() as usize;
+        let moved = if offset >= 0 {
+            packet.pull(before.min(packet.len()))
+        } else {
+            packet.push(before) || packet.writable().is_some_and(|packet| packet.prepend(before))
         };
-        frame.sift(fits, |slot| self.failed.push(slot));
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+        if !moved {
+            return Err(Exit::Drop(TOO_LONG));
+        }
+        packet_moved(packet, offset);
+        Ok(())
     }
 }
 

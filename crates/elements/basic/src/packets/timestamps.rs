@@ -3,14 +3,16 @@
 //! Timestamps are nanoseconds in the annotations, differences of them in two's
 //! complement. Zero means none.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, SignedTime};
-use linerate_memory::{Frame, Meta};
+use std::fmt;
+
+use linerate_graph::{
+    Arguments, Class, Context, Element, Handler, HandlerError, Make, Scope, Setting, SignedTime,
+    Step, Value, Way,
+};
+use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
 use linerate_kit::annotations::{first_time, set_first_time};
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 const COST: &str = "Writes a line of annotations per packet; copies of packets become copies of \
     their own.";
@@ -21,17 +23,11 @@ pub(super) const SET: Class = Class {
     summary: "sets the timestamp of packets",
     description: "To `TIMESTAMP`, or to the time at which their frame arrives.",
     ports: "1/1",
-    args: &[
-        Arg::optional("TIMESTAMP", "time", "now", "the time to set"),
-        Arg::keyword("FIRST", "bool", "false", "whether to set the first timestamp instead"),
-        Arg::keyword("DELTA", "bool", "false", "refused when true: see SetTimestampDelta"),
-    ],
     annotates: true,
     drops: &["no buffer"],
     cost: COST,
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetTimestamp(1.5) -> Discard;",
-    make: |make| Box::new(Set::new(make)),
-    ..Class::EMPTY
+    ..Set::CLASS
 };
 
 pub(super) const SET_DELTA: Class = Class {
@@ -40,13 +36,10 @@ pub(super) const SET_DELTA: Class = Class {
     description: "`TYPE RANGE`: to the first timestamp seen. `NOW`: to the time at which the \
         packets' frame arrives. `FIRST`: to their first timestamps. Packets without timestamp \
         stay so.",
-    args: &[Arg::keyword("TYPE", "RANGE, NOW or FIRST", "RANGE", "what the difference is to")],
-    handlers: &[
-        Handler::read("first", "the first timestamp seen"),
-        Handler::button("reset", "forgets the first timestamp seen"),
-    ],
+    args: SetDelta::ARGS,
+    handlers: SetDelta::HANDLERS,
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetTimestamp -> SetTimestampDelta -> Discard;",
-    make: |make| Box::new(SetDelta::new(make)),
+    make: Class::of::<SetDelta>().make,
     ..SET
 };
 
@@ -54,104 +47,123 @@ pub(super) const ADJUST: Class = Class {
     name: "AdjustTimestamp",
     summary: "adds to the timestamp of packets",
     description: "`TIME` may be negative. Packets without timestamp stay so, unless `ALL` is true.",
-    args: &[
-        Arg::optional("TIME", "time", "0", "what to add"),
-        Arg::keyword("FIRST", "bool", "false", "whether to add to the first timestamp instead"),
-        Arg::keyword("ALL", "bool", "false", "whether to add where there is none"),
-    ],
-    handlers: &[Handler::value("time", "what is added")],
+    args: Adjust::ARGS,
+    handlers: Adjust::HANDLERS,
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetTimestamp -> AdjustTimestamp(-1) -> Discard;",
-    make: |make| Box::new(Adjust::new(make)),
+    make: Adjust::CLASS.make,
     ..SET
 };
 
-/// Calls `change` with the annotations of every packet.
-fn for_each_meta(cx: &mut Context, frame: &mut Frame, change: impl FnMut(&mut Meta)) {
-    cx.unshare(frame, NO_BUFFER);
-    let arena = cx.pool.arena();
-    frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)).for_each(change);
-}
-
+#[derive(Arguments)]
+#[arguments(check = Set::check)]
 struct Set {
-    time: Option<SignedTime>,
+    /// the time to set
+    #[arg(optional, name = "TIMESTAMP", kind = "time", shown = "now")]
+    given: Option<SignedTime>,
+    /// whether to set the first timestamp instead
+    #[arg(keyword, default = false)]
     first: bool,
+    /// refused when true: see SetTimestampDelta
+    #[arg(keyword, default = false)]
+    delta: bool,
+    /// What the packets of a frame get.
+    time: u64,
 }
 
 impl Set {
-    fn new(make: &mut Make<'_>) -> Set {
-        let time: Option<SignedTime> = make.get("TIMESTAMP");
-        if time.is_some_and(|time| time.nanos < 0) {
+    fn check(&mut self, make: &mut Make<'_>) {
+        if self.given.is_some_and(|time| time.nanos < 0) {
             make.error("TIMESTAMP: parse error");
         }
-        if make.or("DELTA", false) {
+        if self.delta {
             make.error("SetTimestamp(DELTA) is deprecated, use SetTimestampDelta(TYPE FIRST)");
         }
-        Set { time, first: make.or("FIRST", false) }
     }
 }
 
-impl Element for Set {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let time = self.time.map_or_else(|| cx.now(), |time| time.nanos.cast_unsigned());
+impl Step for Set {
+    fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
+        self.time = self.given.map_or_else(|| cx.now(), |time| time.nanos.cast_unsigned());
+        true
+    }
+
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let meta = packet.meta_mut();
         if self.first {
-            for_each_meta(cx, frame, |meta| set_first_time(meta, time));
+            set_first_time(meta, self.time);
         } else {
-            for_each_meta(cx, frame, |meta| meta.timestamp = time);
+            meta.timestamp = self.time;
         }
+        Ok(())
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Range,
     Now,
     First,
 }
 
+#[derive(Arguments)]
+#[arguments(handlers = [
+    Handler::read("first", "the first timestamp seen"),
+    Handler::button("reset", "forgets the first timestamp seen"),
+])]
 struct SetDelta {
+    /// what the difference is to
+    #[arg(keyword, name = "TYPE", kind = "RANGE, NOW or FIRST", shown = "RANGE", with = from)]
     from: From,
     /// Zero before a timestamp has been seen.
     first: u64,
+    /// When the frame came, where that is asked for.
+    now: u64,
 }
 
-impl SetDelta {
-    fn new(make: &mut Make<'_>) -> SetDelta {
-        let from = match make.or("TYPE", String::from("RANGE")).as_str() {
-            "RANGE" => From::Range,
-            "NOW" => From::Now,
-            "FIRST" => From::First,
-            _ => {
-                make.error("bad TYPE");
-                From::Range
+fn from(make: &mut Make<'_>, name: &str) -> From {
+    match make.or(name, String::from("RANGE")).as_str() {
+        "RANGE" => From::Range,
+        "NOW" => From::Now,
+        "FIRST" => From::First,
+        _ => {
+            make.error("bad TYPE");
+            From::Range
+        }
+    }
+}
+
+impl Step for SetDelta {
+    fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
+        if self.from == From::Now {
+            self.now = cx.now();
+        }
+        true
+    }
+
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let meta = packet.meta_mut();
+        let time = meta.timestamp;
+        if time == 0 {
+            return Ok(());
+        }
+        let from = match self.from {
+            From::Range => {
+                if self.first == 0 {
+                    self.first = time;
+                }
+                self.first
             }
+            From::Now => self.now,
+            From::First => first_time(meta),
         };
-        SetDelta { from, first: 0 }
+        meta.timestamp = time.wrapping_sub(from);
+        Ok(())
     }
 }
 
 impl Element for SetDelta {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let SetDelta { from, ref mut first } = *self;
-        let now = match from {
-            From::Now => cx.now(),
-            _ => 0,
-        };
-        for_each_meta(cx, frame, |meta| {
-            let time = meta.timestamp;
-            if time == 0 {
-                return;
-            }
-            meta.timestamp = match from {
-                From::Range => {
-                    if *first == 0 {
-                        *first = time;
-                    }
-                    time.wrapping_sub(*first)
-                }
-                From::Now => time.wrapping_sub(now),
-                From::First => time.wrapping_sub(first_time(meta)),
-            };
-        });
+        self.pass(cx, frame);
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
@@ -176,55 +188,56 @@ impl Element for SetDelta {
     }
 }
 
+/// A time that is added: shown with a unit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Interval(SignedTime);
+
+impl Value for Interval {
+    const KIND: &'static str = "time";
+
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<Interval, String> {
+        Value::parse(text, scope).map(Interval)
+    }
+}
+
+impl Setting for Interval {
+    fn set(text: &str, _: &Scope<'_>) -> Result<Interval, HandlerError> {
+        let time = SignedTime::read(text.trim()).map(Interval);
+        time.ok_or_else(|| HandlerError::refused("expected time in seconds"))
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.interval())
+    }
+}
+
+#[derive(Arguments)]
 struct Adjust {
-    time: SignedTime,
+    /// what to add
+    #[arg(optional, default = "0")]
+    #[handler(value, help = "what is added")]
+    time: Interval,
+    /// whether to add to the first timestamp instead
+    #[arg(keyword, default = false)]
     first: bool,
+    /// whether to add where there is none
+    #[arg(keyword, default = false)]
     all: bool,
 }
 
-impl Adjust {
-    fn new(make: &mut Make<'_>) -> Adjust {
-        Adjust {
-            time: make.or("TIME", SignedTime::default()),
-            first: make.or("FIRST", false),
-            all: make.or("ALL", false),
-        }
-    }
-}
-
-impl Element for Adjust {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let (by, all) = (self.time.nanos.cast_unsigned(), self.all);
+impl Step for Adjust {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (by, all) = (self.time.0.nanos.cast_unsigned(), self.all);
         let adjusted = |time: u64| if time != 0 || all { time.wrapping_add(by) } else { 0 };
+        let meta = packet.meta_mut();
         if self.first {
-            for_each_meta(cx, frame, |meta| set_first_time(meta, adjusted(first_time(meta))));
+            set_first_time(meta, adjusted(first_time(meta)));
         } else {
-            for_each_meta(cx, frame, |meta| meta.timestamp = adjusted(meta.timestamp));
+            meta.timestamp = adjusted(meta.timestamp);
         }
-    }
-
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "time" => Ok(self.time.interval()),
-            _ => Err(HandlerError::missing(handler)),
-        }
-    }
-
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "time" => {
-                let time = SignedTime::read(value.trim());
-                let expected = || HandlerError::refused("expected time in seconds");
-                self.time = time.ok_or_else(expected)?;
-            }
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+        Ok(())
     }
 }
 

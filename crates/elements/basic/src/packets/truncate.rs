@@ -1,10 +1,10 @@
 //! `Truncate`: packets of at most a length.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Make, Reads, Step, Way};
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::{annotations, written::integer};
+use linerate_kit::annotations;
 
 /// Drop reason.
 const NO_BUFFER: usize = 0;
@@ -17,68 +17,52 @@ pub(super) const CLASS: Class = Class {
         annotations: Pad without a length makes packets as long as they were, and captures say \
         how long they were.",
     ports: "1/1",
-    args: &[
-        Arg::required("LENGTH", "bytes", "most bytes of a packet"),
-        Arg::keyword("EXTRA_LENGTH", "bool", "true", "whether to remember what was cut off"),
-    ],
-    handlers: &[Handler::value("nbytes", "most bytes of a packet")],
     drops: &["no buffer"],
     cost: "About a cycle per packet: only its slot is changed. Where the graph uses annotations, \
         a line of them for those that are cut.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Truncate(32) -> Discard;",
-    make: |make| Box::new(Truncate::new(make)),
-    ..Class::EMPTY
+    ..Truncate::CLASS
 };
 
+#[derive(Arguments)]
+#[arguments(check = Truncate::look_at)]
 struct Truncate {
+    /// most bytes of a packet
+    #[arg(kind = "bytes")]
+    #[handler(value, name = "nbytes")]
     length: u32,
+    /// whether to remember what was cut off
+    #[arg(keyword, name = "EXTRA_LENGTH", default = true)]
     remembers: bool,
 }
 
 impl Truncate {
-    fn new(make: &mut Make<'_>) -> Truncate {
-        let remembers = make.or("EXTRA_LENGTH", true) && make.world.annotated;
-        Truncate { length: make.need("LENGTH"), remembers }
+    fn look_at(&mut self, make: &mut Make<'_>) {
+        self.remembers &= make.world.annotated;
     }
 }
 
-impl Element for Truncate {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+impl Step<Reads> for Truncate {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        let cut = |slot: &linerate_memory::Slot| slot.len() > self.length as usize;
+        if self.remembers && frame.slots().iter().any(|slot| slot.is_shared() && cut(slot)) {
+            cx.unshare(frame, NO_BUFFER);
+        }
+        true
+    }
+
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let length = self.length as usize;
-        if self.remembers {
-            if frame.slots().iter().any(|slot| slot.is_shared() && slot.len() > length) {
-                cx.unshare(frame, NO_BUFFER);
-            }
-            let arena = cx.pool.arena();
-            for slot in frame.slots_mut().iter_mut().filter(|slot| slot.len() > length) {
-                let cut = (slot.len() - length) as u32;
-                if let Some(meta) = arena.meta_mut(slot) {
-                    let extra = annotations::extra_length(meta).wrapping_add(cut);
-                    annotations::set_extra_length(meta, extra);
-                }
-            }
+        if self.remembers
+            && let Some(cut) = packet.len().checked_sub(length).filter(|cut| *cut > 0)
+            && let Some(packet) = packet.writable()
+        {
+            let meta = packet.meta_mut();
+            let extra = annotations::extra_length(meta).wrapping_add(cut as u32);
+            annotations::set_extra_length(meta, extra);
         }
-        frame.slots_mut().iter_mut().for_each(|slot| slot.truncate(length));
-    }
-
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "nbytes" => Ok(self.length.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
-    }
-
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "nbytes" => self.length = integer(value)?,
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+        packet.truncate(length);
+        Ok(())
     }
 }
 

@@ -1,13 +1,10 @@
 //! `Unstrip`: bytes back on the front.
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::{
-    room,
-    start::{moving_starts, start_moved},
-};
+use linerate_kit::start::{moving_starts, packet_moved};
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -20,41 +17,40 @@ pub(super) const CLASS: Class = Class {
     description: "They hold what was there, such as what Strip has taken off; beyond what the \
         buffer has in front they are zero.",
     ports: "1/1",
-    args: &[Arg::required("LENGTH", "bytes", "bytes to put in front")],
     drops: &["no buffer", "longer than a buffer"],
     cost: "About a cycle per packet: only its slot is changed. Where the graph uses annotations, \
         a line of them as well; a packet with too little room in front is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Unstrip(14) -> Discard;",
-    make: |make| {
-        let length = make.need::<u32>("LENGTH") as usize;
-        Box::new(Unstrip { length, failed: Vec::new() })
-    },
-    ..Class::EMPTY
+    ..Unstrip::CLASS
 };
 
+#[derive(Arguments)]
 struct Unstrip {
-    length: usize,
-    failed: Vec<linerate_memory::Slot>,
+    /// bytes to put in front
+    #[arg(kind = "bytes")]
+    length: u32,
+    #[init(make.world.annotated)]
+    annotated: bool,
 }
 
-impl Element for Unstrip {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let annotated = moving_starts(cx, frame, NO_BUFFER);
-        if frame.slots().iter().any(|slot| slot.headroom() < self.length) {
+impl Step<Reads> for Unstrip {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        moving_starts(cx, frame, NO_BUFFER);
+        if frame.slots().iter().any(|slot| slot.headroom() < self.length as usize) {
             cx.unshare(frame, NO_BUFFER);
         }
-        let arena = cx.pool.arena();
-        let fits = |slot: &mut _| {
-            if !room::push(arena, slot, self.length) {
-                return false;
-            }
-            if annotated && let Some(meta) = arena.meta_mut(slot) {
-                start_moved(meta, -(self.length as i32));
-            }
-            true
-        };
-        frame.sift(fits, |slot| self.failed.push(slot));
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+        true
+    }
+
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        let length = self.length as usize;
+        if !packet.push(length) && !packet.writable().is_some_and(|packet| packet.prepend(length)) {
+            return Err(Exit::Drop(TOO_LONG));
+        }
+        if self.annotated {
+            packet_moved(packet, -(self.length as i32));
+        }
+        Ok(())
     }
 }
 

@@ -27,7 +27,9 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> s :: PaintSwitch -> Discard; \
         s [1] -> Discard;",
     copies: true,
-    make: |make| Box::new(PaintSwitch { anno: Byte::from_args(make), outputs: make.outputs() }),
+    make: |make| {
+        Box::new(PaintSwitch { anno: make.or("ANNO", Byte::PAINT), outputs: make.outputs() })
+    },
     ..Class::EMPTY
 };
 

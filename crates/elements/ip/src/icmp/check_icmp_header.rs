@@ -4,7 +4,7 @@ use linerate_graph::Class;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::{FAMILY, error_rules::is_error};
-use crate::tcpudp::check::{ARGS, Check, CheckHeader, HANDLERS, Wrong};
+use crate::tcpudp::check::{Check, CheckHeader, Wrong};
 use linerate_kit::ip::{header_length, protocol};
 
 pub(super) const CLASS: Class = Class {
@@ -16,21 +16,24 @@ pub(super) const CLASS: Class = Class {
         are dropped when there is none; the first is reported, each with `VERBOSE`.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: ARGS,
-    handlers: HANDLERS,
     annotates: true,
-    drops: &REASONS,
+    drops: &Icmp::REASONS,
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src ip_proto, \
         DATA \"1.0.0.1 I\") -> CheckIPHeader -> CheckICMPHeader -> Discard;",
-    make: |make| Box::new(CheckHeader::new(make, &CHECK)),
-    ..Class::EMPTY
+    ..Class::of::<CheckHeader<Icmp>>()
 };
 
-const REASONS: [&str; 3] = ["not ICMP", "bad packet length", "bad ICMP checksum"];
+struct Icmp;
 
-static CHECK: Check =
-    Check { protocol: "ICMP", names_itself: true, reasons: &REASONS, check: check_icmp };
+impl Check for Icmp {
+    const PROTOCOL: &'static str = "ICMP";
+    const REASONS: [&'static str; 3] = ["not ICMP", "bad packet length", "bad ICMP checksum"];
+
+    fn check(ip: &[u8]) -> Result<(), Wrong> {
+        check_icmp(ip)
+    }
+}
 
 fn check_icmp(ip: &[u8]) -> Result<(), Wrong> {
     if protocol(ip) != IpProtocol::ICMP {

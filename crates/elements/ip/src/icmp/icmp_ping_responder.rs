@@ -1,12 +1,12 @@
 //! `ICMPPingResponder`: answers pings.
 
-use linerate_graph::{Class, Context, Element};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{IpProtocol, checksum::update16};
 
 use super::FAMILY;
 use linerate_kit::ip::{
-    CHECKSUM, DESTINATION, FRAGMENT, Refused, SOURCE, TTL, Verdict, get_four, get16, header_length,
+    CHECKSUM, DESTINATION, FRAGMENT, REFUSED, SOURCE, TTL, get_four, get16, header_length, known,
     protocol, put16,
 };
 
@@ -24,15 +24,16 @@ pub(super) const CLASS: Class = Class {
     cost: "One pass over the packets' headers; checksums are updated, not computed.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ICMPPingEncap(1.0.0.1, 2.0.0.1) \
         -> ICMPPingResponder -> Discard;",
-    make: |make| Box::new(IcmpPingResponder { refused: Refused::new(make) }),
-    ..Class::EMPTY
+    ..IcmpPingResponder::CLASS
 };
 
 /// Hops an answer gets.
 const HOPS: u8 = 255;
 
+#[derive(Arguments)]
 struct IcmpPingResponder {
-    refused: Refused,
+    /// When the frame came.
+    now: u64,
 }
 
 /// Makes a request its answer; `false`, changing nothing, when it is none.
@@ -61,18 +62,21 @@ fn answer(ip: &mut [u8]) -> bool {
     true
 }
 
-impl Element for IcmpPingResponder {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let now = cx.now();
-        self.refused.sift(cx, frame, |ip, meta| {
-            if !answer(ip) {
-                return Verdict::Refuse;
-            }
-            meta.destination[..4].copy_from_slice(&get_four(ip, DESTINATION));
-            meta.timestamp = now;
-            meta.paint = 0;
-            Verdict::Keep
-        });
+impl Step for IcmpPingResponder {
+    fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
+        self.now = cx.now();
+        true
+    }
+
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (ip, meta) = known(packet)?;
+        if !answer(ip) {
+            return Err(Exit::Refuse(REFUSED));
+        }
+        meta.destination[..4].copy_from_slice(&get_four(ip, DESTINATION));
+        meta.timestamp = self.now;
+        meta.paint = 0;
+        Ok(())
     }
 }
 

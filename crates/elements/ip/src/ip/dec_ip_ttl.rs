@@ -2,14 +2,11 @@
 //!
 //! RFC 1812 section 5.3.1; the checksum is updated as in RFC 1624.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::{
-    ip::{DESTINATION, LEAST, Refused, TTL, Verdict, get_four, is_multicast},
-    written::boolean,
-};
+use linerate_kit::ip::{DESTINATION, LEAST, REFUSED, TTL, get_four, head, is_multicast};
 
 pub(super) const CLASS: Class = Class {
     name: "DecIPTTL",
@@ -19,36 +16,27 @@ pub(super) const CLASS: Class = Class {
         or are dropped where there is none. The IP header must be known (`CheckIPHeader`).",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::keyword("ACTIVE", "bool", "true", "whether anything is done"),
-        Arg::keyword("MULTICAST", "bool", "true", "whether it is done to packets for groups"),
-    ],
-    handlers: &[
-        Handler::count("drops", "packets that could go no further"),
-        Handler::value("active", "whether anything is done"),
-    ],
     annotates: true,
     drops: &["no buffer", "no IP header", "time to live expired"],
     cost: "One pass over the packets' headers: the checksum is updated by one \
         addition.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> DecIPTTL -> Discard;",
-    make: |make| {
-        Box::new(DecIpTtl {
-            active: make.or("ACTIVE", true),
-            multicast: make.or("MULTICAST", true),
-            expired: 0,
-            refused: Refused::new(make),
-        })
-    },
-    ..Class::EMPTY
+    ..DecIpTtl::CLASS
 };
 
+#[derive(Arguments)]
 struct DecIpTtl {
-    active: bool,
-    multicast: bool,
+    /// packets that could go no further
+    #[handler(count, name = "drops")]
     expired: u64,
-    refused: Refused,
+    /// whether anything is done
+    #[arg(keyword, default = true)]
+    #[handler(value)]
+    active: bool,
+    /// whether it is done to packets for groups
+    #[arg(keyword, default = true)]
+    multicast: bool,
 }
 
 /// One hop less. `false`, changing nothing, when there is none left.
@@ -67,41 +55,18 @@ pub(super) fn decrement(head: &mut [u8; LEAST]) -> bool {
     true
 }
 
-impl Element for DecIpTtl {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        if !self.active {
-            return;
-        }
-        let DecIpTtl { multicast, expired, refused, .. } = self;
-        refused.sift(cx, frame, |ip, _| {
-            let Some(head) = ip.first_chunk_mut::<LEAST>() else { return Verdict::Lost };
-            if !*multicast && is_multicast(get_four(head, DESTINATION)) || decrement(head) {
-                return Verdict::Keep;
-            }
-            *expired += 1;
-            Verdict::Refuse
-        });
+impl Step for DecIpTtl {
+    fn begin(&mut self, _: &mut Context, _: &mut Frame) -> bool {
+        self.active
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "drops" => Ok(self.expired.to_string()),
-            "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::missing(handler)),
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let head = head(packet)?;
+        if !self.multicast && is_multicast(get_four(head, DESTINATION)) || decrement(head) {
+            return Ok(());
         }
-    }
-
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "active" => self.active = boolean(value)?,
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+        self.expired += 1;
+        Err(Exit::Refuse(REFUSED))
     }
 }
 

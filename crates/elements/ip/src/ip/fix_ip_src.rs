@@ -2,13 +2,13 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::{Frame, Meta};
+use linerate_graph::{Arguments, Class, Context, Step, Way};
+use linerate_memory::{Frame, Meta, PacketMut};
 
 use super::FAMILY;
 use linerate_kit::{
     annotations::{fix_ip_source, set_fix_ip_source},
-    ip::{NO_BUFFER, SOURCE, fill_checksum, ip_mut},
+    ip::{SOURCE, fill_checksum, ip_mut},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -19,21 +19,19 @@ pub(super) const CLASS: Class = Class {
         that of the interface it leaves by, which is known only there. Other packets pass \
         unchanged.",
     ports: "1/1",
-    args: &[Arg::required("IPADDR", "IP address", "the interface's address")],
     annotates: true,
     drops: &["no buffer"],
     cost: "Reads a line of annotations per packet.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> FixIPSrc(2.0.0.1) -> Discard;",
-    make: |make| {
-        let address = make.get("IPADDR").unwrap_or(Ipv4Addr::UNSPECIFIED);
-        Box::new(FixIpSrc { address: address.octets() })
-    },
-    ..Class::EMPTY
+    ..FixIpSrc::CLASS
 };
 
+#[derive(Arguments)]
 struct FixIpSrc {
-    address: [u8; 4],
+    /// the interface's address
+    #[arg(name = "IPADDR", stand_in = Ipv4Addr::UNSPECIFIED)]
+    address: Ipv4Addr,
 }
 
 /// Sets the source of a packet that asks for it, once. Whether it did.
@@ -49,18 +47,17 @@ pub(super) fn fix(bytes: &mut [u8], meta: &mut Meta, address: [u8; 4]) -> bool {
     true
 }
 
-impl Element for FixIpSrc {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let marked = |slot: &linerate_memory::Slot| fix_ip_source(arena.meta(slot)) != 0;
+impl Step for FixIpSrc {
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // The packets themselves are not touched unless one is marked.
-        if !frame.slots().iter().any(marked) {
-            return;
-        }
-        arena.edit_packets(frame, |packet| {
-            let (bytes, meta) = packet.parts();
-            fix(bytes, meta, self.address);
-        });
+        let mut any = false;
+        cx.arena().for_each_meta(frame, |meta| any |= fix_ip_source(meta) != 0);
+        any
+    }
+
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (bytes, meta) = packet.parts();
+        fix(bytes, meta, self.address.octets());
+        Ok(())
     }
 }

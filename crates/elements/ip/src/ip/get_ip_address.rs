@@ -3,14 +3,13 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Text, unquoted};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Make, Step, Text, Way, unquoted};
+use linerate_memory::PacketMut;
 
 use super::FAMILY;
 use linerate_kit::{
     annotation_byte::Word,
-    ip::{DESTINATION, NO_BUFFER, SOURCE},
-    written::address,
+    ip::{DESTINATION, SOURCE},
 };
 
 pub(super) const GET: Class = Class {
@@ -20,18 +19,12 @@ pub(super) const GET: Class = Class {
     description: "The four bytes at `OFFSET`, or the source or destination of the IP header, \
         which must then be known. Packets without them are left alone.",
     ports: "1/1",
-    args: &[
-        Arg::optional("OFFSET", "bytes", "", "where the address is"),
-        Arg::optional("ANNO", "annotation", "DST_IP", "the annotation to set, of four bytes"),
-        Arg::keyword("IP", "src or dst", "", "which address of the IP header to take instead"),
-    ],
     annotates: true,
     drops: &["no buffer"],
     cost: "One pass: the line of the address and a line of annotations.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.0.0.1\") -> GetIPAddress(16) \
         -> Discard;",
-    make: |make| Box::new(GetIpAddress::new(make)),
-    ..Class::EMPTY
+    ..GetIpAddress::CLASS
 };
 
 pub(super) const SET: Class = Class {
@@ -40,104 +33,71 @@ pub(super) const SET: Class = Class {
     summary: "sets the destination annotation",
     description: "To the same address for every packet, such as that of a gateway.",
     ports: "1/1",
-    args: &[
-        Arg::required("IPADDR", "IP address", "the address"),
-        Arg::keyword("ANNO", "annotation", "DST_IP", "the annotation to set, of four bytes"),
-    ],
-    handlers: &[Handler::value("addr", "the address")],
     annotates: true,
     drops: &["no buffer"],
     cost: "Writes a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetIPAddress(1.0.0.1) -> Discard;",
-    make: |make| {
-        let address = make.get("IPADDR").unwrap_or(Ipv4Addr::UNSPECIFIED);
-        Box::new(SetIpAddress { address, word: Word::from_args(make) })
-    },
-    ..Class::EMPTY
+    ..SetIpAddress::CLASS
 };
 
-/// Where the address is taken from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// From the packet's start.
-    Packet(usize),
-    /// From the IP header's.
-    Header(usize),
-}
-
+#[derive(Arguments)]
+#[arguments(check = GetIpAddress::check)]
 struct GetIpAddress {
-    place: Place,
-    word: Word,
+    /// where the address is
+    #[arg(optional, kind = "bytes", shown = "")]
+    offset: Option<i32>,
+    /// the annotation to set, of four bytes
+    #[arg(optional, default = "DST_IP")]
+    anno: Word,
+    /// which address of the IP header to take instead
+    #[arg(keyword, kind = "src or dst", shown = "")]
+    ip: Option<Text>,
+    /// From the packet's start or the IP header's.
+    at: usize,
 }
 
 impl GetIpAddress {
-    fn new(make: &mut Make<'_>) -> GetIpAddress {
-        let offset = make.get::<i32>("OFFSET").and_then(|offset| usize::try_from(offset).ok());
-        let word = Word::from_args(make);
-        let which = make.get::<Text>("IP").map(|Text(text)| unquoted(&text)).unwrap_or_default();
-        let place = match (offset, which.as_str()) {
-            (Some(offset), "") => Place::Packet(offset),
-            (None, "src") => Place::Header(SOURCE),
-            (None, "dst") => Place::Header(DESTINATION),
+    fn check(&mut self, make: &mut Make<'_>) {
+        let offset = self.offset.and_then(|offset| usize::try_from(offset).ok());
+        let which = self.ip.as_ref().map(|Text(text)| unquoted(text)).unwrap_or_default();
+        self.at = match (offset, which.as_str()) {
+            (Some(offset), "") => offset,
+            (None, "src") => SOURCE,
+            (None, "dst") => DESTINATION,
             (wrong, text) => {
                 let both = wrong.is_some() || text.is_empty();
                 make.error(if both { "set one of OFFSET, IP" } else { "bad IP" });
-                Place::Packet(0)
+                0
             }
         };
-        GetIpAddress { place, word }
     }
 }
 
-impl Element for GetIpAddress {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let GetIpAddress { place, word } = *self;
-        cx.pool.arena().edit_packets(frame, |packet| {
-            let (bytes, meta) = packet.parts();
-            let at = match place {
-                Place::Packet(at) => at,
-                Place::Header(at) => usize::from(meta.network) + at,
-            };
-            if let Some(address) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-                word.set(meta, *address);
-            }
-        });
+impl Step for GetIpAddress {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (bytes, meta) = packet.parts();
+        let start = if self.ip.is_some() { usize::from(meta.network) } else { 0 };
+        if let Some(address) = bytes.get(start + self.at..).and_then(|rest| rest.first_chunk()) {
+            self.anno.set(meta, *address);
+        }
+        Ok(())
     }
 }
 
+#[derive(Arguments)]
 struct SetIpAddress {
-    address: Ipv4Addr,
-    word: Word,
+    /// the address
+    #[arg(name = "IPADDR", stand_in = Ipv4Addr::UNSPECIFIED)]
+    #[handler(value)]
+    addr: Ipv4Addr,
+    /// the annotation to set, of four bytes
+    #[arg(keyword, default = "DST_IP")]
+    anno: Word,
 }
 
-impl Element for SetIpAddress {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let address = self.address.octets();
-        let arena = cx.pool.arena();
-        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
-            self.word.set(meta, address);
-        }
-    }
-
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "addr" => Ok(self.address.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
-    }
-
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "addr" => self.address = address(cx, value)?,
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+impl Step for SetIpAddress {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        self.anno.set(packet.meta_mut(), self.addr.octets());
+        Ok(())
     }
 }

@@ -2,13 +2,13 @@
 
 use std::{cell::Cell, net::Ipv4Addr};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Element, Exit, HandlerError, Make};
+use linerate_memory::{Frame, Slot};
 
 use super::{FAMILY, milliseconds_of_day, options};
 use linerate_kit::{
     annotations::set_problem_offset,
-    ip::{NO_BUFFER, Refused, Verdict, ip_mut},
+    ip::{NO_BUFFER, REFUSED, known},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -21,41 +21,42 @@ pub(super) const CLASS: Class = Class {
         (`CheckIPHeader`). Source routes are left alone.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::required("MYADDR", "IP address", "the router's address, which is recorded"),
-        Arg::optional("OTHERADDRS", "IP addresses", "", "other addresses of the router"),
-    ],
-    handlers: &[Handler::count("drops", "packets whose options were wrong")],
     annotates: true,
     drops: &["no buffer", "no IP header", "wrong options"],
     cost: "One pass over the packets' headers; those without options, nearly all, are only looked \
         at.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> IPGWOptions(2.0.0.1) -> Discard;",
-    make: |make| Box::new(IpGwOptions::new(make)),
-    ..Class::EMPTY
+    ..Class::of::<IpGwOptions>()
 };
 
+#[derive(Arguments)]
+#[arguments(check = IpGwOptions::collect)]
 struct IpGwOptions {
-    /// The first is recorded.
-    mine: Vec<[u8; 4]>,
+    /// the router's address, which is recorded
+    #[arg(name = "MYADDR", stand_in = Ipv4Addr::UNSPECIFIED)]
+    first: Ipv4Addr,
+    /// other addresses of the router
+    #[arg(optional, name = "OTHERADDRS", kind = "IP addresses", default = Vec::new(), shown = "")]
+    others: Vec<Ipv4Addr>,
+    /// packets whose options were wrong
+    #[handler(count, name = "drops")]
     wrong: u64,
-    refused: Refused,
+    /// All of them.
+    mine: Vec<[u8; 4]>,
+    exits: Vec<(Slot, Exit)>,
 }
 
 impl IpGwOptions {
-    fn new(make: &mut Make<'_>) -> IpGwOptions {
-        let first = make.get("MYADDR").unwrap_or(Ipv4Addr::UNSPECIFIED);
-        let others = make.or("OTHERADDRS", Vec::<Ipv4Addr>::new());
-        let mine = [first].iter().chain(&others).map(Ipv4Addr::octets).collect();
-        IpGwOptions { mine, wrong: 0, refused: Refused::new(make) }
+    fn collect(&mut self, _: &mut Make<'_>) {
+        self.mine = [self.first].iter().chain(&self.others).map(Ipv4Addr::octets).collect();
     }
 }
 
 impl Element for IpGwOptions {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
-        let IpGwOptions { mine, wrong, refused } = self;
+        let IpGwOptions { mine, wrong, exits, .. } = self;
         let (arena, clock) = (cx.pool.arena(), &cx.clock);
         // The clock is read once per frame, if at all.
         let time = Cell::new(None);
@@ -64,28 +65,25 @@ impl Element for IpGwOptions {
             time.set(Some(now));
             now
         };
-        refused.sift_packets(arena, frame, |packet| {
-            let (bytes, meta) = packet.parts();
-            let Some(ip) = ip_mut(bytes, meta) else { return Verdict::Lost };
-            if ip[0] & 15 <= 5 {
-                return Verdict::Keep;
-            }
-            match options::process(ip, mine, now) {
-                Ok(()) => Verdict::Keep,
-                Err(place) => {
+        arena.sift_packets(
+            frame,
+            |packet| {
+                let (ip, meta) = known(packet)?;
+                if ip[0] & 15 <= 5 {
+                    return Ok(());
+                }
+                options::process(ip, mine, now).map_err(|place| {
                     set_problem_offset(meta, place);
                     *wrong += 1;
-                    Verdict::Refuse
-                }
-            }
-        });
-        refused.send(cx);
+                    Exit::Refuse(REFUSED)
+                })
+            },
+            |slot, exit| exits.push((slot, exit)),
+        );
+        cx.leave(exits);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "drops" => Ok(self.wrong.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.read_field(handler)
     }
 }

@@ -1,12 +1,12 @@
 //! `IPMirror`: sends packets back to where they came from.
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Step, Way};
+use linerate_memory::PacketMut;
 use linerate_packet::IpProtocol;
 
 use super::FAMILY;
 use linerate_kit::ip::{
-    DESTINATION, DROPS, SOURCE, edit, get_four, get16, header_length, is_first_fragment, protocol,
+    DESTINATION, DROPS, SOURCE, get_four, get16, header_length, is_first_fragment, known, protocol,
     put16,
 };
 
@@ -19,19 +19,19 @@ pub(super) const CLASS: Class = Class {
         the destination annotation unless `DST_ANNO` is false. The IP header must be known and \
         sound (`CheckIPHeader`).",
     ports: "1/1",
-    args: &[Arg::optional("DST_ANNO", "bool", "true", "whether the annotation is set")],
     annotates: true,
     drops: DROPS,
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 U\") \
         -> CheckIPHeader -> IPMirror -> Discard;",
-    make: |make| Box::new(IpMirror { annotate: make.or("DST_ANNO", true), failed: Vec::new() }),
-    ..Class::EMPTY
+    ..IpMirror::CLASS
 };
 
+#[derive(Arguments)]
 struct IpMirror {
-    annotate: bool,
-    failed: Vec<Slot>,
+    /// whether the annotation is set
+    #[arg(optional, default = true)]
+    dst_anno: bool,
 }
 
 fn mirror(ip: &mut [u8]) {
@@ -55,14 +55,13 @@ fn mirror(ip: &mut [u8]) {
     }
 }
 
-impl Element for IpMirror {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let annotate = self.annotate;
-        edit(cx, frame, &mut self.failed, |ip, meta| {
-            mirror(ip);
-            if annotate {
-                meta.destination[..4].copy_from_slice(&get_four(ip, DESTINATION));
-            }
-        });
+impl Step for IpMirror {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (ip, meta) = known(packet)?;
+        mirror(ip);
+        if self.dst_anno {
+            meta.destination[..4].copy_from_slice(&get_four(ip, DESTINATION));
+        }
+        Ok(())
     }
 }

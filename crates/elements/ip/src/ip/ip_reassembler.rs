@@ -119,7 +119,7 @@ impl IpReassembler {
             patience,
             interval: patience.min(REAP),
             most: make.or::<u32>("HIMEM", 256 * 1024) as usize,
-            annotation: Short::given(make, "MAX_MTU_ANNO"),
+            annotation: make.get("MAX_MTU_ANNO"),
             has_other: make.outputs() > 1,
             table: HashMap::new(),
             order: VecDeque::new(),

@@ -1,11 +1,11 @@
 //! `IPIn` and `IPOut`: the ends of what `FastClick`'s middleboxes do to an IP
 //! packet.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Context, Element, Step, Way};
+use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::ip::{DROPS, NO_BUFFER, edit, fill_checksum};
+use linerate_kit::ip::{DROPS, fill_checksum, known};
 
 pub(super) const IN: Class = Class {
     name: "IPIn",
@@ -27,14 +27,11 @@ pub(super) const OUT: Class = Class {
     summary: "ends a path on which FastClick's middleboxes change IP packets",
     description: "Computes the checksum of the IP header anew, unless `READONLY` is true or \
         `CHECKSUM` is false. The header must be known (`CheckIPHeader`). Not in Click; in FastClick.",
-    args: &[
-        Arg::optional("READONLY", "bool", "false", "whether packets are as they were"),
-        Arg::keyword("CHECKSUM", "bool", "true", "whether to compute the checksum"),
-    ],
+    args: IpOut::ARGS,
     annotates: true,
     drops: DROPS,
     cost: "One pass over the packets' headers, five additions each.",
-    make: |make| Box::new(IpOut::new(make)),
+    make: IpOut::CLASS.make,
     ..IN
 };
 
@@ -44,24 +41,22 @@ impl Element for IpIn {
     fn push(&mut self, _: &mut Context, _: usize, _: &mut Frame) {}
 }
 
+#[derive(Arguments)]
 struct IpOut {
-    sums: bool,
-    failed: Vec<Slot>,
+    /// whether packets are as they were
+    #[arg(optional, default = false)]
+    readonly: bool,
+    /// whether to compute the checksum
+    #[arg(keyword, default = true)]
+    checksum: bool,
 }
 
-impl IpOut {
-    fn new(make: &mut Make<'_>) -> IpOut {
-        let (unchanged, sums) = (make.or("READONLY", false), make.or("CHECKSUM", true));
-        IpOut { sums: sums && !unchanged, failed: Vec::new() }
-    }
-}
-
-impl Element for IpOut {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        match self.sums {
-            true => edit(cx, frame, &mut self.failed, |ip, _| fill_checksum(ip)),
-            false => cx.unshare(frame, NO_BUFFER),
+impl Step for IpOut {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        if self.checksum && !self.readonly {
+            fill_checksum(known(packet)?.0);
         }
+        Ok(())
     }
 }
 

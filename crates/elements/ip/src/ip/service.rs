@@ -3,13 +3,14 @@
 //! RFC 2474 and RFC 3168.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Text, parse_u32, unquoted,
+    Arguments, Class, Context, Element, Exit, Handler, HandlerError, Make, Step, Text, Way,
+    parse_u32, unquoted,
 };
-use linerate_memory::{Frame, Slot};
+use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
 use linerate_kit::{
-    ip::{DROPS, Refused, Verdict, edit, get16, update_checksum},
+    ip::{DROPS, REFUSED, get16, known, update_checksum},
     written::record_argument,
 };
 
@@ -20,15 +21,12 @@ pub(super) const SET_DSCP: Class = Class {
     description: "The ECN bits stay. The checksum is updated. The IP header must be known \
         (`CheckIPHeader`).",
     ports: "1/1",
-    args: &[Arg::required("DSCP", "number", "the code point, 0 to 63")],
-    handlers: &[Handler::value("dscp", "the code point")],
     annotates: true,
     drops: DROPS,
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> SetIPDSCP(46) -> Discard;",
-    make: |make| Box::new(SetIpDscp::new(make)),
-    ..Class::EMPTY
+    ..Class::of::<SetIpDscp>()
 };
 
 pub(super) const SET_ECN: Class = Class {
@@ -36,11 +34,11 @@ pub(super) const SET_ECN: Class = Class {
     summary: "sets the explicit congestion notification bits",
     description: "`ECN` is a number, or `no`, `ect1`, `ect2` (which is 2, ECT(0)) or `ce`. The code \
         point stays. The checksum is updated. The IP header must be known (`CheckIPHeader`).",
-    args: &[Arg::required("ECN", "0 to 3, no, ect1, ect2 or ce", "the bits")],
-    handlers: &[Handler::value("ecn", "the bits, as they were given")],
+    args: SetIpEcn::ARGS,
+    handlers: SetIpEcn::HANDLERS,
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> SetIPECN(ect1) -> Discard;",
-    make: |make| Box::new(SetIpEcn::new(make)),
+    make: Class::of::<SetIpEcn>().make,
     ..SET_DSCP
 };
 
@@ -51,18 +49,12 @@ pub(super) const MARK_CE: Class = Class {
     description: "Packets whose transport does not know of ECN are dropped, unless `FORCE` is \
         true. The checksum is updated. The IP header must be known (`CheckIPHeader`).",
     ports: "1/1",
-    args: &[Arg::optional("FORCE", "bool", "false", "marks all packets")],
-    handlers: &[Handler::count("drops", "packets dropped because ECN is not for them")],
     annotates: true,
     drops: &["no buffer", "no IP header", "not ECN-capable"],
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> MarkIPCE(true) -> Discard;",
-    make: |make| {
-        let force = make.or("FORCE", false);
-        Box::new(MarkIpCe { force, drops: 0, refused: Refused::new(make) })
-    },
-    ..Class::EMPTY
+    ..MarkIpCe::CLASS
 };
 
 /// Replaces the bits of the type of service byte that are in `mask`.
@@ -73,9 +65,12 @@ fn set_bits(ip: &mut [u8], mask: u8, bits: u8) {
     update_checksum(ip, old, get16(ip, 0));
 }
 
+#[derive(Arguments)]
+#[arguments(handlers = [Handler::value("dscp", "the code point")])]
 struct SetIpDscp {
+    /// the code point, 0 to 63
+    #[arg(kind = "number", with = dscp)]
     dscp: u8,
-    failed: Vec<Slot>,
 }
 
 fn code_point(number: u32) -> Result<u8, &'static str> {
@@ -85,53 +80,47 @@ fn code_point(number: u32) -> Result<u8, &'static str> {
         .ok_or("diffserv code point out of range")
 }
 
-impl SetIpDscp {
-    fn new(make: &mut Make<'_>) -> SetIpDscp {
-        let dscp = code_point(make.need("DSCP")).unwrap_or_else(|error| {
-            make.error(error);
-            0
-        });
-        SetIpDscp { dscp, failed: Vec::new() }
+fn dscp(make: &mut Make<'_>, name: &str) -> u8 {
+    code_point(make.need(name)).unwrap_or_else(|error| {
+        make.error(error);
+        0
+    })
+}
+
+impl Step for SetIpDscp {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        set_bits(known(packet)?.0, 0xfc, self.dscp << 2);
+        Ok(())
     }
 }
 
 impl Element for SetIpDscp {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let bits = self.dscp << 2;
-        edit(cx, frame, &mut self.failed, |ip, _| set_bits(ip, 0xfc, bits));
+        self.pass(cx, frame);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "dscp" => Ok(self.dscp.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.dscp.to_string())
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "dscp" => {
-                let number = parse_u32(value.trim());
-                let number = number.map_err(|e| HandlerError::refused(format!("DSCP: {e}")))?;
-                self.dscp = code_point(number).map_err(HandlerError::refused)?;
-                record_argument(cx, 0, "DSCP", value);
-            }
-            _ => return Err(HandlerError::missing(handler)),
-        }
+    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
+        let number = parse_u32(value.trim());
+        let number = number.map_err(|e| HandlerError::refused(format!("DSCP: {e}")))?;
+        self.dscp = code_point(number).map_err(HandlerError::refused)?;
+        record_argument(cx, 0, "DSCP", value);
         Ok(String::new())
     }
 }
 
+#[derive(Arguments)]
+#[arguments(check = SetIpEcn::check, handlers = [
+    Handler::value("ecn", "the bits, as they were given"),
+])]
 struct SetIpEcn {
+    /// the bits
+    #[arg(name = "ECN", kind = "0 to 3, no, ect1, ect2 or ce")]
+    given: Text,
     ecn: u8,
-    /// As it was given.
-    text: String,
-    failed: Vec<Slot>,
 }
 
 /// The bits a text stands for.
@@ -146,60 +135,59 @@ fn ecn(text: &str) -> Result<u8, &'static str> {
 }
 
 impl SetIpEcn {
-    fn new(make: &mut Make<'_>) -> SetIpEcn {
-        let Text(text) = make.need("ECN");
-        let ecn = ecn(&unquoted(&text)).unwrap_or_else(|error| {
-            make.error(error);
-            0
-        });
-        SetIpEcn { ecn, text, failed: Vec::new() }
+    fn check(&mut self, make: &mut Make<'_>) {
+        match ecn(&unquoted(&self.given.0)) {
+            Ok(ecn) => self.ecn = ecn,
+            Err(error) => make.error(error),
+        }
+    }
+}
+
+impl Step for SetIpEcn {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        set_bits(known(packet)?.0, 3, self.ecn);
+        Ok(())
     }
 }
 
 impl Element for SetIpEcn {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let bits = self.ecn;
-        edit(cx, frame, &mut self.failed, |ip, _| set_bits(ip, 3, bits));
+        self.pass(cx, frame);
     }
 
     fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.text.clone())
+        Ok(self.given.0.clone())
     }
 
     fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
         self.ecn = ecn(&unquoted(value.trim())).map_err(HandlerError::refused)?;
-        self.text = value.trim().to_owned();
+        self.given = Text(value.trim().to_owned());
         record_argument(cx, 0, "ECN", value);
         Ok(String::new())
     }
 }
 
+#[derive(Arguments)]
 struct MarkIpCe {
+    /// marks all packets
+    #[arg(optional, default = false)]
     force: bool,
+    /// packets dropped because ECN is not for them
+    #[handler(count)]
     drops: u64,
-    refused: Refused,
 }
 
-impl Element for MarkIpCe {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let MarkIpCe { force, drops, refused } = self;
-        refused.sift(cx, frame, |ip, _| {
-            match ip[1] & 3 {
-                0 if !*force => {
-                    *drops += 1;
-                    return Verdict::Refuse;
-                }
-                3 => {}
-                _ => set_bits(ip, 3, 3),
+impl Step for MarkIpCe {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (ip, _) = known(packet)?;
+        match ip[1] & 3 {
+            0 if !self.force => {
+                self.drops += 1;
+                return Err(Exit::Refuse(REFUSED));
             }
-            Verdict::Keep
-        });
-    }
-
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::missing(handler)),
+            3 => {}
+            _ => set_bits(ip, 3, 3),
         }
+        Ok(())
     }
 }

@@ -2,14 +2,14 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Make, Text, Word, parse_integer};
+use linerate_graph::{Arg, Class, Context, Element, Exit, Make, Text, Word, Writes, parse_integer};
 use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
 use linerate_kit::ip::{
-    CHECKSUM, DESTINATION, Refused, SOURCE, Verdict, get16, header_length, is_first_fragment,
-    protocol, put16,
+    CHECKSUM, DESTINATION, NO_BUFFER, REFUSED, SOURCE, get16, header_length, is_first_fragment,
+    known, protocol, put16,
 };
 
 /// Drop reasons: the third is one of its own.
@@ -50,7 +50,6 @@ enum Place {
 struct StoreIpAddress {
     address: Option<Ipv4Addr>,
     place: Place,
-    refused: Refused,
 }
 
 impl StoreIpAddress {
@@ -87,7 +86,7 @@ impl StoreIpAddress {
         if by_place.next().is_some() {
             make.error("too many arguments");
         }
-        StoreIpAddress { address: parsed, place, refused: Refused::new(make) }
+        StoreIpAddress { address: parsed, place }
     }
 }
 
@@ -106,23 +105,25 @@ impl Element for StoreIpAddress {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let given = self.address.map(|address| address.octets());
         match self.place {
-            Place::Header(at) => self.refused.sift(cx, frame, |ip, meta| {
+            Place::Header(at) => cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+                let (ip, meta) = known(packet)?;
                 let [a, b, c, d, ..] = meta.destination;
                 replace(ip, at, given.unwrap_or([a, b, c, d]));
-                Verdict::Keep
+                Ok(())
             }),
-            Place::Packet(at) => self.refused.sift_all(cx, frame, |bytes, meta| {
+            Place::Packet(at) => cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+                let (bytes, meta) = packet.parts();
                 let [a, b, c, d, ..] = meta.destination;
                 let address = given.unwrap_or([a, b, c, d]);
                 match bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
                     Some(place) if given.is_some() || address != [0; 4] => {
                         *place = address;
-                        Verdict::Keep
+                        Ok(())
                     }
-                    _ => Verdict::Refuse,
+                    _ => Err(Exit::Refuse(REFUSED)),
                 }
             }),
-        }
+        };
     }
 }
 

@@ -5,7 +5,7 @@ use linerate_packet::IpProtocol;
 
 use super::{
     FAMILY,
-    check::{ARGS, Check, CheckHeader, HANDLERS, Wrong},
+    check::{Check, CheckHeader, Wrong},
     set_checksum::pseudo_header,
 };
 use linerate_kit::ip::{TOTAL_LENGTH, get16, header_length, protocol};
@@ -19,15 +19,12 @@ pub(super) const TCP: Class = Class {
         the first is reported, each with `VERBOSE`.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: ARGS,
-    handlers: HANDLERS,
     annotates: true,
-    drops: &TCP_REASONS,
+    drops: &Tcp::REASONS,
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src sport ip_proto, \
         DATA \"1.0.0.1 5 T\") -> CheckIPHeader -> CheckTCPHeader -> Discard;",
-    make: |make| Box::new(CheckHeader::new(make, &CHECK_TCP)),
-    ..Class::EMPTY
+    ..Class::of::<CheckHeader<Tcp>>()
 };
 
 pub(super) const UDP: Class = Class {
@@ -36,20 +33,35 @@ pub(super) const UDP: Class = Class {
     description: "Checks the length, and the checksum where there is one. The IP header must be \
         known and sound (`CheckIPHeader`). Other packets leave by output 1, or are dropped when \
         there is none; the first is reported, each with `VERBOSE`.",
-    drops: &UDP_REASONS,
+    drops: &Udp::REASONS,
     example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src sport ip_proto, \
         DATA \"1.0.0.1 5 U\") -> CheckIPHeader -> CheckUDPHeader -> Discard;",
-    make: |make| Box::new(CheckHeader::new(make, &CHECK_UDP)),
+    make: Class::of::<CheckHeader<Udp>>().make,
     ..TCP
 };
 
-const TCP_REASONS: [&str; 3] = ["not TCP", "bad packet length", "bad TCP checksum"];
-const UDP_REASONS: [&str; 3] = ["not UDP", "bad packet length", "bad UDP checksum"];
+struct Tcp;
 
-static CHECK_TCP: Check =
-    Check { protocol: "TCP", names_itself: true, reasons: &TCP_REASONS, check: check_tcp };
-static CHECK_UDP: Check =
-    Check { protocol: "UDP", names_itself: false, reasons: &UDP_REASONS, check: check_udp };
+impl Check for Tcp {
+    const PROTOCOL: &'static str = "TCP";
+    const REASONS: [&'static str; 3] = ["not TCP", "bad packet length", "bad TCP checksum"];
+
+    fn check(ip: &[u8]) -> Result<(), Wrong> {
+        check_tcp(ip)
+    }
+}
+
+struct Udp;
+
+impl Check for Udp {
+    const PROTOCOL: &'static str = "UDP";
+    const NAMES_ITSELF: bool = false;
+    const REASONS: [&'static str; 3] = ["not UDP", "bad packet length", "bad UDP checksum"];
+
+    fn check(ip: &[u8]) -> Result<(), Wrong> {
+        check_udp(ip)
+    }
+}
 
 fn check_tcp(ip: &[u8]) -> Result<(), Wrong> {
     if protocol(ip) != IpProtocol::TCP {

@@ -8,14 +8,14 @@ use std::{
     },
 };
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_memory::PacketMut;
 use linerate_packet::checksum::{Sum, pseudo_v4, udp_nonzero};
 
 use super::FAMILY;
 use linerate_kit::ip::{
-    DESTINATION, DROPS, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, Refused, SOURCE,
-    TOTAL_LENGTH, Verdict, get_four, get16, header_length, protocol, put16,
+    DESTINATION, DROPS, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, REFUSED, SOURCE,
+    TOTAL_LENGTH, get_four, get16, header_length, known, protocol, put16,
 };
 
 pub(super) const TCP: Class = Class {
@@ -26,16 +26,12 @@ pub(super) const TCP: Class = Class {
         a TCP header, or shorter than their IP header says, are reported and dropped. With \
         `FIXOFF` a header length that cannot be is made one that can.",
     ports: "1/1",
-    args: &[Arg::optional("FIXOFF", "bool", "false", "whether to correct the header length")],
     annotates: true,
     drops: &[DROPS[0], DROPS[1], "bad lengths"],
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 T\") \
         -> CheckIPHeader -> SetTCPChecksum -> Discard;",
-    make: |make| {
-        Box::new(SetTcpChecksum { fix: make.or("FIXOFF", false), refused: Refused::new(make) })
-    },
-    ..Class::EMPTY
+    ..SetTcpChecksum::CLASS
 };
 
 pub(super) const UDP: Class = Class {
@@ -50,11 +46,7 @@ pub(super) const UDP: Class = Class {
     drops: &[DROPS[0], DROPS[1], "fragment or short packet"],
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 U\") \
         -> CheckIPHeader -> SetUDPChecksum -> Discard;",
-    make: |make| {
-        let silent = make.outputs() > 1;
-        let reported = make.world.common();
-        Box::new(SetUdpChecksum { silent, reported, refused: Refused::new(make) })
-    },
+    make: SetUdpChecksum::CLASS.make,
     ..TCP
 };
 
@@ -87,9 +79,13 @@ pub(super) fn pseudo_header(ip: &[u8], length: usize) -> Sum {
     pseudo_v4(source, destination.into(), protocol(ip), length as u16)
 }
 
+#[derive(Arguments)]
 struct SetTcpChecksum {
-    fix: bool,
-    refused: Refused,
+    /// whether to correct the header length
+    #[arg(optional, default = false)]
+    fixoff: bool,
+    /// Packets of the frame that were reported.
+    bad: usize,
 }
 
 /// Whether it could be done.
@@ -116,20 +112,18 @@ fn set_tcp(ip: &mut [u8], fix: bool) -> bool {
     true
 }
 
-impl Element for SetTcpChecksum {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let SetTcpChecksum { fix, refused } = self;
-        let mut bad = 0;
-        refused.sift(cx, frame, |ip, _| {
-            if set_tcp(ip, *fix) {
-                return Verdict::Keep;
-            }
-            bad += 1;
-            Verdict::Refuse
-        });
-        if bad > 0 {
-            cx.console().report(&"SetTCPChecksum: bad lengths\n".repeat(bad));
+impl Step for SetTcpChecksum {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        if set_tcp(known(packet)?.0, self.fixoff) {
+            return Ok(());
         }
+        self.bad += 1;
+        Err(Exit::Refuse(REFUSED))
+    }
+
+    fn end(&mut self, cx: &mut Context) {
+        let bad = std::mem::take(&mut self.bad);
+        cx.console().report(&"SetTCPChecksum: bad lengths\n".repeat(bad));
     }
 }
 
@@ -137,10 +131,13 @@ impl Element for SetTcpChecksum {
 #[derive(Debug, Default)]
 struct Reported(AtomicBool);
 
+#[derive(Arguments)]
 struct SetUdpChecksum {
+    #[init(make.outputs() > 1)]
     silent: bool,
+    #[init(make.world.common())]
     reported: Arc<Reported>,
-    refused: Refused,
+    bad: bool,
 }
 
 /// Whether it could be done.
@@ -161,17 +158,18 @@ fn set_udp(ip: &mut [u8]) -> bool {
     true
 }
 
-impl Element for SetUdpChecksum {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let mut bad = false;
-        self.refused.sift(cx, frame, |ip, _| {
-            if set_udp(ip) {
-                return Verdict::Keep;
-            }
-            bad = true;
-            Verdict::Refuse
-        });
-        if bad && !self.silent && !self.reported.0.swap(true, Ordering::Relaxed) {
+impl Step for SetUdpChecksum {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        if set_udp(known(packet)?.0) {
+            return Ok(());
+        }
+        self.bad = true;
+        Err(Exit::Refuse(REFUSED))
+    }
+
+    fn end(&mut self, cx: &mut Context) {
+        let bad = std::mem::take(&mut self.bad) && !self.silent;
+        if bad && !self.reported.0.swap(true, Ordering::Relaxed) {
             let class = cx.plan().elements[cx.element()].class.name;
             cx.console().report(&format!("{} :: {class}: fragment or short packet\n", cx.name()));
         }

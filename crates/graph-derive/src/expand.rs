@@ -1,0 +1,205 @@
+//! The implementation for a struct.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::{DeriveInput, LitStr, spanned::Spanned};
+
+use crate::attributes::{Argument, Declaration, Handler, Member, Reading, Source};
+
+pub(crate) fn expand(input: &DeriveInput, read: &Declaration) -> TokenStream {
+    let ident = &input.ident;
+    let (generics, types, bounds) = input.generics.split_for_impl();
+    let members = &read.members;
+    let args = joined("args", "Arg", members.iter().filter_map(argument_part));
+    let handlers = members.iter().filter_map(handler_part);
+    let own = read.handlers.as_ref().map(|own| Part::Slice(quote!(&#own)));
+    let handlers = joined("handlers", "Handler", handlers.chain(own));
+    let values = members.iter().map(value);
+    let check = read.check.as_ref().map(|check| quote!(#check(&mut made, make);));
+    let made = if check.is_some() { quote!(mut made) } else { quote!(made) };
+    let reads = members.iter().filter_map(read_arm);
+    let writes = members.iter().filter_map(write_arm);
+    let groups: Vec<&Member> =
+        members.iter().filter(|member| matches!(member.source, Source::Group)).collect();
+    let names: Vec<_> = groups.iter().map(|member| &member.ident).collect();
+    let kinds: Vec<_> = groups.iter().map(|member| &member.ty).collect();
+    let kept = members.iter().filter(|member| member.handler.as_ref().is_some_and(|h| h.kept));
+    let kept = kept.map(|member| &member.ident);
+    quote! {
+        #[automatically_derived]
+        impl #generics ::linerate_graph::Arguments for #ident #types #bounds {
+            const ARGS: &'static [::linerate_graph::Arg] = #args;
+            const HANDLERS: &'static [::linerate_graph::Handler] = #handlers;
+
+            fn from_args(make: &mut ::linerate_graph::Make<'_>) -> Self {
+                let #made = Self { #(#values),* };
+                #check
+                let _ = make;
+                made
+            }
+
+            fn read_field(
+                &self,
+                handler: &str,
+            ) -> ::std::result::Result<::std::string::String, ::linerate_graph::HandlerError> {
+                match handler {
+                    #(#reads)*
+                    #(_ if ::linerate_graph::derive::has::<#kinds>(handler) => {
+                        <#kinds as ::linerate_graph::Arguments>::read_field(&self.#names, handler)
+                    })*
+                    _ => ::std::result::Result::Err(
+                        ::linerate_graph::HandlerError::missing(handler)
+                    ),
+                }
+            }
+
+            fn write_field(
+                &mut self,
+                cx: &::linerate_graph::Context,
+                handler: &str,
+                value: &str,
+            ) -> ::std::result::Result<::std::string::String, ::linerate_graph::HandlerError> {
+                let _ = (cx, value);
+                match handler {
+                    #(#writes)*
+                    #(_ if ::linerate_graph::derive::has::<#kinds>(handler) => {
+                        return <#kinds as ::linerate_graph::Arguments>::write_field(
+                            &mut self.#names, cx, handler, value
+                        );
+                    })*
+                    _ => return ::std::result::Result::Err(
+                        ::linerate_graph::HandlerError::missing(handler)
+                    ),
+                }
+                #[allow(unreachable_code, reason = "where nothing is written")]
+                ::std::result::Result::Ok(::std::string::String::new())
+            }
+
+            fn take_counts(&mut self, old: &mut Self) {
+                #(self.#kept += ::std::mem::take(&mut old.#kept);)*
+                #(<#kinds as ::linerate_graph::Arguments>::take_counts(
+                    &mut self.#names, &mut old.#names
+                );)*
+                let _ = old;
+            }
+        }
+    }
+}
+
+/// Declarations side by side.
+enum Part {
+    One(TokenStream),
+    Slice(TokenStream),
+}
+
+/// All of them as one slice.
+fn joined(function: &str, item: &str, parts: impl Iterator<Item = Part>) -> TokenStream {
+    let parts: Vec<Part> = parts.collect();
+    let ones = parts.iter().filter_map(|part| match part {
+        Part::One(one) => Some(one),
+        Part::Slice(_) => None,
+    });
+    let ones: Vec<_> = ones.collect();
+    if ones.len() == parts.len() {
+        return quote!(&[#(#ones),*]);
+    }
+    let slices = parts.iter().map(|part| match part {
+        Part::One(one) => quote!(&[#one]),
+        Part::Slice(slice) => slice.clone(),
+    });
+    let (function, item) = (format_ident!("{function}"), format_ident!("{item}"));
+    quote! {{
+        const PARTS: &[&[::linerate_graph::#item]] = &[#(#slices),*];
+        const ALL: [::linerate_graph::#item; ::linerate_graph::derive::length(PARTS)] =
+            ::linerate_graph::derive::#function(PARTS);
+        &ALL
+    }}
+}
+
+fn argument_part(member: &Member) -> Option<Part> {
+    match &member.source {
+        Source::Group => {
+            let ty = &member.ty;
+            Some(Part::Slice(quote!(<#ty as ::linerate_graph::Arguments>::ARGS)))
+        }
+        Source::State(_) => None,
+        Source::Argument(argument) if argument.kind.is_some() => {
+            Some(Part::One(argument.to_token_stream()))
+        }
+        Source::Argument(argument) => {
+            let ty = value_type(member, argument);
+            let text = LitStr::new(
+                "its type has no `Value::KIND`: say by `kind` what people are told to write",
+                ty.span(),
+            );
+            let check = quote_spanned!(ty.span()=> assert!(!KIND.is_empty(), #text));
+            Some(Part::One(quote! {{
+                const KIND: &str = <#ty as ::linerate_graph::Value>::KIND;
+                const { #check };
+                #argument
+            }}))
+        }
+    }
+}
+
+/// What the argument is read as.
+fn value_type(member: &Member, argument: &Argument) -> syn::Type {
+    match &argument.value {
+        Reading::Maybe(inner) => inner.clone(),
+        _ => member.ty.clone(),
+    }
+}
+
+fn handler_part(member: &Member) -> Option<Part> {
+    if let Source::Group = member.source {
+        let ty = &member.ty;
+        return Some(Part::Slice(quote!(<#ty as ::linerate_graph::Arguments>::HANDLERS)));
+    }
+    let Handler { kind, name, help, .. } = member.handler.as_ref()?;
+    Some(Part::One(quote!(::linerate_graph::Handler::#kind(#name, #help))))
+}
+
+/// A field and what it begins as.
+fn value(member: &Member) -> TokenStream {
+    let Member { ident, ty, source, .. } = member;
+    let value = match source {
+        Source::Group => quote!(<#ty as ::linerate_graph::Arguments>::from_args(make)),
+        Source::State(Some(value)) => value.to_token_stream(),
+        Source::State(None) => quote_spanned! {ty.span()=>
+            <#ty as ::std::default::Default>::default()
+        },
+        Source::Argument(argument) => {
+            let name = &argument.name;
+            match &argument.value {
+                Reading::Needed => quote_spanned!(ty.span()=> make.need::<#ty>(#name)),
+                Reading::Maybe(inner) => quote_spanned!(ty.span()=> make.get::<#inner>(#name)),
+                Reading::Or(default) => {
+                    quote_spanned!(ty.span()=> make.get::<#ty>(#name).unwrap_or_else(|| #default))
+                }
+                Reading::Parsed(text) => {
+                    quote_spanned!(ty.span()=> make.or_text::<#ty>(#name, #text))
+                }
+                Reading::By(function) => quote!(#function(make, #name)),
+            }
+        }
+    };
+    quote!(#ident: #value)
+}
+
+fn read_arm(member: &Member) -> Option<TokenStream> {
+    let Handler { name, .. } = member.handler.as_ref()?;
+    let ident = &member.ident;
+    Some(quote! {
+        #name => ::std::result::Result::Ok(::std::string::ToString::to_string(&self.#ident)),
+    })
+}
+
+fn write_arm(member: &Member) -> Option<TokenStream> {
+    let Handler { name, .. } = member.handler.as_ref().filter(|found| found.kind == "value")?;
+    let Member { ident, ty, .. } = member;
+    Some(quote_spanned! {ty.span()=>
+        #name => {
+            self.#ident = <#ty as ::linerate_graph::Setting>::set(value, &cx.scope())?;
+        }
+    })
+}

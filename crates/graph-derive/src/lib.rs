@@ -1,0 +1,21 @@
+//! `#[derive(Arguments)]`: what an element's configuration and handlers are, from the
+//! struct that holds them.
+//!
+//! Used as `linerate_graph::Arguments`, where the attributes are documented. What is
+//! generated names nothing but that crate. What arguments mean, and what is said of wrong
+//! ones, is not decided here.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod expand;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+/// See `linerate_graph::Arguments`.
+#[proc_macro_derive(Arguments, attributes(arguments, arg, handler, group, init))]
+pub fn arguments(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    let made = attributes::Declaration::read(&input).map(|read| expand::expand(&input, &read));
+    made.unwrap_or_else(syn::Error::into_compile_error).into()
+}
