@@ -166,8 +166,11 @@ impl<'a> PacketMut<'a> {
     /// Its bytes.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `parts` says why the bytes are there and ours.
-        unsafe { std::slice::from_raw_parts(self.0.start, self.0.slot.len()) }
+        // SAFETY: `parts` says why the bytes are there and ours, and why the second line.
+        unsafe {
+            std::hint::assert_unchecked(!self.0.start.is_null());
+            std::slice::from_raw_parts(self.0.start, self.0.slot.len())
+        }
     }
 
     /// What is known about it.
@@ -183,8 +186,12 @@ impl<'a> PacketMut<'a> {
         let Packet { slot, start, meta, .. } = &mut self.0;
         // SAFETY: the slot's bytes lie inside its buffer (its invariant) and begin
         // at `start`; that and metadata were found for a slot that is not shared
-        // and stays mutably borrowed as long as `self`: no other borrow exists.
-        unsafe { (std::slice::from_raw_parts_mut(*start, slot.len()), &mut **meta) }
+        // and stays mutably borrowed as long as `self`: no other borrow exists. That the
+        // start is not null is said for `Option`s of the bytes, which else test it.
+        unsafe {
+            std::hint::assert_unchecked(!start.is_null());
+            (std::slice::from_raw_parts_mut(*start, slot.len()), &mut **meta)
+        }
     }
 
     /// Its bytes, for writing.
