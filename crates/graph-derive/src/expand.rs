@@ -27,6 +27,7 @@ pub(crate) fn expand(input: &DeriveInput, read: &Declaration) -> TokenStream {
     let kept = kept.map(|member| &member.ident);
     quote! {
         #[automatically_derived]
+        #[allow(clippy::redundant_closure, reason = "a default may be a call without arguments")]
         impl #generics ::linerate_graph::Arguments for #ident #types #bounds {
             const ARGS: &'static [::linerate_graph::Arg] = #args;
             const HANDLERS: &'static [::linerate_graph::Handler] = #handlers;

@@ -52,6 +52,7 @@ pub enum Exit {
 /// }
 ///
 /// impl Step for Paint {
+///     #[inline]
 ///     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
 ///         packet.meta_mut().paint = self.color;
 ///         Ok(())
@@ -76,7 +77,7 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
         ..Class::EMPTY
     };
 
-    /// A packet.
+    /// A packet. `#[inline]` at the implementation makes it part of the loop.
     fn step(&mut self, packet: &mut A::Packet<'_>) -> Way;
 
     /// Before the packets of a frame: for what they have in common, such as the time.

@@ -49,6 +49,7 @@ impl BpduGuard {
 }
 
 impl Step<Reads> for BpduGuard {
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let head = packet.bytes().first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         if (head >> 16) & !self.free != PREFIX {

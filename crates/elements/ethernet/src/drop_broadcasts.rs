@@ -37,6 +37,7 @@ struct DropBroadcasts {
 }
 
 impl Step<Reads> for DropBroadcasts {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // Most frames have none, and are left as they are.
         let mut any = false;
@@ -45,6 +46,7 @@ impl Step<Reads> for DropBroadcasts {
         any
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         if !is_link_broadcast(packet.meta()) {
             return Ok(());

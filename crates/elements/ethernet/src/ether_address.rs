@@ -84,6 +84,7 @@ struct GetEtherAddress {
 }
 
 impl Step for GetEtherAddress {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (bytes, meta) = packet.parts();
         let address = bytes.get(self.offset..).and_then(|rest| rest.first_chunk());
@@ -104,6 +105,7 @@ struct SetEtherAddress {
 }
 
 impl Step for SetEtherAddress {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         self.anno.set(packet.meta_mut(), self.addr.0.0);
         Ok(())
@@ -134,6 +136,7 @@ impl StoreEtherAddress {
 }
 
 impl Step for StoreEtherAddress {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (bytes, meta) = packet.parts();
         let place = bytes.get_mut(self.offset..).and_then(|rest| rest.first_chunk_mut());

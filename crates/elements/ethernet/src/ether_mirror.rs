@@ -22,6 +22,7 @@ pub(super) const CLASS: Class = Class {
 struct EtherMirror;
 
 impl Step for EtherMirror {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         if let Some(both) = packet.bytes_mut().first_chunk_mut::<ADDRESSES>() {
             both.rotate_left(ADDRESSES / 2);

@@ -64,6 +64,7 @@ impl HostEtherFilter {
 impl Step for HostEtherFilter {
     const NO_BUFFER: usize = NO_BUFFER;
 
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let kind = self.packet_type(packet.bytes()).ok_or(Exit::Refuse(FILTERED))?;
         let meta = packet.meta_mut();

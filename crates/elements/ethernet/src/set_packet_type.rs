@@ -48,6 +48,7 @@ fn number(make: &mut Make<'_>, name: &str) -> u8 {
 }
 
 impl Step for SetPacketType {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         packet.meta_mut().packet_type = self.kind;
         Ok(())

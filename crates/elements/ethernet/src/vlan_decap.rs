@@ -70,6 +70,7 @@ struct VlanDecap {
 }
 
 impl Step for VlanDecap {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let tag = untag(packet, self.ethertype);
         if self.annotated {
@@ -116,6 +117,7 @@ impl Strip {
 }
 
 impl Step<Reads> for Strip {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         if self.annotated {
             cx.unshare(frame, NO_BUFFER);
@@ -123,6 +125,7 @@ impl Step<Reads> for Strip {
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let found = tag_of(packet.bytes(), EtherType::VLAN.0);
         let tci = found.or(self.native).ok_or(Exit::Refuse(UNTAGGED))?;

@@ -75,11 +75,13 @@ fn check(bytes: &[u8], bad: &[[u8; 16]]) -> Option<usize> {
 }
 
 impl Step for CheckIp6Header {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         cx.arena().prefetch_packets(frame);
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let bytes = packet.bytes().get(self.offset..).unwrap_or_default();
         let Some(length) = check(bytes, &self.bad) else {

@@ -33,6 +33,7 @@ struct DecIp6Hlim {
 }
 
 impl Step for DecIp6Hlim {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let hops = &mut known(packet)?[HOPS];
         if *hops <= 1 {

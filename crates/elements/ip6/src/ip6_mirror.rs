@@ -33,6 +33,7 @@ pub(super) const CLASS: Class = Class {
 struct Ip6Mirror;
 
 impl Step for Ip6Mirror {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let ip = known(packet)?;
         ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);

@@ -68,6 +68,12 @@ pub struct RateAverage {
     count: u64,
 }
 
+impl Default for RateAverage {
+    fn default() -> RateAverage {
+        RateAverage::new()
+    }
+}
+
 impl RateAverage {
     /// Ticks in a second.
     pub const FREQUENCY: u64 = 1000;

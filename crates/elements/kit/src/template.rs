@@ -61,7 +61,7 @@ impl Template {
     }
 
     /// How long the packets are.
-    pub fn len(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.bytes.len()
     }
 

@@ -79,12 +79,13 @@ impl Remember for u128 {
 #[derive(Debug)]
 pub struct Generations([AtomicU32; PARTS]);
 
-impl Generations {
-    /// Nothing has changed yet.
-    pub fn new() -> Generations {
+impl Default for Generations {
+    fn default() -> Generations {
         Generations([const { AtomicU32::new(1) }; PARTS])
     }
+}
 
+impl Generations {
     /// How often an address, or another of its part, has changed.
     pub fn of<A: Remember>(&self, address: A) -> u32 {
         self.of_part(address.part() as u16)
@@ -159,12 +160,13 @@ pub struct Remembered<A> {
     by: [u64; 2],
 }
 
-impl<A: Remember> Remembered<A> {
-    /// Of nobody yet.
-    pub fn new() -> Remembered<A> {
+impl<A: Remember> Default for Remembered<A> {
+    fn default() -> Remembered<A> {
         Remembered::of(LEAST)
     }
+}
 
+impl<A: Remember> Remembered<A> {
     fn of(places: usize) -> Remembered<A> {
         let random = || RandomState::new().build_hasher().finish() | 1;
         let pairs = places / 2;
@@ -290,7 +292,7 @@ mod tests {
 
     /// As many as a segment has, whatever their addresses: each is found.
     fn all_are_found<A: Remember>(addresses: impl Iterator<Item = A> + Clone) {
-        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        let (mut remembered, generations) = (Remembered::default(), Generations::default());
         for round in 0..2 {
             for (at, address) in (0..).zip(addresses.clone()) {
                 if round == 0 {
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn what_is_not_good_any_more_is_not_found() {
-        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        let (mut remembered, generations) = (Remembered::default(), Generations::default());
         let found = |remembered: &Remembered<u32>, address, now| {
             remembered.find(address, now, &generations).copied()
         };
@@ -340,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_neighbour_that_changes_leaves_most_others_remembered() {
-        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        let (mut remembered, generations) = (Remembered::default(), Generations::default());
         for address in 0..65_536u32 {
             remembered.insert(address, header(1), FOREVER, (1, &generations));
         }
@@ -354,7 +356,7 @@ mod tests {
     #[test]
     fn what_is_not_good_any_more_takes_no_memory() {
         for changing in [false, true] {
-            let (mut remembered, generations) = (Remembered::new(), Generations::new());
+            let (mut remembered, generations) = (Remembered::default(), Generations::default());
             for address in 0..1_000_000u32 {
                 let now = u64::from(address);
                 let until = if changing { u64::MAX } else { now + 100 };
@@ -371,7 +373,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let (mut remembered, generations) = (Remembered::new(), Generations::new());
+        let (mut remembered, generations) = (Remembered::default(), Generations::default());
         for address in 0..3 * MOST as u32 / 2 {
             remembered.insert(address, header(1), FOREVER, (1, &generations));
             assert!(remembered.used * 2 <= remembered.places());

@@ -112,7 +112,7 @@ impl<A: Address> Shared<A> {
                 return None;
             }
         };
-        let (generations, users) = (Generations::new(), AtomicUsize::new(0));
+        let (generations, users) = (Generations::default(), AtomicUsize::new(0));
         let shared = Arc::new(Shared { neighbours, generations, users });
         tables.insert(element.into(), Arc::clone(&shared));
         Some(shared)

@@ -76,7 +76,7 @@ impl RatedSource {
         let mut capacity = burst(rate);
         let bandwidth = make.or("BANDWIDTH", linerate_graph::Bandwidth::default()).bytes as u64;
         if bandwidth > 0 {
-            rate = Rate::per_second(bandwidth / template.len().max(1) as u64);
+            rate = Rate::per_second(bandwidth / template.length().max(1) as u64);
             let length = template.length_text().parse().unwrap_or(0);
             capacity = burst(rate).max(2 * length);
         }

@@ -56,6 +56,7 @@ impl Align {
 }
 
 impl Step<Reads> for Align {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let arena = cx.pool.arena();
         let lacks = |slot| self.lack(arena.packet(slot)) > 0;
@@ -65,6 +66,7 @@ impl Step<Reads> for Align {
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let up = self.lack(packet.bytes());
         if up == 0 {

@@ -30,6 +30,7 @@ struct CheckLength {
 }
 
 impl Step<Reads> for CheckLength {
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         if packet.len() <= self.length as usize { Ok(()) } else { Err(Exit::Refuse(TOO_LONG)) }
     }

@@ -29,6 +29,7 @@ struct CheckPaint {
 }
 
 impl Step<Reads> for CheckPaint {
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         if self.color.is(packet.meta()) { Ok(()) } else { Err(Exit::Refuse(OTHER_COLOR)) }
     }

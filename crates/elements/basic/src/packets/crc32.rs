@@ -90,6 +90,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 struct SetCrc32;
 
 impl Step for SetCrc32 {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         if !packet.append(SIZE) {
             return Err(Exit::Drop(TOO_LONG));
@@ -108,6 +109,7 @@ struct CheckCrc32 {
 }
 
 impl Step<Reads> for CheckCrc32 {
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         match packet.bytes().split_last_chunk::<SIZE>() {
             Some((bytes, end)) if crc32(bytes).to_le_bytes() == *end => {

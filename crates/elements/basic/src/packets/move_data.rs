@@ -41,6 +41,7 @@ struct MoveData {
 }
 
 impl Step for MoveData {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let [to, from, length] = [self.to, self.from, self.length].map(|bytes| bytes as usize);
         if packet.len() <= from + length {

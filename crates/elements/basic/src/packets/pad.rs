@@ -35,6 +35,7 @@ struct Pad {
 }
 
 impl Step for Pad {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let before = packet.len();
         let meta = packet.meta_mut();

@@ -42,6 +42,7 @@ struct Paint {
 }
 
 impl Step for Paint {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         self.color.put(packet.meta_mut());
         Ok(())
@@ -67,6 +68,7 @@ impl SetAnnoByte {
 }
 
 impl Step for SetAnnoByte {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         self.anno.set(packet.meta_mut(), self.value);
         Ok(())

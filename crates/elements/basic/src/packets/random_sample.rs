@@ -70,10 +70,12 @@ impl RandomSample {
 }
 
 impl Step<Reads> for RandomSample {
+    #[inline]
     fn begin(&mut self, _: &mut Context, _: &mut Frame) -> bool {
         self.active
     }
 
+    #[inline]
     fn step(&mut self, _: &mut Packet<'_>) -> Way {
         if self.random.bits28() < self.probability.0 {
             return Ok(());

@@ -39,6 +39,7 @@ struct Resize {
 }
 
 impl Step<Reads> for Resize {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let Resize { head, tail, .. } = *self;
         if head != 0 {
@@ -51,6 +52,7 @@ impl Step<Reads> for Resize {
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let Resize { head, tail, annotated } = *self;
         let [front, end] = [head, tail].map(|count| count.unsigned_abs() as usize);

@@ -76,6 +76,7 @@ impl Search {
 }
 
 impl Step for Search {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let mut count = self.finder.find(packet.bytes()).ok_or(Exit::Refuse(NOT_FOUND))?;
         if self.strip_after {
@@ -100,6 +101,7 @@ struct UnstripAnno {
 }
 
 impl Step for UnstripAnno {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let count = u16::from_be_bytes(self.anno.get(packet.meta()));
         if !packet.prepend(count.into()) {

@@ -32,6 +32,7 @@ struct StoreData {
 }
 
 impl Step<Reads> for StoreData {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let written = |slot: &linerate_memory::Slot| slot.len() > self.offset as usize;
         if frame.slots().iter().any(|slot| slot.is_shared() && written(slot)) {
@@ -40,6 +41,7 @@ impl Step<Reads> for StoreData {
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let place = packet.writable().map(|packet| packet.bytes_mut());
         if let Some(place) = place.and_then(|bytes| bytes.get_mut(self.offset as usize..)) {

@@ -40,11 +40,13 @@ struct Strip {
 }
 
 impl Step<Reads> for Strip {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         moving_starts(cx, frame, NO_BUFFER);
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let count = packet.len().min(self.length as usize);
         packet.pull(count);

@@ -28,11 +28,13 @@ pub(super) const CLASS: Class = Class {
 struct StripToNetworkHeader;
 
 impl Step<Reads> for StripToNetworkHeader {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         moving_starts(cx, frame, NO_BUFFER);
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let Some(offset) = from_start(packet.meta().network) else { return Ok(()) };
         let before = offset.unsigned_abs() as usize;

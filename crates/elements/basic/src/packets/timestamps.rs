@@ -82,11 +82,13 @@ impl Set {
 }
 
 impl Step for Set {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
         self.time = self.given.map_or_else(|| cx.now(), |time| time.nanos.cast_unsigned());
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let meta = packet.meta_mut();
         if self.first {
@@ -133,6 +135,7 @@ fn from(make: &mut Make<'_>, name: &str) -> From {
 }
 
 impl Step for SetDelta {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
         if self.from == From::Now {
             self.now = cx.now();
@@ -140,6 +143,7 @@ impl Step for SetDelta {
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let meta = packet.meta_mut();
         let time = meta.timestamp;
@@ -228,6 +232,7 @@ struct Adjust {
 }
 
 impl Step for Adjust {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (by, all) = (self.time.0.nanos.cast_unsigned(), self.all);
         let adjusted = |time: u64| if time != 0 || all { time.wrapping_add(by) } else { 0 };

@@ -43,6 +43,7 @@ impl Truncate {
 }
 
 impl Step<Reads> for Truncate {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let cut = |slot: &linerate_memory::Slot| slot.len() > self.length as usize;
         if self.remembers && frame.slots().iter().any(|slot| slot.is_shared() && cut(slot)) {
@@ -51,6 +52,7 @@ impl Step<Reads> for Truncate {
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let length = self.length as usize;
         if self.remembers

@@ -34,6 +34,7 @@ struct Unstrip {
 }
 
 impl Step<Reads> for Unstrip {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         moving_starts(cx, frame, NO_BUFFER);
         if frame.slots().iter().any(|slot| slot.headroom() < self.length as usize) {
@@ -42,6 +43,7 @@ impl Step<Reads> for Unstrip {
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let length = self.length as usize;
         if !packet.push(length) && !packet.writable().is_some_and(|packet| packet.prepend(length)) {

@@ -162,7 +162,7 @@ impl ArpQuerier {
             first: make.replica().index == 0,
             query_output: make.outputs().saturating_sub(1).min(1),
             returns: make.outputs() > 2,
-            remembered: Remembered::new(),
+            remembered: Remembered::default(),
             waiting: Vec::new(),
             queries: 0,
             responses: 0,

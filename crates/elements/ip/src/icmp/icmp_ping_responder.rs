@@ -63,11 +63,13 @@ fn answer(ip: &mut [u8]) -> bool {
 }
 
 impl Step for IcmpPingResponder {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
         self.now = cx.now();
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (ip, meta) = known(packet)?;
         if !answer(ip) {

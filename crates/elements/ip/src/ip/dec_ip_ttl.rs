@@ -56,10 +56,12 @@ pub(super) fn decrement(head: &mut [u8; LEAST]) -> bool {
 }
 
 impl Step for DecIpTtl {
+    #[inline]
     fn begin(&mut self, _: &mut Context, _: &mut Frame) -> bool {
         self.active
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let head = head(packet)?;
         if !self.multicast && is_multicast(get_four(head, DESTINATION)) || decrement(head) {

@@ -48,6 +48,7 @@ pub(super) fn fix(bytes: &mut [u8], meta: &mut Meta, address: [u8; 4]) -> bool {
 }
 
 impl Step for FixIpSrc {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // The packets themselves are not touched unless one is marked.
         let mut any = false;
@@ -55,6 +56,7 @@ impl Step for FixIpSrc {
         any
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (bytes, meta) = packet.parts();
         fix(bytes, meta, self.address.octets());

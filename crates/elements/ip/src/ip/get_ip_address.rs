@@ -74,6 +74,7 @@ impl GetIpAddress {
 }
 
 impl Step for GetIpAddress {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (bytes, meta) = packet.parts();
         let start = if self.ip.is_some() { usize::from(meta.network) } else { 0 };
@@ -96,6 +97,7 @@ struct SetIpAddress {
 }
 
 impl Step for SetIpAddress {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         self.anno.set(packet.meta_mut(), self.addr.octets());
         Ok(())

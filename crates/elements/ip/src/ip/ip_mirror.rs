@@ -56,6 +56,7 @@ fn mirror(ip: &mut [u8]) {
 }
 
 impl Step for IpMirror {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (ip, meta) = known(packet)?;
         mirror(ip);

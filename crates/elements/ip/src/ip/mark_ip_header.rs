@@ -27,11 +27,13 @@ struct MarkIpHeader {
 }
 
 impl Step for MarkIpHeader {
+    #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         cx.arena().prefetch_packets(frame);
         true
     }
 
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let (bytes, meta) = packet.parts();

@@ -52,6 +52,7 @@ struct IpOut {
 }
 
 impl Step for IpOut {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         if self.checksum && !self.readonly {
             fill_checksum(known(packet)?.0);

@@ -88,6 +88,7 @@ fn dscp(make: &mut Make<'_>, name: &str) -> u8 {
 }
 
 impl Step for SetIpDscp {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         set_bits(known(packet)?.0, 0xfc, self.dscp << 2);
         Ok(())
@@ -144,6 +145,7 @@ impl SetIpEcn {
 }
 
 impl Step for SetIpEcn {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         set_bits(known(packet)?.0, 3, self.ecn);
         Ok(())
@@ -178,6 +180,7 @@ struct MarkIpCe {
 }
 
 impl Step for MarkIpCe {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (ip, _) = known(packet)?;
         match ip[1] & 3 {

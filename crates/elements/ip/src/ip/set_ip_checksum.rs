@@ -41,6 +41,7 @@ struct SetIpChecksum {
 }
 
 impl Step for SetIpChecksum {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (bytes, meta) = packet.parts();
         let start = if meta.network == Meta::UNSET { 0 } else { meta.network };

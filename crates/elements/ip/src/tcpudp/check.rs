@@ -49,6 +49,7 @@ pub(crate) struct CheckHeader<C> {
 }
 
 impl<C: Check> Step<Reads> for CheckHeader<C> {
+    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let found = ip(packet.bytes(), packet.meta()).ok_or(Wrong::Protocol);
         found.and_then(C::check).map_err(|wrong| {

@@ -113,6 +113,7 @@ fn set_tcp(ip: &mut [u8], fix: bool) -> bool {
 }
 
 impl Step for SetTcpChecksum {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         if set_tcp(known(packet)?.0, self.fixoff) {
             return Ok(());
@@ -159,6 +160,7 @@ fn set_udp(ip: &mut [u8]) -> bool {
 }
 
 impl Step for SetUdpChecksum {
+    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         if set_udp(known(packet)?.0) {
             return Ok(());

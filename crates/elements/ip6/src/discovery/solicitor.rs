@@ -167,7 +167,7 @@ impl Solicitor {
             first: make.replica().index == 0,
             query_output: make.outputs().saturating_sub(1).min(1),
             returns: make.outputs() > 2,
-            remembered: Remembered::new(),
+            remembered: Remembered::default(),
             missed: Vec::new(),
             random: Random::new(make),
             queries: 0,
