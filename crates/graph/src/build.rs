@@ -22,6 +22,7 @@ use crate::{
     off_worker::OffWorkers,
     plan::Plan,
     router::Options,
+    step::Exits,
 };
 
 /// What stays when a configuration is replaced by another.
@@ -167,7 +168,7 @@ impl Base {
             woken: Vec::new(),
             task: usize::MAX,
             pulled: 0,
-            exits: Vec::with_capacity(frame_limit),
+            exits: Exits::new(frame_limit),
             limit: frame_limit,
             worker,
             hub: self.hub.clone(),

@@ -52,7 +52,7 @@ pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
 pub use replacement::{ConfigReader, Replacement};
 pub use router::{Options, Router};
 pub use schedule::Schedule;
-pub use step::{Exit, PerPacket, Reads, Step, Touch, Way, Writes};
+pub use step::{Exit, Exits, PerPacket, Reads, Step, Touch, Way, Writes};
 pub use value::{
     Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
     Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,

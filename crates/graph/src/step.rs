@@ -6,10 +6,14 @@
 //! Which one it is is known when the program is compiled, so a loop over packets calls
 //! nothing, and several steps can be one behind the other in a loop.
 
-use linerate_memory::{Arena, Frame, Packet, PacketMut, Slot};
+use linerate_memory::{Arena, FRAME_LIMIT, Frame, Packet, PacketMut, PoolCache, Slot};
 
 use crate::{
-    class::Class, element::Element, engine::Context, error::HandlerError, fields::Arguments,
+    class::Class,
+    element::Element,
+    engine::{Context, Outputs},
+    error::HandlerError,
+    fields::Arguments,
     make::Make,
 };
 
@@ -27,6 +31,18 @@ pub enum Exit {
     /// Nowhere, for the reason that has this place among its class's
     /// [`drops`](Class::drops).
     Drop(usize),
+}
+
+impl Exit {
+    /// The output that is meant among those there are, or the reason.
+    #[inline]
+    fn way(self, out: &Outputs) -> Result<usize, usize> {
+        match self {
+            Exit::Output(output) => Ok(output),
+            Exit::Refuse(_) if out.count() > 1 => Ok(1),
+            Exit::Refuse(reason) | Exit::Drop(reason) => Err(reason),
+        }
+    }
 }
 
 /// Something done to each packet by itself.
@@ -188,7 +204,7 @@ impl Context {
         }
         let Context { pool, exits, .. } = self;
         let before = frame.len();
-        A::sift(pool.arena(), frame, step, |slot, exit| exits.push((slot, exit)));
+        A::sift(pool.arena(), frame, step, |slot, exit| exits.push(slot, exit));
         if frame.len() == before {
             return false;
         }
@@ -199,20 +215,102 @@ impl Context {
     #[cold]
     #[inline(never)]
     fn leave_aside(&mut self) {
-        let mut exits = std::mem::take(&mut self.exits);
-        self.leave(&mut exits);
-        self.exits = exits;
+        let Context { exits, out, pool, account, node, .. } = self;
+        exits.send(out, pool, |reason, packets| account.dropped(*node, reason, packets));
     }
 
     /// Sends packets off that do not go on.
-    pub fn leave(&mut self, exits: &mut Vec<(Slot, Exit)>) {
-        for (slot, exit) in exits.drain(..) {
-            match exit {
-                Exit::Output(output) => self.out.emit(output, slot),
-                Exit::Refuse(_) if self.out.count() > 1 => self.out.emit(1, slot),
-                Exit::Refuse(reason) | Exit::Drop(reason) => self.drop_packet(slot, reason),
+    pub fn leave(&mut self, exits: &mut Exits) {
+        let Context { out, pool, account, node, .. } = self;
+        exits.send(out, pool, |reason, packets| account.dropped(*node, reason, packets));
+    }
+}
+
+/// Packets of a frame that do not go on, oldest first, and where they go.
+#[derive(Debug)]
+pub struct Exits {
+    frame: Frame,
+    /// Where the last of them goes.
+    last: Exit,
+    /// Which are the first that go elsewhere than those before them, and where. Empty when
+    /// all go the same way.
+    changes: Vec<(usize, Exit)>,
+}
+
+impl Exits {
+    /// None, with room for so many at first.
+    pub fn new(limit: usize) -> Exits {
+        Exits { frame: Frame::new(limit), last: Exit::Drop(0), changes: Vec::new() }
+    }
+
+    /// One more.
+    #[inline]
+    pub fn push(&mut self, slot: Slot, exit: Exit) {
+        if exit != self.last {
+            self.change(exit);
+        }
+        if let Err(slot) = self.frame.push(slot) {
+            self.push_to_larger(slot);
+        }
+    }
+
+    #[cold]
+    fn change(&mut self, exit: Exit) {
+        if !self.frame.is_empty() {
+            if self.changes.is_empty() {
+                self.changes.push((0, self.last));
+            }
+            self.changes.push((self.frame.len(), exit));
+        }
+        self.last = exit;
+    }
+
+    #[cold]
+    fn push_to_larger(&mut self, slot: Slot) {
+        let mut larger = Frame::new(FRAME_LIMIT);
+        larger.append(&mut self.frame, FRAME_LIMIT);
+        self.frame = larger;
+        let pushed = self.frame.push(slot);
+        debug_assert!(pushed.is_ok(), "no frame has more");
+    }
+
+    /// Sends all of them off: together, if they go the same way, as they mostly do.
+    #[inline]
+    fn send(&mut self, out: &mut Outputs, pool: &mut PoolCache, dropped: impl Fn(usize, usize)) {
+        if !self.changes.is_empty() {
+            return self.send_mixed(out, pool, dropped);
+        }
+        match self.last.way(out) {
+            Ok(output) => out.emit_frame(output, &mut self.frame),
+            Err(reason) => {
+                dropped(reason, self.frame.len());
+                pool.give(&mut self.frame);
             }
         }
+    }
+
+    #[cold]
+    fn send_mixed(
+        &mut self,
+        out: &mut Outputs,
+        pool: &mut PoolCache,
+        dropped: impl Fn(usize, usize),
+    ) {
+        let mut changes = self.changes.drain(..).peekable();
+        let (mut at, mut way) = (0, Err(0));
+        self.frame.drain_front(self.frame.len(), |slot| {
+            if let Some((_, exit)) = changes.next_if(|(first, _)| *first == at) {
+                way = exit.way(out);
+            }
+            at += 1;
+            match way {
+                Ok(output) => out.emit(output, slot),
+                Err(reason) => {
+                    dropped(reason, 1);
+                    pool.give_one(slot);
+                }
+            }
+        });
     }
 }
 
@@ -257,5 +355,68 @@ impl<A: Touch, S: Step<A>> Element for PerPacket<S, A> {
         value: &str,
     ) -> Result<String, HandlerError> {
         self.step.write_field(cx, handler, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use linerate_memory::ArenaOptions;
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use crate::engine::outputs::Span;
+
+    fn exit() -> impl Strategy<Value = Exit> {
+        prop_oneof![
+            (0..3usize).prop_map(Exit::Output),
+            (0..2usize).prop_map(Exit::Refuse),
+            (0..2usize).prop_map(Exit::Drop),
+        ]
+    }
+
+    proptest! {
+        /// Whether they go together or one by one: packets keep their order on each output,
+        /// and each that goes nowhere is counted and given back.
+        #[test]
+        fn every_packet_goes_where_it_was_told(
+            exits in vec((exit(), 1..4usize), 0..20), outputs in 1..3usize, limit in 1..5usize,
+        ) {
+            let exits: Vec<Exit> =
+                exits.into_iter().flat_map(|(exit, times)| vec![exit; times]).collect();
+            let arena = ArenaOptions { size: 1 << 18, ..Default::default() }.create().unwrap();
+            let mut pool = arena.cache(64);
+            let mut out = Outputs::new(limit);
+            let first = (0..outputs).map(|at| out.add(at as u32)).min().unwrap() as u32;
+            out.enter(Span { first, count: outputs as u32 });
+            let (mut sent, mut lost) = (vec![Vec::new(); outputs], [0, 0]);
+            let mut leaving = Exits::new(limit);
+            for (at, exit) in exits.iter().enumerate() {
+                leaving.push(pool.take_one(at).unwrap(), *exit);
+                match *exit {
+                    Exit::Output(output) if output < outputs => sent[output].push(at),
+                    Exit::Output(_) => {}
+                    Exit::Refuse(_) if outputs > 1 => sent[1].push(at),
+                    Exit::Refuse(reason) | Exit::Drop(reason) => lost[reason] += 1,
+                }
+            }
+            let counted = RefCell::new([0, 0]);
+            leaving.send(&mut out, &mut pool, |reason, packets| {
+                counted.borrow_mut()[reason] += packets;
+            });
+            prop_assert_eq!(counted.into_inner(), lost);
+            let mut came = vec![Vec::new(); outputs];
+            out.collect(|out, (to, _), mut frame| {
+                if let Some(came) = came.get_mut(to as usize) {
+                    came.extend(frame.slots().iter().map(Slot::len));
+                }
+                pool.give(&mut frame);
+                out.recycle(frame);
+            });
+            prop_assert_eq!(came, sent);
+            let all: Vec<_> = std::iter::from_fn(|| pool.take_one(0)).collect();
+            prop_assert_eq!(all.len(), arena.count());
+        }
     }
 }

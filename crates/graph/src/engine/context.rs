@@ -28,7 +28,7 @@ use crate::{
     lang::Severity,
     make::{Complaint, Make, Replica, Scope, World},
     plan::Plan,
-    step::Exit,
+    step::Exits,
 };
 
 /// The elements one worker runs and everything they share. Passed to every
@@ -73,7 +73,7 @@ pub struct Context {
     /// Packets it has pulled itself.
     pub(crate) pulled: usize,
     /// Packets that do not go on by output 0, during a [`Step`](crate::Step).
-    pub(crate) exits: Vec<(Slot, Exit)>,
+    pub(crate) exits: Exits,
     pub(crate) limit: usize,
     pub(crate) worker: usize,
     pub(crate) hub: Hub,

@@ -2,8 +2,8 @@
 
 use std::{cell::Cell, net::Ipv4Addr};
 
-use linerate_graph::{Arguments, Class, Context, Element, Exit, HandlerError, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Context, Element, Exit, Exits, HandlerError, Make};
+use linerate_memory::Frame;
 
 use super::{FAMILY, milliseconds_of_day, options};
 use linerate_kit::{
@@ -44,7 +44,8 @@ struct IpGwOptions {
     wrong: u64,
     /// All of them.
     mine: Vec<[u8; 4]>,
-    exits: Vec<(Slot, Exit)>,
+    #[init(Exits::new(make.world.frame_limit))]
+    exits: Exits,
 }
 
 impl IpGwOptions {
@@ -78,7 +79,7 @@ impl Element for IpGwOptions {
                     Exit::Refuse(REFUSED)
                 })
             },
-            |slot, exit| exits.push((slot, exit)),
+            |slot, exit| exits.push(slot, exit),
         );
         cx.leave(exits);
     }
