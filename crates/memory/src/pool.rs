@@ -350,6 +350,7 @@ impl PoolCache {
     /// A second slot for the same bytes, which makes both read-only until one
     /// is given back. `None` when the packet has 2^32 - 1 holders or belongs
     /// to another arena.
+    #[inline]
     pub fn share(&self, slot: &mut Slot) -> Option<Slot> {
         self.arena.share(slot)
     }

@@ -101,9 +101,8 @@ impl Slot {
     /// Cuts the packet to at most `length` bytes.
     #[inline]
     pub fn truncate(&mut self, length: usize) {
-        if length < self.length as usize {
-            self.length = length as u16;
-        }
+        // Not a branch, which would be missed where lengths are mixed.
+        self.length = length.min(self.length as usize) as u16;
     }
 
     /// Gives up the slot for its plain values, for a driver that lends the

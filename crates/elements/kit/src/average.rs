@@ -49,6 +49,7 @@ impl Average {
     }
 
     /// The average, rounded.
+    #[inline]
     pub fn rounded(&self) -> u64 {
         ((self.value + (1 << (Self::SCALE - 1))) >> Self::SCALE).max(0) as u64
     }

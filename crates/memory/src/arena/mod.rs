@@ -455,6 +455,7 @@ impl Arena {
         unsafe { self.inner.buffers.add(index as usize * self.inner.stride as usize) }
     }
 
+    #[inline]
     pub(crate) fn share(&self, slot: &mut Slot) -> Option<Slot> {
         let buffer = slot.buffer & !SHARED;
         if !self.owns(buffer) {
@@ -489,6 +490,7 @@ impl Arena {
         last
     }
 
+    #[inline]
     fn share_count(&self, buffer: u32) -> &AtomicU32 {
         // SAFETY: the callers checked that the buffer is ours.
         unsafe { self.inner.shares.add((buffer ^ self.inner.tag) as usize).as_ref() }

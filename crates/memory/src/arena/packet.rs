@@ -235,7 +235,7 @@ impl<'a> PacketMut<'a> {
     /// buffer is too small.
     #[inline]
     pub fn prepend(&mut self, count: usize) -> bool {
-        self.push(count) || self.prepend_moving(count)
+        self.push(count) || self.apart(|packet| packet.prepend_moving(count))
     }
 
     /// Apart, because it is rare: pools leave room in front.
@@ -257,7 +257,18 @@ impl<'a> PacketMut<'a> {
     /// buffer is too small.
     #[inline]
     pub fn append(&mut self, count: usize) -> bool {
-        self.resize(self.len() + count) || self.append_moving(count)
+        self.resize(self.len() + count) || self.apart(|packet| packet.append_moving(count))
+    }
+
+    /// Has something done to the packet out of line, which would otherwise keep it from
+    /// being in registers: what is passed by its address is in memory from the start.
+    #[inline(always)]
+    fn apart(&mut self, work: impl FnOnce(&mut PacketMut<'_>) -> bool) -> bool {
+        let Packet { ref mut slot, start, meta, index, arena } = self.0;
+        let mut packet = PacketMut(Packet { slot, start, meta, index, arena });
+        let done = work(&mut packet);
+        self.0.start = packet.0.start;
+        done
     }
 
     /// Apart, because it is rare: buffers are larger than packets.
