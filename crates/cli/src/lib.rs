@@ -12,6 +12,7 @@ mod configuration;
 mod exit;
 mod graph;
 mod live;
+mod output;
 mod ranges;
 mod reference;
 mod session;

@@ -1,15 +1,15 @@
 //! What a running command prints: a table row per interval for people, a JSON
 //! object per line for machines, and a summary at the end.
 
-use std::{
-    io::{self, Write},
-    time::Duration,
-};
+use std::{io, time::Duration};
 
 use linerate_port::{Counts, DropReason};
 use serde_json::{Map, Value, json};
 
-use crate::units::{grouped, short};
+use crate::{
+    output::Output,
+    units::{grouped, short},
+};
 
 /// Rows between two printings of the column titles.
 const TITLES_EVERY: usize = 20;
@@ -60,25 +60,25 @@ impl Cell {
 /// Prints as asked for on the command line.
 #[derive(Debug)]
 pub(crate) struct Live {
-    json: bool,
+    output: Output,
     quiet: bool,
     rows: usize,
     widths: Vec<usize>,
 }
 
 impl Live {
-    pub(crate) fn new(json: bool, quiet: bool) -> Live {
-        Live { json, quiet, rows: 0, widths: Vec::new() }
+    pub(crate) fn new(output: Output, quiet: bool) -> Live {
+        Live { output, quiet, rows: 0, widths: Vec::new() }
     }
 
     /// Says what is about to run: lines for people, one object for machines.
     pub(crate) fn start(&mut self, lines: &[String], mut object: Value) -> io::Result<()> {
-        if self.json {
+        if self.output.json {
             object["event"] = "start".into();
-            return print(&object.to_string());
+            return self.output.object(&object);
         }
         if !self.quiet {
-            lines.iter().try_for_each(|line| print(line))?;
+            lines.iter().for_each(|line| self.output.line(line));
         }
         Ok(())
     }
@@ -88,12 +88,12 @@ impl Live {
         if self.quiet {
             return Ok(());
         }
-        if self.json {
+        if self.output.json {
             let mut object = Map::new();
             object.insert("event".into(), "interval".into());
             object.insert("time".into(), json!(time.as_secs_f64()));
             object.extend(cells.iter().map(|cell| (cell.key.into(), cell.value.clone())));
-            return print(&Value::Object(object).to_string());
+            return self.output.object(&Value::Object(object));
         }
         let shown: Vec<&Cell> = cells.iter().filter(|cell| !cell.title.is_empty()).collect();
         self.widths.resize(shown.len(), 8);
@@ -101,11 +101,12 @@ impl Live {
             *width = (*width).max(cell.title.chars().count()).max(cell.text.chars().count());
         }
         if self.rows.is_multiple_of(TITLES_EVERY) {
-            print(&self.line("time", shown.iter().map(|cell| &*cell.title)))?;
+            self.output.line(&self.line("time", shown.iter().map(|cell| &*cell.title)));
         }
         self.rows += 1;
         let time = format!("{:.1} s", time.as_secs_f64());
-        print(&self.line(&time, shown.iter().map(|cell| &*cell.text)))
+        self.output.line(&self.line(&time, shown.iter().map(|cell| &*cell.text)));
+        Ok(())
     }
 
     fn line<'a>(&self, time: &str, texts: impl Iterator<Item = &'a str>) -> String {
@@ -118,26 +119,18 @@ impl Live {
 
     /// Prints the figures of the whole run.
     pub(crate) fn summary(&mut self, lines: &[String], mut object: Value) -> io::Result<()> {
-        if self.json {
+        if self.output.json {
             object["event"] = "summary".into();
-            return print(&object.to_string());
+            return self.output.object(&object);
         }
-        lines.iter().try_for_each(|line| print(line))
+        lines.iter().for_each(|line| self.output.line(line));
+        Ok(())
     }
 
-    /// Tells people of something that happened, without disturbing what
-    /// machines read.
+    /// Tells people of something that happened.
     pub(crate) fn note(&self, text: &str) {
-        eprintln!("linerate: {text}");
+        self.output.line(&format!("linerate: {text}"));
     }
-}
-
-/// A line on standard output; unlike `println!` an error and not a panic when
-/// the reader has gone.
-fn print(line: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}")?;
-    out.flush()
 }
 
 /// Drops by reason, those that happened.

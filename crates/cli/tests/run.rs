@@ -311,3 +311,43 @@ fn devices_stand_for_ports() {
     let without = linerate(&["check", "-e", configuration]).output().unwrap();
     assert!(text(&without.stderr).contains("--device 0=xdp:INTERFACE"), "{without:?}");
 }
+
+/// What people and machines read is never among the data.
+#[test]
+fn standard_output_has_the_packets_alone_when_they_go_there() {
+    let folder = Folder::new("output");
+    let path = folder.0.join("packets.pcap");
+    let capture = |options: &[&str]| {
+        let all = [&["capture", "null:?count=5", "--format", "pcap"], options].concat();
+        let output = linerate(&all).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output
+    };
+    let beside = capture(&[path.to_str().unwrap()]);
+    assert!(beside.stdout.is_empty() && text(&beside.stderr).contains("captured 5 packets"));
+    let file = fs::read(path).unwrap();
+    for (options, said) in [(&["-"][..], "captured 5 packets"), (&["-", "--json"], "summary")] {
+        let piped = capture(options);
+        // The header of the file, which has no time in it.
+        assert_eq!((piped.stdout.len(), &piped.stdout[..24]), (file.len(), &file[..24]));
+        assert!(text(&piped.stderr).contains(said), "{}", text(&piped.stderr));
+    }
+}
+
+#[test]
+fn an_output_nobody_reads_ends_a_command_and_a_full_one_is_said() {
+    for arguments in [&["completions", "bash"][..], &["elements"], &["elements", "Queue"]] {
+        let closed = {
+            let mut child = linerate(arguments);
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            child.stdout(writer).stderr(Stdio::piped()).output().unwrap()
+        };
+        let said = (closed.status.code(), text(&closed.stderr));
+        assert_eq!(said, (Some(0), String::new()), "{arguments:?}");
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let full = linerate(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(full.status.code(), Some(5), "{arguments:?}: {}", text(&full.stderr));
+        assert!(text(&full.stderr).contains("No space left on device"), "{arguments:?}");
+    }
+}

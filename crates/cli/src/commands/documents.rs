@@ -1,16 +1,21 @@
 //! `linerate completions` and `linerate man`: both made from the command line
 //! definition itself, so that they cannot differ from it.
 
-use std::{fs, io};
+use std::fs;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
-use crate::args::{Cli, Completions, Man};
+use crate::{
+    args::{Cli, Completions, Man},
+    output,
+};
 
 pub(crate) fn completions(args: &Completions) -> Result<()> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "linerate", &mut io::stdout());
-    Ok(())
+    // It would panic where whoever reads has gone.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "linerate", &mut script);
+    Ok(output::data(&String::from_utf8(script)?)?)
 }
 
 pub(crate) fn man(args: &Man) -> Result<()> {

@@ -19,6 +19,7 @@ use crate::{
     args::{Forward, Running},
     exit::UsageError,
     live::{self, Cell, Live},
+    output::Output,
     session::{self, CACHE, Job, drive},
     units::{grouped, short},
 };
@@ -70,7 +71,8 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
 pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let started = Instant::now();
     let stop = session::stop_on_signals()?;
-    let mut live = Live::new(args.running.showing.json, args.running.showing.quiet);
+    let showing = &args.running.showing;
+    let mut live = Live::new(Output::new(showing.json).beside(&args.to), showing.quiet);
     let until = args.running.duration.map(|duration| started + duration);
     let mut total = Totals::default();
     let mut first = true;

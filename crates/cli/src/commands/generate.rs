@@ -20,6 +20,7 @@ use crate::{
     args::Generate,
     exit::UsageError,
     live::{self, Cell, Live},
+    output::Output,
     session::{self, CACHE, Job, drive},
     units::{grouped, short},
 };
@@ -31,7 +32,8 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     probe(&args.port)?;
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Transmit))?;
-    let mut live = Live::new(running.showing.json, running.showing.quiet);
+    let output = Output::new(running.showing.json).beside(&args.port);
+    let mut live = Live::new(output, running.showing.quiet);
 
     let source = Source::new(args, &port)?;
     let probe = source.maker(0, 0)?;

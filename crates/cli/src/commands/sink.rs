@@ -15,6 +15,7 @@ use crate::{
     args::SinkArgs,
     exit::UsageError,
     live::{self, Cell, Live},
+    output::Output,
     session::{self, CACHE, Job, drive},
     units::{grouped, short},
 };
@@ -25,7 +26,8 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     probe(&args.port)?;
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Receive))?;
-    let mut live = Live::new(running.showing.json, running.showing.quiet);
+    let output = Output::new(running.showing.json);
+    let mut live = Live::new(output, running.showing.quiet);
     let lines =
         [session::describe_port(&port), session::describe_arena(&context.arena, &running.memory)];
     let start = json!({

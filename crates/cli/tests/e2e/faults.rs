@@ -388,7 +388,7 @@ fn a_truncated_capture_is_replayed_as_far_as_it_goes() {
         assert!((97..=99).contains(&sent), "{summary}");
         assert_eq!(drops(flow, "receive_drops"), 1, "{summary}");
         let said = linerate(&line);
-        assert!(said.stdout.contains("1 dropped on reception"), "{said:#?}");
+        assert!(said.stderr.contains("1 dropped on reception"), "{said:#?}");
         let advice =
             said.stderr.contains("too short to be frames: 1,") && said.stderr.contains("editcap");
         assert!(advice, "{said:#?}");
@@ -431,11 +431,11 @@ fn an_arena_larger_than_memory_is_refused() {
 fn huge_pages_are_not_needed() {
     let ended = linerate("forward null: null: --count 1000 --no-huge");
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    assert!(ended.stdout.contains("4 KiB pages"), "{ended:#?}");
+    assert!(ended.stderr.contains("4 KiB pages"), "{ended:#?}");
     let ended = linerate("forward null: null: --count 1000");
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let got_huge = ended.stdout.contains("MiB in 2 MiB pages");
-    assert!(got_huge || ended.stdout.contains("vm.nr_hugepages"), "{ended:#?}");
+    let got_huge = ended.stderr.contains("MiB in 2 MiB pages");
+    assert!(got_huge || ended.stderr.contains("vm.nr_hugepages"), "{ended:#?}");
 }
 
 /// Somebody without privileges is told which they need.

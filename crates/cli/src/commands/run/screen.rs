@@ -16,12 +16,15 @@ use linerate_graph::Usage;
 use serde_json::{Map, Value, json};
 
 use super::figures::Figures;
-use crate::units::{grouped, short};
+use crate::{
+    output::Output,
+    units::{grouped, short},
+};
 
 /// Prints as asked for on the command line.
 #[derive(Debug, Clone)]
 pub(super) struct Screen {
-    json: bool,
+    output: Output,
     quiet: bool,
     terminal: bool,
     /// Lines of the table that is on the terminal now.
@@ -31,13 +34,13 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn new(json: bool, quiet: bool) -> Screen {
         let terminal = io::stderr().is_terminal();
-        Screen { json, quiet, terminal, drawn: Arc::default() }
+        Screen { output: Output::new(json), quiet, terminal, drawn: Arc::default() }
     }
 
     /// Where elements' standard output goes. JSON lines must stay whole, so
     /// beside them it goes to standard error.
     pub(super) fn out(&self) -> Above {
-        Above { screen: self.clone(), to_err: self.json }
+        Above { screen: self.clone(), to_err: self.output.json }
     }
 
     /// Where elements' standard error goes.
@@ -57,12 +60,12 @@ impl Screen {
 
     /// Says what is about to run.
     pub(super) fn start(&self, lines: &[String], mut object: Value) -> Result<()> {
-        if self.json {
+        if self.output.json {
             object["event"] = "start".into();
-            return print(&object);
+            return Ok(self.output.object(&object)?);
         }
         if !self.quiet {
-            lines.iter().for_each(|line| eprintln!("{line}"));
+            lines.iter().for_each(|line| self.output.line(line));
         }
         Ok(())
     }
@@ -70,7 +73,7 @@ impl Screen {
     /// Tells of something that happened.
     pub(super) fn note(&self, text: &str) {
         let _drawn = self.erase();
-        eprintln!("linerate: {text}");
+        self.output.line(&format!("linerate: {text}"));
     }
 
     /// Shows what happened in an interval that ended `time` after the start.
@@ -78,12 +81,12 @@ impl Screen {
         if self.quiet {
             return Ok(());
         }
-        if self.json {
+        if self.output.json {
             let mut object = Map::new();
             object.insert("event".into(), "interval".into());
             object.insert("time".into(), json!(time.as_secs_f64()));
             object.extend(figures.json(span.as_secs_f64()));
-            return print(&Value::Object(object));
+            return Ok(self.output.object(&Value::Object(object))?);
         }
         let lines = match self.terminal {
             true => {
@@ -100,16 +103,14 @@ impl Screen {
                 .collect(),
         };
         let mut drawn = self.erase();
-        let mut text = lines.join("\n");
-        text.push('\n');
-        let _ = io::stderr().write_all(text.as_bytes());
+        self.output.line(&lines.join("\n"));
         *drawn = if self.terminal { lines.len() } else { 0 };
         Ok(())
     }
 
     /// Shows the figures of the whole run.
     pub(super) fn total(&self, time: Duration, figures: &Figures, held: usize) -> Result<()> {
-        if self.json {
+        if self.output.json {
             let mut object = json!({
                 "event": "summary",
                 "seconds": time.as_secs_f64(),
@@ -118,16 +119,16 @@ impl Screen {
             if let Value::Object(object) = &mut object {
                 object.extend(figures.json(time.as_secs_f64()));
             }
-            return print(&object);
+            return Ok(self.output.object(&object)?);
         }
         let _drawn = self.erase();
         for line in table(time, figures, time, usize::MAX) {
-            eprintln!("{line}");
+            self.output.line(&line);
         }
         for (at, usage) in figures.elements().iter().enumerate() {
             for (reason, count) in figures.drops(at, usage) {
                 let name = &figures.plan.elements[at].name;
-                eprintln!("{name}: {} dropped: {reason}", grouped(count));
+                self.output.line(&format!("{name}: {} dropped: {reason}", grouped(count)));
             }
         }
         Ok(())
@@ -153,12 +154,6 @@ impl Write for Above {
     fn flush(&mut self) -> io::Result<()> {
         io::stdout().flush()
     }
-}
-
-fn print(object: &Value) -> Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{object}")?;
-    Ok(out.flush()?)
 }
 
 /// Rows and columns of the terminal.

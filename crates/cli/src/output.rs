@@ -1,0 +1,58 @@
+//! What goes where: data to standard output, what people read to standard error, and what
+//! machines read (`--json`) to standard output unless data goes there.
+
+use std::io::{self, Write};
+
+use linerate_port::PortUri;
+use serde_json::Value;
+
+/// Where a running command tells what it does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    /// Whether machines read it.
+    pub(crate) json: bool,
+    /// Whether standard output has data on it.
+    taken: bool,
+}
+
+impl Output {
+    /// For people, or as JSON.
+    pub(crate) fn new(json: bool) -> Output {
+        Output { json, taken: false }
+    }
+
+    /// The same, where packets may go to standard output through one of the ports.
+    pub(crate) fn beside(self, port: &PortUri) -> Output {
+        let taken = self.taken || (port.driver() == "pcap" && port.name() == "-");
+        Output { taken, ..self }
+    }
+
+    /// Prints a line for people. That nobody can read it ends nothing.
+    pub(crate) fn line(self, text: &str) {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// Prints a line for machines.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written: whoever reads may have gone.
+    pub(crate) fn object(self, object: &Value) -> io::Result<()> {
+        if self.taken {
+            return writeln!(io::stderr(), "{object}");
+        }
+        data(&format!("{object}\n"))
+    }
+}
+
+/// Prints what was asked for.
+///
+/// # Errors
+///
+/// When it cannot be written: whoever reads may have gone.
+pub(crate) fn data(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
+    })
+}
