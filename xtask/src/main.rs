@@ -8,6 +8,8 @@
 mod bench;
 mod check;
 mod conformance;
+#[cfg(test)]
+mod documents;
 mod fuzz;
 mod licences;
 mod loom;

@@ -2,6 +2,18 @@
 //!
 //! This crate parses arguments, sets up memory and ports, starts workers, and
 //! prints; what moves packets is in the library crates.
+//!
+//! # Where things are
+//!
+//! `linerate`: `args` declares the command line (help, completions and man pages come from
+//! it), `commands` has a module per command. What they share: `session` (memory, workers,
+//! the clock that drives the table), `live` (what a running command prints), `exit` (exit
+//! codes and errors), `signals`, `units` and `ranges` (what people type).
+//!
+//! Configurations: `configuration` reads them, `archive` unpacks them, `graph` draws them,
+//! `reference` writes the pages of elements (`docs/elements`, `linerate elements`).
+//!
+//! `click` and `click-flatten`: `click`, with a command line of its own.
 #![forbid(unsafe_code)]
 
 mod archive;

@@ -6,7 +6,7 @@
 //! must be given takes the next argument even if it looks like a keyword's.
 //! Declared arguments that are [late](Arg::late) come after all others, and find
 //! what those have taken gone.
-//! What an argument's text means is not decided here.
+//! What an argument's text means is decided by its type (`value`), which `make` asks.
 
 use crate::class::{Arg, Need};
 

@@ -3,6 +3,21 @@
 //! [`lang`] reads a configuration and makes a flat graph of it; [`Plan`]
 //! checks it against the classes of a [`Library`]; [`Router`] makes the
 //! elements and runs them on workers.
+//!
+//! # Where things are
+//!
+//! From text to elements: `lang` (text to a flat graph), `plan` (classes, port counts,
+//! what is push and what is pull), `arguments`, `make` and `value` (configuration strings
+//! to values), `names` (of addresses and ports), `schedule` (tickets), `build` (elements
+//! made and placed on workers), `router` (the whole, and its threads).
+//!
+//! What an element is: `class` (what is declared), `element` (what it does), `step` (done
+//! to each packet by itself), `fields` (arguments and handlers from a struct).
+//!
+//! While it runs: `engine` moves packets, wakes tasks and counts; `handler` and `call`
+//! read and write handlers, `off_worker` without a worker; `control` is the handle others
+//! have on it, `replacement` puts another graph in its place, `console` is where text
+//! goes.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

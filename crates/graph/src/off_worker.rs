@@ -5,7 +5,9 @@
 //! routes for example, is behind a lock or a protocol of its own anyway. So such
 //! a handler needs no element and no worker: whoever calls it carries it out on
 //! its own thread, and packets go on meanwhile. Elements that must not be held up
-//! either leave it to the router's thread for that ([`Context::read_off_worker`]).
+//! either leave it to the router's thread for that ([`Context::read_off_worker`]):
+//! `ControlSocket` and `FollowKernel` go on meanwhile and answer when it is done. Only a
+//! `Script`, which needs its answer before the next step, has its own worker do it.
 
 use std::{
     collections::HashMap,

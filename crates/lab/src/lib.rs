@@ -12,6 +12,9 @@
 //! A [`point`] is one measurement of this machine that can be repeated;
 //! [`measure`] carries it out with [`instruments`], and a [`store`] keeps what
 //! came of it. An [`experiment`] is many of them, which the [`runner`] measures.
+//! What is made of the results: [`criteria`] that any machine must meet, a [`calibration`] of the
+//! cost model, a [`report`], and a [`plan`] for a configuration. [`compare`] measures
+//! forwarders of others beside ours.
 #![forbid(unsafe_code)]
 
 pub mod calibration;

@@ -1,5 +1,8 @@
 //! Names that configurations written for other frameworks have for ports, such
 //! as DPDK's numbers.
+//!
+//! The map is in the [context](crate::Context) ports are opened with, so whoever reads a
+//! configuration shares it.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -3,6 +3,18 @@
 //! A port is named by a [`PortUri`] and opened with [`open()`] on a [`Context`]
 //! that holds the arena all ports share. It comes as queues of a [`Receive`]
 //! and a [`Transmit`] side, which move frames of packets and never wait.
+//!
+//! # Where things are
+//!
+//! The drivers: `af_packet` (`packet:`), [`pcap`], `null`, [`ring`], `tap` (`tap:` and
+//! `tun:`), `xdp`. Each has a file for opening (`mod.rs`, `driver.rs` or the only one), and
+//! one or two for what is called per burst, `receive` and `transmit`.
+//!
+//! What they share: `port` (the traits, and waiting), `uri` (names and options), `open`
+//! (the list of drivers), `lease` (one port for several users), [`counters`] (packets, and
+//! drops by reason), `offload` (checksums and segmentation that a sender on this host left
+//! undone), `kernel` (what opening an interface has in common), `devices` (names of other
+//! frameworks), `error`.
 
 #![deny(unsafe_code)]
 

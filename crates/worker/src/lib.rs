@@ -3,6 +3,10 @@
 //! A worker owns its queues, its pool cache and its frames, and shares nothing
 //! with other workers on the path of a packet. What it counts it publishes
 //! with plain stores; who reads it never makes it wait.
+//!
+//! `forward` is the loop between two ports, `idle` decides when a worker sleeps, `meter`
+//! accounts cycles, `stop` ends it. The loop of a worker that runs a graph is in
+//! `linerate_graph` (`engine/worker.rs`).
 #![forbid(unsafe_code)]
 
 mod forward;

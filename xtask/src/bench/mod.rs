@@ -1,4 +1,14 @@
 //! `cargo xtask bench`: measurements against other frameworks, interleaved with ours in one run.
+//!
+//! Here is who measures; what is measured is in the folder `bench`: our program, which [`ours`] builds
+//! and runs, and those of others, which [`peers`] gets, builds and runs.
+//!
+//! - *Commands*, a module each: [`forward`], [`graph`], [`network`], [`instructions`], [`plan`] and
+//!   [`mod@reference`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
+//!   [`updates`].
+//! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
+//! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
+//!   back what it changed of the machine.
 
 mod capture;
 mod filter;

@@ -2,6 +2,12 @@
 //!
 //! Nothing is fetched: a checkout is named on the command line, and what is missing of it is said.
 //! Expected differences are checked in as data beside the code, each with its reason.
+//!
+//! Who judges is never us. Cases run by the checkout's own `clicktest` with our programs first in
+//! the path, so what counts as passing is Click's decision; cases that call none of our programs do
+//! not count. Public configurations are compared in simulated time with captures for devices:
+//! timing is then no excuse. Click's own `click-flatten` reads them and a small scanner replaces
+//! the devices, so that our parser is not its own judge.
 
 mod cases;
 mod click;

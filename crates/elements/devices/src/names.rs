@@ -3,7 +3,8 @@
 //!
 //! `--device NAME=PORT` says the same and goes before it. What nobody says
 //! something about is a network interface, reached as the framework would: past
-//! the kernel, by `xdp:`.
+//! the kernel, by `xdp:`. Those who receive from one such device share its queues, where
+//! `FromPort` elements each open their own.
 
 use std::{
     collections::HashMap,

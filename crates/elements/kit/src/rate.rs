@@ -10,7 +10,9 @@
 //! A bucket is filled every millisecond, with whole parts of a token of which
 //! there are nearly 2^32 in a full one; those of a millisecond are rounded down.
 //! That is Click's arithmetic, which shows: from a bucket for one token 100 in a
-//! second come 11 ms apart. A gap is counted in nanoseconds.
+//! second come 11 ms apart. Exact nanoseconds were smoother, but gave counts other than
+//! those configurations were tuned to. A gap is counted in nanoseconds, since Click's
+//! error there grows with the rate.
 
 use linerate_graph::{Make, Scope, Value, parse_bandwidth, parse_u32};
 

@@ -1,4 +1,7 @@
 //! Elements that look up where packets go, and IPsec, which looks up how they get there.
+//!
+//! `routing` has the tables of routes, also those that lead into tunnels; `ipsec` has
+//! security associations and the elements that encrypt and authenticate.
 #![forbid(unsafe_code)]
 
 use linerate_graph::Class;

@@ -6,7 +6,15 @@
 //! rings between them, the workers change over at a barrier: each stands still
 //! from the moment all have arrived, which is when the slowest has ended its
 //! round, until all elements have taken over what was theirs. Unlike VPP's, the
-//! barrier is not taken by a main thread, and can be cancelled.
+//! barrier is not taken by a main thread, and can be cancelled: while workers wait they
+//! answer each other's handler calls, so no two can wait for one another, and a run
+//! that ends or a worker that panics sets all free.
+//!
+//! A queue between workers keeps its very ring, so it does not matter that two workers
+//! change over at different moments. Each graph has a run count of its own, so what
+//! ends or manages the run of one does not touch that of the next. Wake-ups that were
+//! under way name a task of the old graph; they wake everything instead. The old graph's
+//! tables are freed by the thread that replaced it.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},

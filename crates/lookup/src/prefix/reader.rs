@@ -1,4 +1,5 @@
-//! What readers of a table see.
+//! What readers of a table see: the FIB, with one of its two structures in use (`dir24`
+//! for IPv4, `poptrie` for IPv6), the default route and the sets of next hops beside it.
 
 use std::{
     fmt,

@@ -1,6 +1,8 @@
 //! Filters in tcpdump's language (pcap-filter(7)), for Ethernet frames.
 //!
-//! An expression becomes a tree that is walked for each packet. What it accepts is
+//! An expression becomes a tree that is walked for each packet, and not a program of
+//! `IPFilter`: this language finds headers by Ethertype and refuses packets too short for
+//! a load even below `not`, where that one wants headers found before. What it accepts is
 //! what libpcap's program for a capture file accepts: a packet too short for
 //! something that is asked for is refused, also below a `not`. What needs a name
 //! server, the state of an interface, or another link than Ethernet is refused when

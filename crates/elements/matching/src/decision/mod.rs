@@ -4,6 +4,16 @@
 //! What packets must have is a [`Formula`] of tests; formulas become a
 //! [`Program`] of steps, which is improved in the way Click does it and shown in
 //! its form; a [`Matcher`] runs it over frames.
+//!
+//! The program is improved step by step because the handler `program` shows it and because
+//! which outputs are said to match nothing depends on it. It is what a frame of few packets
+//! and a packet too short for some step go through. Frames go through decisions of the same
+//! rules that have no branch on packet bytes: all steps of a short program at once, or else
+//! an ordered decision diagram over the halves of the words looked at, laid out as tables. A
+//! packet then takes one step per half, with three loads, whether there are ten rules or
+//! fifty; a walk through the program costs a mispredicted branch every few rules. What the
+//! diagram pays with is size: rules whose tables would be too large are cut into parts, each
+//! decided by tables of its own, and a rule too large by itself is walked through.
 
 mod choices;
 mod diagram;
