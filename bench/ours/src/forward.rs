@@ -129,12 +129,13 @@ fn path(
     let receive = from.queues[0].receive.take().context("the port cannot receive")?;
     let transmit = to.queues[0].transmit.take().context("the port cannot send")?;
     sent.push(Arc::clone(transmit.counters()));
-    let rewrite = match args.rewrite {
-        false => Rewrite::None,
-        true => Rewrite::Set {
+    let rewrite = if args.rewrite {
+        Rewrite::Set {
             destination: Some(MacAddr([2, 0, 0, 0, 0, 9])),
             source: Some(MacAddr([2, 0, 0, 0, 0, 8])),
-        },
+        }
+    } else {
+        Rewrite::None
     };
     Ok(Path::new(vec![receive], transmit, args.burst, args.count).rewriting(rewrite))
 }

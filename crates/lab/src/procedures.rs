@@ -104,10 +104,12 @@ fn repeated(
     let mut tries = 0;
     loop {
         let outcome = runner.run(order)?;
-        let taken = match outcome.frames.is_void(manner.unsent) {
-            false => Taken::Counted,
-            true if tries < manner.retries => Taken::Void,
-            true => Taken::GeneratorLimit,
+        let taken = if !outcome.frames.is_void(manner.unsent) {
+            Taken::Counted
+        } else if tries < manner.retries {
+            Taken::Void
+        } else {
+            Taken::GeneratorLimit
         };
         let frames = outcome.frames;
         observe(&Report { load, duration, frames, loss_ratio: frames.loss_ratio(), taken });

@@ -70,9 +70,10 @@ impl Variation {
     /// for tests (RFC 2544, C.2.2; RFC 5180, 8), and to the discard port.
     pub const fn none(ipv6: bool) -> Variation {
         let one = Values::one;
-        let [source, destination] = match ipv6 {
-            false => [0xc612_0001, 0xc613_0001],
-            true => [0x2001_0002 << 96 | 1, 0x2001_0002 << 96 | 2],
+        let [source, destination] = if ipv6 {
+            [0x2001_0002 << 96 | 1, 0x2001_0002 << 96 | 2]
+        } else {
+            [0xc612_0001, 0xc613_0001]
         };
         Variation {
             source_ports: one(1024),

@@ -171,9 +171,10 @@ fn table(folder: &Path, table: &str, ipv6: bool) -> Result<(PathBuf, String)> {
     let width = if ipv6 { 16 } else { 4 };
     let mut capture = Capture::new();
     for destination in destinations.chunks_exact(width) {
-        match ipv6 {
-            true => capture.ipv6(v6(destination)?),
-            false => capture.udp([10, 0, 0, 1].into(), 1, v4(destination)?, 2),
+        if ipv6 {
+            capture.ipv6(v6(destination)?);
+        } else {
+            capture.udp([10, 0, 0, 1].into(), 1, v4(destination)?, 2);
         }
     }
     let mut list = String::new();
@@ -183,9 +184,10 @@ fn table(folder: &Path, table: &str, ipv6: bool) -> Result<(PathBuf, String)> {
             |at: usize| -> Result<u32> { Ok(u32::from_ne_bytes(rest[at..at + 4].try_into()?)) };
         let (length, hop) = (number(0)?, number(4)? & 0xff);
         let separator = if list.is_empty() { "" } else { ",\n" };
-        match ipv6 {
-            true => write!(list, "{separator}{}/{length} fe80::{hop:x} 0", v6(address)?)?,
-            false => write!(list, "{separator}{}/{length} 192.168.0.{hop} 0", v4(address)?)?,
+        if ipv6 {
+            write!(list, "{separator}{}/{length} fe80::{hop:x} 0", v6(address)?)?;
+        } else {
+            write!(list, "{separator}{}/{length} 192.168.0.{hop} 0", v4(address)?)?;
         }
     }
     Ok((capture.write(folder, table)?, list))
@@ -194,14 +196,13 @@ fn table(folder: &Path, table: &str, ipv6: bool) -> Result<(PathBuf, String)> {
 /// Header check, lookup, one hop less, a new Ethernet header.
 fn ip_path(folder: &Path, name: &str, ipv6: bool) -> Result<String> {
     let (frames, routes) = table(folder, name, ipv6)?;
-    let path = match ipv6 {
-        true => format!(
+    let path = if ipv6 {
+        format!(
             "check :: CheckIP6Header(OFFSET 14) -> get :: GetIP6Address(38) \
              -> route :: LookupIP6Route({routes}) -> ttl :: DecIP6HLIM"
-        ),
-        false => format!(
-            "check :: CheckIPHeader(14) -> route :: RadixIPLookup({routes}) -> ttl :: DecIPTTL"
-        ),
+        )
+    } else {
+        format!("check :: CheckIPHeader(14) -> route :: RadixIPLookup({routes}) -> ttl :: DecIPTTL")
     };
     let source = source("source", &frames);
     Ok(format!("{source} -> {path} -> rewrite :: {REWRITE} -> end :: Discard;\n"))

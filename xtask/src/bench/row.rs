@@ -51,11 +51,10 @@ impl Row {
 
     /// The median over repetitions of ours divided by theirs: cycles, or rates where there are any.
     pub(super) fn ratio(&self) -> f64 {
-        let ratios: Vec<f64> = match self.rates.is_empty() {
-            true => {
-                self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect()
-            }
-            false => self.rates.iter().map(|(ours, theirs)| ours / theirs).collect(),
+        let ratios: Vec<f64> = if self.rates.is_empty() {
+            self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect()
+        } else {
+            self.rates.iter().map(|(ours, theirs)| ours / theirs).collect()
         };
         median(&ratios)
     }

@@ -37,9 +37,12 @@ fn expand(router: &Router, wanted: &str, name: &str) -> Result<(Vec<String>, boo
         return Ok((vec![format!("{wanted}.{name}")], false));
     }
     let pattern = wanted.contains(['?', '*', '[']);
-    let fits = |element: &&PlanElement| match pattern {
-        true => glob(wanted.as_bytes(), element.name.as_bytes()),
-        false => element.class.name == wanted,
+    let fits = |element: &&PlanElement| {
+        if pattern {
+            glob(wanted.as_bytes(), element.name.as_bytes())
+        } else {
+            element.class.name == wanted
+        }
     };
     let found = plan.elements.iter().filter(fits);
     let mut found: Vec<_> = found.map(|element| format!("{}.{name}", element.name)).collect();
@@ -76,9 +79,10 @@ fn print_one(router: &mut Router, handler: &str, title: bool) -> bool {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    match title {
-        true => print(format!("{handler}:\n{text}\n")),
-        false => print(&text),
+    if title {
+        print(format!("{handler}:\n{text}\n"));
+    } else {
+        print(&text);
     }
     true
 }

@@ -88,9 +88,10 @@ impl Quotes {
     /// Those Click uses for messages about options in this environment.
     pub(super) fn from_env() -> Quotes {
         let language = env::var("LANG").unwrap_or_default();
-        match ["UTF-8", "UTF8", "utf8"].iter().any(|name| language.contains(name)) {
-            true => Quotes("\u{2018}", "\u{2019}"),
-            false => Quotes::plain(),
+        if ["UTF-8", "UTF8", "utf8"].iter().any(|name| language.contains(name)) {
+            Quotes("\u{2018}", "\u{2019}")
+        } else {
+            Quotes::plain()
         }
     }
 

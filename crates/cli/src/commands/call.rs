@@ -74,9 +74,10 @@ impl Client {
             stream.set_read_timeout(Some(timeout))?;
             Box::new(stream)
         } else {
-            let full = match address.contains(':') {
-                true => address.to_owned(),
-                false => format!("localhost:{address}"),
+            let full = if address.contains(':') {
+                address.to_owned()
+            } else {
+                format!("localhost:{address}")
             };
             let stream = connect_tcp(&full, timeout)?;
             stream.set_read_timeout(Some(timeout))?;

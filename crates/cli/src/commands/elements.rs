@@ -72,9 +72,10 @@ fn unknown(name: &str, library: &Library) -> UsageError {
             known.to_lowercase().contains(&lower) || strsim::damerau_levenshtein(known, name) <= 2
         })
         .collect();
-    let hint = match close.is_empty() {
-        true => "`linerate elements` lists all".to_owned(),
-        false => format!("did you mean {}?", close.join(" or ")),
+    let hint = if close.is_empty() {
+        "`linerate elements` lists all".to_owned()
+    } else {
+        format!("did you mean {}?", close.join(" or "))
     };
     UsageError(format!("no element is called {name}; {hint}"))
 }

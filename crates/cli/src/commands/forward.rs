@@ -161,9 +161,12 @@ impl Run {
         // The memory stays, and what lost ports had of it comes back to it; ports
         // that are only memory are made anew.
         let context = Context::new(arena.clone());
-        let toward = |direction| match args.bidirectional || args.from == args.to {
-            true => context.toward(Direction::Both),
-            false => context.toward(direction),
+        let toward = |direction| {
+            if args.bidirectional || args.from == args.to {
+                context.toward(Direction::Both)
+            } else {
+                context.toward(direction)
+            }
         };
         let a = open(&args.from, &toward(Direction::Receive))?;
         // An interface named twice is one port.

@@ -47,9 +47,10 @@ const DROPPED: f64 = 0.1;
 const USUAL: &str = "ring";
 
 pub(crate) fn run(args: &Plan) -> Result<()> {
-    let path = match args.calibration.is_dir() {
-        true => args.calibration.join(calibration::FILE),
-        false => args.calibration.clone(),
+    let path = if args.calibration.is_dir() {
+        args.calibration.join(calibration::FILE)
+    } else {
+        args.calibration.clone()
     };
     let text = fs::read_to_string(&path)
         .map_err(|error| cannot_read(&path.display().to_string(), error))?;
@@ -57,10 +58,7 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
         .with_context(|| format!("{} is not a calibration", path.display()))?;
     // Elements were measured in cycles of the counter; ports and loads in those
     // that packets see.
-    let clock = match args.has_configuration() {
-        true => calibrated.counter,
-        false => calibrated.cycles(),
-    };
+    let clock = if args.has_configuration() { calibrated.counter } else { calibrated.cycles() };
     let scenario = Scenario {
         clock: args.clock.unwrap_or(clock),
         burst: Packets::new(args.burst.into()),
@@ -70,9 +68,10 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
         limits: Limits { link: args.link, ..Limits::default() },
         ..calibration::forwarder()
     };
-    let answer = match args.has_configuration() {
-        true => configuration(args, scenario, &mut calibrated, &path)?,
-        false => parameters(args, scenario, &calibrated)?,
+    let answer = if args.has_configuration() {
+        configuration(args, scenario, &mut calibrated, &path)?
+    } else {
+        parameters(args, scenario, &calibrated)?
     };
     answer.show(args)
 }
@@ -82,9 +81,10 @@ fn parameters(args: &Plan, scenario: Scenario, calibrated: &Calibrated) -> Resul
     let driver = args.port.as_deref().unwrap_or(USUAL);
     let Some(fitted) = calibrated.drivers.get(driver) else {
         let known: Vec<&str> = calibrated.drivers.keys().map(String::as_str).collect();
-        let advice = match known.is_empty() {
-            true => "`linerate lab run burst` measures some".into(),
-            false => format!("there are {}", known.join(", ")),
+        let advice = if known.is_empty() {
+            "`linerate lab run burst` measures some".into()
+        } else {
+            format!("there are {}", known.join(", "))
         };
         return Err(UsageError(format!("{driver} ports were not measured: {advice}")).into());
     };

@@ -174,10 +174,10 @@ fn layers(graph: &Graph, order: &[usize], back: &[bool]) -> Vec<usize> {
     let mut ends = vec![Vec::new(); graph.nodes.len()];
     for (edge, back) in graph.edges.iter().zip(back) {
         let (from, to) = (edge.from.0, edge.to.0);
-        match back {
-            false => ends[from].push(to),
-            true if from != to => ends[to].push(from),
-            true => {}
+        if !back {
+            ends[from].push(to);
+        } else if from != to {
+            ends[to].push(from);
         }
     }
     let mut layers = vec![0; graph.nodes.len()];

@@ -343,10 +343,12 @@ impl Element for Tunnel {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         let sent = self.run_outlet(cx, frame);
         let Some(intake) = &mut self.intake else {
-            return match sent {
-                true => Next::Again,
-                false if self.is_blocked() => Next::Idle,
-                false => Next::Sleep,
+            return if sent {
+                Next::Again
+            } else if self.is_blocked() {
+                Next::Idle
+            } else {
+                Next::Sleep
             };
         };
         if intake.receive(cx, frame) > 0 {

@@ -78,9 +78,12 @@ pub(super) fn latency(
     };
     // Where experiments do not say what is held out, every second load is.
     let told = points.iter().any(|(_, role, ..)| *role == Role::HeldOut);
-    let is_held = |load: u32, role: Role| match told {
-        true => role == Role::HeldOut,
-        false => loads.iter().position(|known| *known == load).is_some_and(|at| at % 2 == 1),
+    let is_held = |load: u32, role: Role| {
+        if told {
+            role == Role::HeldOut
+        } else {
+            loads.iter().position(|known| *known == load).is_some_and(|at| at % 2 == 1)
+        }
     };
     let observations = |held: bool| -> Vec<Observation<PacketsPerSecond>> {
         points

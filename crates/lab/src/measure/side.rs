@@ -33,10 +33,8 @@ pub(super) fn receive(point: &Side, spec: &Spec) -> Result<Values, Failure> {
         let before = cycles();
         let mut moved = 0;
         for frame in frames.iter_mut() {
-            moved += match endless {
-                true => lane.receive.receive(pool, frame)?,
-                false => lane.fed(pool, frame)?,
-            };
+            moved +=
+                if endless { lane.receive.receive(pool, frame)? } else { lane.fed(pool, frame)? };
         }
         let took = cycles() - before;
         give_back(lane, pool, frames)?;
@@ -50,13 +48,12 @@ pub(super) fn transmit(point: &Side, spec: &Spec) -> Result<Values, Failure> {
         let endless = lane.is_endless();
         let mut moved = 0;
         for frame in frames.iter_mut() {
-            moved += match endless {
-                true => lane.receive.receive(pool, frame)?,
-                false => {
-                    let taken = pool.take(frame, frame.limit(), length);
-                    pool.arena().for_each_mut(frame, |bytes| bytes[..14].fill(2));
-                    taken
-                }
+            moved += if endless {
+                lane.receive.receive(pool, frame)?
+            } else {
+                let taken = pool.take(frame, frame.limit(), length);
+                pool.arena().for_each_mut(frame, |bytes| bytes[..14].fill(2));
+                taken
             };
         }
         let before = cycles();

@@ -52,9 +52,8 @@ impl Table {
         let widths: Vec<usize> =
             (0..self.columns.len()).map(|column| width(column).unwrap_or(0)).collect();
         let line = |cells: &Vec<String>| {
-            let cells = cells.iter().zip(&widths).map(|(cell, &width)| match is_number(cell) {
-                true => format!("{cell:>width$}"),
-                false => format!("{cell:width$}"),
+            let cells = cells.iter().zip(&widths).map(|(cell, &width)| {
+                if is_number(cell) { format!("{cell:>width$}") } else { format!("{cell:width$}") }
             });
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
         };

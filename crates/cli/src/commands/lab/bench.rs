@@ -340,9 +340,12 @@ impl Setup<'_> {
 
 /// RFC 6815's guard: trials go up to what the generator can do.
 fn guard(traffic: &Traffic, isolated: bool) -> Result<(), UsageError> {
-    let address = |bits: u128| match traffic.ipv6 {
-        true => IpAddr::from(bits.to_be_bytes()),
-        false => IpAddr::from((bits as u32).to_be_bytes()),
+    let address = |bits: u128| {
+        if traffic.ipv6 {
+            IpAddr::from(bits.to_be_bytes())
+        } else {
+            IpAddr::from((bits as u32).to_be_bytes())
+        }
     };
     let ranges = [traffic.variation.sources, traffic.variation.destinations];
     // Both networks are prefixes: a range lies in one if its ends do.

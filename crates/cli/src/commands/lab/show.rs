@@ -60,9 +60,10 @@ impl Show {
     /// What generator and sink do by themselves, or by way of a device that
     /// cannot be left out.
     pub(super) fn platform(self, platform: &Platform, by_themselves: bool) -> Result<()> {
-        let who = match by_themselves {
-            true => "generator and sink by themselves",
-            false => "generator and sink by way of the device",
+        let who = if by_themselves {
+            "generator and sink by themselves"
+        } else {
+            "generator and sink by way of the device"
         };
         let unloaded = platform.limits.unloaded;
         let percent = |share: f64| format!("{:.1} %", share * 100.0);

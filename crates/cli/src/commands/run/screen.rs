@@ -88,19 +88,18 @@ impl Screen {
             object.extend(figures.json(span.as_secs_f64()));
             return Ok(self.output.object(&Value::Object(object))?);
         }
-        let lines = match self.terminal {
-            true => {
-                let (rows, columns) = window();
-                let mut lines = table(time, figures, span, rows);
-                lines.iter_mut().for_each(|line| cut(line, columns));
-                lines
-            }
-            false => figures
+        let lines = if self.terminal {
+            let (rows, columns) = window();
+            let mut lines = table(time, figures, span, rows);
+            lines.iter_mut().for_each(|line| cut(line, columns));
+            lines
+        } else {
+            figures
                 .workers
                 .iter()
                 .enumerate()
                 .map(|(number, worker)| worker_line(time, number, worker, figures, span))
-                .collect(),
+                .collect()
         };
         let mut drawn = self.erase();
         self.output.line(&lines.join("\n"));
@@ -145,10 +144,7 @@ pub(super) struct Above {
 impl Write for Above {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _drawn = self.screen.erase();
-        match self.to_err {
-            true => io::stderr().write(bytes),
-            false => io::stdout().write(bytes),
-        }
+        if self.to_err { io::stderr().write(bytes) } else { io::stdout().write(bytes) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

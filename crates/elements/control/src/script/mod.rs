@@ -446,10 +446,9 @@ impl Script {
             _ => return Err("bad N".into()),
         };
         let simulated = cx.world().simulated;
-        let random = self.random.get_or_insert_with(|| match simulated {
-            // The same on every run.
-            true => fastrand::Rng::with_seed(1),
-            false => fastrand::Rng::new(),
+        // In simulated time the same on every run.
+        let random = self.random.get_or_insert_with(|| {
+            if simulated { fastrand::Rng::with_seed(1) } else { fastrand::Rng::new() }
         });
         Ok(random.u32(range).to_string())
     }

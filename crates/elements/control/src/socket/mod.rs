@@ -168,9 +168,10 @@ impl ControlSocket {
             return Ok(());
         }
         let data = epoll::EventData::new_u64(LISTENER);
-        match listening {
-            true => epoll::add(epoll, listener, data, epoll::EventFlags::IN)?,
-            false => epoll::delete(epoll, listener)?,
+        if listening {
+            epoll::add(epoll, listener, data, epoll::EventFlags::IN)?;
+        } else {
+            epoll::delete(epoll, listener)?;
         }
         Ok(())
     }
@@ -379,18 +380,14 @@ impl ControlSocket {
     fn check(&mut self, cx: &mut Context, client: &mut Client, full: &str, write: bool) {
         let Some(found) = self.find(cx, client, full) else { return };
         let can = if write { found.writes } else { found.reads };
-        let (code, text) = match can {
-            true if write && self.read_only => {
-                (code::PERMISSION, format!("Permission denied for '{full}'"))
-            }
-            true => {
-                let kind = if write { "Write" } else { "Read" };
-                (code::OK, format!("{kind} handler '{full}' OK"))
-            }
-            false => {
-                let kind = if write { "writable" } else { "readable" };
-                (code::NO_HANDLER, format!("Handler '{full}' not {kind}"))
-            }
+        let (code, text) = if !can {
+            let kind = if write { "writable" } else { "readable" };
+            (code::NO_HANDLER, format!("Handler '{full}' not {kind}"))
+        } else if write && self.read_only {
+            (code::PERMISSION, format!("Permission denied for '{full}'"))
+        } else {
+            let kind = if write { "Write" } else { "Read" };
+            (code::OK, format!("{kind} handler '{full}' OK"))
         };
         client.message(code, &text, false);
     }

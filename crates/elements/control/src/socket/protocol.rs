@@ -164,9 +164,10 @@ fn insufficient(closed: bool, after: usize) -> Option<(Command, usize)> {
 
 fn with_text(name: &str, handler: String, text: &[u8]) -> Command {
     let text = String::from_utf8_lossy(text).into_owned();
-    match name.starts_with('R') {
-        true => Command::Read { handler, parameter: text },
-        false => Command::Write { handler, value: text },
+    if name.starts_with('R') {
+        Command::Read { handler, parameter: text }
+    } else {
+        Command::Write { handler, value: text }
     }
 }
 

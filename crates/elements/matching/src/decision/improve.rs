@@ -32,10 +32,8 @@ impl Program {
         // Each exchange brings two tests into order, so this ends; but in time
         // that grows with the square of a program's length.
         while at < self.steps.len() {
-            at = match self.exchange(at, &entries, place) {
-                false => at + 1,
-                true => entries[at].unwrap_or(at),
-            };
+            at =
+                if self.exchange(at, &entries, place) { entries[at].unwrap_or(at) } else { at + 1 };
         }
     }
 

@@ -242,9 +242,10 @@ impl Words {
                 // A packet that begins with its Ethernet header has it there; of
                 // others, who looks at them one by one finds out.
                 let there = !*marked & (UNTAGGED..=i16::MAX as isize).contains(&(network as isize));
-                let ethernet = match there {
-                    true => 0usize.wrapping_sub(Headers::BEFORE_ETHERNET),
-                    false => usize::MAX / 2,
+                let ethernet = if there {
+                    0usize.wrapping_sub(Headers::BEFORE_ETHERNET)
+                } else {
+                    usize::MAX / 2
                 };
                 take(bytes, [0, ethernet, network, transport]);
             }),

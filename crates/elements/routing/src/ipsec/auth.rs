@@ -127,9 +127,10 @@ impl Element for Auth {
                 }
                 self.drops += 1;
             }
-            match reason == WRONG && self.has_other {
-                true => cx.out.emit(1, slot),
-                false => cx.drop_packet(slot, reason),
+            if reason == WRONG && self.has_other {
+                cx.out.emit(1, slot);
+            } else {
+                cx.drop_packet(slot, reason);
             }
         }
     }

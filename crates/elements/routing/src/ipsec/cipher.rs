@@ -105,9 +105,10 @@ fn chain<const N: usize>(
 fn aes(cipher: &Aes128, bytes: &mut [u8], first: [u8; LINK], encrypts: bool) {
     chain::<AES_BLOCK>(bytes, first, encrypts, |block| {
         let mut array = Array::from(*block);
-        match encrypts {
-            true => cipher.encrypt_block(&mut array),
-            false => cipher.decrypt_block(&mut array),
+        if encrypts {
+            cipher.encrypt_block(&mut array);
+        } else {
+            cipher.decrypt_block(&mut array);
         }
         *block = array.into();
     });
@@ -116,9 +117,10 @@ fn aes(cipher: &Aes128, bytes: &mut [u8], first: [u8; LINK], encrypts: bool) {
 fn des(cipher: &Des, bytes: &mut [u8], first: [u8; LINK], encrypts: bool) {
     chain::<LINK>(bytes, first, encrypts, |block| {
         let mut array = Array::from(*block);
-        match encrypts {
-            true => cipher.encrypt_block(&mut array),
-            false => cipher.decrypt_block(&mut array),
+        if encrypts {
+            cipher.encrypt_block(&mut array);
+        } else {
+            cipher.decrypt_block(&mut array);
         }
         *block = array.into();
     });

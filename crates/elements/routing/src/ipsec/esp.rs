@@ -74,10 +74,11 @@ struct Encap {
 impl Encap {
     fn new(make: &Make<'_>) -> Encap {
         let mut key = [0; 16];
-        let random = match make.world.simulated {
-            true => 0,
-            false => rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())
-                .unwrap_or_default(),
+        let random = if make.world.simulated {
+            0
+        } else {
+            rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())
+                .unwrap_or_default()
         };
         if random < key.len() {
             let mut random = Random::new(make);
@@ -147,9 +148,10 @@ fn padding(bytes: &[u8]) -> Result<usize, &'static str> {
     let all = usize::from(*count) + 2;
     let start = bytes.len().checked_sub(all).ok_or("Corrupt padding")?;
     let mut numbered = bytes[start..bytes.len() - 2].iter().zip(1..);
-    match numbered.all(|(byte, number): (_, u8)| *byte == number) {
-        true => Ok(all),
-        false => Err("Corrupt padding"),
+    if numbered.all(|(byte, number): (_, u8)| *byte == number) {
+        Ok(all)
+    } else {
+        Err("Corrupt padding")
     }
 }
 

@@ -154,9 +154,8 @@ fn hop(text: &str, scope: &Scope<'_>, removing: bool) -> Option<(u32, i32)> {
 /// The route as Click shows it: in columns, or with spaces between.
 pub(super) fn text(route: &Route<u32>, columns: bool) -> String {
     let tab = if columns { "\t" } else { " " };
-    let wide = |text: String, width: usize| match columns && text.len() + 1 < width {
-        true => text + "\t\t",
-        false => text + tab,
+    let wide = |text: String, width: usize| {
+        if columns && text.len() + 1 < width { text + "\t\t" } else { text + tab }
     };
     let prefix = format!("{}/{}", route.address.text(), route.mask.mask_text());
     if let Some(shares) = &route.several {

@@ -155,10 +155,12 @@ impl<A: Family> Table<A> {
             }
         }
         let before: Vec<NextHop> = prefixes.routes().map(|(_, hop)| hop).collect();
-        let written = match before.is_empty() && taken.len() <= FEW {
-            _ if full => Err(PrefixError::Full),
-            true => prefixes.apply(taken.iter().map(|(prefix, hop)| (*prefix, Some(*hop)))),
-            false => prefixes.load(taken.iter().copied()),
+        let written = if full {
+            Err(PrefixError::Full)
+        } else if before.is_empty() && taken.len() <= FEW {
+            prefixes.apply(taken.iter().map(|(prefix, hop)| (*prefix, Some(*hop))))
+        } else {
+            prefixes.load(taken.iter().copied())
         };
         if written.is_err() {
             taken.into_iter().for_each(|(_, hop)| hops.leave(&self.hops, prefixes, hop));

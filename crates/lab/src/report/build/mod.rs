@@ -73,10 +73,7 @@ pub fn calibrated(dir: &Path) -> Result<Calibrated, ReportError> {
 
 fn of_directory(dir: &Path, records: &[Record]) -> Result<Calibrated, ReportError> {
     // Points measured one by one have no experiments.
-    let experiments = match dir.join(EXPERIMENTS).exists() {
-        true => kept(dir)?,
-        false => Vec::new(),
-    };
+    let experiments = if dir.join(EXPERIMENTS).exists() { kept(dir)? } else { Vec::new() };
     Ok(calibrate(records, &roles(&experiments)?)?)
 }
 

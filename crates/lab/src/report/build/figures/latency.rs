@@ -48,9 +48,10 @@ pub(super) fn latency(records: &[Record], calibrated: &Calibrated) -> Option<Fig
     let mut sweep = Sweep::new(records, "latency", "Latency against load", x, y);
     sweep.plain(value::LATENCY_TYPICAL, |point| match point {
         Point::Latency(this) => {
-            let ring = match this.slots == Latency::default().slots {
-                true => String::new(),
-                false => format!(", ring of {}", this.slots),
+            let ring = if this.slots == Latency::default().slots {
+                String::new()
+            } else {
+                format!(", ring of {}", this.slots)
             };
             Some((format!("{}{ring}", idle_name(this.idle)), this.load_percent.into()))
         }

@@ -64,12 +64,13 @@ pub(super) fn accesses(records: &[Record], calibrated: &Calibrated) -> Option<Fi
     };
     let scales: Vec<String> =
         [Pages::Small, Pages::Transparent, Pages::Huge].into_iter().filter_map(scale).collect();
-    let known = match scales.is_empty() {
-        true => String::new(),
-        false => format!(
+    let known = if scales.is_empty() {
+        String::new()
+    } else {
+        format!(
             " An access costs a packet so many times what the list says: {}.",
             scales.join(", ")
-        ),
+        )
     };
     sweep.done(&format!("Each packet makes random accesses to memory of this size.{known}"))
 }
