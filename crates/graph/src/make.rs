@@ -11,6 +11,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use linerate_host::closest_keyword;
 use linerate_memory::Arena;
 use linerate_port::Context as PortContext;
 
@@ -411,7 +412,7 @@ fn unexpected(class: &Class, arguments: &Arguments, complaints: &mut Vec<Complai
             continue;
         };
         let known = class.args.iter().map(|arg| arg.name);
-        let help = closest(word, known).map(|name| format!("did you mean `{name}`?"));
+        let help = closest_keyword(word, known).map(|name| format!("did you mean `{name}`?"));
         let message = format!("{word}: unknown argument");
         let argument = Some(text.to_owned());
         complaints.push(Complaint { argument, help, ..Complaint::error(message) });
@@ -424,14 +425,6 @@ fn unexpected(class: &Class, arguments: &Arguments, complaints: &mut Vec<Complai
         let complaint = Complaint::error("too many arguments");
         complaints.push(Complaint { argument: too_many, help: Some(help), ..complaint });
     }
-}
-
-/// The name most like a misspelt keyword, if any is like it.
-fn closest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let word = word.to_ascii_uppercase();
-    let like = |name: &'n str| (strsim::jaro_winkler(&word, name), name);
-    let best = names.map(like).max_by(|a, b| a.0.total_cmp(&b.0));
-    best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| name)
 }
 
 impl fmt::Debug for Make<'_> {

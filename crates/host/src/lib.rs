@@ -16,4 +16,4 @@ pub mod machine;
 pub mod socket;
 mod suggest;
 
-pub use suggest::closest;
+pub use suggest::{closest, closest_keyword, closest_word, similar};

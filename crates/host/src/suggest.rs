@@ -1,4 +1,7 @@
-//! The name somebody probably meant.
+//! The name somebody probably meant, by what kind of name it is.
+
+/// Longest name that is compared: that takes time in proportion to both names.
+const COMPARED_MAX: usize = 100;
 
 /// The candidate closest to `name`, if it is close enough to be a slip of the
 /// fingers: one edit (a transposition counts as one) for names up to five
@@ -11,6 +14,58 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// Likewise of names made of words, such as classes: a difference in upper and lower
+/// case alone is none, and long names may be three edits away.
+pub fn closest_word<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let length = name.chars().count();
+    if length > COMPARED_MAX {
+        return None;
+    }
+    let allowed = match length {
+        0..=5 => 1,
+        6..=11 => 2,
+        _ => 3,
+    };
+    candidates
+        .into_iter()
+        .filter(|candidate| *candidate != name && candidate.len().abs_diff(name.len()) <= allowed)
+        .map(|candidate| {
+            let distance = if candidate.eq_ignore_ascii_case(name) {
+                0
+            } else {
+                strsim::damerau_levenshtein(name, candidate)
+            };
+            (distance, candidate)
+        })
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Likewise of keywords in capitals, which people abbreviate: what they begin with
+/// counts most.
+pub fn closest_keyword<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let word = word.to_ascii_uppercase();
+    let like = |name: &'a str| (strsim::jaro_winkler(&word, name), name);
+    let best = candidates.into_iter().map(like).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| name)
+}
+
+/// All candidates that have `name` in them, in whatever case, or are a slip or two away.
+pub fn similar<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let lower = name.to_lowercase();
+    let is_like = |known: &&str| {
+        known.to_lowercase().contains(&lower) || strsim::damerau_levenshtein(known, name) <= 2
+    };
+    candidates.into_iter().filter(is_like).collect()
 }
 
 #[cfg(test)]
@@ -38,5 +93,35 @@ mod tests {
     #[test]
     fn the_nearest_of_several_wins() {
         assert_eq!(closest("enp1s00", ["enp2s0", "enp1s0"]), Some("enp1s0"));
+    }
+
+    #[test]
+    fn words_may_be_in_the_wrong_case() {
+        let names = ["Queue", "Discard", "InfiniteSource", "Idle"];
+        for (typed, meant) in [
+            ("Qeue", Some("Queue")),
+            ("queue", Some("Queue")),
+            ("Discrad", Some("Discard")),
+            ("InfinteSuorce", Some("InfiniteSource")),
+            ("Counter", None),
+            ("x", None),
+        ] {
+            assert_eq!(closest_word(typed, names), meant, "{typed}");
+        }
+    }
+
+    #[test]
+    fn keywords_may_be_abbreviated() {
+        let names = ["CAPACITY", "LIMIT", "BURST"];
+        assert_eq!(closest_keyword("capac", names), Some("CAPACITY"));
+        assert_eq!(closest_keyword("LIMTI", names), Some("LIMIT"));
+        assert_eq!(closest_keyword("STOP", names), None);
+    }
+
+    #[test]
+    fn parts_of_names_find_all_that_have_them() {
+        let names = ["Queue", "ThreadSafeQueue", "Unqueue", "Tee"];
+        assert_eq!(similar("queue", names), ["Queue", "ThreadSafeQueue", "Unqueue"]);
+        assert_eq!(similar("Teh", names), ["Tee"]);
     }
 }

@@ -6,7 +6,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use linerate_graph::{Class, Library};
+use linerate_graph::Library;
+use linerate_host::similar;
 use serde_json::json;
 
 use crate::{
@@ -64,14 +65,7 @@ fn list(library: &Library) -> String {
 }
 
 fn unknown(name: &str, library: &Library) -> UsageError {
-    let lower = name.to_lowercase();
-    let close: Vec<&str> = library
-        .iter()
-        .map(|class: &Class| class.name)
-        .filter(|known| {
-            known.to_lowercase().contains(&lower) || strsim::damerau_levenshtein(known, name) <= 2
-        })
-        .collect();
+    let close = similar(name, library.iter().map(|class| class.name));
     let hint = if close.is_empty() {
         "`linerate elements` lists all".to_owned()
     } else {

@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use linerate_host::closest_word;
+
 use super::super::ast::{Body as BodyTree, Config};
 use super::super::ast::{
     Class as ClassRef, Compound, Connection, Definition, Element, ElementClass, ElementList,
@@ -16,7 +18,7 @@ use super::super::parser;
 use super::super::source::{Landmark, Span};
 use super::body::{Body, Kind, Variable};
 use super::connect::Operand;
-use super::scope::{Class, ClassId, closest};
+use super::scope::{Class, ClassId};
 use super::{DEPTH, ELEMENTS, NUMBERS, OVERLOADS, Resolver};
 
 /// An element of a list before it is looked up.
@@ -215,7 +217,8 @@ impl Resolver<'_> {
         let name = &element.name;
         let near = || {
             let elements = self.levels.last()?.names.keys().map(String::as_str);
-            self.classes.suggestion(name).or_else(|| closest(name, elements))
+            let element = || closest_word(name, elements).map(str::to_owned);
+            self.classes.suggestion(name).or_else(element)
         };
         let near = self.suggests().then(near).flatten();
         let help = near.map(|near| format!("did you mean '{near}'?"));

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use linerate_host::closest_word;
+
 use super::Classes;
 
 /// Names a class of [`ClassNames`].
@@ -104,59 +106,7 @@ impl<'a> ClassNames<'a> {
     pub(super) fn suggestion(&self, name: &str) -> Option<String> {
         let defined = self.scopes.iter().flat_map(|scope| scope.keys());
         let known = self.known.names();
-        closest(name, known.into_iter().chain(defined.map(String::as_str)))
-    }
-}
-
-/// The candidate closest to `name`, if it is close enough to be a slip: one
-/// edit for short names, two for others, three for the long ones; a difference
-/// in upper and lower case alone is none.
-pub(super) fn closest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
-    let length = name.chars().count();
-    // Comparing takes time in proportion to both names.
-    if length > 100 {
-        return None;
-    }
-    let allowed = match length {
-        0..=5 => 1,
-        6..=11 => 2,
-        _ => 3,
-    };
-    candidates
-        .into_iter()
-        .filter(|candidate| *candidate != name && candidate.len().abs_diff(name.len()) <= allowed)
-        .map(|candidate| {
-            let distance = if candidate.eq_ignore_ascii_case(name) {
-                0
-            } else {
-                strsim::damerau_levenshtein(name, candidate)
-            };
-            (distance, candidate)
-        })
-        .filter(|(distance, _)| *distance <= allowed)
-        .min()
-        .map(|(_, candidate)| candidate.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::closest;
-
-    #[test]
-    fn slips() {
-        let names = ["Queue", "Discard", "InfiniteSource", "Idle"];
-        for (typed, meant) in [
-            ("Qeue", Some("Queue")),
-            ("queue", Some("Queue")),
-            ("Discrad", Some("Discard")),
-            ("InfinteSuorce", Some("InfiniteSource")),
-            ("Counter", None),
-            ("x", None),
-        ] {
-            assert_eq!(closest(typed, names).as_deref(), meant, "{typed}");
-        }
+        let all = known.into_iter().chain(defined.map(String::as_str));
+        closest_word(name, all).map(str::to_owned)
     }
 }
