@@ -1,6 +1,6 @@
 //! The syntax tree: a configuration as it is written.
 //!
-//! Every node has its [`Span`]. Nodes that can be wrong also have a [`Read`]:
+//! Every node has its [`Span`]. Nodes that can be wrong also have a [`Cursor`]:
 //! how far the parser was when the node was complete. Click reports the line it
 //! has reached, which after a construct without a closing mark is the line of
 //! the next word.
@@ -18,7 +18,7 @@ pub struct Ast {
 
 /// How far the parser was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct Cursor {
     /// The next byte.
     pub at: usize,
     /// How much it had found wrong.
@@ -55,7 +55,7 @@ pub struct Connection {
     /// What joins them: `arrows[i]` is after `lists[i]`.
     pub arrows: Vec<Arrow>,
     /// How far had been read at the end.
-    pub read: Read,
+    pub cursor: Cursor,
 }
 
 /// `->` or `=>`.
@@ -75,7 +75,7 @@ pub struct ElementList {
     /// The class and configuration of the last element are meant for all.
     pub spread: bool,
     /// How far had been read at the end.
-    pub read: Read,
+    pub cursor: Cursor,
 }
 
 impl ElementList {
@@ -93,7 +93,7 @@ pub struct Element {
     /// All of it.
     pub span: Span,
     /// How far had been read at the name.
-    pub read: Read,
+    pub cursor: Cursor,
     /// Ports before it.
     pub inputs: Ports,
     /// What it refers to or declares.
@@ -169,11 +169,11 @@ impl Ports {
 #[derive(Clone, Debug)]
 pub enum Class {
     /// A name, and how far had been read.
-    Name(Ident, Read),
+    Name(Ident, Cursor),
     /// `{ ... }`
     Compound(Compound),
     /// It is missing; how far had been read.
-    Missing(Read),
+    Missing(Cursor),
 }
 
 /// The text between parentheses.
@@ -184,9 +184,9 @@ pub struct Config {
     /// Where it is, without the parentheses.
     pub span: Span,
     /// How far had been read before it.
-    pub opened: Read,
+    pub opened: Cursor,
     /// How far had been read after it.
-    pub read: Read,
+    pub cursor: Cursor,
 }
 
 /// `{ body || body || ... }`.
@@ -198,7 +198,7 @@ pub struct Compound {
     pub bodies: Vec<Body>,
     /// `...`, which adds the overloads known so far, and how far had been
     /// read.
-    pub extends: Option<(Span, Read)>,
+    pub extends: Option<(Span, Cursor)>,
 }
 
 /// `$formals | statements`.
@@ -207,9 +207,9 @@ pub struct Body {
     /// All of it.
     pub span: Span,
     /// How far had been read at its start.
-    pub read: Read,
+    pub cursor: Cursor,
     /// How far had been read at its end.
-    pub end: Read,
+    pub end: Cursor,
     /// The parameters.
     pub formals: Vec<Formal>,
     /// The statements.
@@ -224,7 +224,7 @@ pub struct Formal {
     /// The variable, without `$`.
     pub variable: Ident,
     /// How far had been read.
-    pub read: Read,
+    pub cursor: Cursor,
 }
 
 /// `( statements )`.
@@ -235,7 +235,7 @@ pub struct Group {
     /// The statements.
     pub statements: Vec<Statement>,
     /// How far had been read at the end.
-    pub read: Read,
+    pub cursor: Cursor,
 }
 
 /// `elementclass NAME definition`.
@@ -246,7 +246,7 @@ pub struct ElementClass {
     /// What it stands for.
     pub definition: Definition,
     /// How far had been read at the end.
-    pub read: Read,
+    pub cursor: Cursor,
 }
 
 /// What an `elementclass` statement defines.

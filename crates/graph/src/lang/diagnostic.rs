@@ -12,15 +12,15 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use super::source::{Landmark, SourceMap, Span};
 
 /// More than these are counted, not kept.
-const KEPT: usize = 1000;
+const KEPT_MAX: usize = 1000;
 
 /// Bytes of source shown on either side of a place.
-const NEAR: usize = 4000;
+const CONTEXT_BYTES: usize = 4000;
 
 /// What ends a line.
 const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
-/// How bad it is.
+/// Whether the configuration can be used all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The configuration cannot be used.
@@ -223,10 +223,10 @@ fn snippet<'a>(
     let (start, end) = (floor(text, start), floor(text, end.max(start)));
     // Only the lines concerned, and of an endless line only what is near: a
     // text of many megabytes is not gone through for every finding.
-    let before = floor(text, start.saturating_sub(NEAR));
+    let before = floor(text, start.saturating_sub(CONTEXT_BYTES));
     let from = before + text[before..start].rfind(LINE_ENDS).map_or(0, |at| at + 1);
-    let mark_end = floor(text, end.min(start + NEAR));
-    let after = floor(text, mark_end + NEAR);
+    let mark_end = floor(text, end.min(start + CONTEXT_BYTES));
+    let after = floor(text, mark_end + CONTEXT_BYTES);
     let to = text[mark_end..after].find(LINE_ENDS).map_or(after, |at| mark_end + at);
     let first = sources.landmark(landmark.span, from);
     let mut mark = AnnotationKind::Primary.span(start - from..mark_end - from);
@@ -267,7 +267,7 @@ impl Diagnostics {
         if diagnostic.severity == Severity::Error {
             self.errors += 1;
         }
-        if self.list.len() < KEPT {
+        if self.list.len() < KEPT_MAX {
             self.list.push(diagnostic);
         } else {
             self.left_out += 1;
@@ -281,8 +281,8 @@ impl Diagnostics {
         self.left_out += other.left_out;
         self.list.extend(other.list);
         self.list.sort_by_key(|diagnostic| diagnostic.order);
-        let left_out = self.list.len().saturating_sub(KEPT);
-        self.list.truncate(KEPT);
+        let left_out = self.list.len().saturating_sub(KEPT_MAX);
+        self.list.truncate(KEPT_MAX);
         self.left_out += left_out;
     }
 

@@ -13,7 +13,7 @@ use super::{comment, is_space, quote, quoted, shift_word};
 
 /// Values that contain variables are substituted in to this depth; it also
 /// ends definitions in a circle.
-const DEPTH: usize = 10;
+const DEPTH_MAX: usize = 10;
 
 /// How a reference is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub fn expand(config: &str, variables: &dyn Variables, depth: usize) -> String {
             }
             b'\'' if !in_quotes => at += quoted(&bytes[at..]),
             b'/' if !in_quotes => at += comment(&bytes[at..]).max(1),
-            b'$' if depth <= DEPTH => {
+            b'$' if depth <= DEPTH_MAX => {
                 let Some((form, inner, end)) = reference(bytes, at) else {
                     at += 1;
                     continue;
@@ -170,12 +170,12 @@ fn parenthesis(bytes: &[u8], start: usize) -> Option<usize> {
 /// How much may still be written, shared by all scopes of a configuration: a
 /// few lines can ask for more text than any machine has.
 #[derive(Clone, Debug)]
-pub struct Work(Rc<Cell<usize>>);
+pub struct Budget(Rc<Cell<usize>>);
 
-impl Work {
+impl Budget {
     /// This many bytes.
-    pub fn new(bytes: usize) -> Work {
-        Work(Rc::new(Cell::new(bytes)))
+    pub fn new(bytes: usize) -> Budget {
+        Budget(Rc::new(Cell::new(bytes)))
     }
 
     /// Takes `bytes`; whether there were as many.
@@ -197,13 +197,13 @@ pub struct Scope {
     parent: Option<Rc<Scope>>,
     depth: usize,
     variables: HashMap<String, String>,
-    work: Work,
+    budget: Budget,
 }
 
 impl Scope {
     /// The outermost scope.
-    pub fn global(work: Work) -> Scope {
-        Scope { parent: None, depth: 0, variables: HashMap::new(), work }
+    pub fn global(budget: Budget) -> Scope {
+        Scope { parent: None, depth: 0, variables: HashMap::new(), budget }
     }
 
     /// A scope inside the innermost of `around` (itself included) that is less
@@ -217,7 +217,7 @@ impl Scope {
             parent: parent.cloned(),
             depth: parent.map_or(0, |scope| scope.depth + 1),
             variables: HashMap::new(),
-            work: around.work.clone(),
+            budget: around.budget.clone(),
         }
     }
 
@@ -263,7 +263,7 @@ impl Variables for Scope {
         let Some(value) = self.get(parts.name) else {
             return parts.default.map(|text| expand(text, self, depth + 1));
         };
-        if !self.work.spend(value.len()) {
+        if !self.budget.spend(value.len()) {
             return None;
         }
         let value = expand(value, self, depth + 1);
@@ -281,7 +281,7 @@ impl Variables for Scope {
     }
 
     fn spend(&self, bytes: usize) -> bool {
-        self.work.spend(bytes)
+        self.budget.spend(bytes)
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     fn scope(variables: &[(&str, &str)]) -> Scope {
-        let mut scope = Scope::global(Work::new(1 << 20));
+        let mut scope = Scope::global(Budget::new(1 << 20));
         for (name, value) in variables {
             assert!(scope.define(name, value, false));
         }
@@ -372,14 +372,14 @@ mod tests {
 
     #[test]
     fn work_is_bounded() {
-        let mut scope = Scope::global(Work::new(100_000));
+        let mut scope = Scope::global(Budget::new(100_000));
         for level in 0..9 {
             let next = format!("${}", char::from(b'b' + level)).repeat(1000);
             scope.define(&char::from(b'a' + level).to_string(), &next, false);
         }
         scope.define("j", "", false);
         assert!(scope.expand("$a").len() < 1_000_000);
-        assert!(scope.work.exhausted());
+        assert!(scope.budget.exhausted());
     }
 
     proptest::proptest! {

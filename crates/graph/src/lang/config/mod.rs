@@ -12,7 +12,7 @@ mod quote;
 mod split;
 
 pub use assign::{Parameter, assign};
-pub use expand::{Form, Scope, Variables, Work, expand};
+pub use expand::{Budget, Form, Scope, Variables, expand};
 pub use quote::{is_word, quote, quote_lines, string, unquote};
 pub use split::{join, keyword, shift_word, split, uncomment, words};
 

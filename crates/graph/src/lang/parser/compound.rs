@@ -3,7 +3,7 @@
 use super::super::ast::{Body, Compound, Formal, Group};
 use super::super::lexer::{Kind, Token};
 use super::super::source::Span;
-use super::{Around, Ended, NESTING, Parser};
+use super::{Enclosing, Ended, NESTING_MAX, Parser};
 
 impl Parser<'_> {
     /// The compound whose opening brace is `open`.
@@ -12,8 +12,8 @@ impl Parser<'_> {
         if self.too_deep(open, "compound element") {
             compound.bodies.push(Body {
                 span: open.span,
-                read: self.read(),
-                end: self.read(),
+                cursor: self.cursor(),
+                end: self.cursor(),
                 formals: Vec::new(),
                 statements: Vec::new(),
             });
@@ -24,7 +24,7 @@ impl Parser<'_> {
         loop {
             let token = self.next();
             if token.kind == Kind::Ellipsis {
-                compound.extends = Some((token.span, self.read()));
+                compound.extends = Some((token.span, self.cursor()));
                 let after = self.next();
                 let last = after.kind == Kind::Char('}');
                 if compound.bodies.is_empty() || !last {
@@ -36,16 +36,16 @@ impl Parser<'_> {
                 self.push_back(after);
                 continue;
             }
-            let read = self.read();
+            let cursor = self.cursor();
             self.push_back(token);
             let formals = self.formals();
             let mut statements = Vec::new();
             self.ends_in_output = true;
-            let ended = self.statements(Around::Compound, &mut statements);
+            let ended = self.statements(Enclosing::Compound, &mut statements);
             compound.bodies.push(Body {
                 span: token.span.to(self.here()),
-                read,
-                end: self.read(),
+                cursor,
+                end: self.cursor(),
                 formals,
                 statements,
             });
@@ -65,17 +65,17 @@ impl Parser<'_> {
         if !self.too_deep(open, "element group") {
             self.nesting += 1;
             let outer_output = std::mem::replace(&mut self.ends_in_output, true);
-            self.statements(Around::Group, &mut statements);
+            self.statements(Enclosing::Group, &mut statements);
             self.ends_in_output = outer_output;
             self.nesting -= 1;
         }
-        Group { span: open.span.to(self.here()), statements, read: self.read() }
+        Group { span: open.span.to(self.here()), statements, cursor: self.cursor() }
     }
 
     /// Whether a further level is refused. The rest of the text is then not
     /// read: without the level nothing in it would make sense.
     fn too_deep(&mut self, open: Token, what: &str) -> bool {
-        if self.nesting + 1 < NESTING {
+        if self.nesting + 1 < NESTING_MAX {
             return false;
         }
         self.error(open.span, format!("maximum {what} nesting depth exceeded"));
@@ -116,7 +116,7 @@ impl Parser<'_> {
                     return formals;
                 }
             };
-            formals.push(Formal { keyword, variable: self.ident(variable), read: self.read() });
+            formals.push(Formal { keyword, variable: self.ident(variable), cursor: self.cursor() });
             let token = self.next();
             match token.kind {
                 Kind::Char('|') => return formals,

@@ -9,15 +9,15 @@ mod compound;
 mod ports;
 
 use super::ast::{
-    Arrow, Ast, Class, Config, Connection, Definition, Element, ElementClass, ElementList, Ident,
-    Ports, Read, Side, Statement, What,
+    Arrow, Ast, Class, Config, Connection, Cursor, Definition, Element, ElementClass, ElementList,
+    Ident, Ports, Side, Statement, What,
 };
 use super::diagnostic::{Diagnostic, Diagnostics, Order};
 use super::lexer::{Kind, Lexer, Token};
 use super::source::{FileId, SourceMap, Span};
 
 /// Compounds and groups may be nested this deep.
-const NESTING: usize = 50;
+const NESTING_MAX: usize = 50;
 
 /// Parses a text. The tree covers whatever could be understood.
 pub fn parse(sources: &mut SourceMap, file: FileId) -> (Ast, Diagnostics) {
@@ -27,17 +27,17 @@ pub fn parse(sources: &mut SourceMap, file: FileId) -> (Ast, Diagnostics) {
         diagnostics: Diagnostics::new(),
         nesting: 0,
         abandoned: false,
-        numbers: ports::NUMBERS,
+        numbers: ports::NUMBERS_MAX,
         ends_in_output: true,
     };
     let mut statements = Vec::new();
-    parser.statements(Around::File, &mut statements);
+    parser.statements(Enclosing::File, &mut statements);
     (Ast { file, statements }, parser.diagnostics)
 }
 
 /// What the statements are part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Around {
+enum Enclosing {
     File,
     Compound,
     Group,
@@ -112,7 +112,7 @@ impl Parser<'_> {
         for span in self.lexer.take_bad_directives() {
             // Known as soon as it is read, unlike an error of a statement.
             let landmark = self.lexer.sources().landmark(span, span.start);
-            let order = Order::parser(self.read().found);
+            let order = Order::parser(self.cursor().found);
             let message = "unknown preprocessor directive";
             self.diagnostics.push(Diagnostic::error(landmark, message).at(order));
         }
@@ -124,8 +124,8 @@ impl Parser<'_> {
     }
 
     /// How far the text has been read.
-    fn read(&self) -> Read {
-        Read { at: self.lexer.position, found: self.diagnostics.len() }
+    fn cursor(&self) -> Cursor {
+        Cursor { at: self.lexer.position, found: self.diagnostics.len() }
     }
 
     /// Goes to the end of the text.
@@ -148,9 +148,9 @@ impl Parser<'_> {
         message: String,
         label: Option<&str>,
     ) {
-        let read = self.read();
-        let landmark = self.lexer.sources().landmark(span, read.at);
-        let mut diagnostic = severity(landmark, message).at(Order::parser(read.found));
+        let cursor = self.cursor();
+        let landmark = self.lexer.sources().landmark(span, cursor.at);
+        let mut diagnostic = severity(landmark, message).at(Order::parser(cursor.found));
         if let Some(label) = label {
             diagnostic = diagnostic.label(label);
         }
@@ -170,13 +170,13 @@ impl Parser<'_> {
 
     // Statements.
 
-    fn statements(&mut self, around: Around, out: &mut Vec<Statement>) -> Ended {
+    fn statements(&mut self, enclosing: Enclosing, out: &mut Vec<Statement>) -> Ended {
         loop {
             let token = self.next();
             match token.kind {
                 Kind::Ident | Kind::Char('[' | '{' | '(') | Kind::Arrow | Kind::DoubleArrow => {
                     self.push_back(token);
-                    let connection = self.connection(around);
+                    let connection = self.connection(enclosing);
                     self.ends_in_output = ends_in_output(&connection);
                     out.push(Statement::Connection(connection));
                 }
@@ -187,7 +187,7 @@ impl Parser<'_> {
                 Kind::Require => {
                     if let Some(mut config) = self.parenthesized() {
                         self.accept(Kind::Char(';'));
-                        config.read = self.read();
+                        config.cursor = self.cursor();
                         out.push(Statement::Require(config));
                     }
                 }
@@ -197,12 +197,12 @@ impl Parser<'_> {
                     }
                 }
                 Kind::Char(';') => {}
-                Kind::Char('}') if around == Around::Compound => return Ended::Closed,
-                Kind::DoubleBar if around == Around::Compound => return Ended::Overload,
-                Kind::Char(')') if around == Around::Group => return Ended::Closed,
+                Kind::Char('}') if enclosing == Enclosing::Compound => return Ended::Closed,
+                Kind::DoubleBar if enclosing == Enclosing::Compound => return Ended::Overload,
+                Kind::Char(')') if enclosing == Enclosing::Group => return Ended::Closed,
                 Kind::Char('}') | Kind::DoubleBar => {
                     self.syntax_error(token, "a statement");
-                    if around == Around::Group {
+                    if enclosing == Enclosing::Group {
                         // The parenthesis is missing: what the group is in
                         // goes on with this token.
                         self.push_back(token);
@@ -210,11 +210,11 @@ impl Parser<'_> {
                     }
                 }
                 Kind::End => {
-                    match around {
+                    match enclosing {
                         _ if self.abandoned => {}
-                        Around::File => {}
-                        Around::Group => self.error(token.span, "expected ')'"),
-                        Around::Compound => self.error(token.span, "expected '}'"),
+                        Enclosing::File => {}
+                        Enclosing::Group => self.error(token.span, "expected ')'"),
+                        Enclosing::Compound => self.error(token.span, "expected '}'"),
                     }
                     return Ended::Closed;
                 }
@@ -241,7 +241,7 @@ impl Parser<'_> {
                 Definition::Missing
             }
         };
-        ElementClass { name, definition, read: self.read() }
+        ElementClass { name, definition, cursor: self.cursor() }
     }
 
     /// `( CONFIG )`.
@@ -252,19 +252,19 @@ impl Parser<'_> {
 
     /// The configuration after an opening parenthesis, and the closing one.
     fn config(&mut self) -> Config {
-        let opened = self.read();
+        let opened = self.cursor();
         let (text, span) = self.lexer.config();
         self.directives();
         self.expect(Kind::Char(')'));
-        Config { text, span, opened, read: self.read() }
+        Config { text, span, opened, cursor: self.cursor() }
     }
 
     // Connections.
 
-    fn connection(&mut self, around: Around) -> Connection {
+    fn connection(&mut self, enclosing: Enclosing) -> Connection {
         let mut connection =
-            Connection { lists: Vec::new(), arrows: Vec::new(), read: self.read() };
-        while let Some(list) = self.list(around, connection.lists.is_empty()) {
+            Connection { lists: Vec::new(), arrows: Vec::new(), cursor: self.cursor() };
+        while let Some(list) = self.list(enclosing, connection.lists.is_empty()) {
             connection.lists.push(list);
             let Some(arrow) = self.arrow() else { break };
             connection.arrows.push(arrow);
@@ -273,7 +273,7 @@ impl Parser<'_> {
                 connection.arrows.push(arrow);
             }
         }
-        connection.read = self.read();
+        connection.cursor = self.cursor();
         connection
     }
 
@@ -325,7 +325,7 @@ impl Parser<'_> {
         let span = arrow.span;
         let element = Element {
             span,
-            read: self.read(),
+            cursor: self.cursor(),
             inputs: Ports::default(),
             what: What::Name(Ident { name: class, span }),
             class: None,
@@ -333,14 +333,14 @@ impl Parser<'_> {
             outputs: Ports::default(),
         };
         let named = !matches!(context, "" | "/");
-        named.then(|| ElementList { elements: vec![element], spread: false, read: self.read() })
+        named.then(|| ElementList { elements: vec![element], spread: false, cursor: self.cursor() })
     }
 
     /// Elements with commas between them; nothing if there is none.
-    fn list(&mut self, around: Around, first: bool) -> Option<ElementList> {
+    fn list(&mut self, enclosing: Enclosing, first: bool) -> Option<ElementList> {
         let mut elements: Vec<Element> = Vec::new();
         let token = loop {
-            match self.element(around, first, elements.is_empty()) {
+            match self.element(enclosing, first, elements.is_empty()) {
                 Some(element) => elements.push(element),
                 None if elements.is_empty() => return None,
                 // A comma too many is forgiven.
@@ -361,12 +361,12 @@ impl Parser<'_> {
             .iter()
             .any(|element| !element.inputs.is_empty() || !element.outputs.is_empty());
         let spread = first && !arrow && !ports && !implicit && only_last_declared(&elements);
-        Some(ElementList { elements, spread, read: self.read() })
+        Some(ElementList { elements, spread, cursor: self.cursor() })
     }
 
     /// One element. `first`: it stands before the first arrow. `alone`: no
     /// element of its list is before it.
-    fn element(&mut self, around: Around, first: bool, alone: bool) -> Option<Element> {
+    fn element(&mut self, enclosing: Enclosing, first: bool, alone: bool) -> Option<Element> {
         let mut inputs = self.ports();
         let token = self.next();
         let mut span = inputs.span.unwrap_or(token.span).to(token.span);
@@ -382,7 +382,7 @@ impl Parser<'_> {
                 span = span.to(group.span);
                 What::Group(group)
             }
-            _ => match self.implicit(around, first, alone, &inputs, token) {
+            _ => match self.implicit(enclosing, first, alone, &inputs, token) {
                 Some(side) => {
                     self.push_back(token);
                     let mut outputs = Ports::default();
@@ -393,7 +393,7 @@ impl Parser<'_> {
                     let end = outputs.span.or(inputs.span);
                     return Some(Element {
                         span: end.unwrap_or(self.lexer.span(token.span.start, token.span.start)),
-                        read: self.read(),
+                        cursor: self.cursor(),
                         inputs,
                         what: What::Implicit(side),
                         class: None,
@@ -402,12 +402,12 @@ impl Parser<'_> {
                     });
                 }
                 None => {
-                    self.no_element(around, first, alone, &inputs, token);
+                    self.no_element(enclosing, first, alone, &inputs, token);
                     return None;
                 }
             },
         };
-        let read = self.read();
+        let cursor = self.cursor();
         let class = self.class();
         match &class {
             Some(Class::Name(name, _)) => span = span.to(name.span),
@@ -417,7 +417,7 @@ impl Parser<'_> {
         let token = self.next();
         let config = if token.kind == Kind::Char('(') {
             let config = self.config();
-            span.end = config.read.at;
+            span.end = config.cursor.at;
             let after = self.next();
             self.push_back(after);
             Some(config)
@@ -429,19 +429,19 @@ impl Parser<'_> {
         if let Some(ports) = outputs.span {
             span = span.to(ports);
         }
-        Some(Element { span, read, inputs, what, class, config, outputs })
+        Some(Element { span, cursor, inputs, what, class, config, outputs })
     }
 
     /// Whether `input` or `output` is meant where there is no name but `token`.
     fn implicit(
         &mut self,
-        around: Around,
+        enclosing: Enclosing,
         first: bool,
         alone: bool,
         ports: &Ports,
         token: Token,
     ) -> Option<Side> {
-        if around == Around::File {
+        if enclosing == Enclosing::File {
             return None;
         }
         let possible = !ports.is_empty() || alone;
@@ -469,7 +469,7 @@ impl Parser<'_> {
     /// Reports that `token` is no element.
     fn no_element(
         &mut self,
-        around: Around,
+        enclosing: Enclosing,
         first: bool,
         alone: bool,
         ports: &Ports,
@@ -481,7 +481,7 @@ impl Parser<'_> {
         if !alone {
             return;
         }
-        if around != Around::File && first {
+        if enclosing != Enclosing::File && first {
             self.push_back(token);
         } else {
             self.syntax_error(token, "an element");
@@ -497,12 +497,12 @@ impl Parser<'_> {
         }
         let token = self.next();
         Some(match token.kind {
-            Kind::Ident => Class::Name(self.ident(token), self.read()),
+            Kind::Ident => Class::Name(self.ident(token), self.cursor()),
             Kind::Char('{') => Class::Compound(self.compound(token)),
             _ => {
                 self.error(token.span, "missing element type in declaration");
                 self.push_back(token);
-                Class::Missing(self.read())
+                Class::Missing(self.cursor())
             }
         })
     }

@@ -6,11 +6,11 @@ use super::Parser;
 
 /// The highest port number. Every number up to it becomes a port of the
 /// element, so a slip of the fingers must not ask for gigabytes.
-const HIGHEST: u32 = 65_535;
+const PORT_MAX: u32 = 65_535;
 
 /// The lists of a text, their ranges written out, have no more numbers than
 /// this.
-pub(super) const NUMBERS: usize = 1 << 20;
+pub(super) const NUMBERS_MAX: usize = 1 << 20;
 
 impl Parser<'_> {
     /// The ports in brackets, if a bracket is next.
@@ -78,7 +78,7 @@ impl Parser<'_> {
                 true
             }
             None => {
-                self.error(token.span, format!("more than {NUMBERS} ports in all lists"));
+                self.error(token.span, format!("more than {NUMBERS_MAX} ports in all lists"));
                 false
             }
         }
@@ -92,11 +92,11 @@ impl Parser<'_> {
             None => word.parse(),
         };
         match digits {
-            Ok(port) if port <= u64::from(HIGHEST) => port as u32,
+            Ok(port) if port <= u64::from(PORT_MAX) => port as u32,
             Ok(port) => {
                 self.error(
                     token.span,
-                    format!("port number {port} too large (the highest is {HIGHEST})"),
+                    format!("port number {port} too large (the highest is {PORT_MAX})"),
                 );
                 0
             }

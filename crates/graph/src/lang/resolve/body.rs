@@ -86,7 +86,7 @@ pub(super) struct Body {
 }
 
 /// How many missing ports of a border are reported.
-const MISSING: usize = 100;
+const MISSING_MAX: usize = 100;
 
 /// Where to find inputs and outputs in pairs.
 pub(super) fn index(side: Side) -> usize {
@@ -207,7 +207,7 @@ impl Body {
         }
         // Of a thousand missing ports nobody reads the last.
         let missing = used.iter().enumerate().filter(|(_, used)| !**used);
-        for (port, _) in missing.take(MISSING) {
+        for (port, _) in missing.take(MISSING_MAX) {
             wrong.push(format!("'{name}' {side_name} {port} missing"));
         }
         (count, wrong)

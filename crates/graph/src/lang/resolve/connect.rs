@@ -1,9 +1,9 @@
 //! Which ports `->` and `=>` connect.
 
-use super::super::ast::{Arrow, Ports, Read, Side};
+use super::super::ast::{Arrow, Cursor, Ports, Side};
 use super::super::source::Span;
 use super::body::{End, Link};
-use super::{CONNECTIONS, Resolver};
+use super::{CONNECTIONS_MAX, Resolver};
 
 /// An element of a connection, with the ports written beside it.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Resolver<'_> {
         right: &[Operand],
         arrow: Arrow,
         span: Span,
-        read: Read,
+        cursor: Cursor,
     ) {
         if left.is_empty() || right.is_empty() {
             return;
@@ -83,7 +83,7 @@ impl Resolver<'_> {
         let mut to = Half::new(right, Side::Input);
         if from.open + to.open > 1 {
             let message = "at most one expandable port allowed per connection";
-            self.error(span, read, message);
+            self.error(span, cursor, message);
             if to.least < from.least {
                 from.open = 0;
             } else {
@@ -102,28 +102,28 @@ impl Resolver<'_> {
         let many = |half: &Half<'_>| half.least > 1 || half.open > 0;
         let (many_from, many_to) = (many(&from), many(&to));
         if many_from && many_to {
-            self.check_mismatch(&from, &to, arrow, span, read);
+            self.check_mismatch(&from, &to, arrow, span, cursor);
         }
         let more = |half: &Half<'_>, other: &Half<'_>| {
             if half.open > 0 { other.least.saturating_sub(half.least) } else { 0 }
         };
         let outputs = from.ends(more(&from, &to));
         let inputs = to.ends(more(&to, &from));
-        let landmark = self.landmark(span, read);
+        let landmark = self.landmark(span, cursor);
         let pairs = if many_from && many_to {
             outputs.len().min(inputs.len())
         } else {
             outputs.len().max(inputs.len())
         };
-        if self.connections + pairs > CONNECTIONS {
-            self.limit(&landmark, format!("more than {CONNECTIONS} connections"));
+        if self.connections + pairs > CONNECTIONS_MAX {
+            self.limit(&landmark, format!("more than {CONNECTIONS_MAX} connections"));
             return;
         }
         self.connections += pairs;
         for pair in 0..pairs {
             let from = outputs[if many_from { pair } else { 0 }];
             let to = inputs[if many_to { pair } else { 0 }];
-            self.here().link(Link { from, to, landmark: landmark.clone() });
+            self.current().link(Link { from, to, landmark: landmark.clone() });
         }
     }
 
@@ -133,11 +133,11 @@ impl Resolver<'_> {
         to: &Half<'_>,
         arrow: Arrow,
         span: Span,
-        read: Read,
+        cursor: Cursor,
     ) {
         if !arrow.double {
             let message = "syntax error: many-to-many connections require '=>'";
-            self.error(arrow.span, read, message);
+            self.error(arrow.span, cursor, message);
         }
         let (outputs, inputs) = (from.least, to.least);
         let message = match (from.open > 0, to.open > 0) {
@@ -152,6 +152,6 @@ impl Resolver<'_> {
             ),
             _ => return,
         };
-        self.error(span, read, message);
+        self.error(span, cursor, message);
     }
 }

@@ -8,8 +8,8 @@ use linerate_host::closest_word;
 
 use super::super::ast::{Body as BodyTree, Config};
 use super::super::ast::{
-    Class as ClassRef, Compound, Connection, Definition, Element, ElementClass, ElementList,
-    Formal, Group, Ports, Read, Side, Statement, What,
+    Class as ClassRef, Compound, Connection, Cursor, Definition, Element, ElementClass,
+    ElementList, Formal, Group, Ports, Side, Statement, What,
 };
 use super::super::config::{self, Parameter};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
@@ -19,7 +19,7 @@ use super::super::source::{Landmark, Span};
 use super::body::{Body, Kind, Variable};
 use super::connect::Operand;
 use super::scope::{Class, ClassId};
-use super::{DEPTH, ELEMENTS, NUMBERS, OVERLOADS, Resolver};
+use super::{DEPTH_MAX, ELEMENTS_MAX, GROUP_PORTS_MAX, OVERLOADS_MAX, Resolver};
 
 /// An element of a list before it is looked up.
 struct Pending {
@@ -54,13 +54,13 @@ impl Resolver<'_> {
             match (before, index.checked_sub(1), span) {
                 (Some(before), Some(arrow), Some(span)) => {
                     let arrow = connection.arrows[arrow];
-                    self.connect(&before, &operands, arrow, span, list.read);
+                    self.connect(&before, &operands, arrow, span, list.cursor);
                 }
                 (None, _, Some(span))
                     if operands.iter().any(|operand| !operand.inputs.is_empty()) =>
                 {
                     let message = "input ports ignored at start of chain";
-                    self.error(span, list.read, message);
+                    self.error(span, list.cursor, message);
                 }
                 _ => {}
             }
@@ -71,7 +71,7 @@ impl Resolver<'_> {
             && operands.iter().any(|operand| !operand.outputs.is_empty())
         {
             let message = "output ports ignored at end of chain";
-            self.error(span, connection.read, message);
+            self.error(span, connection.cursor, message);
         }
     }
 
@@ -90,7 +90,7 @@ impl Resolver<'_> {
             .into_iter()
             .map(|element| {
                 let (inputs, outputs) = (element.inputs.clone(), element.outputs.clone());
-                Operand { node: self.element(element, list.read), inputs, outputs }
+                Operand { node: self.element(element, list.cursor), inputs, outputs }
             })
             .collect()
     }
@@ -98,7 +98,7 @@ impl Resolver<'_> {
     fn pending(&mut self, element: &Element) -> Pending {
         let mut inputs = element.inputs.clone();
         let mut outputs = element.outputs.clone();
-        let landmark = self.landmark(element.span, element.read);
+        let landmark = self.landmark(element.span, element.cursor);
         let (name, class) = match &element.what {
             What::Name(name) => (name.name.clone(), self.classes.find(&name.name)),
             What::Implicit(side) => (side.name().to_owned(), self.classes.find(side.name())),
@@ -117,12 +117,12 @@ impl Resolver<'_> {
             }
         };
         let declared = element.class.as_ref().map(|class| match class {
-            ClassRef::Name(class, read) => self.class(&class.name, class.span, *read),
+            ClassRef::Name(class, cursor) => self.class(&class.name, class.span, *cursor),
             ClassRef::Compound(compound) => self.compound(compound, ""),
-            ClassRef::Missing(read) => self.class(&name, element.span, *read),
+            ClassRef::Missing(cursor) => self.class(&name, element.span, *cursor),
         });
         if let Some(config) = &element.config
-            && self.here().names.contains_key(&name)
+            && self.current().names.contains_key(&name)
         {
             let message = "configuration string ignored on element reference";
             self.error(config.span, config.opened, message);
@@ -139,23 +139,23 @@ impl Resolver<'_> {
     }
 
     /// The class of this name; one that is not known is reported.
-    fn class(&mut self, name: &str, span: Span, read: Read) -> ClassId {
+    fn class(&mut self, name: &str, span: Span, cursor: Cursor) -> ClassId {
         if let Some(id) = self.classes.find(name) {
             return id;
         }
         if self.classes.is_open() {
-            if self.here().names.contains_key(name) {
+            if self.current().names.contains_key(name) {
                 let message = format!("'{name}' was previously used as an element name");
-                self.error(span, read, message);
+                self.error(span, cursor, message);
             }
             return self.classes.define_used(name);
         }
-        let landmark = self.landmark(span, read);
+        let landmark = self.landmark(span, cursor);
         let help = self.suggests().then(|| self.classes.suggestion(name)).flatten();
         self.push(
             Diagnostic::error(landmark, format!("unknown element class '{name}'"))
                 .help(help.map(|class| format!("did you mean '{class}'?"))),
-            read,
+            cursor,
         );
         self.classes.define_unknown(name)
     }
@@ -167,11 +167,11 @@ impl Resolver<'_> {
     }
 
     /// The node an element of a list refers to or declares.
-    fn element(&mut self, mut element: Pending, read: Read) -> usize {
-        let known = self.here().names.get(&element.name).copied();
+    fn element(&mut self, mut element: Pending, cursor: Cursor) -> usize {
+        let known = self.current().names.get(&element.name).copied();
         if let (None, Some(node)) = (element.class, known) {
             if element.declared.is_some() {
-                self.redeclared(&element, node, read);
+                self.redeclared(&element, node, cursor);
             }
             return node;
         }
@@ -180,43 +180,43 @@ impl Resolver<'_> {
                 && element.declared.is_some_and(|id| self.classes.is_named(id, &element.name));
         if is_class && element.declared.is_some() {
             let message = format!("class '{}' used as element name", element.name);
-            self.push(Diagnostic::error(element.landmark.clone(), message), read);
+            self.push(Diagnostic::error(element.landmark.clone(), message), cursor);
         } else if !is_class && element.declared.is_none() && self.classes.is_open() {
-            element.class = Some(self.class(&element.name, element.landmark.span, read));
+            element.class = Some(self.class(&element.name, element.landmark.span, cursor));
         } else if element.class.is_none() && element.declared.is_none() {
-            self.undeclared(&element, read);
+            self.undeclared(&element, cursor);
             element.class = Some(self.classes.define_unknown(&element.name));
         }
         let name = match element.class {
-            Some(_) => self.here().anonymous_name(&element.name),
+            Some(_) => self.current().anonymous_name(&element.name),
             None => element.name,
         };
         let Some(class) = element.class.or(element.declared) else {
             // Not reached: without either it was undeclared.
             return 0;
         };
-        self.add(&name, Kind::Element(class), element.config, element.landmark, read)
+        self.add(&name, Kind::Element(class), element.config, element.landmark, cursor)
     }
 
-    fn redeclared(&mut self, element: &Pending, node: usize, read: Read) {
+    fn redeclared(&mut self, element: &Pending, node: usize, cursor: Cursor) {
         let name = &element.name;
         let mut diagnostic = Diagnostic::error(
             element.landmark.clone(),
             format!("redeclaration of element '{name}'"),
         );
-        let node = &self.here().nodes[node];
+        let node = &self.current().nodes[node];
         if !node.kind.is_tunnel() {
             let before = node.landmark.clone();
             diagnostic =
                 diagnostic.note(before, format!("element '{name}' previously declared here"));
         }
-        self.push(diagnostic, read);
+        self.push(diagnostic, cursor);
     }
 
-    fn undeclared(&mut self, element: &Pending, read: Read) {
+    fn undeclared(&mut self, element: &Pending, cursor: Cursor) {
         let name = &element.name;
         let near = || {
-            let elements = self.levels.last()?.names.keys().map(String::as_str);
+            let elements = self.open_bodies.last()?.names.keys().map(String::as_str);
             let element = || closest_word(name, elements).map(str::to_owned);
             self.classes.suggestion(name).or_else(element)
         };
@@ -227,7 +227,7 @@ impl Resolver<'_> {
             Diagnostic::error(element.landmark.clone(), message)
                 .label("neither an element declared before nor a class")
                 .help(help),
-            read,
+            cursor,
         );
     }
 
@@ -238,36 +238,37 @@ impl Resolver<'_> {
         kind: Kind,
         config: String,
         landmark: Landmark,
-        read: Read,
+        cursor: Cursor,
     ) -> usize {
         if all_digits(name) {
             let message = format!("element name '{name}' has all-digit component");
-            self.error(landmark.span, read, message);
+            self.error(landmark.span, cursor, message);
         }
-        if self.here().nodes.len() >= ELEMENTS {
-            self.limit(&landmark, format!("more than {ELEMENTS} elements"));
+        if self.current().nodes.len() >= ELEMENTS_MAX {
+            self.limit(&landmark, format!("more than {ELEMENTS_MAX} elements"));
             // Everything further is the last one.
-            return self.here().nodes.len() - 1;
+            return self.current().nodes.len() - 1;
         }
-        self.here().add(name, kind, config, landmark)
+        self.current().add(name, kind, config, landmark)
     }
 
     /// A group: its name and how many inputs and outputs it has.
     fn group(&mut self, group: &Group) -> (String, [u32; 2]) {
-        let name = self.here().anonymous_name("");
+        let name = self.current().anonymous_name("");
         let landmark = self.sources.landmark(group.span, group.span.start);
-        let nodes = [name.clone(), format!("{name}/input"), format!("{name}/output")]
-            .map(|name| self.add(&name, Kind::TUNNEL, String::new(), landmark.clone(), group.read));
+        let nodes = [name.clone(), format!("{name}/input"), format!("{name}/output")].map(|name| {
+            self.add(&name, Kind::TUNNEL, String::new(), landmark.clone(), group.cursor)
+        });
         let [outer, input, output] = nodes;
-        let body = self.here();
+        let body = self.current();
         if body.depth == 0 {
-            super::tunnel::join(body, outer, input, output);
+            super::tunnel::join_borders(body, outer, input, output);
         }
         let links = body.links.len();
         let saved = [("input", input), ("output", output)]
             .map(|(name, node)| (name, body.names.insert(name.to_owned(), node)));
         self.statements(&group.statements);
-        let body = self.here();
+        let body = self.current();
         for (name, node) in saved {
             match node {
                 Some(node) => body.names.insert(name.to_owned(), node),
@@ -278,16 +279,17 @@ impl Resolver<'_> {
         for (count, (node, side)) in
             ports.iter_mut().zip([(input, Side::Input), (output, Side::Output)])
         {
-            let (found, wrong) = self.here().check_border(node, side, "<anonymous group>", links);
+            let (found, wrong) =
+                self.current().check_border(node, side, "<anonymous group>", links);
             *count = found;
             for message in wrong {
-                self.error(group.span, group.read, message);
+                self.error(group.span, group.cursor, message);
             }
         }
-        match self.numbers.checked_sub((ports[0] + ports[1]) as usize) {
-            Some(left) => self.numbers = left,
+        match self.group_ports.checked_sub((ports[0] + ports[1]) as usize) {
+            Some(left) => self.group_ports = left,
             None => {
-                self.limit(&landmark, format!("groups of more than {NUMBERS} ports"));
+                self.limit(&landmark, format!("groups of more than {GROUP_PORTS_MAX} ports"));
                 ports = [0, 0];
             }
         }
@@ -302,7 +304,7 @@ impl Resolver<'_> {
                 self.classes.define(name, id);
             }
             Definition::Synonym(other) => {
-                let id = self.class(&other.name, other.span, class.read);
+                let id = self.class(&other.name, other.span, class.cursor);
                 self.classes.define(name, id);
             }
             Definition::Missing => {
@@ -313,13 +315,13 @@ impl Resolver<'_> {
 
     /// The class a compound defines; it is not given its name yet.
     fn compound(&mut self, compound: &Compound, name: &str) -> ClassId {
-        let mut overload = compound.extends.map(|(span, read)| {
+        let mut overload = compound.extends.map(|(span, cursor)| {
             if self.classes.is_open() {
-                return self.class(name, span, read);
+                return self.class(name, span, cursor);
             }
             self.classes.find(name).unwrap_or_else(|| {
                 let message = format!("cannot extend unknown element class '{name}'");
-                self.error(span, read, message);
+                self.error(span, cursor, message);
                 self.classes.define_unknown(name)
             })
         });
@@ -331,9 +333,9 @@ impl Resolver<'_> {
         let mut class = None;
         for mut body in bodies.into_iter().rev() {
             overloads += 1;
-            if overloads > OVERLOADS {
+            if overloads > OVERLOADS_MAX {
                 let landmark = body.landmark.clone();
-                self.limit(&landmark, format!("more than {OVERLOADS} overloads of '{name}'"));
+                self.limit(&landmark, format!("more than {OVERLOADS_MAX} overloads of '{name}'"));
                 break;
             }
             body.overload = overload;
@@ -346,19 +348,19 @@ impl Resolver<'_> {
     }
 
     fn body(&mut self, tree: &BodyTree, name: &str) -> Body {
-        let landmark = self.landmark(tree.span, tree.read);
-        let depth = self.levels.len();
+        let landmark = self.landmark(tree.span, tree.cursor);
+        let depth = self.open_bodies.len();
         let mut body = Body::new(name.to_owned(), landmark.clone(), depth);
         for border in ["input", "output"] {
             body.add(border, Kind::TUNNEL, String::new(), landmark.clone());
         }
         body.offset = 2;
-        self.levels.push(body);
+        self.open_bodies.push(body);
         self.classes.enter();
         self.formals(&tree.formals);
         self.statements(&tree.statements);
         self.classes.leave();
-        let Some(mut body) = self.levels.pop() else {
+        let Some(mut body) = self.open_bodies.pop() else {
             // Not reached: it was pushed above.
             return Body::new(name.to_owned(), landmark, depth);
         };
@@ -385,10 +387,10 @@ impl Resolver<'_> {
                 Some(keyword) if keyword.name == "__REST__" => Parameter::Rest,
                 Some(keyword) => Parameter::Keyword(keyword.name.clone()),
             };
-            if !self.variable(&formal.variable.name, "", formal.variable.span, formal.read) {
+            if !self.variable(&formal.variable.name, "", formal.variable.span, formal.cursor) {
                 continue;
             }
-            let body = self.here();
+            let body = self.current();
             let repeated = match &formal.keyword {
                 Some(keyword) => !keywords.insert(keyword.name.as_str()),
                 None => false,
@@ -402,22 +404,22 @@ impl Resolver<'_> {
             if let (true, Some(keyword)) = (repeated, &formal.keyword) {
                 let message =
                     format!("repeated keyword parameter '{}' in compound element", keyword.name);
-                self.error(keyword.span, formal.read, message);
+                self.error(keyword.span, formal.cursor, message);
             }
             if disordered && !order_reported {
                 order_reported = true;
                 let message = "compound element parameters out of order\n\
                     (The correct order is '[positional], [keywords], [__REST__]'.)";
-                self.error(formal.variable.span, formal.read, message);
+                self.error(formal.variable.span, formal.cursor, message);
             }
         }
     }
 
     /// Gives a variable of the present body a value; whether it had none.
-    fn variable(&mut self, name: &str, value: &str, span: Span, read: Read) -> bool {
-        let body = self.here();
+    fn variable(&mut self, name: &str, value: &str, span: Span, cursor: Cursor) -> bool {
+        let body = self.current();
         if !body.defined.insert(name.to_owned()) {
-            self.error(span, read, format!("parameter '${name}' multiply defined"));
+            self.error(span, cursor, format!("parameter '${name}' multiply defined"));
             return false;
         }
         body.variables.push(Variable { name: name.to_owned(), value: value.to_owned() });
@@ -436,11 +438,11 @@ impl Resolver<'_> {
             };
             match word.strip_prefix('$').filter(plain) {
                 Some(name) => {
-                    self.variable(name, value, config.span, config.read);
+                    self.variable(name, value, config.span, config.cursor);
                 }
                 None => {
                     let message = "bad 'define' declaration: not a variable";
-                    self.error(config.span, config.read, message);
+                    self.error(config.span, config.cursor, message);
                 }
             }
         }
@@ -473,32 +475,32 @@ impl Resolver<'_> {
                 (Some(name), 1, _) if name != "package" && name != "library" => {
                     self.requirements.push(requirement("package", name.to_owned()));
                 }
-                _ => self.error(config.span, config.read, "syntax error at requirement"),
+                _ => self.error(config.span, config.cursor, "syntax error at requirement"),
             }
         }
     }
 
     fn library(&mut self, name: &str, config: &Config) {
-        let (span, read) = (config.span, config.read);
-        if self.here().depth > 0 {
-            self.error(span, read, "'require library' must be used at file scope");
+        let (span, cursor) = (config.span, config.cursor);
+        if self.current().depth > 0 {
+            self.error(span, cursor, "'require library' must be used at file scope");
             return;
         }
-        if self.requiring >= DEPTH {
-            let message = format!("libraries require one another more than {DEPTH} deep");
-            self.error(span, read, message);
+        if self.requiring >= DEPTH_MAX {
+            let message = format!("libraries require one another more than {DEPTH_MAX} deep");
+            self.error(span, cursor, message);
             return;
         }
-        let from = self.landmark(span, read).file;
+        let from = self.landmark(span, cursor).file;
         let library = match (self.loader)(name, &from) {
             Ok(library) => library,
             Err(None) => {
                 let message = format!("library '{name}' not found in CLICKPATH/conf");
-                self.error(span, read, message);
+                self.error(span, cursor, message);
                 return;
             }
             Err(Some(reason)) => {
-                self.error(span, read, reason);
+                self.error(span, cursor, reason);
                 return;
             }
         };
@@ -513,7 +515,7 @@ impl Resolver<'_> {
         self.requiring -= 1;
         found.merge(std::mem::replace(&mut self.diagnostics, before));
         for diagnostic in &found {
-            self.push(diagnostic.clone(), read);
+            self.push(diagnostic.clone(), cursor);
         }
     }
 }

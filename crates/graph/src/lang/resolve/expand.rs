@@ -9,7 +9,7 @@ use super::super::source::{FileId, Landmark};
 use super::body::{Body, Kind, Link};
 use super::overload::Chosen;
 use super::scope::Class;
-use super::{BYTES, CONNECTIONS, DEPTH, ELEMENTS, Globals, Resolver, tunnel};
+use super::{BYTES_MAX, CONNECTIONS_MAX, DEPTH_MAX, ELEMENTS_MAX, Globals, Resolver, tunnel};
 
 impl Resolver<'_> {
     /// Makes the flat configuration. `end` is where the reader is.
@@ -19,19 +19,19 @@ impl Resolver<'_> {
         file: FileId,
         end: Landmark,
     ) -> (Flat, Diagnostics) {
-        let mut scope = Scope::global(self.work.clone());
-        for variable in &self.here().variables {
+        let mut scope = Scope::global(self.budget.clone());
+        for variable in &self.current().variables {
             scope.define(&variable.name, &variable.value, false);
         }
         for (name, value) in &globals.variables {
             scope.define(name, value, true);
         }
         let scope = Rc::new(scope);
-        for node in 0..self.here().nodes.len() {
+        for node in 0..self.current().nodes.len() {
             self.expand_node(node, &scope, 0, &end);
         }
-        if self.work.exhausted() {
-            let message = format!("names and configurations of more than {BYTES} bytes");
+        if self.budget.exhausted() {
+            let message = format!("names and configurations of more than {BYTES_MAX} bytes");
             self.limit(&end, message);
         }
         let flat = self.flat(file);
@@ -41,38 +41,38 @@ impl Resolver<'_> {
     /// Gives a node its final name and configuration, and puts the compound
     /// in its place if its class is one.
     fn expand_node(&mut self, node: usize, scope: &Rc<Scope>, depth: usize, end: &Landmark) {
-        self.here().name_anonymous(node);
-        let Kind::Element(class) = self.here().nodes[node].kind else {
+        self.current().name_anonymous(node);
+        let Kind::Element(class) = self.current().nodes[node].kind else {
             return;
         };
-        let config = scope.expand(&self.here().nodes[node].config);
+        let config = scope.expand(&self.current().nodes[node].config);
         let Class::Compound(_) = self.classes.get(class) else {
-            self.here().nodes[node].config = config;
+            self.current().nodes[node].config = config;
             return;
         };
-        let Landmark { span, .. } = self.here().nodes[node].landmark;
-        if depth >= DEPTH {
-            let landmark = self.here().nodes[node].landmark.clone();
+        let Landmark { span, .. } = self.current().nodes[node].landmark;
+        if depth >= DEPTH_MAX {
+            let landmark = self.current().nodes[node].landmark.clone();
             self.limit(
                 &landmark,
-                format!("compound elements more than {DEPTH} deep in one another"),
+                format!("compound elements more than {DEPTH_MAX} deep in one another"),
             );
             return;
         }
         let arguments = config::split(&config);
-        let ports = self.here().nodes[node].ports;
+        let ports = self.current().nodes[node].ports;
         let landmark = Landmark { span, ..end.clone() };
         match self.choose(class, ports, &arguments, &landmark) {
             Chosen::None => {}
             Chosen::Element(class) => {
-                let node = &mut self.here().nodes[node];
+                let node = &mut self.current().nodes[node];
                 node.kind = Kind::Element(class);
                 node.config = config;
             }
             Chosen::Body(body, values) => {
                 let mut inner = Scope::inside(scope, body.depth);
                 for (index, variable) in body.variables.iter().enumerate() {
-                    if !self.work.spend(variable.name.len() + 1) {
+                    if !self.budget.spend(variable.name.len() + 1) {
                         break;
                     }
                     let value = match values.get(index) {
@@ -81,16 +81,23 @@ impl Resolver<'_> {
                     };
                     inner.define(&variable.name, &value, true);
                 }
-                self.put(node, &body, &Rc::new(inner), depth, end);
+                self.inline(node, &body, &Rc::new(inner), depth, end);
             }
         }
     }
 
-    /// Puts a copy of `body` in the place of `node`.
-    fn put(&mut self, node: usize, body: &Body, scope: &Rc<Scope>, depth: usize, end: &Landmark) {
-        let name = self.here().nodes[node].name.clone();
-        let landmark = self.here().nodes[node].landmark.clone();
-        self.here().nodes[node].config = String::new();
+    /// Puts a copy of `body` in the place of `node`, whose class it is.
+    fn inline(
+        &mut self,
+        node: usize,
+        body: &Body,
+        scope: &Rc<Scope>,
+        depth: usize,
+        end: &Landmark,
+    ) {
+        let name = self.current().nodes[node].name.clone();
+        let landmark = self.current().nodes[node].landmark.clone();
+        self.current().nodes[node].config = String::new();
         let Some([_, input, output]) = self.borders(&name, &landmark, end) else {
             return;
         };
@@ -101,12 +108,12 @@ impl Resolver<'_> {
         while index < body.nodes.len() {
             let inner = &body.nodes[index];
             let inner_name = format!("{name}/{}", inner.name);
-            if !self.room(inner_name.len() + inner.config.len(), &landmark) {
+            if !self.has_room(inner_name.len() + inner.config.len(), &landmark) {
                 return;
             }
-            let taken = self.here().names.get(&inner_name).copied();
+            let taken = self.current().names.get(&inner_name).copied();
             if let Some(taken) = taken {
-                let before = self.here().nodes[taken].landmark.clone();
+                let before = self.current().nodes[taken].landmark.clone();
                 self.diagnostics.push(
                     Diagnostic::error(
                         landmark.clone(),
@@ -135,18 +142,18 @@ impl Resolver<'_> {
             } else {
                 let config = inner.config.clone();
                 let place = inner.landmark.clone();
-                copies[index] = Some(self.here().add(&inner_name, inner.kind, config, place));
+                copies[index] = Some(self.current().add(&inner_name, inner.kind, config, place));
                 index += 1;
             }
         }
-        if self.connections + body.links.len() > CONNECTIONS {
-            self.limit(&landmark, format!("more than {CONNECTIONS} connections"));
+        if self.connections + body.links.len() > CONNECTIONS_MAX {
+            self.limit(&landmark, format!("more than {CONNECTIONS_MAX} connections"));
             return;
         }
         self.connections += body.links.len();
         for link in &body.links {
             if let (Some(from), Some(to)) = (copies[link.from.0], copies[link.to.0]) {
-                self.here().link(Link {
+                self.current().link(Link {
                     from: (from, link.from.1),
                     to: (to, link.to.1),
                     landmark: link.landmark.clone(),
@@ -161,46 +168,46 @@ impl Resolver<'_> {
     /// Makes borders of the node `name` (which may exist) and of its input and
     /// output sides.
     fn borders(&mut self, name: &str, landmark: &Landmark, end: &Landmark) -> Option<[usize; 3]> {
-        if !self.room(3 * name.len(), landmark) {
+        if !self.has_room(3 * name.len(), landmark) {
             return None;
         }
-        let outer = match self.here().names.get(name) {
+        let outer = match self.current().names.get(name) {
             Some(&node) => {
-                self.here().nodes[node].kind = Kind::TUNNEL;
+                self.current().nodes[node].kind = Kind::TUNNEL;
                 node
             }
             None => {
                 let landmark = landmark.clone();
-                self.here().add(name, Kind::TUNNEL, String::new(), landmark)
+                self.current().add(name, Kind::TUNNEL, String::new(), landmark)
             }
         };
         let mut sides = [outer; 3];
         let at = Landmark { span: landmark.span, ..end.clone() };
         for (side, place) in [("input", 1), ("output", 2)] {
             let name = format!("{name}/{side}");
-            if let Some(&taken) = self.here().names.get(&name) {
-                let before = self.here().nodes[taken].landmark.clone();
+            if let Some(&taken) = self.current().names.get(&name) {
+                let before = self.current().nodes[taken].landmark.clone();
                 self.diagnostics.push(
                     Diagnostic::error(at.clone(), format!("redeclaration of element '{name}'"))
                         .note(before, format!("'{name}' previously declared here")),
                 );
             }
-            sides[place] = self.here().add(&name, Kind::TUNNEL, String::new(), at.clone());
+            sides[place] = self.current().add(&name, Kind::TUNNEL, String::new(), at.clone());
         }
         let [outer, input, output] = sides;
-        tunnel::join(self.here(), outer, input, output);
+        tunnel::join_borders(self.current(), outer, input, output);
         Some(sides)
     }
 
     /// Whether there is room for a further element.
-    fn room(&mut self, bytes: usize, landmark: &Landmark) -> bool {
+    fn has_room(&mut self, bytes: usize, landmark: &Landmark) -> bool {
         if self.full {
             return false;
         }
-        if self.here().nodes.len() + 3 > ELEMENTS {
-            self.limit(landmark, format!("more than {ELEMENTS} elements"));
-        } else if !self.work.spend(bytes) {
-            let message = format!("names and configurations of more than {BYTES} bytes");
+        if self.current().nodes.len() + 3 > ELEMENTS_MAX {
+            self.limit(landmark, format!("more than {ELEMENTS_MAX} elements"));
+        } else if !self.budget.spend(bytes) {
+            let message = format!("names and configurations of more than {BYTES_MAX} bytes");
             self.limit(landmark, message);
         }
         !self.full
@@ -213,7 +220,7 @@ impl Resolver<'_> {
         } else {
             self.through_tunnels()
         };
-        let body = self.here();
+        let body = self.current();
         let mut numbers = Vec::with_capacity(body.nodes.len());
         let mut elements = Vec::new();
         let nodes = std::mem::take(&mut body.nodes);

@@ -19,8 +19,8 @@ mod tunnel;
 
 use std::collections::HashSet;
 
-use super::ast::{Ast, Read};
-use super::config::Work;
+use super::ast::{Ast, Cursor};
+use super::config::Budget;
 use super::diagnostic::{Diagnostic, Diagnostics, Order};
 use super::flat::{Flat, Requirement};
 use super::source::{Landmark, SourceMap, Span};
@@ -62,17 +62,17 @@ pub struct Library {
 pub type Loader<'a> = dyn FnMut(&str, &str) -> Result<Library, Option<String>> + 'a;
 
 /// A configuration may not have more elements than this.
-const ELEMENTS: usize = 1 << 18;
+const ELEMENTS_MAX: usize = 1 << 18;
 /// Nor more connections.
-const CONNECTIONS: usize = 1 << 20;
+const CONNECTIONS_MAX: usize = 1 << 20;
 /// Nor more bytes of names and configurations.
-const BYTES: usize = 1 << 26;
+const BYTES_MAX: usize = 1 << 26;
 /// Overloads of a class.
-const OVERLOADS: usize = 256;
+const OVERLOADS_MAX: usize = 256;
 /// Ports of groups, which are written out for the connections beside them.
-const NUMBERS: usize = 1 << 20;
+const GROUP_PORTS_MAX: usize = 1 << 20;
 /// Compounds in compounds, and libraries that require libraries.
-const DEPTH: usize = 100;
+const DEPTH_MAX: usize = 100;
 
 /// Flattens a configuration. The result is complete only if nothing is wrong.
 pub fn flatten(
@@ -90,14 +90,14 @@ pub fn flatten(
         diagnostics: Diagnostics::new(),
         classes: ClassNames::new(classes),
         loader,
-        levels: vec![root],
+        open_bodies: vec![root],
         bodies: Vec::new(),
         requirements: Vec::new(),
         libraries: HashSet::new(),
         requiring: 0,
         connections: 0,
-        numbers: NUMBERS,
-        work: Work::new(BYTES),
+        group_ports: GROUP_PORTS_MAX,
+        budget: Budget::new(BYTES_MAX),
         full: false,
     };
     resolver.statements(&ast.statements);
@@ -112,7 +112,7 @@ struct Resolver<'a> {
     loader: &'a mut Loader<'a>,
     /// The bodies that are being read: the file, and the compounds around the
     /// present statement.
-    levels: Vec<Body>,
+    open_bodies: Vec<Body>,
     /// The bodies that have been read.
     bodies: Vec<std::rc::Rc<Body>>,
     requirements: Vec<Requirement>,
@@ -123,25 +123,25 @@ struct Resolver<'a> {
     /// Connections so far.
     connections: usize,
     /// Ports that groups may still have.
-    numbers: usize,
-    work: Work,
+    group_ports: usize,
+    budget: Budget,
     /// A limit has been reached, and reported.
     full: bool,
 }
 
 impl Resolver<'_> {
-    fn landmark(&self, span: Span, read: Read) -> Landmark {
-        self.sources.landmark(span, read.at)
+    fn landmark(&self, span: Span, cursor: Cursor) -> Landmark {
+        self.sources.landmark(span, cursor.at)
     }
 
-    fn error(&mut self, span: Span, read: Read, message: impl Into<String>) {
-        let landmark = self.landmark(span, read);
-        self.push(Diagnostic::error(landmark, message), read);
+    fn error(&mut self, span: Span, cursor: Cursor, message: impl Into<String>) {
+        let landmark = self.landmark(span, cursor);
+        self.push(Diagnostic::error(landmark, message), cursor);
     }
 
-    /// Adds what was found when the reader was at `read`.
-    fn push(&mut self, diagnostic: Diagnostic, read: Read) {
-        self.diagnostics.push(diagnostic.at(Order::resolver(read.found)));
+    /// Adds what was found when the reader was at `cursor`.
+    fn push(&mut self, diagnostic: Diagnostic, cursor: Cursor) {
+        self.diagnostics.push(diagnostic.at(Order::resolver(cursor.found)));
     }
 
     /// Reports a limit, once.
@@ -152,8 +152,9 @@ impl Resolver<'_> {
         }
     }
 
-    fn here(&mut self) -> &mut Body {
-        let last = self.levels.len() - 1;
-        &mut self.levels[last]
+    /// The body that is being read.
+    fn current(&mut self) -> &mut Body {
+        let last = self.open_bodies.len() - 1;
+        &mut self.open_bodies[last]
     }
 }

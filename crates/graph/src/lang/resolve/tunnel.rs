@@ -10,17 +10,17 @@ use std::rc::Rc;
 use super::super::ast::Side;
 use super::super::diagnostic::Diagnostic;
 use super::body::{Body, End, Kind, Link};
-use super::{CONNECTIONS, Resolver};
+use super::{CONNECTIONS_MAX, Resolver};
 
 /// Makes the three nodes of a compound or group the borders they are.
-pub(super) fn join(body: &mut Body, outer: usize, input: usize, output: usize) {
+pub(super) fn join_borders(body: &mut Body, outer: usize, input: usize, output: usize) {
     body.nodes[outer].kind = Kind::Tunnel { forward: Some(input), backward: Some(output) };
     body.nodes[input].kind = Kind::Tunnel { forward: None, backward: Some(outer) };
     body.nodes[output].kind = Kind::Tunnel { forward: Some(outer), backward: None };
 }
 
 /// Steps that may be made altogether.
-const STEPS: usize = 1 << 24;
+const STEPS_MAX: usize = 1 << 24;
 
 /// The connections at borders, by the port they are at.
 struct Tunnels {
@@ -38,15 +38,15 @@ struct Tunnels {
 impl Resolver<'_> {
     /// All connections between elements.
     pub(super) fn through_tunnels(&mut self) -> Vec<Link> {
-        let links = std::mem::take(&mut self.here().links);
+        let links = std::mem::take(&mut self.current().links);
         let mut tunnels = Tunnels {
             leaving: HashMap::new(),
             entering: HashMap::new(),
             seen: HashSet::new(),
             reached: HashMap::new(),
-            steps: STEPS,
+            steps: STEPS_MAX,
         };
-        let is_tunnel = |this: &mut Self, end: End| this.here().nodes[end.0].kind.is_tunnel();
+        let is_tunnel = |this: &mut Self, end: End| this.current().nodes[end.0].kind.is_tunnel();
         for link in &links {
             if is_tunnel(self, link.from) {
                 tunnels.leaving.entry(link.from).or_default().push(link.to);
@@ -73,9 +73,9 @@ impl Resolver<'_> {
                     out.extend(reached.iter().map(|&to| Link { to, ..link.clone() }));
                 }
             }
-            if tunnels.steps == 0 || out.len() > CONNECTIONS {
-                let landmark = self.here().landmark.clone();
-                self.limit(&landmark, format!("more than {CONNECTIONS} connections"));
+            if tunnels.steps == 0 || out.len() > CONNECTIONS_MAX {
+                let landmark = self.current().landmark.clone();
+                self.limit(&landmark, format!("more than {CONNECTIONS_MAX} connections"));
                 return Vec::new();
             }
         }
@@ -102,7 +102,7 @@ impl Resolver<'_> {
                 continue;
             }
             let (kind, landmark) = {
-                let node = &self.here().nodes[end.0];
+                let node = &self.current().nodes[end.0];
                 (node.kind, node.landmark.clone())
             };
             let Kind::Tunnel { forward: ahead, backward: behind } = kind else {
@@ -111,7 +111,7 @@ impl Resolver<'_> {
             };
             let first = tunnels.seen.insert((end, forward));
             let Some(other) = (if forward { ahead } else { behind }) else {
-                let name = self.here().nodes[end.0].name.clone();
+                let name = self.current().nodes[end.0].name.clone();
                 let message = format!("'{name}' used as {}", side.name());
                 if first {
                     self.diagnostics.push(Diagnostic::error(landmark, message));
@@ -138,9 +138,9 @@ impl Resolver<'_> {
 
     /// Reports a port of a compound that is used on one side only.
     fn dead_end(&mut self, end: End, other: usize, forward: bool) {
-        let node = &self.here().nodes[end.0];
+        let node = &self.current().nodes[end.0];
         let outer = matches!(node.kind, Kind::Tunnel { forward: Some(_), backward: Some(_) });
-        let node = if outer { node } else { &self.here().nodes[other] };
+        let node = if outer { node } else { &self.current().nodes[other] };
         let (name, port) = (&node.name, end.1);
         let message = match (outer, forward) {
             (true, true) => format!("'{name}' has no input {port}"),
