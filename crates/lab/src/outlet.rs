@@ -33,7 +33,7 @@ impl Progress {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct PublishedProgress {
     intended: AtomicU64,
     offered: AtomicU64,
     accepted: AtomicU64,
@@ -42,17 +42,17 @@ struct Shared {
 /// Reads a generator's progress from another thread.
 #[derive(Debug, Clone)]
 pub struct ProgressReader {
-    shared: Arc<Shared>,
+    published: Arc<PublishedProgress>,
 }
 
 impl ProgressReader {
     /// The progress now.
     pub fn read(&self) -> Progress {
-        let shared = &*self.shared;
+        let published = &*self.published;
         // In the order that keeps accepted <= offered <= intended.
-        let accepted = shared.accepted.load(Ordering::Acquire);
-        let offered = shared.offered.load(Ordering::Acquire);
-        Progress { intended: shared.intended.load(Ordering::Acquire), offered, accepted }
+        let accepted = published.accepted.load(Ordering::Acquire);
+        let offered = published.offered.load(Ordering::Acquire);
+        Progress { intended: published.intended.load(Ordering::Acquire), offered, accepted }
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Outlet {
     pool: PoolCache,
     frame: Frame,
     progress: Progress,
-    shared: Arc<Shared>,
+    published: Arc<PublishedProgress>,
 }
 
 impl Outlet {
@@ -80,7 +80,7 @@ impl Outlet {
             pool,
             frame: Frame::new(burst),
             progress: Progress::default(),
-            shared: Arc::default(),
+            published: Arc::default(),
         }
     }
 
@@ -92,7 +92,7 @@ impl Outlet {
     }
 
     pub(crate) fn reader(&self) -> ProgressReader {
-        ProgressReader { shared: Arc::clone(&self.shared) }
+        ProgressReader { published: Arc::clone(&self.published) }
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -113,7 +113,7 @@ impl Outlet {
     #[inline]
     pub(crate) fn intend(&mut self, frames: u64) {
         self.progress.intended += frames;
-        self.shared.intended.store(self.progress.intended, Ordering::Release);
+        self.published.intended.store(self.progress.intended, Ordering::Release);
     }
 
     /// Makes frames, sent at `time`, as far as there are buffers; returns how
@@ -136,7 +136,7 @@ impl Outlet {
     #[inline]
     pub(crate) fn count_offered(&mut self, frames: u64) {
         self.progress.offered += frames;
-        self.shared.offered.store(self.progress.offered, Ordering::Release);
+        self.published.offered.store(self.progress.offered, Ordering::Release);
     }
 
     /// Offers what is made; what the port does not take stays.
@@ -153,7 +153,7 @@ impl Outlet {
     #[inline]
     fn count_accepted(&mut self, frames: usize) {
         self.progress.accepted += frames as u64;
-        self.shared.accepted.store(self.progress.accepted, Ordering::Release);
+        self.published.accepted.store(self.progress.accepted, Ordering::Release);
     }
 
     /// Gives up what is made and was not taken.

@@ -66,7 +66,7 @@ pub struct Step<'a> {
 
 /// What came of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ran {
+pub struct RunSummary {
     /// Points of which something new is known.
     pub measured: usize,
     /// Points of which everything was known.
@@ -88,12 +88,12 @@ pub fn run(
     machine: &str,
     mut measure: impl FnMut(&Planned) -> io::Result<Option<Measured>>,
     mut step: impl FnMut(&Step<'_>),
-) -> Result<Ran, RunnerError> {
+) -> Result<RunSummary, RunnerError> {
     let has_figures = |one: &&Planned| store.outcome(&one.spec.key()) == Some(Outcome::Measured);
     let mut to_do: VecDeque<(&Planned, u32)> =
         plan.iter().filter(|one| !has_figures(one)).map(|one| (one, 1)).collect();
     let mut new = BTreeSet::new();
-    let ran = |new: &BTreeSet<_>, left| Ran {
+    let ran = |new: &BTreeSet<_>, left| RunSummary {
         measured: new.len(),
         skipped: plan.len() - new.len() - left,
         left,
@@ -182,7 +182,7 @@ mod tests {
         let mut steps = Vec::new();
         let measure = |planned: &Planned| Ok(Some(measured(planned)));
         let ran = run(&plan, &mut store, "m", measure, |step| steps.push((step.done, step.total)));
-        assert_eq!(ran.unwrap(), Ran { measured: 6, skipped: 0, left: 0 });
+        assert_eq!(ran.unwrap(), RunSummary { measured: 6, skipped: 0, left: 0 });
         assert_eq!((steps.len(), steps[0], steps[5]), (6, (1, 6), (6, 6)));
 
         let broken = tempfile::tempdir().unwrap();
@@ -193,12 +193,12 @@ mod tests {
         };
         let mut store = Store::open(broken.path()).unwrap();
         let ran = run(&plan, &mut store, "m", stopped, |_| ()).unwrap();
-        assert_eq!(ran, Ran { measured: 4, skipped: 0, left: 2 });
+        assert_eq!(ran, RunSummary { measured: 4, skipped: 0, left: 2 });
         drop(store);
         assert_eq!(keys(broken.path()).len(), 4);
         let mut store = Store::open(broken.path()).unwrap();
         let ran = run(&plan, &mut store, "m", measure, |_| ()).unwrap();
-        assert_eq!(ran, Ran { measured: 2, skipped: 4, left: 0 });
+        assert_eq!(ran, RunSummary { measured: 2, skipped: 4, left: 0 });
         assert_eq!(keys(broken.path()), keys(whole.path()));
         assert_eq!(read(broken.path()).unwrap().len(), 6);
     }
@@ -221,7 +221,7 @@ mod tests {
         let ran = run(&plan, &mut store, "m", measure, |step| {
             steps.push((step.record.outcome, step.done));
         });
-        assert_eq!(ran.unwrap(), Ran { measured: 4, skipped: 0, left: 0 });
+        assert_eq!(ran.unwrap(), RunSummary { measured: 4, skipped: 0, left: 0 });
         assert_eq!(order, [0, 1, 2, 3, 0, 1]);
         let figures = |done| (Outcome::Measured, done);
         assert_eq!(steps, [figures(1), figures(2), (Outcome::Void, 3), figures(4)]);
@@ -229,7 +229,7 @@ mod tests {
 
         let again = |planned: &Planned| Ok(Some(measured(planned)));
         let ran = run(&plan, &mut store, "m", again, |_| ()).unwrap();
-        assert_eq!(ran, Ran { measured: 1, skipped: 3, left: 0 });
+        assert_eq!(ran, RunSummary { measured: 1, skipped: 3, left: 0 });
         assert!(read(dir.path()).unwrap().iter().all(Record::is_measured));
     }
 
@@ -244,7 +244,7 @@ mod tests {
             Ok((calls < 4).then(void))
         };
         let ran = run(&plan, &mut store, "m", measure, |_| ()).unwrap();
-        assert_eq!(ran, Ran { measured: 0, skipped: 0, left: 4 });
+        assert_eq!(ran, RunSummary { measured: 0, skipped: 0, left: 4 });
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
             });
             assert_eq!(
                 (ran.unwrap(), told),
-                (Ran { measured: expected.0, skipped: expected.1, left: 0 }, 2)
+                (RunSummary { measured: expected.0, skipped: expected.1, left: 0 }, 2)
             );
         }
         let text = std::fs::read_to_string(dir.path().join(crate::store::POINTS)).unwrap();

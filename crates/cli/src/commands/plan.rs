@@ -9,8 +9,8 @@ use linerate_lab::{
     instruments,
     measure::{Bench, element_classes},
     plan::{
-        Line, Ports, Question, Trial, TrialError, Visit, estimate, reached, unlike, unmeasured,
-        visits, with_arguments,
+        Line, Ports, Question, SampleError, SampleRun, Visit, estimate, reached, unlike,
+        unmeasured, visits, with_arguments,
     },
     point::{Arguments, Destinations, Element, Kind, Outcome, Spec, value},
     report::Table,
@@ -97,8 +97,8 @@ fn configuration(
     calibrated: &mut Calibrated,
     path: &Path,
 ) -> Result<Found> {
-    let visits = try_out(args, |parsed, sample, trial| {
-        visits(parsed.flat.clone(), &linerate_elements::library(), sample, trial)
+    let visits = try_out(args, |parsed, sample, sample_run| {
+        visits(parsed.flat.clone(), &linerate_elements::library(), sample, sample_run)
     })?;
     for visit in visits.iter().filter(|visit| visit.dropped >= DROPPED) {
         eprintln!(
@@ -138,9 +138,9 @@ fn configuration(
     let mut found = Found::new(args, found.calibration, found.scenario, found.lines);
     if args.check {
         let bench = Bench::new();
-        let reached = try_out(args, |parsed, sample, trial| {
+        let reached = try_out(args, |parsed, sample, sample_run| {
             let library = linerate_elements::library();
-            reached(parsed.flat.clone(), &library, sample, trial, (&bench, CHECKED))
+            reached(parsed.flat.clone(), &library, sample, sample_run, (&bench, CHECKED))
         })?;
         found.checked = Some(PacketsPerSecond::new(reached.rate));
     }
@@ -159,7 +159,7 @@ fn shortened(text: &str) -> String {
 /// Does something with the configuration and its sample packets.
 fn try_out<T>(
     args: &Plan,
-    run: impl FnOnce(&Parsed, &mut FrameMaker, &Trial) -> Result<T, TrialError>,
+    run: impl FnOnce(&Parsed, &mut FrameMaker, &SampleRun) -> Result<T, SampleError>,
 ) -> Result<T> {
     let (source, globals) = args.configuration.source()?;
     let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
@@ -168,7 +168,8 @@ fn try_out<T>(
     if parsed.found.has_errors() {
         return Err(ConfigurationError::new(&parsed.found, &parsed.sources).into());
     }
-    let trial = Trial { vector: args.burst.into(), writes: args.write.clone(), ..Trial::default() };
+    let sample_run =
+        SampleRun { vector: args.burst.into(), writes: args.write.clone(), ..SampleRun::default() };
     let mut sample = match &args.packets {
         Some(file) => captured(file)?,
         None => {
@@ -176,8 +177,10 @@ fn try_out<T>(
             FrameMaker::of_frames(frames.map_err(UsageError)?)?
         }
     };
-    run(&parsed, &mut sample, &trial).map_err(|error| match error {
-        TrialError::Configuration(found) => ConfigurationError::new(&found, &parsed.sources).into(),
+    run(&parsed, &mut sample, &sample_run).map_err(|error| match error {
+        SampleError::Configuration(found) => {
+            ConfigurationError::new(&found, &parsed.sources).into()
+        }
         other => other.into(),
     })
 }

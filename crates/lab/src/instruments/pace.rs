@@ -1,11 +1,11 @@
 //! How fast the core is at the moment.
 //!
-//! On a machine that others use too, a core is slower whenever somebody is busy
-//! on its other hardware thread, or has it at a lower clock: what the core does
-//! several of at once then takes half as long again, and what waits for one
-//! result after another takes no longer. Such times come and go within tenths of
-//! a second. A known piece of work before and behind a measurement tells them; and
-//! the kernel says how long a thread had to wait for others to leave the core.
+//! On a machine that others use too, a core is slower whenever its other hardware
+//! thread is busy (simultaneous multithreading) or its clock is lower. Then what uses
+//! many execution units at once takes half as long again, while a chain of dependent
+//! instructions takes no longer. Such times come and go within tenths of a second. Work
+//! of known throughput before and behind a measurement shows them; and the kernel says
+//! how long a thread was runnable and had to wait for its core.
 
 use std::{
     fs,
@@ -15,17 +15,17 @@ use std::{
 
 use linerate_memory::clock::cycles;
 
-/// Steps of a stretch: a few microseconds.
+/// Steps of a run: a few microseconds.
 const STEPS: u64 = 2048;
-/// Stretches of a look, of which the middle one counts.
-const STRETCHES: usize = 31;
-/// How long the fastest pace is looked for at first.
+/// Runs in a sample, of which the median counts.
+const RUNS: usize = 31;
+/// How long the fastest pace is sampled for at first.
 const FIRST: Duration = Duration::from_millis(60);
 /// How much slower than at its fastest a core is that nobody disturbs.
 const TOLERANCE: f64 = 0.15;
 /// The share of its time that a thread may wait for a core that is its own.
 const WAITING: f64 = 0.02;
-/// How long waiting lasts between two looks.
+/// How long waiting lasts between two samples.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Tells whether the core that the thread runs on is disturbed.
@@ -40,20 +40,20 @@ impl Pace {
         let mut pace = Pace { fastest: f64::INFINITY };
         let start = Instant::now();
         while start.elapsed() < FIRST {
-            pace.look();
+            pace.sample();
         }
         pace
     }
 
     /// Cycles that a step takes now: a tenth of a millisecond.
-    pub fn look(&mut self) -> f64 {
-        let mut stretches: [u64; STRETCHES] = std::array::from_fn(|_| {
+    pub fn sample(&mut self) -> f64 {
+        let mut runs: [u64; RUNS] = std::array::from_fn(|_| {
             let before = cycles();
-            black_box(stretch(black_box(1)));
+            black_box(chains(black_box(1)));
             cycles().saturating_sub(before)
         });
-        stretches.sort_unstable();
-        let now = stretches[STRETCHES / 2] as f64 / STEPS as f64;
+        runs.sort_unstable();
+        let now = runs[RUNS / 2] as f64 / STEPS as f64;
         self.fastest = self.fastest.min(now);
         now
     }
@@ -69,7 +69,7 @@ impl Pace {
     pub fn wait(&mut self, patience: Duration) -> Duration {
         let start = Instant::now();
         loop {
-            let now = self.look();
+            let now = self.sample();
             if self.disturbance(now, 0.0) <= 1.0 || start.elapsed() >= patience {
                 return start.elapsed();
             }
@@ -102,12 +102,13 @@ pub fn waited() -> Duration {
     Duration::from_nanos(waits.sum())
 }
 
-/// Six chains side by side: as much as a core can do at once, in registers.
+/// Six independent chains of dependent instructions, in registers: as much as a core
+/// can execute in parallel.
 #[inline(never)]
-fn stretch(start: u64) -> [u64; 6] {
+fn chains(start: u64) -> [u64; 6] {
     let mut chains = [start; 6];
     for step in 0..STEPS {
-        // Each its own distance: they are not made one vector of.
+        // Each by another distance, so that they are not vectorised.
         chains[0] = chains[0].rotate_left(3).wrapping_add(step);
         chains[1] = chains[1].rotate_left(5).wrapping_add(step);
         chains[2] = chains[2].rotate_left(7).wrapping_add(step);
@@ -130,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_look_is_kept_and_waiting_ends() {
+    fn the_fastest_sample_is_kept_and_waiting_ends() {
         let mut pace = Pace { fastest: f64::INFINITY };
-        let first = pace.look();
+        let first = pace.sample();
         assert!(first > 0.0 && pace.fastest == first);
         pace.fastest = 0.0;
         let patience = Duration::from_millis(5);

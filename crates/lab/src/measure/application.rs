@@ -11,8 +11,8 @@ use linerate_worker::Stop;
 use super::{
     Bench, Failure, arena, burst,
     graph::{Run, run, values},
-    lane::{pool, port, side},
     network::{IN, IN_FAR, OUT},
+    port_pair::{pool, port, side},
 };
 use crate::point::{BatchCase, Case, Driver, Spec, Values};
 

@@ -8,7 +8,7 @@ use linerate_port::Context;
 
 use super::{
     Bench, Failure, arena, burst,
-    lane::{Lane, pool},
+    port_pair::{PortPair, pool},
     work::Work,
 };
 use crate::{
@@ -75,10 +75,10 @@ fn worker(point: &Forward, spec: &Spec, ready: impl FnOnce()) -> Result<Values, 
     let frames = directions * (point.slots as usize).max(4096) + 8 * burst;
     let context = Context::new(arena(frames, point.frame)?);
     let mut pool = pool(&context.arena, burst);
-    let lanes: Result<Vec<_>, _> = (0..directions)
-        .map(|index| Lane::open(&context, point.driver, index, point.frame, point.slots))
+    let pairs: Result<Vec<_>, _> = (0..directions)
+        .map(|index| PortPair::open(&context, point.driver, index, point.frame, point.slots))
         .collect();
-    let mut lanes = lanes?;
+    let mut pairs = pairs?;
     let working_set = (point.working_set, point.pages);
     let mut work = Work::new(point.work, point.burst_work, point.touch).accessing(
         point.accesses,
@@ -89,18 +89,18 @@ fn worker(point: &Forward, spec: &Spec, ready: impl FnOnce()) -> Result<Values, 
     let mut blocks = Blocks::new();
     let time = Duration::from_millis(spec.duration_ms);
     ready();
-    match lanes.as_mut_slice() {
+    match pairs.as_mut_slice() {
         [only] if !only.is_endless() => {
             let work = |pool: &PoolCache, frame: &mut Frame| work.apply(pool, frame);
             fed(only, &mut pool, &mut frame, work, &mut blocks, time)?;
         }
-        // The usual one apart: a loop over lanes costs a cycle per burst.
+        // The usual one apart: a loop over pairs costs a cycle per burst.
         [only] => blocks.run(time, || pass(only, &mut pool, &mut frame, &mut work))?,
-        lanes => blocks.run(time, || {
-            lanes.iter_mut().map(|lane| pass(lane, &mut pool, &mut frame, &mut work)).sum()
+        pairs => blocks.run(time, || {
+            pairs.iter_mut().map(|pair| pass(pair, &mut pool, &mut frame, &mut work)).sum()
         })?,
     }
-    lanes.into_iter().for_each(|lane| lane.close(&mut pool));
+    pairs.into_iter().for_each(|pair| pair.close(&mut pool));
     let mut values = blocks.values().ok_or_else(|| Failure::void("no packet came through"))?;
     // A round has a burst of each direction.
     values.entry(value::VECTOR.into()).and_modify(|vector| *vector /= directions as f64);
@@ -110,22 +110,22 @@ fn worker(point: &Forward, spec: &Spec, ready: impl FnOnce()) -> Result<Values, 
 /// Moves a burst.
 #[inline]
 fn pass(
-    lane: &mut Lane,
+    pair: &mut PortPair,
     pool: &mut PoolCache,
     frame: &mut Frame,
     work: &mut Work,
 ) -> Result<usize, Failure> {
-    let received = lane.receive.receive(pool, frame)?;
+    let received = pair.receive.receive(pool, frame)?;
     if received > 0 {
         work.apply(pool, frame);
-        lane.send(pool, frame)?;
+        pair.send(pool, frame)?;
     }
     Ok(received)
 }
 
 /// Forwards what is fed, block by block, timing only that.
 pub(super) fn fed(
-    lane: &mut Lane,
+    pair: &mut PortPair,
     pool: &mut PoolCache,
     frame: &mut Frame,
     mut work: impl FnMut(&PoolCache, &mut Frame),
@@ -138,16 +138,16 @@ pub(super) fn fed(
     let mut warm = false;
     let mut lost = 0;
     while cycles() < end || !warm {
-        lane.feed(pool, count)?;
+        pair.feed(pool, count)?;
         let before = cycles();
         let (mut moved, mut bursts) = (0, 0);
-        while lane.waiting() > 0 {
-            moved += lane.fed(pool, frame)?;
+        while pair.waiting() > 0 {
+            moved += pair.fed(pool, frame)?;
             bursts += 1;
             work(pool, frame);
-            lane.send(pool, frame)?;
+            pair.send(pool, frame)?;
         }
-        lane.flush(pool)?;
+        pair.flush(pool)?;
         let took = cycles() - before;
         if moved < count {
             // Waiting for what got lost is in the time.

@@ -21,10 +21,10 @@ use crate::point::{Outcome, Spec, Values};
 /// What a point may take besides its duration: tables and gigabytes of memory
 /// are made in some seconds, on a machine that others use too.
 pub const ALLOWANCE: Duration = Duration::from_secs(30);
-/// How often the user's wish to stop is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often it is polled whether the user wants to stop.
+const STOP_POLL: Duration = Duration::from_millis(20);
 /// How long a process may take from closing its output to its end.
-const FAREWELL: Duration = Duration::from_secs(2);
+const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Answers specs on standard input, one a line, with what came of them: the
 /// other end of [`Guarded`]. Ends with its standard input, and with the process
@@ -139,7 +139,7 @@ impl Server {
             return Answer::Ended;
         }
         loop {
-            match self.answers.recv_timeout(LOOK) {
+            match self.answers.recv_timeout(STOP_POLL) {
                 Ok(line) => match serde_json::from_str(&line) {
                     Ok(measured) => return Answer::Measured(measured),
                     Err(_) => return Answer::Nonsense(line),
@@ -154,12 +154,12 @@ impl Server {
 
     /// How it has ended.
     fn ending(&mut self) -> io::Result<String> {
-        let end = Instant::now() + FAREWELL;
+        let end = Instant::now() + EXIT_LIMIT;
         while Instant::now() < end {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status.to_string());
             }
-            thread::sleep(LOOK);
+            thread::sleep(STOP_POLL);
         }
         Ok("it closed its output and went on".into())
     }

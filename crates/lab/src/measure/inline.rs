@@ -12,7 +12,7 @@ use linerate_port::Context;
 use super::{
     Failure, arena,
     forward::fed,
-    lane::{Lane, pool},
+    port_pair::{PortPair, pool},
 };
 use crate::{
     LINE_OVERHEAD,
@@ -49,23 +49,23 @@ pub(super) fn measure(point: &Inline, spec: &Spec) -> Result<Values, Failure> {
     let burst = if point.path == InlinePath::Kernel { 1 } else { BURST };
     let context = Context::new(arena(4096, point.frame)?);
     let mut pool = pool(&context.arena, burst);
-    let mut lane = Lane::open(&context, driver(point.path), 0, point.frame, SLOTS)?;
+    let mut pair = PortPair::open(&context, driver(point.path), 0, point.frame, SLOTS)?;
     let scanner = Scanner::new(&PATTERNS.map(str::as_bytes));
     let mut frame = Frame::new(burst);
     let mut blocks = Blocks::new();
     let time = Duration::from_millis(spec.duration_ms);
-    if lane.is_endless() {
+    if pair.is_endless() {
         blocks.run(time, || {
-            let received = lane.receive.receive(&mut pool, &mut frame)?;
+            let received = pair.receive.receive(&mut pool, &mut frame)?;
             scanner.frame(&pool, &frame);
-            lane.send(&mut pool, &mut frame)?;
+            pair.send(&mut pool, &mut frame)?;
             Ok::<_, Failure>(received)
         })?;
     } else {
         let look = |pool: &PoolCache, frame: &mut Frame| scanner.frame(pool, frame);
-        fed(&mut lane, &mut pool, &mut frame, look, &mut blocks, time)?;
+        fed(&mut pair, &mut pool, &mut frame, look, &mut blocks, time)?;
     }
-    lane.close(&mut pool);
+    pair.close(&mut pool);
     let mut values = blocks.values().ok_or_else(|| Failure::void("no packet came through"))?;
     let bits = 8.0 * f64::from(point.frame + LINE_OVERHEAD as u32);
     let offered = f64::from(point.offered_mbit_s) * 1e6 / bits;

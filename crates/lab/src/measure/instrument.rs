@@ -10,7 +10,7 @@ use linerate_memory::clock::cycles_per_second;
 
 use super::Failure;
 use crate::{
-    instruments::{Circle, CircleError, Stopwatch},
+    instruments::{PointerChase, PointerChaseError, Stopwatch},
     point::{Load, Pages, Spec, Values, Walk, value},
 };
 
@@ -23,20 +23,20 @@ const RUNS: std::ops::RangeInclusive<u64> = 101..=20_001;
 
 /// Nanoseconds and cycles of an access, `l(WS)`, and of a step of all chains.
 pub(super) fn walk(point: &Walk, spec: &Spec) -> Result<Values, Failure> {
-    let made = Circle::new(point.bytes, point.pages, point.chains, spec.seed);
-    let mut circle = made.map_err(no_memory)?;
+    let made = PointerChase::new(point.bytes, point.pages, point.chains, spec.seed);
+    let mut chase = made.map_err(no_memory)?;
     let chains = f64::from(point.chains.max(1));
     let watch = Stopwatch::new();
     let time = Duration::from_millis(spec.duration_ms);
     // Once around brings all of it into the caches it fits in; a large set takes
     // none of its lines there, whatever is walked before.
     let around = (point.bytes / 64 / u64::from(point.chains.max(1))).min(1 << 20);
-    black_box(circle.walk(around));
+    black_box(chase.walk(around));
     let end = Instant::now() + time;
     let mut steps = Vec::new();
     while Instant::now() < end || steps.is_empty() {
         let took = watch.time(|| {
-            black_box(circle.walk(STEPS));
+            black_box(chase.walk(STEPS));
         });
         steps.push(took as f64 / STEPS as f64);
     }
@@ -50,16 +50,16 @@ pub(super) fn walk(point: &Walk, spec: &Spec) -> Result<Values, Failure> {
         (value::ACCESS.into(), per_access / cycles_per_second() * 1e9),
         ("accesses".into(), steps.len() as f64 * STEPS as f64 * chains),
     ]);
-    if let Some(bytes) = circle.in_large_pages() {
+    if let Some(bytes) = chase.in_large_pages() {
         values.insert("bytes_in_large_pages".into(), bytes as f64);
     }
     Ok(values)
 }
 
 /// In few words: they are the same for every size.
-pub(super) fn no_memory(error: CircleError) -> Failure {
+pub(super) fn no_memory(error: PointerChaseError) -> Failure {
     match error {
-        CircleError::Memory { pages: Pages::Huge, .. } => Failure::unsupported(
+        PointerChaseError::Memory { pages: Pages::Huge, .. } => Failure::unsupported(
             "not enough pages of 2 MiB are set aside: `sysctl vm.nr_hugepages=N` does that",
         ),
         error => Failure::unsupported(error),

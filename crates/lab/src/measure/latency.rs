@@ -23,7 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{
     Bench, Failure, arena, burst,
-    lane::{pool, port, side},
+    port_pair::{pool, port, side},
     work::Work,
 };
 use crate::{

@@ -13,11 +13,11 @@ pub(crate) mod graph;
 mod guarded;
 mod inline;
 mod instrument;
-mod lane;
 mod latency;
 mod network;
 mod pipeline;
 mod poll_rate;
+mod port_pair;
 mod probes;
 mod side;
 mod work;
@@ -45,7 +45,7 @@ use crate::{
 /// again because they did not; what it does not use is left to those after it.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Most of what is saved up.
-const MOST_PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE_MAX: Duration = Duration::from_secs(3);
 
 /// Why a point has no figures.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +105,7 @@ impl Bench {
 
     /// Measures a point: takes its duration and some tens of milliseconds.
     pub fn measure(&self, spec: &Spec) -> Measured {
-        let measured = self.apart(driver_of(&spec.kind), || self.once(spec));
+        let measured = self.on_own_thread(driver_of(&spec.kind), || self.measure_once(spec));
         match measured.and_then(finite) {
             Ok(mut values) => {
                 // What is behind the point was not measured.
@@ -122,7 +122,7 @@ impl Bench {
     /// Repeats a measurement while others disturb it, as far as patience lasts,
     /// on a thread of its own that is bound to a core; where the driver is one of
     /// the kernel's, in a network namespace.
-    pub(crate) fn apart(
+    pub(crate) fn on_own_thread(
         &self,
         driver: Option<Driver>,
         measure: impl Fn() -> Result<Values, Failure> + Send,
@@ -148,15 +148,15 @@ impl Bench {
         let mut calm = self.calm.lock().unwrap_or_else(PoisonError::into_inner);
         let Calm { pace, patience } = &mut *calm;
         let pace = pace.get_or_insert_with(Pace::new);
-        *patience = (*patience + PATIENCE).min(MOST_PATIENCE);
+        *patience = (*patience + PATIENCE).min(PATIENCE_MAX);
         let mut best: Option<(f64, Values)> = None;
         loop {
             *patience = patience.saturating_sub(pace.wait(*patience));
-            let (start, before, waiting) = (Instant::now(), pace.look(), waited());
+            let (start, before, waiting) = (Instant::now(), pace.sample(), waited());
             let mut values = measure()?;
             let waiting = waited().saturating_sub(waiting).as_secs_f64();
             let share = waiting / start.elapsed().as_secs_f64();
-            let slower = before.max(pace.look());
+            let slower = before.max(pace.sample());
             values.insert(value::PACE.into(), slower);
             values.insert(value::WAITED.into(), share);
             let disturbance = pace.disturbance(slower, share);
@@ -172,7 +172,7 @@ impl Bench {
         }
     }
 
-    fn once(&self, spec: &Spec) -> Result<Values, Failure> {
+    fn measure_once(&self, spec: &Spec) -> Result<Values, Failure> {
         match &spec.kind {
             Kind::Forward(forward) => forward::measure(self, forward, spec),
             Kind::Receive(side) => side::receive(side, spec),

@@ -49,13 +49,13 @@ pub(super) enum NetworkError {
 
 #[derive(Debug)]
 pub(super) struct Network {
-    _keeper: Keeper,
+    _holder: NamespaceHolder,
     handle: File,
 }
 
 /// The child process whose namespace it is. Dropping this ends it.
 #[derive(Debug)]
-struct Keeper(Child);
+struct NamespaceHolder(Child);
 
 impl Network {
     /// Makes the namespace and two pairs of interfaces in it: some 100 ms.
@@ -63,7 +63,7 @@ impl Network {
         if !rustix::process::geteuid().is_root() {
             return Err(NetworkError::Privilege);
         }
-        let keeper = Command::new("unshare")
+        let holder = Command::new("unshare")
             .args(["--net", "cat"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -73,8 +73,8 @@ impl Network {
                 reason: error.to_string(),
             })?;
         // From now on it ends with us.
-        let keeper = Keeper(keeper);
-        let path = format!("/proc/{}/ns/net", keeper.0.id());
+        let holder = NamespaceHolder(holder);
+        let path = format!("/proc/{}/ns/net", holder.0.id());
         let ours = fs::read_link("/proc/self/ns/net").map_err(NetworkError::Namespace)?;
         let deadline = Instant::now() + PATIENCE;
         while fs::read_link(&path).map_err(NetworkError::Namespace)? == ours {
@@ -84,10 +84,10 @@ impl Network {
             thread::sleep(Duration::from_millis(1));
         }
         let handle = File::open(&path).map_err(NetworkError::Namespace)?;
-        let network = Network { _keeper: keeper, handle };
+        let network = Network { _holder: holder, handle };
         thread::scope(|scope| {
             let made = scope.spawn(|| {
-                network.go().map_err(NetworkError::Namespace)?;
+                network.move_thread().map_err(NetworkError::Namespace)?;
                 interfaces()
             });
             made.join().expect("it does not panic")
@@ -97,16 +97,16 @@ impl Network {
 
     /// Takes the calling thread inside, for the rest of its life.
     pub(super) fn enter(&self) -> Result<(), Failure> {
-        self.go().map_err(Failure::unsupported)
+        self.move_thread().map_err(Failure::unsupported)
     }
 
-    fn go(&self) -> io::Result<()> {
+    fn move_thread(&self) -> io::Result<()> {
         move_into_link_name_space(self.handle.as_fd(), Some(LinkNameSpaceType::Network))?;
         Ok(())
     }
 }
 
-impl Drop for Keeper {
+impl Drop for NamespaceHolder {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();

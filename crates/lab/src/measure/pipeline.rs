@@ -13,7 +13,7 @@ use linerate_worker::Stop;
 
 use super::{
     Bench, Failure, arena, burst,
-    lane::{pool, port, side},
+    port_pair::{pool, port, side},
     work::Work,
 };
 use crate::{

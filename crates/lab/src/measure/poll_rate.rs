@@ -7,7 +7,7 @@ use linerate_port::Context;
 
 use super::{
     Failure, arena, burst,
-    lane::{Lane, pool},
+    port_pair::{PortPair, pool},
 };
 use crate::{
     instruments::PollLimit,
@@ -25,7 +25,7 @@ pub(super) fn measure(point: &PollRate, spec: &Spec) -> Result<Values, Failure> 
     let burst = burst(point.burst)?;
     let context = Context::new(arena(4096, point.frame)?);
     let mut pool = pool(&context.arena, burst);
-    let mut lane = Lane::open(&context, point.driver, 0, point.frame, SLOTS)?;
+    let mut pair = PortPair::open(&context, point.driver, 0, point.frame, SLOTS)?;
     let mut frame = Frame::new(burst);
     let mut limit = PollLimit::new(point.polls_per_s);
     let time = Duration::from_millis(spec.duration_ms);
@@ -35,14 +35,14 @@ pub(super) fn measure(point: &PollRate, spec: &Spec) -> Result<Values, Failure> 
         // Reading the time costs as much as some packets.
         for _ in 0..if point.polls_per_s == 0 { 1024 } else { 16 } {
             limit.wait();
-            packets += lane.receive.receive(&mut pool, &mut frame)?;
-            lane.send(&mut pool, &mut frame)?;
+            packets += pair.receive.receive(&mut pool, &mut frame)?;
+            pair.send(&mut pool, &mut frame)?;
             polls += 1;
         }
     }
     let (seconds, took) = (start.elapsed().as_secs_f64(), cycles() - began);
     let busy = took.saturating_sub(limit.waited()) as f64;
-    lane.close(&mut pool);
+    pair.close(&mut pool);
     Ok(Values::from([
         (value::RATE.into(), packets as f64 / seconds),
         (value::CYCLES.into(), busy / (packets as f64).max(1.0)),

@@ -14,7 +14,7 @@ use linerate_port::Context;
 
 use super::{
     Failure, arena, burst,
-    lane::{Lane, pool},
+    port_pair::{PortPair, pool},
 };
 use crate::{
     instruments::Blocks,
@@ -27,29 +27,29 @@ const ROUNDS: u32 = 64;
 const BLOCK: usize = 256;
 
 pub(super) fn receive(point: &Side, spec: &Spec) -> Result<Values, Failure> {
-    run(point, spec, |lane, pool, frames, count| {
-        lane.feed(pool, count)?;
-        let endless = lane.is_endless();
+    run(point, spec, |pair, pool, frames, count| {
+        pair.feed(pool, count)?;
+        let endless = pair.is_endless();
         let before = cycles();
         let mut moved = 0;
         for frame in frames.iter_mut() {
             moved +=
-                if endless { lane.receive.receive(pool, frame)? } else { lane.fed(pool, frame)? };
+                if endless { pair.receive.receive(pool, frame)? } else { pair.fed(pool, frame)? };
         }
         let took = cycles() - before;
-        give_back(lane, pool, frames)?;
+        give_back(pair, pool, frames)?;
         Ok((took, moved))
     })
 }
 
 pub(super) fn transmit(point: &Side, spec: &Spec) -> Result<Values, Failure> {
     let length = point.frame as usize - crate::sizes::FCS;
-    run(point, spec, |lane, pool, frames, _| {
-        let endless = lane.is_endless();
+    run(point, spec, |pair, pool, frames, _| {
+        let endless = pair.is_endless();
         let mut moved = 0;
         for frame in frames.iter_mut() {
             moved += if endless {
-                lane.receive.receive(pool, frame)?
+                pair.receive.receive(pool, frame)?
             } else {
                 let taken = pool.take(frame, frame.limit(), length);
                 pool.arena().for_each_mut(frame, |bytes| bytes[..14].fill(2));
@@ -58,10 +58,10 @@ pub(super) fn transmit(point: &Side, spec: &Spec) -> Result<Values, Failure> {
         }
         let before = cycles();
         for frame in frames.iter_mut() {
-            lane.send(pool, frame)?;
+            pair.send(pool, frame)?;
         }
         if !endless {
-            lane.flush(pool)?;
+            pair.flush(pool)?;
         }
         Ok((cycles() - before, moved))
     })
@@ -72,7 +72,7 @@ fn run(
     point: &Side,
     spec: &Spec,
     mut block: impl FnMut(
-        &mut Lane,
+        &mut PortPair,
         &mut PoolCache,
         &mut [Frame],
         usize,
@@ -84,17 +84,17 @@ fn run(
     let slots = (2 * count).next_power_of_two() as u32;
     let context = Context::new(arena(4096 + 4 * slots as usize, point.frame)?);
     let mut pool = pool(&context.arena, count);
-    let mut lane = Lane::open(&context, point.driver, 0, point.frame, slots)?;
+    let mut pair = PortPair::open(&context, point.driver, 0, point.frame, slots)?;
     let mut frames: Vec<Frame> = (0..count / burst).map(|_| Frame::new(burst)).collect();
     let mut blocks = Blocks::new();
-    block(&mut lane, &mut pool, &mut frames, count)?;
+    block(&mut pair, &mut pool, &mut frames, count)?;
     let overhead = reading();
     let end = cycles() + cycles_in(Duration::from_millis(spec.duration_ms));
     while cycles() < end || blocks.packets() == 0 {
         // Where the counter advances in steps, what a step hides evens out.
         let (mut took, mut whole, mut moved) = (0, 0, 0);
-        for _ in 0..if lane.is_endless() { ROUNDS } else { 1 } {
-            let (round, packets) = block(&mut lane, &mut pool, &mut frames, count)?;
+        for _ in 0..if pair.is_endless() { ROUNDS } else { 1 } {
+            let (round, packets) = block(&mut pair, &mut pool, &mut frames, count)?;
             if packets == count {
                 took += round;
                 whole += 1;
@@ -107,7 +107,7 @@ fn run(
             return Err(Failure::void(format!("of {count} frames {moved} arrived")));
         }
     }
-    lane.close(&mut pool);
+    pair.close(&mut pool);
     blocks.values().ok_or_else(|| Failure::void("no packet came through"))
 }
 
@@ -126,10 +126,14 @@ fn reading() -> f64 {
 }
 
 /// To where they come from, or to the pool.
-fn give_back(lane: &mut Lane, pool: &mut PoolCache, frames: &mut [Frame]) -> Result<(), Failure> {
+fn give_back(
+    pair: &mut PortPair,
+    pool: &mut PoolCache,
+    frames: &mut [Frame],
+) -> Result<(), Failure> {
     for frame in frames {
-        if lane.is_endless() {
-            lane.send(pool, frame)?;
+        if pair.is_endless() {
+            pair.send(pool, frame)?;
         } else {
             pool.give(frame);
         }

@@ -12,7 +12,7 @@ use linerate_packet::{
 
 use super::{Failure, instrument::no_memory};
 use crate::{
-    instruments::Circle,
+    instruments::PointerChase,
     point::{Pages, Touch},
 };
 
@@ -21,7 +21,7 @@ pub(super) struct Work {
     burner: Burner,
     per_packet: u64,
     per_burst: u64,
-    memory: Option<(Circle, u64)>,
+    memory: Option<(PointerChase, u64)>,
     touch: Touch,
     macs: MacPair,
     copy: Vec<u8>,
@@ -48,9 +48,9 @@ impl Work {
         seed: u64,
     ) -> Result<Work, Failure> {
         if accesses > 0 {
-            let mut circle = Circle::new(bytes, pages, 1, seed).map_err(no_memory)?;
-            circle.walk(bytes / 64);
-            self.memory = Some((circle, accesses.into()));
+            let mut chase = PointerChase::new(bytes, pages, 1, seed).map_err(no_memory)?;
+            chase.walk(bytes / 64);
+            self.memory = Some((chase, accesses.into()));
         }
         Ok(self)
     }
@@ -86,8 +86,8 @@ impl Work {
         if self.per_packet + self.per_burst > 0 {
             self.burner.burn(self.per_burst + self.per_packet * packets);
         }
-        if let Some((circle, accesses)) = &mut self.memory {
-            black_box(circle.walk(*accesses * packets));
+        if let Some((chase, accesses)) = &mut self.memory {
+            black_box(chase.walk(*accesses * packets));
         }
     }
 }

@@ -7,4 +7,4 @@ pub use estimate::{
     EstimateError, Estimated, Line, NoDriver, Ports, Question, Unmeasured, estimate, unlike,
     unmeasured, with_arguments,
 };
-pub use visits::{Part, Reached, Trial, TrialError, Visit, reached, visits};
+pub use visits::{Part, Reached, SampleError, SampleRun, Visit, reached, visits};

@@ -34,7 +34,7 @@ const BUFFERS: [usize; 2] = [2112, 16384];
 
 /// What is run, and on what.
 #[derive(Debug, Clone)]
-pub struct Trial {
+pub struct SampleRun {
     /// Most packets in a frame.
     pub vector: usize,
     /// Packets that each source brings.
@@ -43,9 +43,9 @@ pub struct Trial {
     pub writes: Vec<(String, String)>,
 }
 
-impl Default for Trial {
-    fn default() -> Trial {
-        Trial { vector: 256, packets: 4096, writes: Vec::new() }
+impl Default for SampleRun {
+    fn default() -> SampleRun {
+        SampleRun { vector: 256, packets: 4096, writes: Vec::new() }
     }
 }
 
@@ -85,7 +85,7 @@ pub struct Visit {
 /// Why a configuration could not be run on samples.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TrialError {
+pub enum SampleError {
     /// It is wrong.
     #[error("{}", .0.click().trim_end())]
     Configuration(Diagnostics),
@@ -135,22 +135,22 @@ pub fn visits(
     mut flat: Flat,
     library: &Library,
     sample: &mut FrameMaker,
-    trial: &Trial,
-) -> Result<Vec<Visit>, TrialError> {
-    let samples = Samples::of(sample, trial)?;
+    sample_run: &SampleRun,
+) -> Result<Vec<Visit>, SampleError> {
+    let samples = Samples::of(sample, sample_run)?;
     let parts = replace_ports(&mut flat, library, ("FromDump", &samples.file()))?;
     name_devices(&mut flat, &parts);
     add_end(&mut flat);
-    let plan = Plan::new(flat, String::new(), library).map_err(TrialError::Configuration)?;
+    let plan = Plan::new(flat, String::new(), library).map_err(SampleError::Configuration)?;
     let unlimited: Vec<String> = sources(&plan).collect();
-    let mut router = samples.router(plan, library, trial, true)?;
+    let mut router = samples.router(plan, library, sample_run, true)?;
     for name in unlimited {
-        write(&mut router, &format!("{name}.limit"), &trial.packets.to_string())?;
+        write(&mut router, &format!("{name}.limit"), &sample_run.packets.to_string())?;
     }
     router.run();
     let (plan, mut usage) = router.control().usage();
     let mut usage = usage.swap_remove(0).elements;
-    count_pullers(&mut router, &plan, &mut usage, trial.vector);
+    count_pullers(&mut router, &plan, &mut usage, sample_run.vector);
     router.close();
 
     let counted = || plan.elements.iter().zip(&usage);
@@ -159,7 +159,7 @@ pub fn visits(
         .map(|(_, usage)| usage.packets)
         .sum();
     if brought == 0 {
-        return Err(TrialError::NoPackets);
+        return Err(SampleError::NoPackets);
     }
     let share = |packets: u64| packets as f64 / brought as f64;
     let visit = |(at, (element, usage)): (usize, (&PlanElement, &ElementUsage))| {
@@ -201,10 +201,10 @@ pub fn reached(
     mut flat: Flat,
     library: &Library,
     sample: &mut FrameMaker,
-    trial: &Trial,
+    sample_run: &SampleRun,
     (bench, time): (&Bench, Duration),
-) -> Result<Reached, TrialError> {
-    let samples = Samples::of(sample, trial)?;
+) -> Result<Reached, SampleError> {
+    let samples = Samples::of(sample, sample_run)?;
     let port = format!("\"pcap:{}?loop=0\"", samples.path.display());
     let parts = replace_ports(&mut flat, library, ("FromPort", &port))?;
     name_devices(&mut flat, &parts);
@@ -213,7 +213,7 @@ pub fn reached(
         let plan = plan.map_err(|found| Failure::void(found.click()))?;
         let bring: Vec<usize> =
             (0..plan.elements.len()).filter(|at| plan.elements[*at].inputs.is_empty()).collect();
-        let mut router = samples.router(plan, library, trial, false).map_err(Failure::void)?;
+        let mut router = samples.router(plan, library, sample_run, false).map_err(Failure::void)?;
         let brought = move |usage: &Usage| -> u64 {
             bring.iter().map(|source| usage.elements[*source].packets).sum()
         };
@@ -228,11 +228,11 @@ pub fn reached(
             .collect();
         rates.sort_by(f64::total_cmp);
         let rate = linerate_model::quantile(&rates, 0.5).filter(|rate| *rate > 0.0);
-        let rate = rate.ok_or_else(|| Failure::void(TrialError::NoPackets))?;
+        let rate = rate.ok_or_else(|| Failure::void(SampleError::NoPackets))?;
         Ok(Values::from([(value::RATE.into(), rate)]))
     };
-    let values = bench.apart(None, measure);
-    let values = values.map_err(|failure| TrialError::Measure(failure.to_string()))?;
+    let values = bench.on_own_thread(None, measure);
+    let values = values.map_err(|failure| SampleError::Measure(failure.to_string()))?;
     let rate = values[value::RATE];
     Ok(Reached { rate, cycles: cycles_per_second() / rate })
 }
@@ -246,10 +246,10 @@ struct Samples {
 }
 
 impl Samples {
-    fn of(sample: &mut FrameMaker, trial: &Trial) -> Result<Samples, TrialError> {
+    fn of(sample: &mut FrameMaker, sample_run: &SampleRun) -> Result<Samples, SampleError> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("sample.pcap");
-        write_sample(&path, sample, trial.packets)?;
+        write_sample(&path, sample, sample_run.packets)?;
         let longest = sample.longest() + 512;
         let buffer = if longest <= BUFFERS[0] { BUFFERS[0] } else { BUFFERS[1] };
         Ok(Samples { path, buffer, _folder: folder })
@@ -265,9 +265,9 @@ impl Samples {
         &self,
         plan: Plan,
         library: &Library,
-        trial: &Trial,
+        sample_run: &SampleRun,
         simulated: bool,
-    ) -> Result<Router, TrialError> {
+    ) -> Result<Router, SampleError> {
         let arena = ArenaOptions {
             size: (plan.packets_held() + 16 * 1024) * self.buffer,
             buffer_size: self.buffer,
@@ -275,7 +275,7 @@ impl Samples {
             ..ArenaOptions::default()
         };
         let options = Options {
-            frame_limit: trial.vector,
+            frame_limit: sample_run.vector,
             simulated,
             threads: 256,
             cycles: !simulated,
@@ -285,20 +285,20 @@ impl Samples {
         let ports = linerate_port::Context::new(arena.create()?);
         let made = Router::new(plan, library, ports, &options);
         let mut router = made.map_err(|error| match error {
-            BuildError::Configuration(found) => TrialError::Configuration(found),
-            other => TrialError::Build(other),
+            BuildError::Configuration(found) => SampleError::Configuration(found),
+            other => SampleError::Build(other),
         })?;
-        for (handler, value) in &trial.writes {
+        for (handler, value) in &sample_run.writes {
             write(&mut router, handler, value)?;
         }
         Ok(router)
     }
 }
 
-fn write(router: &mut Router, handler: &str, value: &str) -> Result<(), TrialError> {
+fn write(router: &mut Router, handler: &str, value: &str) -> Result<(), SampleError> {
     let done = router.write(handler, value);
     done.map(drop)
-        .map_err(|error| TrialError::Write { handler: handler.into(), reason: error.to_string() })
+        .map_err(|error| SampleError::Write { handler: handler.into(), reason: error.to_string() })
 }
 
 /// The engine counts packets that an element is called with, and one that pulls
@@ -338,7 +338,7 @@ fn replace_ports(
     flat: &mut Flat,
     library: &Library,
     (source, samples): (&str, &str),
-) -> Result<Vec<Option<Replaced>>, TrialError> {
+) -> Result<Vec<Option<Replaced>>, SampleError> {
     let receives = |at: usize| flat.connections.iter().any(|one| one.from.element == at);
     let sends = |at: usize| flat.connections.iter().any(|one| one.to.element == at);
     let ways: Vec<(bool, bool)> =
@@ -353,7 +353,7 @@ fn replace_ports(
         }
         let (part, stand_in, config) = match ways {
             (true, true) => {
-                return Err(TrialError::TwoWays { name: element.name.clone(), class: class.name });
+                return Err(SampleError::TwoWays { name: element.name.clone(), class: class.name });
             }
             (true, false) => (Part::Receive, source, samples.to_owned()),
             (false, true) => (Part::Transmit, "Discard", String::new()),
@@ -420,7 +420,7 @@ mod tests {
 
     use super::*;
 
-    fn count(text: &str, writes: &[(&str, &str)]) -> Result<Vec<Visit>, TrialError> {
+    fn count(text: &str, writes: &[(&str, &str)]) -> Result<Vec<Visit>, SampleError> {
         let library = linerate_elements::library();
         let mut sources = SourceMap::new();
         let file = sources.add("config", text);
@@ -431,8 +431,9 @@ mod tests {
         frame[12] = 8;
         let mut sample = FrameMaker::of_frames(vec![frame]).unwrap();
         let own = |&(handler, value): &(&str, &str)| (handler.to_owned(), value.to_owned());
-        let trial = Trial { writes: writes.iter().map(own).collect(), ..Trial::default() };
-        visits(flat, &library, &mut sample, &trial)
+        let sample_run =
+            SampleRun { writes: writes.iter().map(own).collect(), ..SampleRun::default() };
+        visits(flat, &library, &mut sample, &sample_run)
     }
 
     fn times(visits: &[Visit], name: &str) -> f64 {
@@ -489,7 +490,7 @@ mod tests {
     #[test]
     fn what_cannot_be_counted_is_said() {
         let error = count("Idle -> Discard;", &[]).unwrap_err();
-        assert!(matches!(error, TrialError::NoPackets), "{error}");
+        assert!(matches!(error, SampleError::NoPackets), "{error}");
         let error = count("FromDevice(a) -> KernelTap(10.0.0.1/8) -> Discard;", &[]).unwrap_err();
         assert!(error.to_string().contains("KernelTap"), "{error}");
         let error = count("FromDevice(a) -> Discard;", &[("no.such", "1")]).unwrap_err();

@@ -12,7 +12,7 @@ use linerate_lab::{
     experiment::{Experiment, Planned},
     machine::Description,
     point::{Outcome, Record, value},
-    runner::{Ran, Step, plan, run as run_points},
+    runner::{RunSummary, Step, plan, run as run_points},
     store::Store,
 };
 use serde_json::json;
@@ -111,7 +111,7 @@ impl Shown {
         }
     }
 
-    fn end(self, args: &LabRun, ran: &Ran) -> Result<()> {
+    fn end(self, args: &LabRun, ran: &RunSummary) -> Result<()> {
         self.bar.finish_and_clear();
         self.broken?;
         let seconds = self.started.elapsed().as_secs_f64();

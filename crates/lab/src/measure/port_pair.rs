@@ -19,10 +19,10 @@ use crate::{point::Driver, sizes::FCS};
 
 /// How long frames that were fed may take to arrive.
 const ARRIVAL: Duration = Duration::from_millis(5);
-/// Empty polls between looks at the clock.
-const LOOK: u32 = 64;
+/// Empty polls between readings of the clock.
+const CLOCK_INTERVAL: u32 = 64;
 
-pub(super) struct Lane {
+pub(super) struct PortPair {
     pub(super) receive: Box<dyn Receive>,
     pub(super) transmit: Box<dyn Transmit>,
     /// The far end of where frames come from, and a frame.
@@ -37,8 +37,8 @@ impl From<PortError> for Failure {
     }
 }
 
-impl Lane {
-    /// Ports of a driver. `index` tells lanes of one context apart, `slots` are
+impl PortPair {
+    /// Ports of a driver. `index` tells pairs of one context apart, `slots` are
     /// the places of a ring, all of which are filled.
     pub(super) fn open(
         context: &Context,
@@ -46,14 +46,14 @@ impl Lane {
         index: usize,
         frame: u32,
         slots: u32,
-    ) -> Result<Lane, Failure> {
+    ) -> Result<PortPair, Failure> {
         let length = frame as usize - FCS;
         let near = |uri: &str| port(context, uri, Direction::Both);
         match driver {
-            Driver::Null => Lane::of(near(&format!("null:?size={length}"))?),
+            Driver::Null => PortPair::of(near(&format!("null:?size={length}"))?),
             Driver::Ring => {
                 let uri = format!("ring:lane{index}?loop&slots={slots}&seed={slots}&size={length}");
-                Lane::of(near(&uri)?)
+                PortPair::of(near(&uri)?)
             }
             Driver::Packet | Driver::Xdp if index > 0 => {
                 let reason = format!("{driver} ports are measured one lane at a time");
@@ -67,7 +67,7 @@ impl Lane {
                 let receive = port(context, &format!("{driver}:{IN}"), Direction::Receive)?;
                 let transmit = port(context, &format!("{driver}:{OUT}"), Direction::Transmit)?;
                 let far = port(context, &format!("packet:{IN_FAR}"), Direction::Transmit)?;
-                Ok(Lane {
+                Ok(PortPair {
                     receive: side(receive, |queue| queue.receive.take())?,
                     transmit: side(transmit, |queue| queue.transmit.take())?,
                     far: Some((side(far, |queue| queue.transmit.take())?, template(length))),
@@ -77,10 +77,10 @@ impl Lane {
         }
     }
 
-    fn of(mut port: Port) -> Result<Lane, Failure> {
+    fn of(mut port: Port) -> Result<PortPair, Failure> {
         let queue = &mut port.queues[0];
         let none = || Failure::void("a port without a side");
-        Ok(Lane {
+        Ok(PortPair {
             receive: queue.receive.take().ok_or_else(none)?,
             transmit: queue.transmit.take().ok_or_else(none)?,
             far: None,
@@ -93,7 +93,7 @@ impl Lane {
         self.far.is_none()
     }
 
-    /// Has at least `count` frames waiting, of lanes that are fed.
+    /// Has at least `count` frames waiting, of pairs that are fed.
     pub(super) fn feed(&mut self, pool: &mut PoolCache, count: usize) -> Result<(), Failure> {
         let Some((far, template)) = &mut self.far else { return Ok(()) };
         let mut frame = Frame::new(count.min(linerate_memory::FRAME_LIMIT));
@@ -127,7 +127,7 @@ impl Lane {
                 return Ok(received);
             }
             empty += 1;
-            if empty.is_multiple_of(LOOK)
+            if empty.is_multiple_of(CLOCK_INTERVAL)
                 && since.get_or_insert_with(Instant::now).elapsed() > ARRIVAL
             {
                 self.fed = 0;
@@ -136,7 +136,7 @@ impl Lane {
         }
     }
 
-    /// Frames on their way to [`Lane::fed`].
+    /// Frames on their way to [`PortPair::fed`].
     pub(super) fn waiting(&self) -> usize {
         self.fed
     }

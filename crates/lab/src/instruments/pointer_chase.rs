@@ -1,4 +1,4 @@
-//! A list in memory to walk along: every step waits for the one before.
+//! A pointer chase: a list in memory of which every step waits for the one before.
 //!
 //! Its elements are cache lines in random order, a single circle made with
 //! Sattolo's shuffle (Information Processing Letters 22, 1986), so that every
@@ -27,7 +27,7 @@ const _: () = assert!(size_of::<Line>() as u64 == LINE);
 /// A list that cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum CircleError {
+pub enum PointerChaseError {
     /// Too small or too large.
     #[error("a list of {0} bytes: choose {LINE} to {LIMIT}")]
     Size(u64),
@@ -55,15 +55,15 @@ pub enum CircleError {
     },
 }
 
-/// The list.
+/// The list, and those who walk along it.
 #[derive(Debug)]
-pub struct Circle {
+pub struct PointerChase {
     lines: Reserved<Line>,
     /// Where each walker is.
     walkers: Vec<u32>,
 }
 
-impl Circle {
+impl PointerChase {
     /// A list of `bytes`, rounded down to lines, with `walkers` at even
     /// distances on it. The same seed makes the same list. Making it takes about
     /// 5 ns per line in caches, and 100 ns in memory.
@@ -71,13 +71,18 @@ impl Circle {
     /// # Errors
     ///
     /// When it is too large, or such memory cannot be had.
-    pub fn new(bytes: u64, pages: Pages, walkers: u32, seed: u64) -> Result<Circle, CircleError> {
+    pub fn new(
+        bytes: u64,
+        pages: Pages,
+        walkers: u32,
+        seed: u64,
+    ) -> Result<PointerChase, PointerChaseError> {
         if !(LINE..LIMIT).contains(&bytes) {
-            return Err(CircleError::Size(bytes));
+            return Err(PointerChaseError::Size(bytes));
         }
         // On demand it would come, and then not be there.
         if let Some(available) = available().filter(|available| bytes > available / 2) {
-            return Err(CircleError::TooLarge { bytes, available });
+            return Err(PointerChaseError::TooLarge { bytes, available });
         }
         let backing = match pages {
             Pages::Small => Backing::OnDemand,
@@ -87,11 +92,8 @@ impl Circle {
         let count = (bytes / LINE) as usize;
         // At least the 2 MiB that such pages have.
         let capacity = if pages == Pages::Small { count } else { count.max(2 << 20 >> 6) };
-        let mut lines = Reserved::new(capacity, backing).map_err(|source| CircleError::Memory {
-            bytes,
-            pages,
-            source,
-        })?;
+        let mut lines = Reserved::new(capacity, backing)
+            .map_err(|source| PointerChaseError::Memory { bytes, pages, source })?;
         for next in 0..count as u32 {
             // It was made for as many.
             let _ = lines.push(Line { next });
@@ -101,7 +103,7 @@ impl Circle {
             lines.swap(at, random.usize(..at));
         }
         let walkers = spread(&lines, walkers.max(1));
-        Ok(Circle { lines, walkers })
+        Ok(PointerChase { lines, walkers })
     }
 
     /// All walkers take `steps` steps; returns where the first then is, so that
@@ -199,7 +201,7 @@ mod tests {
     fn a_walk_visits_every_line_once() {
         for pages in [Pages::Small, Pages::Transparent] {
             for lines in [1, 2, 3, 100, 4096] {
-                let mut circle = Circle::new(lines * LINE, pages, 1, 7).unwrap();
+                let mut circle = PointerChase::new(lines * LINE, pages, 1, 7).unwrap();
                 let mut seen = vec![false; lines as usize];
                 for _ in 0..lines {
                     let at = circle.walk(1);
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     fn walkers_take_turns_whatever_their_number() {
         for walkers in 1..=9 {
-            let mut circle = Circle::new(64 * LINE, Pages::Small, walkers, 1).unwrap();
+            let mut circle = PointerChase::new(64 * LINE, Pages::Small, walkers, 1).unwrap();
             let before = circle.walkers.clone();
             assert_eq!(before.len(), walkers as usize);
             circle.walk(3);
@@ -228,15 +230,18 @@ mod tests {
     #[test]
     fn sizes_out_of_range_are_refused() {
         for bytes in [0, 63, LIMIT] {
-            assert!(matches!(Circle::new(bytes, Pages::Small, 1, 1), Err(CircleError::Size(_))));
+            assert!(matches!(
+                PointerChase::new(bytes, Pages::Small, 1, 1),
+                Err(PointerChaseError::Size(_))
+            ));
         }
     }
 
     #[test]
     fn what_there_is_no_memory_for_is_refused_beforehand() {
         if available().is_some_and(|available| available < LIMIT / 2) {
-            let error = Circle::new(LIMIT - LINE, Pages::Small, 1, 1).unwrap_err();
-            assert!(matches!(error, CircleError::TooLarge { .. }), "{error}");
+            let error = PointerChase::new(LIMIT - LINE, Pages::Small, 1, 1).unwrap_err();
+            assert!(matches!(error, PointerChaseError::TooLarge { .. }), "{error}");
         }
     }
 
@@ -247,7 +252,7 @@ mod tests {
         assert_eq!(large_pages(smaps, 0x3000), Some(6 << 10));
         assert_eq!(large_pages(smaps, 0x1000), Some(0));
         assert_eq!(large_pages(smaps, 0x9000), None);
-        let circle = Circle::new(1 << 20, Pages::Small, 1, 1).unwrap();
+        let circle = PointerChase::new(1 << 20, Pages::Small, 1, 1).unwrap();
         assert_eq!(circle.in_large_pages(), Some(0));
     }
 }
