@@ -5,14 +5,14 @@ use linerate_lab::procedures::{self, BurstsOptions};
 use linerate_model::units::Seconds;
 use serde_json::json;
 
-use super::bench::Bed;
+use super::bench::TestBed;
 use crate::{
     args::BackToBack,
     units::{grouped, short},
 };
 
 pub(super) fn run(args: &BackToBack) -> Result<()> {
-    let mut bed = Bed::open(&args.bench, "lab back-to-back", &[])?;
+    let mut bed = TestBed::open(&args.bench, "lab back-to-back", &[])?;
     let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let options = BurstsOptions {
         line_rate: bed.highest,

@@ -34,7 +34,7 @@ const PORTS: [(&str, &str); 2] = [("IN", "ring:in"), ("OUT", "ring:out")];
 const BARE: &str = "FromPort($IN) -> ToPort($OUT)";
 
 /// A device under test, ready for trials.
-pub(super) struct Bed {
+pub(super) struct TestBed {
     show: Show,
     runner: Runs,
     /// What generator and sink do by themselves.
@@ -63,10 +63,10 @@ impl Runner for Runs {
     }
 }
 
-impl Bed {
+impl TestBed {
     /// Sets the device up, measures the platform, and sees whether goals of
     /// these can be told from its own losses.
-    pub(super) fn open(args: &Bench, command: &str, goals: &[Goal]) -> Result<Bed> {
+    pub(super) fn open(args: &Bench, command: &str, goals: &[Goal]) -> Result<TestBed> {
         let stop = session::stop_on_signals()?;
         let show = Show::new(args.output);
         let cores = match &args.cores {
@@ -151,7 +151,7 @@ impl Bed {
             );
         }
         let mut bed =
-            Bed { show, runner, platform, highest: platform.highest, mean_size, speed, manner };
+            TestBed { show, runner, platform, highest: platform.highest, mean_size, speed, manner };
         if let Some(speed) = speed {
             let bits = 8.0 * (mean_size + LINE_OVERHEAD as f64);
             bed.highest = bed.highest.min(PacketsPerSecond::new(speed as f64 / bits));

@@ -5,11 +5,11 @@ use linerate_lab::procedures;
 use linerate_model::units::Seconds;
 use serde_json::json;
 
-use super::{bench::Bed, show::table};
+use super::{bench::TestBed, show::table};
 use crate::{args::LatencyArgs, units::short};
 
 pub(super) fn run(args: &LatencyArgs) -> Result<()> {
-    let mut bed = Bed::open(&args.bench, "lab latency", &[])?;
+    let mut bed = TestBed::open(&args.bench, "lab latency", &[])?;
     let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let time = Seconds::new(args.trial.as_secs_f64());
     let points = bed.run(|runner, manner, observe| {

@@ -5,11 +5,11 @@ use linerate_lab::procedures;
 use linerate_model::units::Seconds;
 use serde_json::json;
 
-use super::{bench::Bed, show::table};
+use super::{bench::TestBed, show::table};
 use crate::{args::Loss, units::short};
 
 pub(super) fn run(args: &Loss) -> Result<()> {
-    let mut bed = Bed::open(&args.bench, "lab loss", &[])?;
+    let mut bed = TestBed::open(&args.bench, "lab loss", &[])?;
     let (highest, time) = (bed.highest, Seconds::new(args.trial.as_secs_f64()));
     let points = bed.run(|runner, manner, observe| {
         procedures::loss(runner, highest, args.step, time, manner, observe)

@@ -10,7 +10,7 @@ use linerate_lab::{
 use linerate_model::units::Seconds;
 use serde_json::{Value, json};
 
-use super::bench::Bed;
+use super::bench::TestBed;
 use crate::{
     args::{Ndr, Preset},
     exit::UsageError,
@@ -23,7 +23,7 @@ pub(super) fn run(args: &Ndr) -> Result<()> {
         goal.check()
             .map_err(|error| UsageError(format!("the goal cannot be looked for: {error}")))?;
     }
-    let mut bed = Bed::open(&args.bench, "lab ndr", &goals)?;
+    let mut bed = TestBed::open(&args.bench, "lab ndr", &goals)?;
     let settings = Settings { longest: args.longest.map(seconds), ..bed.settings(&goals) };
     let searched = goals.clone();
     let found = bed.run(|runner, manner, observe| {

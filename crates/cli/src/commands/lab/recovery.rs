@@ -5,11 +5,11 @@ use linerate_lab::procedures::{self, RecoveryOptions};
 use linerate_model::units::Seconds;
 use serde_json::json;
 
-use super::{bench::Bed, show::table};
+use super::{bench::TestBed, show::table};
 use crate::{args::Recovery, units::short};
 
 pub(super) fn run(args: &Recovery) -> Result<()> {
-    let mut bed = Bed::open(&args.bench, "lab recovery", &[])?;
+    let mut bed = TestBed::open(&args.bench, "lab recovery", &[])?;
     let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let options = RecoveryOptions {
         throughput,

@@ -44,8 +44,8 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
     };
     let library = linerate_elements::library();
-    let reader = Arc::new(Reader { source, globals, library, control: args.control.clone() });
-    let (plan, sources) = reader.plan()?;
+    let loader = Arc::new(PlanLoader { source, globals, library, control: args.control.clone() });
+    let (plan, sources) = loader.plan()?;
 
     let cores = running.cores()?;
     let workers = running.workers.map_or(cores.len().max(1), usize::from);
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         cores,
         console: Console::new(screen.out(), screen.err()),
         reader: args.allow_reconfigure.then(|| {
-            let reader = Arc::clone(&reader);
-            graph::ConfigReader::new(move |text| reader.written(text))
+            let loader = Arc::clone(&loader);
+            graph::ConfigReader::new(move |text| loader.plan_of_text(text))
         }),
         ..Options::default()
     };
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         devices: args.configuration.devices(),
         ..linerate_port::Context::new(arena.clone())
     };
-    let mut router = Router::new(plan, &reader.library, ports, &options)
+    let mut router = Router::new(plan, &loader.library, ports, &options)
         .map_err(|error| ConfigurationError::of(error, &sources))?;
     let control = router.control();
     screen.start(
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         ],
         json!({
             "command": "run",
-            "configuration": reader.source.name(),
+            "configuration": loader.source.name(),
             "workers": workers,
             "vector": running.vector,
             "idle": running.idle.name(),
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         if let Some(watch) = &mut watch
             && watch.has_changed()
         {
-            replace(&control, &reader, &screen);
+            replace(&control, &loader, &screen);
         }
         let left = until.map_or(ALERT, |until| until.saturating_duration_since(now));
         let wait = ALERT.min(left).min(next.saturating_duration_since(now));
@@ -155,25 +155,25 @@ fn late(by: Duration, interval: Duration) -> u32 {
 
 /// Puts what the file says now in the place of what runs; when that cannot be,
 /// says why and leaves it.
-fn replace(control: &Control, reader: &Reader, screen: &Screen) {
-    let replaced = reader.plan().and_then(|(plan, sources)| {
+fn replace(control: &Control, loader: &PlanLoader, screen: &Screen) {
+    let replaced = loader.plan().and_then(|(plan, sources)| {
         control.replace(plan).map_err(|error| ConfigurationError::of(error, &sources))
     });
     match replaced {
-        Ok(()) => screen.note(&format!("{} has changed and runs now", reader.source.name())),
+        Ok(()) => screen.note(&format!("{} has changed and runs now", loader.source.name())),
         Err(error) => screen.note(&format!("{error:#}; the old configuration goes on")),
     }
 }
 
 /// Reads the configuration, as often as need be.
-struct Reader {
+struct PlanLoader {
     source: Source,
     globals: Globals,
     library: Library,
     control: Vec<String>,
 }
 
-impl Reader {
+impl PlanLoader {
     fn plan(&self) -> Result<(Plan, SourceMap)> {
         let name = self.source.name();
         let text = self.source.read().map_err(|error| cannot_read(name, error))?;
@@ -181,7 +181,7 @@ impl Reader {
     }
 
     /// What a client has written to `hotconfig`.
-    fn written(&self, text: &str) -> Result<(Plan, Diagnostics), String> {
+    fn plan_of_text(&self, text: &str) -> Result<(Plan, Diagnostics), String> {
         self.parse("config", text).into_plan_as_click(&self.library)
     }
 

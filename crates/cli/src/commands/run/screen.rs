@@ -91,7 +91,7 @@ impl Screen {
         let lines = if self.terminal {
             let (rows, columns) = window();
             let mut lines = table(time, figures, span, rows);
-            lines.iter_mut().for_each(|line| cut(line, columns));
+            lines.iter_mut().for_each(|line| truncate_to(line, columns));
             lines
         } else {
             figures
@@ -160,8 +160,8 @@ fn window() -> (usize, usize) {
     }
 }
 
-/// A line must not take two rows.
-fn cut(line: &mut String, columns: usize) {
+/// Truncates a line to the columns of a terminal: it must not take two rows.
+fn truncate_to(line: &mut String, columns: usize) {
     if let Some((at, _)) = line.char_indices().nth(columns) {
         line.truncate(at);
     }
@@ -281,9 +281,9 @@ mod tests {
     #[test]
     fn a_line_is_cut_between_characters() {
         let mut line = "aäb".to_owned();
-        cut(&mut line, 2);
+        truncate_to(&mut line, 2);
         assert_eq!(line, "aä");
-        cut(&mut line, 2);
+        truncate_to(&mut line, 2);
         assert_eq!(line, "aä");
     }
 }

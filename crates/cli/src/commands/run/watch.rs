@@ -1,6 +1,6 @@
 //! Whether a file has changed.
 //!
-//! Looks at it instead of having the kernel tell: that sees an editor's new
+//! Polls instead of having the kernel tell (inotify): that sees an editor's new
 //! file under the old name as well as one on a network.
 
 use std::{
@@ -9,17 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between two looks.
-const PAUSE: Duration = Duration::from_millis(250);
+/// Time between two polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A file being watched.
 #[derive(Debug)]
 pub(super) struct Watch {
     path: String,
     seen: Option<Stamp>,
-    /// What it looked like at the last look, if not as `seen`.
+    /// What it polled like at the last poll, if not as `seen`.
     changing: Option<Stamp>,
-    looked: Instant,
+    polled: Instant,
 }
 
 /// What differs when a file has been written.
@@ -33,20 +33,20 @@ fn stamp(path: &str) -> Option<Stamp> {
 impl Watch {
     pub(super) fn new(path: &str) -> Watch {
         let seen = stamp(path);
-        Watch { path: path.into(), seen, changing: None, looked: Instant::now() }
+        Watch { path: path.into(), seen, changing: None, polled: Instant::now() }
     }
 
     /// Whether the file is another since the last time, and has been the same
-    /// for two looks: whoever writes it has finished.
+    /// for two polls: whoever writes it has finished.
     pub(super) fn has_changed(&mut self) -> bool {
-        if self.looked.elapsed() < PAUSE {
+        if self.polled.elapsed() < POLL_INTERVAL {
             return false;
         }
-        self.looked = Instant::now();
-        self.look()
+        self.polled = Instant::now();
+        self.poll()
     }
 
-    fn look(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         let now = stamp(&self.path).filter(|now| Some(*now) != self.seen);
         let settled = now.is_some() && now == self.changing;
         self.changing = now;
@@ -66,15 +66,15 @@ mod tests {
         let path = std::env::temp_dir().join(format!("linerate-watch-{}", std::process::id()));
         fs::write(&path, "a").unwrap();
         let mut watch = Watch::new(path.to_str().unwrap());
-        assert!(!watch.look());
+        assert!(!watch.poll());
         fs::write(&path, "ab").unwrap();
-        assert!(!watch.look());
+        assert!(!watch.poll());
         fs::write(&path, "abc").unwrap();
-        assert!(!watch.look());
-        assert!(watch.look());
-        assert!(!watch.look());
+        assert!(!watch.poll());
+        assert!(watch.poll());
+        assert!(!watch.poll());
         fs::remove_file(&path).unwrap();
-        assert!(!watch.look());
-        assert!(!watch.look());
+        assert!(!watch.poll());
+        assert!(!watch.poll());
     }
 }
