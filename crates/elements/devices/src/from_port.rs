@@ -20,7 +20,7 @@ use super::{
     filter::{Filter, Link},
     intake::{Intake, Notes},
     keep_ticking, mode_text,
-    wants::{Sharing, has, port_argument},
+    port_users::{Sharing, has, port_argument},
 };
 
 /// What Click allows.

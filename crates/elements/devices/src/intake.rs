@@ -11,7 +11,7 @@ use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::MacAddr;
 use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri, Receive, Wake};
 
-use super::wants::{Sharing, Wants};
+use super::port_users::{PortUsers, Sharing};
 use linerate_kit::{annotations::packet_type, template::stamp};
 
 /// How soon a queue another element still has is asked for again.
@@ -86,7 +86,7 @@ impl Intake {
         sharing: Sharing,
     ) -> Intake {
         let replica = make.replica();
-        make.world.common::<Wants>().receives(&uri, make.element(), replica, sharing);
+        make.world.common::<PortUsers>().receives(&uri, make.element(), replica, sharing);
         Intake {
             uri,
             replica,
@@ -117,7 +117,7 @@ impl Intake {
     /// Opens the port.
     pub(super) fn open(&mut self, cx: &mut Context) -> Result<(), String> {
         let world = Arc::clone(cx.world());
-        let share = world.common::<Wants>().receiver(&self.uri, cx.element(), self.replica);
+        let share = world.common::<PortUsers>().receiver(&self.uri, cx.element(), self.replica);
         let (port, opened) =
             share.open(&self.uri, &world.ports, LeasedPort::receives, "received from");
         self.port = Some(port);
@@ -229,7 +229,7 @@ impl Intake {
     #[cold]
     fn reopen(&mut self, cx: &mut Context) {
         let world = Arc::clone(cx.world());
-        let share = world.common::<Wants>().receiver(&self.uri, cx.element(), self.replica);
+        let share = world.common::<PortUsers>().receiver(&self.uri, cx.element(), self.replica);
         let Some(port) = &self.port else { return };
         if port.open(&share.context(&world.ports)).is_ok() && !port.is_lost() {
             report_return(cx, port);

@@ -7,8 +7,8 @@ use super::{
     dpdk,
     from_port::FromPort,
     names::{Kind, Naming, named},
+    port_users::quietly,
     to_port::ToPort,
-    wants::quietly,
 };
 
 const NAMING: Naming = Naming { kind: Kind::Interface, argument: "DEVNAME", options: by_promisc };

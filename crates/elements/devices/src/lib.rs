@@ -20,12 +20,12 @@ mod name_tests;
 mod names;
 mod netmap;
 mod outlet;
+mod port_users;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod to_port;
 mod tunnel;
-mod wants;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];

@@ -18,7 +18,7 @@ use linerate_port::PortUri;
 use super::{
     FAMILY,
     device::{Devices, port},
-    wants::{has, quietly},
+    port_users::{has, quietly},
 };
 
 const NONEXISTENT: &str = "ALLOW_NONEXISTENT";

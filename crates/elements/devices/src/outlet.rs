@@ -12,7 +12,7 @@ use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortUri, Transmit
 
 use super::{
     intake::{add_drops, counters_text, leave, report_failure, report_return},
-    wants::Wants,
+    port_users::PortUsers,
 };
 
 /// How soon a queue another element still has is asked for again.
@@ -52,7 +52,7 @@ impl Outlet {
     /// One with a place for so many packets that wait.
     pub(super) fn holding(make: &mut Make<'_>, uri: PortUri, most: usize) -> Outlet {
         let replica = make.replica();
-        make.world.common::<Wants>().sends(&uri, make.element(), replica);
+        make.world.common::<PortUsers>().sends(&uri, make.element(), replica);
         Outlet {
             uri,
             replica,
@@ -82,7 +82,7 @@ impl Outlet {
     /// Opens the port.
     pub(super) fn open(&mut self, cx: &mut Context) -> Result<(), String> {
         let world = Arc::clone(cx.world());
-        let share = world.common::<Wants>().sender(&self.uri, cx.element(), self.replica);
+        let share = world.common::<PortUsers>().sender(&self.uri, cx.element(), self.replica);
         let (port, opened) = share.open(&self.uri, &world.ports, LeasedPort::transmits, "sent to");
         self.port = Some(port);
         opened?;
@@ -94,7 +94,7 @@ impl Outlet {
     #[inline(never)]
     fn attach(&mut self, cx: &Context) {
         let Some(port) = self.port.as_ref().filter(|port| !port.is_lost()) else { return };
-        let share = cx.world().common::<Wants>().sender(&self.uri, cx.element(), self.replica);
+        let share = cx.world().common::<PortUsers>().sender(&self.uri, cx.element(), self.replica);
         let queues = port.transmits();
         if queues == 0 {
             return;
@@ -253,7 +253,7 @@ impl Outlet {
     #[cold]
     fn reopen(&mut self, cx: &mut Context) {
         let world = Arc::clone(cx.world());
-        let share = world.common::<Wants>().sender(&self.uri, cx.element(), self.replica);
+        let share = world.common::<PortUsers>().sender(&self.uri, cx.element(), self.replica);
         let Some(port) = self.port.clone() else { return };
         if port.open(&share.context(&world.ports)).is_ok() && !port.is_lost() {
             report_return(cx, &port);

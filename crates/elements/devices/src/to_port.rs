@@ -14,7 +14,7 @@ use super::{
     device::sink_port,
     keep_ticking, mode_text,
     outlet::Outlet,
-    wants::{has, port_argument},
+    port_users::{has, port_argument},
 };
 
 /// Packets that wait in front of a device of another framework.

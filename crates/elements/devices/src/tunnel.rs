@@ -24,7 +24,7 @@ use super::{
     intake::{Intake, Notes},
     keep_ticking,
     outlet::Outlet,
-    wants::quietly,
+    port_users::quietly,
 };
 
 /// How soon a source that does not say when it has packets is asked again.

@@ -18,14 +18,14 @@ use rustix::{
     io::{read, write},
 };
 
-/// Events waiting to be acted upon, beyond which the kernel's notices wait.
+/// Notices waiting to be acted upon, beyond which the kernel's notices wait.
 const LIMIT: usize = 4096;
 /// How long it waits for those before it looks again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Something to act upon.
+/// What the kernel has said, to be acted upon.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Notice {
     /// Where packets for a prefix go now: by these gateways and interfaces, or
     /// nowhere.
     Route(Prefix, Way),
@@ -57,27 +57,27 @@ pub(super) type Device = (u32, Option<String>);
 /// Listens to the kernel on a thread of its own, which may take long to read a
 /// large table.
 pub(super) struct Follower {
-    shared: Arc<Shared>,
+    channel: Arc<Channel>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    told: Mutex<Vec<Told>>,
-    over: AtomicBool,
-    /// Rings when something is told.
+struct Channel {
+    notices: Mutex<Vec<Notice>>,
+    stop: AtomicBool,
+    /// An eventfd, written to when there are notices.
     bell: OwnedFd,
-    /// Rings when the thread is to end.
+    /// Another, written to when the thread is to end.
     end: OwnedFd,
 }
 
-impl Shared {
-    fn told(&self) -> MutexGuard<'_, Vec<Told>> {
-        self.told.lock().expect("no panic while held")
+impl Channel {
+    fn notices(&self) -> MutexGuard<'_, Vec<Notice>> {
+        self.notices.lock().expect("no panic while held")
     }
 
-    fn tell(&self, told: Told) {
-        self.told().push(told);
-        // Full is as good as rung.
+    fn post(&self, notice: Notice) {
+        self.notices().push(notice);
+        // It can only fail when the eventfd is at its maximum, and so readable.
         let _ = write(&self.bell, &1u64.to_ne_bytes());
     }
 }
@@ -87,71 +87,71 @@ impl Follower {
     pub(super) fn start(table: u32) -> Result<Follower, String> {
         let mut monitor = RoutingMonitor::open(table).map_err(|error| error.to_string())?;
         let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let shared = || -> io::Result<Shared> {
-            let (told, over) = (Mutex::default(), AtomicBool::new(false));
-            Ok(Shared { told, over, bell: bell()?, end: bell()? })
+        let channel = || -> io::Result<Channel> {
+            let (notices, stop) = (Mutex::default(), AtomicBool::new(false));
+            Ok(Channel { notices, stop, bell: bell()?, end: bell()? })
         };
-        let shared = Arc::new(shared().map_err(|error| format!("eventfd: {error}"))?);
-        let its = Arc::clone(&shared);
+        let channel = Arc::new(channel().map_err(|error| format!("eventfd: {error}"))?);
+        let its = Arc::clone(&channel);
         let thread = thread::Builder::new()
             .name("routes".into())
             .spawn(move || {
                 if let Err(reason) = listen(&mut monitor, &its) {
-                    its.tell(Told::Failed(reason));
+                    its.post(Notice::Failed(reason));
                 }
             })
             .map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Follower { shared, thread: Some(thread) })
+        Ok(Follower { channel, thread: Some(thread) })
     }
 
-    /// Readable when something is told.
+    /// Readable when there are notices.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
-        self.shared.bell.as_fd()
+        self.channel.bell.as_fd()
     }
 
-    /// Takes the oldest that is told, at most `count`; whether there is more.
-    pub(super) fn take(&self, count: usize, into: &mut Vec<Told>) -> bool {
-        let mut told = self.shared.told();
-        let count = count.min(told.len());
-        into.extend(told.drain(..count));
-        if told.is_empty() {
-            let _ = read(&self.shared.bell, &mut [0; 8]);
+    /// Takes the oldest notices, at most `count`; whether there are more.
+    pub(super) fn take(&self, count: usize, into: &mut Vec<Notice>) -> bool {
+        let mut notices = self.channel.notices();
+        let count = count.min(notices.len());
+        into.extend(notices.drain(..count));
+        if notices.is_empty() {
+            let _ = read(&self.channel.bell, &mut [0; 8]);
         }
-        !told.is_empty()
+        !notices.is_empty()
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
-        let _ = write(&self.shared.end, &1u64.to_ne_bytes());
+        self.channel.stop.store(true, Ordering::Relaxed);
+        let _ = write(&self.channel.end, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn listen(monitor: &mut RoutingMonitor, shared: &Shared) -> Result<(), String> {
+fn listen(monitor: &mut RoutingMonitor, channel: &Channel) -> Result<(), String> {
     let mut whole = false;
-    while !shared.over.load(Ordering::Relaxed) {
-        if shared.told().len() >= LIMIT {
+    while !channel.stop.load(Ordering::Relaxed) {
+        if channel.notices().len() >= LIMIT {
             thread::sleep(PAUSE);
             continue;
         }
         match monitor.next_event().map_err(|error| error.to_string())? {
-            Some(event) => shared.tell(told(event, monitor)),
+            Some(event) => channel.post(notice(event, monitor)),
             None => {
                 if !std::mem::replace(&mut whole, true) {
-                    shared.tell(Told::Whole);
+                    channel.post(Notice::Whole);
                 }
-                wait(monitor, shared).map_err(|error| error.to_string())?;
+                wait(monitor, channel).map_err(|error| error.to_string())?;
             }
         }
     }
     Ok(())
 }
 
-fn told(event: RoutingEvent, monitor: &RoutingMonitor) -> Told {
+fn notice(event: RoutingEvent, monitor: &RoutingMonitor) -> Notice {
     let device = |number| (number, monitor.device(number).map(str::to_owned));
     match event {
         RoutingEvent::Route { prefix, target } => {
@@ -165,17 +165,17 @@ fn told(event: RoutingEvent, monitor: &RoutingMonitor) -> Told {
                     Way::Through(hops.iter().map(hop).collect())
                 }
             };
-            Told::Route(prefix, way)
+            Notice::Route(prefix, way)
         }
         RoutingEvent::Neighbour { device: number, address, mac } => {
-            Told::Neighbour { device: device(number), address, mac }
+            Notice::Neighbour { device: device(number), address, mac }
         }
     }
 }
 
-/// Until the kernel says something, or nobody wants to hear it any more.
-fn wait(monitor: &RoutingMonitor, shared: &Shared) -> io::Result<()> {
-    let mut both = [PollFd::new(monitor, PollFlags::IN), PollFd::new(&shared.end, PollFlags::IN)];
+/// Until the kernel says something, or the thread is to end.
+fn wait(monitor: &RoutingMonitor, channel: &Channel) -> io::Result<()> {
+    let mut both = [PollFd::new(monitor, PollFlags::IN), PollFd::new(&channel.end, PollFlags::IN)];
     match poll(&mut both, None) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

@@ -11,7 +11,7 @@ use linerate_host::interface::{MAIN_TABLE, Prefix};
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
 
-use self::follower::{Device, Follower, Hop, Told, Way};
+use self::follower::{Device, Follower, Hop, Notice, Way};
 use super::FAMILY;
 
 mod follower;
@@ -95,8 +95,8 @@ struct FollowKernel {
     /// Where the default route leads that is put back.
     default: Option<u32>,
     follower: Option<Follower>,
-    /// What has been told and not been acted upon.
-    told: Vec<Told>,
+    /// What has been taken and not been acted upon.
+    notices: Vec<Notice>,
     /// Routes taken over, as they were written behind the prefix.
     routes: BTreeMap<Prefix, String>,
     /// Routes the element before this one had taken over, until it is known
@@ -140,7 +140,7 @@ impl FollowKernel {
             refused: make.get("REFUSED").or(others),
             default: make.get("DEFAULT"),
             follower: None,
-            told: Vec::new(),
+            notices: Vec::new(),
             routes: BTreeMap::new(),
             inherited: BTreeSet::new(),
             neighbours: BTreeMap::new(),
@@ -151,18 +151,18 @@ impl FollowKernel {
         }
     }
 
-    fn act(&mut self, cx: &mut Context, told: Told) {
-        match told {
-            Told::Route(prefix, way) => self.set_route(cx, prefix, way),
-            Told::Neighbour { device, address, mac } => {
+    fn act(&mut self, cx: &mut Context, notice: Notice) {
+        match notice {
+            Notice::Route(prefix, way) => self.set_route(cx, prefix, way),
+            Notice::Neighbour { device, address, mac } => {
                 self.set_neighbour(cx, device, address, mac);
             }
-            Told::Whole => {
+            Notice::Whole => {
                 self.complete = true;
                 let gone = std::mem::take(&mut self.inherited);
                 gone.into_iter().for_each(|prefix| self.remove_route(cx, prefix));
             }
-            Told::Failed(reason) => {
+            Notice::Failed(reason) => {
                 let text = format!("{}: {reason}; routes are no longer followed\n", cx.name());
                 cx.console().report(&text);
                 self.follower = None;
@@ -327,10 +327,10 @@ impl Element for FollowKernel {
             // The task is run when one is done.
             return Next::Wait;
         }
-        let mut told = std::mem::take(&mut self.told);
-        let more = follower.take(BURST, &mut told);
-        told.drain(..).for_each(|told| self.act(cx, told));
-        self.told = told;
+        let mut notices = std::mem::take(&mut self.notices);
+        let more = follower.take(BURST, &mut notices);
+        notices.drain(..).for_each(|notice| self.act(cx, notice));
+        self.notices = notices;
         if more { Next::Again } else { Next::Wait }
     }
 

@@ -1,8 +1,8 @@
 //! Making a program smaller, one way after another.
 
 use super::{
+    jumps,
     program::{Program, Step, To},
-    ways,
 };
 
 /// The order tests of a conjunction are put in: by this number of their offset.
@@ -17,7 +17,7 @@ impl Program {
     pub(super) fn improve(&mut self, place: Place) {
         if self.steps.len() <= STEPS_LIMIT {
             self.sort(place);
-            ways::shorten(&mut self.steps);
+            jumps::shorten(&mut self.steps);
             self.merge();
         }
         self.prune();

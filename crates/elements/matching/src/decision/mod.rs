@@ -19,11 +19,11 @@ mod choices;
 mod diagram;
 mod formula;
 mod improve;
+mod jumps;
 mod matcher;
 mod program;
 mod table;
 mod test;
-mod ways;
 mod words;
 
 pub(crate) use formula::Formula;

@@ -55,7 +55,7 @@ impl<'t, A: Family> Change<'t, A> {
         match route.prefix() {
             Some(prefix) => {
                 let Routes { hops, prefixes, .. } = &mut *self.routes;
-                let hop = hops.take(&self.table.hops, prefixes, route).ok_or(Refusal::NoRoom)?;
+                let hop = hops.acquire(&self.table.hops, prefixes, route).ok_or(Refusal::NoRoom)?;
                 self.point(prefix, Some(hop));
             }
             None => self.routes.put_odd(route)?,
@@ -120,7 +120,7 @@ impl<A: Family> Drop for Change<'_, A> {
         }
         let unused = self.pending.drain().filter_map(|(_, to)| to);
         for hop in self.left.drain(..).chain(unused) {
-            hops.leave(&self.table.hops, prefixes, hop);
+            hops.release(&self.table.hops, prefixes, hop);
         }
         for undo in self.undo.drain(..).rev() {
             match undo {

@@ -16,7 +16,7 @@ use super::{
 
 /// Pairs of gateway and output there can be.
 const LIMIT: usize = 1 << 20;
-/// Numbers below this make for small tables.
+/// Numbers below this fit the 16-bit words of a small table.
 const SMALL: usize = 1 << 14;
 /// The output of addresses no route is for.
 pub(super) const NO_OUTPUT: u32 = u32::MAX;
@@ -25,7 +25,7 @@ pub(super) const NO_OUTPUT: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Hops {
     words: Words<AtomicU64>,
-    /// Numbers are used again; who read meanwhile reads again.
+    /// A seqlock for numbers that are used again: who read meanwhile retries.
     pub(super) generation: Generation,
 }
 
@@ -44,9 +44,9 @@ impl Hops {
     }
 }
 
-/// Who has which number.
+/// Which next hop has which number, and how many routes use it (reference counts).
 #[derive(Debug)]
-pub(super) struct Book<A> {
+pub(super) struct HopNumbers<A> {
     numbers: HashMap<(A, u32), NextHop>,
     /// By number, how many routes and sets lead there.
     uses: Vec<usize>,
@@ -65,9 +65,9 @@ struct Set<A> {
     uses: usize,
 }
 
-impl<A: Family> Book<A> {
-    pub(super) fn new() -> Book<A> {
-        Book {
+impl<A: Family> HopNumbers<A> {
+    pub(super) fn new() -> HopNumbers<A> {
+        HopNumbers {
             numbers: HashMap::new(),
             uses: vec![0],
             free: Vec::new(),
@@ -79,14 +79,14 @@ impl<A: Family> Book<A> {
 
     /// The number of where a route leads, for one route more; `None` when there
     /// are too many.
-    pub(super) fn take(
+    pub(super) fn acquire(
         &mut self,
         hops: &Hops,
         prefixes: &mut PrefixTable<A>,
         route: &Route<A>,
     ) -> Option<NextHop> {
         let Some(shares) = &route.several else {
-            return self.take_one(hops, route.gateway, route.output as u32);
+            return self.acquire_one(hops, route.gateway, route.output as u32);
         };
         if let Some(hop) = self.sets.get(shares) {
             self.set_of.get_mut(hop)?.uses += 1;
@@ -94,7 +94,7 @@ impl<A: Family> Book<A> {
         }
         let mut members = Vec::with_capacity(shares.len());
         for Share { gateway, output, .. } in shares.iter() {
-            match self.take_one(hops, *gateway, *output) {
+            match self.acquire_one(hops, *gateway, *output) {
                 Some(hop) => members.push(hop),
                 None => break,
             }
@@ -103,7 +103,7 @@ impl<A: Family> Book<A> {
         let weighted: Vec<_> = members.iter().copied().zip(weights).collect();
         let whole = weighted.len() == shares.len();
         let Some(hop) = whole.then(|| prefixes.add_set(&weighted).ok()).flatten() else {
-            members.into_iter().for_each(|hop| self.leave_one(hops, hop));
+            members.into_iter().for_each(|hop| self.release_one(hops, hop));
             return None;
         };
         self.sets.insert(Arc::clone(shares), hop);
@@ -111,7 +111,7 @@ impl<A: Family> Book<A> {
         Some(hop)
     }
 
-    fn take_one(&mut self, hops: &Hops, gateway: A, output: u32) -> Option<NextHop> {
+    fn acquire_one(&mut self, hops: &Hops, gateway: A, output: u32) -> Option<NextHop> {
         if let Some(hop) = self.numbers.get(&(gateway, output)) {
             self.uses[hop.index()] += 1;
             return Some(*hop);
@@ -138,9 +138,9 @@ impl<A: Family> Book<A> {
     }
 
     /// One route less leads there, and lookups no longer answer with it.
-    pub(super) fn leave(&mut self, hops: &Hops, prefixes: &mut PrefixTable<A>, hop: NextHop) {
+    pub(super) fn release(&mut self, hops: &Hops, prefixes: &mut PrefixTable<A>, hop: NextHop) {
         if !hop.is_set() {
-            return self.leave_one(hops, hop);
+            return self.release_one(hops, hop);
         }
         let Some(set) = self.set_of.get_mut(&hop) else { return };
         set.uses -= 1;
@@ -148,13 +148,13 @@ impl<A: Family> Book<A> {
             && let Some(Set { shares, members, .. }) = self.set_of.remove(&hop)
         {
             self.sets.remove(&shares);
-            members.into_iter().for_each(|hop| self.leave_one(hops, hop));
+            members.into_iter().for_each(|hop| self.release_one(hops, hop));
             // No route leads there.
             let _ = prefixes.remove_set(hop);
         }
     }
 
-    fn leave_one(&mut self, hops: &Hops, hop: NextHop) {
+    fn release_one(&mut self, hops: &Hops, hop: NextHop) {
         let uses = &mut self.uses[hop.index()];
         *uses -= 1;
         if *uses == 0 {
@@ -182,43 +182,44 @@ mod tests {
     #[test]
     fn pairs_have_one_number_as_long_as_they_are_used() {
         let hops = Hops::new::<u32>().unwrap();
-        let mut book = Book::<u32>::new();
-        let first = book.take_one(&hops, 7, 1).unwrap();
-        assert_eq!(book.take_one(&hops, 7, 1), Some(first));
-        let second = book.take_one(&hops, 7, 2).unwrap();
+        let mut numbers = HopNumbers::<u32>::new();
+        let first = numbers.acquire_one(&hops, 7, 1).unwrap();
+        assert_eq!(numbers.acquire_one(&hops, 7, 1), Some(first));
+        let second = numbers.acquire_one(&hops, 7, 2).unwrap();
         assert_ne!(first, second);
-        book.leave_one(&hops, first);
+        numbers.release_one(&hops, first);
         assert_eq!(hops.get::<u32>(first), (7, 1));
-        assert_eq!(book.take_one(&hops, 7, 1), Some(first));
+        assert_eq!(numbers.acquire_one(&hops, 7, 1), Some(first));
         assert_eq!(hops.get::<u32>(NextHop::NONE), (0, NO_OUTPUT));
     }
 
     #[test]
     fn numbers_are_used_again_and_end() {
         let hops = Hops::new::<u128>().unwrap();
-        let mut book = Book::<u128>::new();
+        let mut numbers = HopNumbers::<u128>::new();
         for gateway in 0..3 * SMALL as u128 {
-            let hop = book.take_one(&hops, gateway, 0).unwrap();
+            let hop = numbers.acquire_one(&hops, gateway, 0).unwrap();
             assert_eq!(hops.get::<u128>(hop), (gateway, 0));
-            book.leave_one(&hops, hop);
+            numbers.release_one(&hops, hop);
         }
-        assert_eq!(book.uses.len(), SMALL);
-        let taken = (0..).take_while(|gateway| book.take_one(&hops, *gateway, 1).is_some()).count();
+        assert_eq!(numbers.uses.len(), SMALL);
+        let taken =
+            (0..).take_while(|gateway| numbers.acquire_one(&hops, *gateway, 1).is_some()).count();
         assert_eq!(taken, LIMIT - 1);
     }
 
     #[test]
     fn sets_are_shared_and_leave_their_members() {
-        let (hops, mut book) = (Hops::new::<u32>().unwrap(), Book::<u32>::new());
+        let (hops, mut numbers) = (Hops::new::<u32>().unwrap(), HopNumbers::<u32>::new());
         let mut prefixes = PrefixTable::new().unwrap();
         let shares = [(1, 0, 3), (2, 1, 1)];
         let shares = shares.map(|(gateway, output, weight)| Share { gateway, output, weight });
         let route = Route::several(0, 0, &Arc::from(shares));
-        let set = book.take(&hops, &mut prefixes, &route).unwrap();
-        assert_eq!(book.take(&hops, &mut prefixes, &route), Some(set));
-        assert_eq!(book.route(&hops, &Route::new(0, 0, 0, -1), set), route);
-        (0..2).for_each(|_| book.leave(&hops, &mut prefixes, set));
-        assert!(book.numbers.is_empty() && book.sets.is_empty() && book.set_of.is_empty());
-        assert_eq!(book.retired.len(), 2);
+        let set = numbers.acquire(&hops, &mut prefixes, &route).unwrap();
+        assert_eq!(numbers.acquire(&hops, &mut prefixes, &route), Some(set));
+        assert_eq!(numbers.route(&hops, &Route::new(0, 0, 0, -1), set), route);
+        (0..2).for_each(|_| numbers.release(&hops, &mut prefixes, set));
+        assert!(numbers.numbers.is_empty() && numbers.sets.is_empty() && numbers.set_of.is_empty());
+        assert_eq!(numbers.retired.len(), 2);
     }
 }

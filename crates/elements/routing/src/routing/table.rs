@@ -17,7 +17,7 @@ use linerate_lookup::prefix::{NextHop, PrefixError, PrefixReader, PrefixTable};
 use super::{
     change::Change,
     family::Family,
-    hops::{Book, Hops, NO_OUTPUT},
+    hops::{HopNumbers, Hops, NO_OUTPUT},
     list::{List, Order},
     route::Route,
 };
@@ -50,13 +50,13 @@ pub(super) struct Table<A: Family> {
     /// All routes in the order of the class, where there are such. Held for as
     /// long as it takes to take it or put another there.
     all: Mutex<Arc<[Route<A>]>>,
-    book: Mutex<Routes<A>>,
+    numbers: Mutex<Routes<A>>,
 }
 
 /// What is changed.
 pub(super) struct Routes<A: Family> {
     pub(super) prefixes: PrefixTable<A>,
-    pub(super) hops: Book<A>,
+    pub(super) hops: HopNumbers<A>,
     pub(super) list: List<A>,
     /// Those whose masks are not of prefixes, if the class takes them.
     odd: Option<Vec<Route<A>>>,
@@ -89,14 +89,14 @@ impl<A: Family> Table<A> {
         let reader = prefixes.reader();
         let (odd, shown) = (odd.then(Vec::new), Vec::new());
         let list = List::new(order);
-        let routes = Routes { prefixes, hops: Book::new(), list, odd, shown, changes: 0 };
-        let (odd, book) = (AtomicU64::new(0), Mutex::new(routes));
+        let routes = Routes { prefixes, hops: HopNumbers::new(), list, odd, shown, changes: 0 };
+        let (odd, numbers) = (AtomicU64::new(0), Mutex::new(routes));
         let all = Mutex::new(Arc::from([]));
-        Ok(Table { reader, hops: Hops::new::<A>()?, odd, all, book })
+        Ok(Table { reader, hops: Hops::new::<A>()?, odd, all, numbers })
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes<A>> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to change it.
@@ -148,7 +148,7 @@ impl<A: Family> Table<A> {
         for route in kept.into_values() {
             match route.prefix() {
                 None => odds.push(route.clone()),
-                Some(prefix) => match hops.take(&self.hops, prefixes, route) {
+                Some(prefix) => match hops.acquire(&self.hops, prefixes, route) {
                     Some(hop) => taken.push((prefix, hop)),
                     None => full = true,
                 },
@@ -163,10 +163,10 @@ impl<A: Family> Table<A> {
             prefixes.load(taken.iter().copied())
         };
         if written.is_err() {
-            taken.into_iter().for_each(|(_, hop)| hops.leave(&self.hops, prefixes, hop));
+            taken.into_iter().for_each(|(_, hop)| hops.release(&self.hops, prefixes, hop));
             return Err(Refusal::NoRoom);
         }
-        before.into_iter().for_each(|hop| hops.leave(&self.hops, prefixes, hop));
+        before.into_iter().for_each(|hop| hops.release(&self.hops, prefixes, hop));
         *list = order;
         odd.iter_mut().for_each(|odd| *odd = std::mem::take(&mut odds));
         self.publish_odd(&mut routes);

@@ -1,7 +1,6 @@
-//! What is known on the ways through a program, and the steps that need not be
-//! taken because of it.
+//! Jump threading: a branch whose outcome is known on every path to it is skipped.
 //!
-//! For each step a few lists of answers are kept, such that every way to the step
+//! For each step a few lists of answers are kept, such that every path to the step
 //! has all the answers of one of them ("dominators"). Where the answers of every
 //! list tell what the next step would say, the way leads past it. Which lists are
 //! kept decides what is found, so it is done just as in Click, whose program is
@@ -34,30 +33,30 @@ impl Answer {
     }
 }
 
-/// Leads all ways past steps whose answer is known on them.
+/// Leads all paths past steps whose answer is known on them.
 pub(super) fn shorten(steps: &mut [Step]) {
-    let mut ways = Ways::new(steps);
-    for at in 0..ways.steps.len() {
-        ways.arrive(at);
-        ways.depart(at, true);
-        ways.depart(at, false);
+    let mut threader = Threader::new(steps);
+    for at in 0..threader.steps.len() {
+        threader.join_facts(at);
+        threader.thread_jump(at, true);
+        threader.thread_jump(at, false);
     }
 }
 
-struct Ways<'s> {
+struct Threader<'s> {
     steps: &'s mut [Step],
     /// The first step with the same test.
     same: Vec<usize>,
     /// Bytes that packets have for certain when a step begins.
     lengths: Vec<usize>,
-    /// The ways that lead to a step, with the step they come from itself.
+    /// The edges that lead to a step, with the step they come from itself.
     entries: Vec<Vec<Answer>>,
     /// The lists of each step.
     lists: Vec<Vec<Vec<Answer>>>,
 }
 
-impl Ways<'_> {
-    fn new(steps: &mut [Step]) -> Ways<'_> {
+impl Threader<'_> {
+    fn new(steps: &mut [Step]) -> Threader<'_> {
         let count = steps.len();
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_by_key(|at| (steps[*at].test, *at));
@@ -82,15 +81,15 @@ impl Ways<'_> {
                 entries[to].insert(0, Answer { step: at, yes });
             }
         }
-        Ways { lists: Vec::with_capacity(count), steps, same, lengths, entries }
+        Threader { lists: Vec::with_capacity(count), steps, same, lengths, entries }
     }
 
     fn answer(&self, step: usize, yes: bool) -> Answer {
         Answer { step: self.same[step], yes }
     }
 
-    /// Sends one of the ways that leave a step elsewhere.
-    fn lead(&mut self, from: Answer, to: To) {
+    /// Sends one of the edges that leave a step elsewhere.
+    fn redirect(&mut self, from: Answer, to: To) {
         let before = self.steps[from.step].to(from.yes);
         if before == to {
             return;
@@ -106,9 +105,9 @@ impl Ways<'_> {
         *self.steps[from.step].to_mut(from.yes) = to;
     }
 
-    /// Finds the lists of a step from those of the steps before. A step all ways
-    /// know the answer of is passed by.
-    fn arrive(&mut self, at: usize) {
+    /// Finds the lists of a step from those of the steps before. A step whose
+    /// answer is known on all paths is passed by.
+    fn join_facts(&mut self, at: usize) {
         if at == 0 {
             return self.lists.push(vec![Vec::new()]);
         }
@@ -141,14 +140,14 @@ impl Ways<'_> {
         {
             let to = self.steps[at].to(yes);
             for entry in self.entries[at].clone() {
-                self.lead(entry, to);
+                self.redirect(entry, to);
             }
             arriving.clear();
         }
         if arriving.is_empty() {
             // No way leads here.
             for yes in [false, true] {
-                self.lead(Answer { step: at, yes }, To::Never);
+                self.redirect(Answer { step: at, yes }, To::Never);
             }
         }
         self.lists.push(arriving);
@@ -177,32 +176,32 @@ impl Ways<'_> {
         arriving
     }
 
-    /// Leads one way out of a step past the steps whose answers are known on it.
-    fn depart(&mut self, at: usize, yes: bool) {
+    /// Leads one edge out of a step past the steps whose answers are known on it.
+    fn thread_jump(&mut self, at: usize, yes: bool) {
         let to = self.steps[at].to(yes);
         let lists = &self.lists[at];
         if lists.is_empty() || !matches!(to, To::Step(_)) {
             return;
         }
         let last = self.answer(at, yes);
-        let stations: Vec<Vec<To>> = lists.iter().map(|list| self.follow(to, list, last)).collect();
-        let end = |stations: &Vec<To>| stations.last().copied().unwrap_or(to);
-        let first = end(&stations[0]);
-        let alike = stations.iter().all(|stations| end(stations) == first);
-        let to = if stations.len() == 1 || alike && !matches!(first, To::Step(_)) {
+        let passed: Vec<Vec<To>> = lists.iter().map(|list| self.follow(to, list, last)).collect();
+        let end = |passed: &Vec<To>| passed.last().copied().unwrap_or(to);
+        let first = end(&passed[0]);
+        let alike = passed.iter().all(|passed| end(passed) == first);
+        let to = if passed.len() == 1 || alike && !matches!(first, To::Step(_)) {
             first
         } else {
-            let numbers = |stations: &Vec<To>| stations.iter().map(|to| to.number()).collect();
-            let lists: Vec<Vec<i64>> = stations.iter().map(numbers).collect();
+            let numbers = |passed: &Vec<To>| passed.iter().map(|to| to.number()).collect();
+            let lists: Vec<Vec<i64>> = passed.iter().map(numbers).collect();
             common(&lists).last().map_or(to, |step| To::Step(*step as usize))
         };
-        self.lead(Answer { step: at, yes }, to);
+        self.redirect(Answer { step: at, yes }, to);
     }
 
     /// The steps that follow where `list` and `last` are known, up to the first
     /// whose answer is not.
     fn follow(&self, mut to: To, list: &[Answer], last: Answer) -> Vec<To> {
-        let mut stations = vec![to];
+        let mut passed = vec![to];
         while let To::Step(next) = to {
             let then = &self.steps[next].test;
             let told = std::iter::once(&last).chain(list.iter().rev()).find_map(|answer| {
@@ -211,9 +210,9 @@ impl Ways<'_> {
             });
             let Some(yes) = told else { break };
             to = self.steps[next].to(yes);
-            stations.push(to);
+            passed.push(to);
         }
-        stations
+        passed
     }
 }
 

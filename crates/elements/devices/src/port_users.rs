@@ -11,12 +11,12 @@ use linerate_port::{Context as PortContext, Direction, LeasedPort, PortUri};
 
 /// The port elements of a graph, by the port's name.
 #[derive(Default)]
-pub(super) struct Wants {
-    ports: Mutex<HashMap<String, Want>>,
+pub(super) struct PortUsers {
+    ports: Mutex<HashMap<String, Users>>,
 }
 
 #[derive(Default)]
-struct Want {
+struct Users {
     /// Elements that receive.
     receivers: BTreeMap<usize, Receiver>,
     /// Elements that send, with the number of the replica.
@@ -56,7 +56,7 @@ pub(super) struct Share {
     pub(super) users: usize,
 }
 
-impl Wants {
+impl PortUsers {
     pub(super) fn receives(
         &self,
         uri: &PortUri,
@@ -65,33 +65,33 @@ impl Wants {
         sharing: Sharing,
     ) {
         let mut ports = self.ports.lock().expect("no panic while held");
-        let want = ports.entry(uri.to_string()).or_default();
-        want.receivers.insert(element, Receiver { replicas: replica.count, sharing });
+        let all = ports.entry(uri.to_string()).or_default();
+        all.receivers.insert(element, Receiver { replicas: replica.count, sharing });
     }
 
     pub(super) fn sends(&self, uri: &PortUri, element: usize, replica: Replica) {
         let mut ports = self.ports.lock().expect("no panic while held");
-        let want = ports.entry(uri.to_string()).or_default();
-        want.senders.insert((element, replica.index));
+        let all = ports.entry(uri.to_string()).or_default();
+        all.senders.insert((element, replica.index));
     }
 
     pub(super) fn receiver(&self, uri: &PortUri, element: usize, replica: Replica) -> Share {
         let ports = self.ports.lock().expect("no panic while held");
-        let want = &ports[&uri.to_string()];
-        let shares = want.receivers[&element].sharing != Sharing::Apart;
+        let all = &ports[&uri.to_string()];
+        let shares = all.receivers[&element].sharing != Sharing::Apart;
         let (opening, before, users) = if shares {
-            let before = want.sharers().take_while(|(at, _)| *at != element);
-            (0, before.map(|(_, one)| one.replicas).sum(), want.shared())
+            let before = all.sharers().take_while(|(at, _)| *at != element);
+            (0, before.map(|(_, one)| one.replicas).sum(), all.shared())
         } else {
             let apart = |one: &&Receiver| one.sharing == Sharing::Apart;
-            let place = want.receivers.range(..element).filter(|(_, one)| apart(one)).count();
-            (place + usize::from(want.shared() > 0), 0, replica.count)
+            let place = all.receivers.range(..element).filter(|(_, one)| apart(one)).count();
+            (place + usize::from(all.shared() > 0), 0, replica.count)
         };
-        let sends = opening == 0 && !want.senders.is_empty();
+        let sends = opening == 0 && !all.senders.is_empty();
         Share {
             opening,
             direction: if sends { Direction::Both } else { Direction::Receive },
-            queues: if opening == 0 { want.queues() } else { replica.count },
+            queues: if opening == 0 { all.queues() } else { replica.count },
             number: before + replica.index,
             users,
         }
@@ -99,20 +99,20 @@ impl Wants {
 
     pub(super) fn sender(&self, uri: &PortUri, element: usize, replica: Replica) -> Share {
         let ports = self.ports.lock().expect("no panic while held");
-        let want = &ports[&uri.to_string()];
+        let all = &ports[&uri.to_string()];
         let user = (element, replica.index);
-        let receives = !want.receivers.is_empty();
+        let receives = !all.receivers.is_empty();
         Share {
             opening: 0,
             direction: if receives { Direction::Both } else { Direction::Transmit },
-            queues: want.queues(),
-            number: want.senders.iter().position(|at| *at == user).unwrap_or(0),
-            users: want.senders.len(),
+            queues: all.queues(),
+            number: all.senders.iter().position(|at| *at == user).unwrap_or(0),
+            users: all.senders.len(),
         }
     }
 }
 
-impl Want {
+impl Users {
     /// The elements that share queues, in their order.
     fn sharers(&self) -> impl Iterator<Item = (usize, Receiver)> {
         let receivers = self.receivers.iter().map(|(element, one)| (*element, *one));
