@@ -3,7 +3,7 @@
 //! Everything a contributor or a build machine does with this repository is a command here, so that
 //! there is one place that knows how. It needs nothing but the Rust toolchain; what a command needs
 //! beyond that it installs itself when it may, or names.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod bench;
 mod check;

@@ -7,6 +7,7 @@
 use std::{
     cell::UnsafeCell,
     io,
+    marker::PhantomData,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
@@ -37,6 +38,7 @@ const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 /// The program copes with packets in several pieces.
 const XDP_HAS_FRAGS: u32 = 1 << 5;
+const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
 /// Where in the kernel the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,35 +176,83 @@ pub fn attach(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io::Result
 ///
 /// When the kernel cannot run it, or the packet is too short for one.
 pub fn test_run(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
-    #[repr(C)]
-    struct TestRun {
-        program: u32,
-        answer: u32,
-        size_in: u32,
-        size_out: u32,
-        data_in: u64,
-        data_out: u64,
-        repeat: u32,
-        duration: u32,
-    }
-    let attributes = TestRun {
-        program: program.as_raw_fd() as u32,
-        answer: 0,
-        size_in: packet.len() as u32,
-        size_out: 0,
-        data_in: packet.as_ptr() as u64,
-        data_out: 0,
-        repeat: 1,
-        duration: 0,
+    TestRun { repeat: 1, ..TestRun::on(program, packet) }.run()
+}
+
+/// Runs a program `repeat` times on frames from a page pool that begin as `frame`, and does
+/// with each what the program says: `BPF_F_TEST_XDP_LIVE_FRAMES`, since Linux 5.18. `batch` of
+/// them, at most 256, are a turn of the kernel's loop. A signal ends the run early, without an
+/// error.
+///
+/// # Errors
+///
+/// When the kernel cannot run it, or the frame is too short or too long for one.
+pub fn run_live_frames(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    repeat: u32,
+    batch: u32,
+) -> io::Result<()> {
+    let run = TestRun {
+        repeat,
+        flags: TEST_XDP_LIVE_FRAMES,
+        batch_size: batch,
+        ..TestRun::on(program, frame)
     };
-    // The kernel writes the answer behind the shared reference, so it is
-    // looked at through a cell.
-    let attributes = UnsafeCell::new(attributes);
-    // SAFETY: the packet lives during the call and no output buffer is
-    // given; the attributes may be written, being in a cell.
-    unsafe {
-        bpf(PROG_TEST_RUN, &attributes)?;
-        Ok((*attributes.get()).answer)
+    match run.run() {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What `BPF_PROG_TEST_RUN` is given.
+#[repr(C)]
+#[derive(Default)]
+struct TestRun<'a> {
+    program: u32,
+    answer: u32,
+    size_in: u32,
+    size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_size_in: u32,
+    context_size_out: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    _padding: u32,
+    /// The packet behind `data_in`, and the program.
+    lives: PhantomData<(&'a [u8], BorrowedFd<'a>)>,
+}
+
+const _: () = assert!(size_of::<TestRun<'_>>() == 80);
+
+impl<'a> TestRun<'a> {
+    fn on(program: BorrowedFd<'a>, packet: &'a [u8]) -> TestRun<'a> {
+        TestRun {
+            program: program.as_raw_fd() as u32,
+            size_in: packet.len() as u32,
+            data_in: packet.as_ptr() as u64,
+            ..TestRun::default()
+        }
+    }
+
+    /// What the program answers.
+    fn run(self) -> io::Result<u32> {
+        // The kernel writes the answer behind the shared reference, so it is
+        // looked at through a cell.
+        let attributes = UnsafeCell::new(self);
+        // SAFETY: the packet lives as long as the attributes, neither an output
+        // buffer nor a context is given; the attributes may be written, being in
+        // a cell.
+        unsafe {
+            bpf(PROG_TEST_RUN, &attributes)?;
+            Ok((*attributes.get()).answer)
+        }
     }
 }
 

@@ -18,14 +18,14 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, bail};
+use linerate_host::bpf::{self, Hook, Instruction};
 use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 
@@ -76,7 +76,7 @@ impl Generator {
                 // The starting thread waits for this message, so it is there to take it.
                 let _ = ready.send(Ok(()));
                 while !stop.load(Ordering::Relaxed) {
-                    run_live(&program, &frame, REPEAT)?;
+                    bpf::run_live_frames(program.as_fd(), &frame, REPEAT, BATCH)?;
                     sent.fetch_add(REPEAT.into(), Ordering::Relaxed);
                 }
                 Ok(())
@@ -122,9 +122,9 @@ impl Sink {
     pub(crate) fn attach(namespace: Option<&str>, interface: &str) -> Result<Self> {
         let link = in_namespace(namespace, || {
             let index = interface_index(interface)?;
-            let program = load(&[instruction(MOV64_K, 0, 0, 0, XDP_DROP), exit()])
+            let program = bpf::load(&[instruction(MOV64_K, 0, 0, 0, XDP_DROP), exit()], false)
                 .context("cannot load an XDP program")?;
-            link_xdp(&program, index)
+            bpf::attach(program.as_fd(), index, Hook::Native)
                 .with_context(|| format!("cannot attach an XDP program to {interface}"))
         })?;
         Ok(Sink { _link: link })
@@ -168,7 +168,7 @@ fn prepare(namespace: Option<&str>, interface: &str, core: usize, frame: &[u8]) 
     cores.set(core);
     sched_setaffinity(None, &cores).with_context(|| format!("cannot run on core {core}"))?;
     let index = interface_index(interface)?;
-    load(&redirect_program(frame, index)).context("cannot load an XDP program")
+    bpf::load(&redirect_program(frame, index), false).context("cannot load an XDP program")
 }
 
 fn enter(namespace: &str) -> Result<()> {
@@ -216,18 +216,6 @@ const REDIRECT: i32 = 23;
 const XDP_ABORTED: i32 = 0;
 const XDP_DROP: i32 = 1;
 
-/// The kernel's `struct bpf_insn`: opcode; destination and source register; offset; immediate.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Instruction {
-    code: u8,
-    registers: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-const _: () = assert!(size_of::<Instruction>() == 8);
-
 fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
     // Two bit fields, of which the first is the lower half on little-endian machines only.
     let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
@@ -273,140 +261,6 @@ fn redirect_program(frame: &[u8], index: u32) -> Vec<Instruction> {
     program[check].offset = (program.len() - check - 1) as i16;
     program.extend([instruction(MOV64_K, 0, 0, 0, XDP_ABORTED), exit()]);
     program
-}
-
-// Commands and constants of bpf(2).
-const PROG_LOAD: libc::c_int = 5;
-const PROG_TEST_RUN: libc::c_int = 10;
-const LINK_CREATE: libc::c_int = 28;
-const PROG_TYPE_XDP: u32 = 6;
-const ATTACH_XDP: u32 = 37;
-const XDP_DRIVER_MODE: u32 = 1 << 2;
-const TEST_LIVE_FRAMES: u32 = 1 << 1;
-
-/// `BPF_PROG_LOAD`'s part of `union bpf_attr`, up to the last field used.
-#[repr(C)]
-struct LoadAttributes {
-    program_type: u32,
-    instruction_count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-}
-
-const _: () = assert!(size_of::<LoadAttributes>() == 48);
-
-/// `BPF_PROG_TEST_RUN`'s part of `union bpf_attr`.
-#[repr(C)]
-#[derive(Default)]
-struct TestRunAttributes {
-    program: u32,
-    result: u32,
-    data_in_size: u32,
-    data_out_size: u32,
-    data_in: u64,
-    data_out: u64,
-    repeat: u32,
-    duration: u32,
-    context_in_size: u32,
-    context_out_size: u32,
-    context_in: u64,
-    context_out: u64,
-    flags: u32,
-    cpu: u32,
-    batch_size: u32,
-    padding: u32,
-}
-
-const _: () = assert!(size_of::<TestRunAttributes>() == 80);
-
-/// `BPF_LINK_CREATE`'s part of `union bpf_attr`, up to the last field used.
-#[repr(C)]
-struct LinkAttributes {
-    program: u32,
-    interface: u32,
-    attach_type: u32,
-    flags: u32,
-}
-
-const _: () = assert!(size_of::<LinkAttributes>() == 16);
-
-/// # Safety
-///
-/// `Attributes` must be the part of `union bpf_attr` that `command` reads, without padding the
-/// kernel would read, and its addresses valid for reading for the lengths beside them.
-unsafe fn bpf<Attributes>(
-    command: libc::c_int,
-    attributes: &mut Attributes,
-) -> io::Result<libc::c_long> {
-    // SAFETY: the kernel reads and writes only the given size at the given address, which is that
-    // of an exclusively borrowed value; the caller answers for its contents.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            std::ptr::from_mut(attributes),
-            size_of::<Attributes>(),
-        )
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
-    let license = c"Dual MIT/GPL";
-    let mut attributes = LoadAttributes {
-        program_type: PROG_TYPE_XDP,
-        instruction_count: program.len() as u32,
-        instructions: program.as_ptr().addr() as u64,
-        license: license.as_ptr().addr() as u64,
-        log_level: 0,
-        log_size: 0,
-        log: 0,
-        kernel_version: 0,
-        flags: 0,
-    };
-    // SAFETY: the attributes are those of the command; the instructions and the text with its
-    // final zero outlive the call, and the kernel copies both.
-    let fd = unsafe { bpf(PROG_LOAD, &mut attributes) }?;
-    // SAFETY: the call has just returned this descriptor, so nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
-}
-
-fn link_xdp(program: &OwnedFd, interface: u32) -> io::Result<OwnedFd> {
-    let mut attributes = LinkAttributes {
-        program: program.as_raw_fd() as u32,
-        interface,
-        attach_type: ATTACH_XDP,
-        flags: XDP_DRIVER_MODE,
-    };
-    // SAFETY: the attributes are those of the command and hold no addresses.
-    let fd = unsafe { bpf(LINK_CREATE, &mut attributes) }?;
-    // SAFETY: the call has just returned this descriptor, so nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
-}
-
-fn run_live(program: &OwnedFd, frame: &[u8], repeat: u32) -> io::Result<()> {
-    let mut attributes = TestRunAttributes {
-        program: program.as_raw_fd() as u32,
-        data_in_size: frame.len() as u32,
-        data_in: frame.as_ptr().addr() as u64,
-        repeat,
-        flags: TEST_LIVE_FRAMES,
-        batch_size: BATCH,
-        ..TestRunAttributes::default()
-    };
-    // SAFETY: the attributes are those of the command; the frame outlives the call, is as long as
-    // said, and the kernel only reads it.
-    match unsafe { bpf(PROG_TEST_RUN, &mut attributes) } {
-        Ok(_) => Ok(()),
-        // A signal ends a run early; the next one goes on.
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ mod frames;
 mod graph;
 mod instructions;
 mod kernel_router;
-#[allow(unsafe_code, reason = "bpf(2) has no safe interface")]
 mod live_frames;
 mod lookup;
 mod network;
