@@ -20,7 +20,7 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
-    offload::{Malformed, Offload, Segments, VNET_HEADER},
+    offload::{Offload, Segments, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
 };
@@ -254,24 +254,18 @@ impl Bounced {
             offload = offload.shifted(TAG);
         }
         let frame = &mut self.bytes[self.start..][..self.length];
-        let (rest, longest) = if offload.gso.is_some() {
-            match Segments::of(frame, &offload) {
-                Ok(segments) => {
-                    let longest = segments.longest();
-                    (Rest::Segments(segments), longest)
-                }
-                Err(Malformed) => return Taken::Dropped(DropReason::Malformed),
+        self.rest = if offload.gso.is_some() {
+            match Segments::fitting(frame, &offload, room) {
+                Ok(segments) => Rest::Segments(segments),
+                Err(reason) => return Taken::Dropped(reason),
             }
-        } else {
-            if offload.checksum.is_some_and(|checksum| checksum.complete(frame).is_err()) {
-                return Taken::Dropped(DropReason::Malformed);
-            }
-            (Rest::Whole, self.length)
-        };
-        if longest > room {
+        } else if offload.checksum.is_some_and(|checksum| checksum.complete(frame).is_err()) {
+            return Taken::Dropped(DropReason::Malformed);
+        } else if self.length > room {
             return Taken::Dropped(DropReason::TooLong);
-        }
-        self.rest = rest;
+        } else {
+            Rest::Whole
+        };
         self.note = wanted.note(received);
         Taken::Bounced
     }

@@ -10,6 +10,7 @@ use linerate_memory::{Arena, Frame, PoolCache, Slot};
 use linerate_packet::checksum::{checksum, udp_nonzero, update16};
 
 use super::{Kind, Malformed, Offload};
+use crate::counters::DropReason;
 
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
@@ -42,7 +43,7 @@ impl Segments {
     /// # Errors
     ///
     /// When they are not what `offload` says.
-    pub(crate) fn of(frame: &[u8], offload: &Offload) -> Result<Segments, Malformed> {
+    fn of(frame: &[u8], offload: &Offload) -> Result<Segments, Malformed> {
         let (Some(merged), Some(checksum)) = (offload.gso, offload.checksum) else {
             return Err(Malformed);
         };
@@ -80,8 +81,22 @@ impl Segments {
         })
     }
 
+    /// Likewise, of a merged frame whose segments are to fit into `room` bytes each; else
+    /// why it is dropped.
+    pub(crate) fn fitting(
+        frame: &[u8],
+        offload: &Offload,
+        room: usize,
+    ) -> Result<Segments, DropReason> {
+        match Segments::of(frame, offload) {
+            Ok(segments) if segments.longest() <= room => Ok(segments),
+            Ok(_) => Err(DropReason::TooLong),
+            Err(Malformed) => Err(DropReason::Malformed),
+        }
+    }
+
     /// Length of the longest segment.
-    pub(crate) fn longest(&self) -> usize {
+    fn longest(&self) -> usize {
         self.payload + self.size.min(self.end - self.payload)
     }
 

@@ -10,7 +10,7 @@ use super::device::Device;
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
-    offload::{Malformed, Offload, Segments, VNET_HEADER},
+    offload::{Offload, Segments, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
 };
@@ -134,11 +134,8 @@ impl TapReceive {
         }
         let first = length.min(self.room);
         self.beyond[..first].copy_from_slice(&pool.arena().packet(slot)[..first]);
-        match Segments::of(&self.beyond[..length], offload) {
-            Ok(segments) if segments.longest() <= self.room => Taken::Merged(segments),
-            Ok(_) => Taken::Dropped(DropReason::TooLong),
-            Err(Malformed) => Taken::Dropped(DropReason::Malformed),
-        }
+        Segments::fitting(&self.beyond[..length], offload, self.room)
+            .map_or_else(Taken::Dropped, Taken::Merged)
     }
 
     /// Adds segments of the merged frame, as many as there is room and buffers
