@@ -82,5 +82,12 @@ impl Cpu {
     }
 }
 
+impl Memory {
+    /// The facts about this machine's memory alone.
+    pub fn inspect() -> Memory {
+        Memory::read(&Live)
+    }
+}
+
 #[cfg(test)]
 mod tests;

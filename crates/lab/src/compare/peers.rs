@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use linerate_host::machine::Memory;
 use tempfile::TempDir;
 
 use super::{
@@ -27,8 +28,9 @@ const HEADER: &str = include_str!("../../../../bench/peers/common.h");
 
 /// Where a system's programs are that a user's `PATH` may lack.
 const SYSTEM: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
-/// Huge pages a program of DPDK needs here.
+/// Huge pages a program of DPDK needs here, and their size.
 const PAGES: u64 = 128;
+const PAGE: u64 = 2 << 20;
 /// DPDK's files.
 const RUNTIME: &str = "/var/run/dpdk";
 
@@ -133,9 +135,8 @@ pub(super) fn eal(driver: &str, core: u32, main: u32) -> (String, Vec<String>) {
 }
 
 fn free_huge_pages() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let field = text.lines().find_map(|line| line.strip_prefix("HugePages_Free:"));
-    field.and_then(|field| field.trim().parse().ok()).unwrap_or(0)
+    let sizes = Memory::inspect().huge_pages;
+    sizes.iter().find(|pages| pages.size == PAGE).map_or(0, |pages| pages.free)
 }
 
 /// Files of a DPDK process that it does not remove when it is killed. Dropping

@@ -7,6 +7,7 @@
 
 use std::fs;
 
+use linerate_host::machine::Memory;
 use linerate_memory::{Backing, MemoryError, Reserved};
 
 use crate::point::Pages;
@@ -81,7 +82,8 @@ impl PointerChase {
             return Err(PointerChaseError::Size(bytes));
         }
         // On demand it would come, and then not be there.
-        if let Some(available) = available().filter(|available| bytes > available / 2) {
+        let available = Memory::inspect().available;
+        if let Some(available) = available.filter(|available| bytes > available / 2) {
             return Err(PointerChaseError::TooLarge { bytes, available });
         }
         let backing = match pages {
@@ -165,13 +167,6 @@ fn spread(lines: &[Line], walkers: u32) -> Vec<u32> {
     places
 }
 
-/// Bytes of memory that can be had; `None` where the kernel does not say.
-fn available() -> Option<u64> {
-    let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
-}
-
 /// Of the mapping an address is in: bytes in huge pages of any kind.
 fn large_pages(smaps: &str, address: usize) -> Option<u64> {
     let mut inside = false;
@@ -239,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_there_is_no_memory_for_is_refused_beforehand() {
-        if available().is_some_and(|available| available < LIMIT / 2) {
+        if Memory::inspect().available.is_some_and(|available| available < LIMIT / 2) {
             let error = PointerChase::new(LIMIT - LINE, Pages::Small, 1, 1).unwrap_err();
             assert!(matches!(error, PointerChaseError::TooLarge { .. }), "{error}");
         }
