@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
+use super::leftovers::Mark;
 use crate::shell;
 
 /// The programs of ours that stand in for Click's.
@@ -123,7 +124,10 @@ impl Checkout {
         ]);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).current_dir(folder);
-        let output = command.output().with_context(|| format!("cannot start {}", words[0]))?;
+        let mark = Mark::set(&mut command);
+        let output = command.output();
+        mark.kill_all();
+        let output = output.with_context(|| format!("cannot start {}", words[0]))?;
         let (out, err) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         outcome(&format!("{out}{err}"))

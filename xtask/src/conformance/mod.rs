@@ -11,6 +11,7 @@
 
 mod cases;
 mod click;
+mod leftovers;
 mod public;
 
 use anyhow::Result;
