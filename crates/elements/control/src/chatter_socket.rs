@@ -15,7 +15,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Listener as Hears, Make, Next, Role, TcpPort, Word,
+    Arg, Class, Context, Element, Listener as Listens, Make, Next, Role, TcpPort, Word,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
@@ -71,27 +71,27 @@ pub(super) const CLASS: Class = Class {
 };
 
 /// What has been reported and is to be passed on.
-struct Heard {
+struct Outbox {
     text: Mutex<Vec<u8>>,
     /// Whether there is anybody to pass it on to.
     wanted: AtomicBool,
     bell: OwnedFd,
 }
 
-impl Heard {
-    fn hear(&self, text: &str) {
+impl Outbox {
+    fn post(&self, text: &str) {
         if !self.wanted.load(Ordering::Acquire) {
             return;
         }
-        let mut heard = self.text.lock().expect("no panic while held");
-        let rings = heard.is_empty();
+        let mut waiting = self.text.lock().expect("no panic while held");
+        let rings = waiting.is_empty();
         // All clients would be too far behind.
-        if heard.len() <= BACKLOG {
-            heard.extend_from_slice(text.as_bytes());
+        if waiting.len() <= BACKLOG {
+            waiting.extend_from_slice(text.as_bytes());
         }
-        drop(heard);
+        drop(waiting);
         if rings {
-            // It can only be full of rings.
+            // It can only fail when the eventfd is at its maximum, and so readable.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
@@ -145,9 +145,9 @@ struct ChatterSocket {
 struct Open {
     epoll: OwnedFd,
     listener: Option<Listener>,
-    heard: Arc<Heard>,
+    outbox: Arc<Outbox>,
     /// What the console calls, as long as it is here.
-    _hears: Arc<Hears>,
+    _console: Arc<Listens>,
     clients: BTreeMap<u64, Client>,
     /// The number of the next client.
     next: u64,
@@ -228,18 +228,25 @@ impl Open {
             move |error: rustix::io::Errno| format!("{call}: {}", reason(&error.into()))
         };
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let heard = Arc::new(Heard {
+        let outbox = Arc::new(Outbox {
             text: Mutex::default(),
             wanted: AtomicBool::new(false),
             bell: bell.map_err(failed("eventfd"))?,
         });
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("epoll"))?;
         let data = epoll::EventData::new_u64(BELL);
-        epoll::add(&epoll, &heard.bell, data, epoll::EventFlags::IN).map_err(failed("epoll"))?;
-        let hears = Arc::clone(&heard);
-        let hears: Arc<Hears> = Arc::new(move |text: &str| hears.hear(text));
-        cx.console().listen(&hears);
-        Ok(Open { epoll, listener: None, heard, _hears: hears, clients: BTreeMap::new(), next: 0 })
+        epoll::add(&epoll, &outbox.bell, data, epoll::EventFlags::IN).map_err(failed("epoll"))?;
+        let its = Arc::clone(&outbox);
+        let listener: Arc<Listens> = Arc::new(move |text: &str| its.post(text));
+        cx.console().listen(&listener);
+        Ok(Open {
+            epoll,
+            listener: None,
+            outbox,
+            _console: listener,
+            clients: BTreeMap::new(),
+            next: 0,
+        })
     }
 
     fn listen(&mut self, place: &Place) -> Result<(), String> {
@@ -271,7 +278,7 @@ impl Open {
         self.clients.insert(self.next, Client { stream, output, sent: 0, waits: false });
         self.send(self.next);
         self.next += 1;
-        self.heard.wanted.store(true, Ordering::Release);
+        self.outbox.wanted.store(true, Ordering::Release);
     }
 
     /// Sends to a client what it takes.
@@ -287,13 +294,13 @@ impl Open {
         }
         if !stays {
             self.clients.remove(&number);
-            self.heard.wanted.store(!self.clients.is_empty(), Ordering::Release);
+            self.outbox.wanted.store(!self.clients.is_empty(), Ordering::Release);
         }
     }
 
     /// Passes on what has been reported.
     fn pass_on(&mut self) {
-        let text = self.heard.take();
+        let text = self.outbox.take();
         let numbers: Vec<u64> = self.clients.keys().copied().collect();
         for number in numbers {
             if let Some(client) = self.clients.get_mut(&number) {
@@ -336,7 +343,7 @@ impl Element for ChatterSocket {
                 BELL => open.pass_on(),
                 _ if gone => {
                     open.clients.remove(&number);
-                    open.heard.wanted.store(!open.clients.is_empty(), Ordering::Release);
+                    open.outbox.wanted.store(!open.clients.is_empty(), Ordering::Release);
                 }
                 _ => open.send(number),
             }

@@ -5,9 +5,10 @@
 //! process. A loop that watches the counter instead would take time during
 //! which the thread was not running for work done.
 //!
-//! A chain leaves most of the core idle, which would do what comes before and
-//! behind it meanwhile: a load of 60 cycles would hide input and output of 50.
-//! Work that has to be added to them begins when they are done.
+//! A chain uses one execution unit, and out-of-order execution would do what comes
+//! before and behind it on the others meanwhile: a load of 60 cycles would hide input
+//! and output of 50. So it is fenced: it begins when all before it is done, and what is
+//! behind it begins when it is.
 
 use std::{hint::black_box, sync::OnceLock};
 
@@ -39,7 +40,7 @@ impl Burner {
         }
         let own = cycles.saturating_sub(self.overhead);
         let steps = (u128::from(own) * u128::from(self.steps_per_cycle)) >> 16;
-        self.state = alone(self.state, steps as u64);
+        self.state = serialised(self.state, steps as u64);
     }
 }
 
@@ -49,9 +50,9 @@ impl Default for Burner {
     }
 }
 
-/// A number of steps, while nothing else is done.
+/// A number of steps, between fences: the core executes nothing else meanwhile.
 #[inline]
-fn alone(state: u64, steps: u64) -> u64 {
+fn serialised(state: u64, steps: u64) -> u64 {
     settle();
     let state = black_box(chain(state, steps));
     settle();
@@ -97,7 +98,7 @@ fn overhead() -> u64 {
         let once = || {
             let start = cycles();
             for _ in 0..CALLS {
-                black_box(alone(black_box(1), 0));
+                black_box(serialised(black_box(1), 0));
             }
             cycles().saturating_sub(start) / CALLS
         };

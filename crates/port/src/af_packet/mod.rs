@@ -38,8 +38,8 @@
 
 mod receive;
 mod ring;
-mod slot;
 mod socket;
+mod tpacket;
 mod transmit;
 
 use std::{os::fd::AsFd, sync::Arc};
@@ -87,7 +87,7 @@ pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> 
     }
     let mtu = link.mtu as usize;
     errors.check_room(mtu, &context.arena)?;
-    let stride = stride_for(slot::FRAME_AT + mtu + FRAMING);
+    let stride = stride_for(tpacket::FRAME_AT + mtu + FRAMING);
 
     let mut opened = Vec::with_capacity(queues);
     let mut fanout = Fanout::new(queues, outbound);

@@ -14,8 +14,8 @@ use rustix::{
 
 use super::{
     ring::Ring,
-    slot::{self, Received},
     socket,
+    tpacket::{self, Received},
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -149,7 +149,7 @@ impl PacketReceive {
     /// Takes the next slot's packet; `None` when there is none.
     #[inline]
     fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Option<Taken> {
-        let Some(received) = slot::parse(self.ring.peek()?) else {
+        let Some(received) = tpacket::parse(self.ring.peek()?) else {
             return Some(Taken::Dropped(DropReason::Malformed));
         };
         let whole = received.bytes.len() == received.length;
@@ -176,7 +176,7 @@ impl PacketReceive {
         let Some(mut slot) = pool.take_one(length) else { return Some(Taken::NoBuffer) };
         let mut good = false;
         if let Some(to) = pool.arena().packet_mut(&mut slot) {
-            slot::copy_tagged(to, received.bytes, received.tag);
+            tpacket::copy_tagged(to, received.bytes, received.tag);
             let checksum = offload.shifted(tag).checksum;
             good = checksum.is_none_or(|checksum| checksum.complete(to).is_ok());
         }

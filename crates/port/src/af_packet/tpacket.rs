@@ -1,4 +1,4 @@
-//! One slot of a receive ring, read out of its bytes.
+//! One packet of a receive ring (`TPACKET_V2`), read out of the bytes of its slot.
 //!
 //! Pure: the kernel wrote the bytes, but an offset or a length in them is
 //! checked all the same before anything is read there. Source:
