@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    class::{Class, Library, Preparation, Role},
+    class::{Class, Preparation, Role},
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
@@ -17,6 +17,7 @@ use crate::{
     },
     error::BuildError,
     lang::{Diagnostic, Diagnostics, Span},
+    library::Library,
     make::{Complaint, Make, Replica, SharedValues, World},
     names::Names,
     off_worker::OffWorkers,

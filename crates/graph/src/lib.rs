@@ -35,6 +35,7 @@ mod error;
 mod fields;
 pub mod handler;
 pub mod lang;
+mod library;
 mod make;
 mod names;
 mod off_worker;
@@ -46,9 +47,7 @@ mod step;
 mod value;
 
 pub use arguments::keyword as argument_keyword;
-pub use class::{
-    Access, Arg, Class, Handler, Inert, Library, Merge, Need, Preparation, Role, Signals,
-};
+pub use class::{Access, Arg, Class, Handler, Inert, Merge, Need, Preparation, Role, Signals};
 pub use console::{Console, Listener};
 pub use control::Control;
 pub use element::{Element, Next};
@@ -58,6 +57,7 @@ pub use engine::{
 };
 pub use error::{BuildError, HandlerError};
 pub use fields::{Arguments, Setting, derive};
+pub use library::{DuplicateClass, Library};
 pub use linerate_graph_derive::Arguments;
 pub use linerate_worker::Idle;
 pub use make::{Make, Replica, Scope, SharedValues, World, unquoted};

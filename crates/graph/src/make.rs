@@ -17,12 +17,13 @@ use linerate_port::Context as PortContext;
 
 use crate::{
     arguments::{Arguments, keyword},
-    class::{Class, Library, Need},
+    class::{Class, Need},
     console::Console,
     lang::{
         Severity,
         config::{split, unquote},
     },
+    library::Library,
     names::Names,
     off_worker::OffWorkers,
     plan::{Plan, Processing},

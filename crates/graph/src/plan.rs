@@ -8,11 +8,12 @@ use std::ops::RangeInclusive;
 
 use crate::{
     arguments::Arguments,
-    class::{Class, Library},
+    class::Class,
     lang::{
         self, Diagnostic, Diagnostics, Flat, Globals, Landmark, Loader, PortRef, SourceMap,
         config::split,
     },
+    library::Library,
     value::parse_integer,
 };
 

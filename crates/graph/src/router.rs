@@ -8,12 +8,13 @@ use linerate_worker::Idle;
 
 use crate::{
     build::Base,
-    class::{Handler, Library},
+    class::Handler,
     console::Console,
     control::Control,
     engine::{Clock, Context, Driver, clock::SIMULATED_START, hub::Hub},
     error::{BuildError, HandlerError},
     handler::merge,
+    library::Library,
     off_worker::OffWorkerHandler,
     plan::Plan,
     replacement::ConfigReader,
