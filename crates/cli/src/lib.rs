@@ -1,4 +1,15 @@
-//! The programs `linerate`, `click` and `click-flatten`.
+//! The programs `linerate`, `click` and `click-flatten`, for a `main` of a line.
+//!
+//! Whoever has elements of their own makes programs that know them, besides all there are:
+//!
+//! ```no_run
+//! # mod my_elements { pub const CLASSES: &[&linerate_graph::Class] = &[]; }
+//! fn main() -> std::process::ExitCode {
+//!     linerate_cli::linerate(my_elements::CLASSES)
+//! }
+//! ```
+//!
+//! and the same with [`click`]. [`click_flatten`] asks nobody what elements there are.
 //!
 //! This crate parses arguments, sets up memory and ports, starts workers, and
 //! prints; what moves packets is in the library crates.
@@ -34,13 +45,19 @@ mod units;
 use std::process::ExitCode;
 
 use clap::Parser;
+use linerate_graph::{Class, DuplicateClass, Library};
 
 pub use click::{click, click_flatten};
 
-/// The program `linerate`.
-pub fn linerate() -> ExitCode {
+/// The program `linerate`, with `elements` beside those of the library.
+///
+/// It ends at once, and says why, when two elements have the same name.
+pub fn linerate(elements: &[&'static Class]) -> ExitCode {
     let cli = args::Cli::parse();
-    match commands::run(cli.command) {
+    let done = library(elements)
+        .map_err(anyhow::Error::from)
+        .and_then(|library| commands::run(cli.command, &library));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -48,4 +65,9 @@ pub fn linerate() -> ExitCode {
             exit::code_of(&error).into()
         }
     }
+}
+
+/// The library's elements, and more.
+fn library(more: &[&'static Class]) -> Result<Library, DuplicateClass> {
+    linerate_elements::library().with(more.iter().copied())
 }

@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    linerate_cli::linerate()
+    linerate_cli::linerate(&[])
 }

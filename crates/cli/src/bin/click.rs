@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    linerate_cli::click()
+    linerate_cli::click(&[])
 }

@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-use linerate_graph::{BuildError, ConfigReader, Library, Options, Plan, Router};
+use linerate_graph::{BuildError, Class, ConfigReader, Library, Options, Plan, Router};
 use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT};
 use signal_hook::consts;
 
@@ -46,14 +46,21 @@ const RETRIES: &str = ", RETRIES 1, RETRY_WARNINGS false";
 /// The release of Click whose programs these stand in for.
 const COMPATIBLE: &str = "2.1";
 
-/// The program `click`.
-pub fn click() -> ExitCode {
+/// The program `click`, with `elements` beside those of the library: it takes Click's command
+/// line and behaves as Click does.
+pub fn click(elements: &[&'static Class]) -> ExitCode {
     let mut arguments = env::args_os().map(|word| word.to_string_lossy().into_owned());
     let name = program_name(&arguments.next().unwrap_or_default());
     match CommandLine::parse(&name, arguments) {
         Ok(line) => {
             eprint!("{}", line.remarks);
-            run(&line).into()
+            match self_test::library(elements) {
+                Ok(library) => run(&line, &library).into(),
+                Err(error) => {
+                    eprintln!("{name}: {error}");
+                    ExitCode::FAILURE
+                }
+            }
         }
         Err(Ending { out, err, code }) => {
             print(&out);
@@ -74,10 +81,9 @@ fn print(text: impl AsRef<[u8]>) {
     let _ = out.write_all(text.as_ref()).and_then(|()| out.flush());
 }
 
-fn run(line: &CommandLine) -> u8 {
-    let library = self_test::library();
-    let Some(plan) = read(line, &library) else { return 1 };
-    let Some(mut router) = build(line, plan, &library) else { return 1 };
+fn run(line: &CommandLine, library: &Library) -> u8 {
+    let Some(plan) = read(line, library) else { return 1 };
+    let Some(mut router) = build(line, plan, library) else { return 1 };
     let mut code = 0;
     if let Some(file) = &line.output {
         code = write_flat(&mut router, file);

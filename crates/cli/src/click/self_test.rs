@@ -2,7 +2,7 @@
 //! elements of that kind check what is below. It is known to `click` alone,
 //! whose command lines these are.
 
-use linerate_graph::{Class, Inert, Library, Make};
+use linerate_graph::{Class, DuplicateClass, Inert, Library, Make};
 
 use super::options::{Item, Kind, Options, Quotes, Spec, Value};
 
@@ -18,8 +18,8 @@ const CLASS: Class = Class {
 };
 
 /// The elements `click` knows.
-pub(super) fn library() -> Library {
-    Library::new(linerate_elements::library().iter().chain([&CLASS]))
+pub(super) fn library(more: &[&'static Class]) -> Result<Library, DuplicateClass> {
+    crate::library(more)?.with([&CLASS])
 }
 
 const fn spec(long: &'static str, short: char, value: Kind) -> Spec<char> {
@@ -93,7 +93,7 @@ mod tests {
         let loaded = linerate_graph::load(
             "config",
             "CLPTest",
-            &library(),
+            &library(&[]).unwrap(),
             &Default::default(),
             &mut |_, _| Err(None),
         );

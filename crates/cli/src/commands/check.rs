@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use linerate_graph::{Options, Router};
+use linerate_graph::{Library, Options, Router};
 use linerate_memory::ArenaOptions;
 
 use crate::{
@@ -16,13 +16,12 @@ use crate::{
 /// Packet memory of elements that are made and not run.
 const ARENA: usize = 2 << 20;
 
-pub(crate) fn run(args: &Check) -> Result<()> {
+pub(crate) fn run(args: &Check, library: &Library) -> Result<()> {
     let (source, globals) = args.configuration.source()?;
-    let library = linerate_elements::library();
     let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
     let path = configuration::click_path();
-    let parsed = Parsed::new(source.name(), &text, &globals, &library, &path);
-    let (plan, sources) = parsed.into_plan(&library)?;
+    let parsed = Parsed::new(source.name(), &text, &globals, library, &path);
+    let (plan, sources) = parsed.into_plan(library)?;
     let graph = if args.dry {
         Graph::new(&plan, |_| Vec::new())
     } else {
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &Check) -> Result<()> {
             ..linerate_port::Context::new(options.create()?)
         };
         let options = Options { workers: args.workers.into(), ..Options::default() };
-        let mut router = Router::new(plan, &library, ports, &options)
+        let mut router = Router::new(plan, library, ports, &options)
             .map_err(|error| ConfigurationError::of(error, &sources))?;
         let graph = Graph::new(router.plan(), |element| router.workers_of(element));
         router.close();

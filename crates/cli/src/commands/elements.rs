@@ -16,10 +16,9 @@ use crate::{
     reference,
 };
 
-pub(crate) fn run(args: &Elements) -> Result<()> {
-    let library = linerate_elements::library();
+pub(crate) fn run(args: &Elements, library: &Library) -> Result<()> {
     if let Some(folder) = &args.write {
-        for (name, text) in reference::pages(&library) {
+        for (name, text) in reference::pages(library) {
             let path = folder.join(name);
             fs::create_dir_all(folder)
                 .and_then(|()| fs::write(&path, text))
@@ -29,11 +28,11 @@ pub(crate) fn run(args: &Elements) -> Result<()> {
     }
     let mut classes = Vec::new();
     for name in &args.names {
-        classes.push(library.find(name).ok_or_else(|| unknown(name, &library))?);
+        classes.push(library.find(name).ok_or_else(|| unknown(name, library))?);
     }
     let text = match (args.format, classes.as_slice()) {
-        (ReferenceFormat::Text, []) => list(&library),
-        (ReferenceFormat::Markdown, []) => reference::index(&library),
+        (ReferenceFormat::Text, []) => list(library),
+        (ReferenceFormat::Markdown, []) => reference::index(library),
         (ReferenceFormat::Json, []) => {
             library.iter().map(|class| reference::json(class).to_string() + "\n").collect()
         }

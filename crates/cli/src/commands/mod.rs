@@ -16,23 +16,24 @@ mod run;
 mod sink;
 
 use anyhow::Result;
+use linerate_graph::Library;
 
 use crate::args::Command;
 
-/// Runs a command.
-pub(crate) fn run(command: Command) -> Result<()> {
+/// Runs a command with the elements there are.
+pub(crate) fn run(command: Command, library: &Library) -> Result<()> {
     match command {
-        Command::Run(args) => run::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Elements(args) => elements::run(&args),
+        Command::Run(args) => run::run(&args, library),
+        Command::Check(args) => check::run(&args, library),
+        Command::Elements(args) => elements::run(&args, library),
         Command::Call(args) => call::run(&args),
         Command::Forward(args) => forward::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Sink(args) => sink::run(&args),
         Command::Ports(args) => ports::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Lab(args) => lab::run(&args),
-        Command::Plan(args) => plan::run(&args),
+        Command::Lab(args) => lab::run(&args, library),
+        Command::Plan(args) => plan::run(&args, library),
         Command::Capture(args) => capture::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Completions(args) => documents::completions(&args),

@@ -3,6 +3,7 @@
 use std::{fs, io::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
+use linerate_graph::Library;
 use linerate_lab::{
     FrameMaker,
     calibration::{self, Calibrated, ElementFit},
@@ -46,7 +47,7 @@ const DROPPED: f64 = 0.1;
 /// The driver that is charged where there is no configuration.
 const USUAL: &str = "ring";
 
-pub(crate) fn run(args: &Plan) -> Result<()> {
+pub(crate) fn run(args: &Plan, library: &Library) -> Result<()> {
     let path = if args.calibration.is_dir() {
         args.calibration.join(calibration::FILE)
     } else {
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
         ..calibration::forwarder()
     };
     let answer = if args.has_configuration() {
-        configuration(args, scenario, &mut calibrated, &path)?
+        configuration(args, library, scenario, &mut calibrated, &path)?
     } else {
         parameters(args, scenario, &calibrated)?
     };
@@ -93,12 +94,13 @@ fn parameters(args: &Plan, scenario: Scenario, calibrated: &Calibrated) -> Resul
 
 fn configuration(
     args: &Plan,
+    library: &Library,
     scenario: Scenario,
     calibrated: &mut Calibrated,
     path: &Path,
 ) -> Result<Found> {
-    let visits = try_out(args, |parsed, sample, sample_run| {
-        visits(parsed.flat.clone(), &linerate_elements::library(), sample, sample_run)
+    let visits = try_out(args, library, |parsed, sample, sample_run| {
+        visits(parsed.flat.clone(), library, sample, sample_run)
     })?;
     for visit in visits.iter().filter(|visit| visit.dropped >= DROPPED) {
         eprintln!(
@@ -113,7 +115,7 @@ fn configuration(
         Some(driver) => Ports::Driver(driver.clone()),
         None => Ports::Nothing,
     };
-    if args.measure && measure(calibrated, &visits, &ports)? {
+    if args.measure && measure(calibrated, library, &visits, &ports)? {
         let text = serde_json::to_string(calibrated)? + "\n";
         fs::write(path, text).map_err(|error| cannot_write(path, error))?;
     }
@@ -137,10 +139,9 @@ fn configuration(
     })?;
     let mut found = Found::new(args, found.calibration, found.scenario, found.lines);
     if args.check {
-        let bench = Bench::new();
-        let reached = try_out(args, |parsed, sample, sample_run| {
-            let library = linerate_elements::library();
-            reached(parsed.flat.clone(), &library, sample, sample_run, (&bench, CHECKED))
+        let bench = Bench::new(library.clone());
+        let reached = try_out(args, library, |parsed, sample, sample_run| {
+            reached(parsed.flat.clone(), library, sample, sample_run, (&bench, CHECKED))
         })?;
         found.checked = Some(PacketsPerSecond::new(reached.rate));
     }
@@ -159,12 +160,12 @@ fn shortened(text: &str) -> String {
 /// Does something with the configuration and its sample packets.
 fn try_out<T>(
     args: &Plan,
+    library: &Library,
     run: impl FnOnce(&Parsed, &mut FrameMaker, &SampleRun) -> Result<T, SampleError>,
 ) -> Result<T> {
     let (source, globals) = args.configuration.source()?;
     let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
-    let library = linerate_elements::library();
-    let parsed = Parsed::new(source.name(), &text, &globals, &library, &click_path());
+    let parsed = Parsed::new(source.name(), &text, &globals, library, &click_path());
     if parsed.found.has_errors() {
         return Err(ConfigurationError::new(&parsed.found, &parsed.sources).into());
     }
@@ -199,8 +200,13 @@ fn captured(file: &Path) -> Result<FrameMaker> {
 
 /// Measures what visited elements cost that have no cost yet, in small
 /// configurations; says whether there were any.
-fn measure(calibrated: &mut Calibrated, visits: &[Visit], ports: &Ports) -> Result<bool> {
-    let bench = Bench::new();
+fn measure(
+    calibrated: &mut Calibrated,
+    library: &Library,
+    visits: &[Visit],
+    ports: &Ports,
+) -> Result<bool> {
+    let bench = Bench::new(library.clone());
     let mut wanted: Vec<(String, Element)> = unlike(calibrated, visits)
         .into_iter()
         .map(|(class, arguments)| {

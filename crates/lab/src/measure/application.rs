@@ -46,14 +46,15 @@ pub(super) fn measure(bench: &Bench, point: &BatchCase, spec: &Spec) -> Result<V
         Case::Click => CLICK,
     };
     let job = || {
-        let windows = run(Run {
+        let case = Run {
             configuration,
             variables: vec![("IN".into(), from), ("OUT".into(), to)],
             at: "end",
             vector: point.batch,
             time: Duration::from_millis(spec.duration_ms),
             context: context.clone(),
-        })?;
+        };
+        let windows = run(&bench.library, case)?;
         values(&windows)
     };
     if !point.driver.needs_interfaces() {

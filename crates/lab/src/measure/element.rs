@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linerate_graph::Library;
 use linerate_port::Context;
 
 use super::{
@@ -19,7 +20,7 @@ const ADDRESSES: u32 = 4096;
 /// The name of the element that is measured.
 const MEASURED: &str = "x";
 
-pub(super) fn measure(point: &Element, spec: &Spec) -> Result<Values, Failure> {
+pub(super) fn measure(library: &Library, point: &Element, spec: &Spec) -> Result<Values, Failure> {
     let configuration = match &point.arguments {
         None => probes::configuration(&point.class),
         Some(arguments) => probes::with_arguments(&point.class, arguments),
@@ -34,14 +35,15 @@ pub(super) fn measure(point: &Element, spec: &Spec) -> Result<Values, Failure> {
     })?;
     let frames = frames(Destinations::Uniform, ADDRESSES, 64, spec.seed).map_err(Failure::void)?;
     let capture = Capture::of(&frames)?;
-    let windows = run(Run {
+    let probe = Run {
         configuration: &configuration,
         variables: vec![("FRAMES".into(), capture.uri.clone())],
         at: MEASURED,
         vector: point.vector,
         time: Duration::from_millis(spec.duration_ms),
         context: Context::new(arena(8192, 64)?),
-    })?;
+    };
+    let windows = run(library, probe)?;
     let x = windows.at;
     let nothing = || Failure::void("no packet came to the element");
     let cycles = windows.per_packet(x, |usage| usage.elements[x].cycles).ok_or_else(nothing)?;

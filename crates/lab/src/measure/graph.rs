@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_graph::{BuildError, Idle, Options, Plan, Router, Usage, lang::Globals, load};
+use linerate_graph::{
+    BuildError, Idle, Library, Options, Plan, Router, Usage, lang::Globals, load,
+};
 use linerate_port::{
     Context,
     pcap::{Format, Options as CaptureOptions, Writer},
@@ -88,17 +90,16 @@ fn packets(before: &Usage, after: &Usage, element: usize) -> f64 {
 }
 
 /// Runs a configuration on this thread.
-pub(super) fn run(run: Run<'_>) -> Result<Windows, Failure> {
+pub(super) fn run(library: &Library, run: Run<'_>) -> Result<Windows, Failure> {
     let vector = burst(run.vector)?;
-    let library = linerate_elements::library();
     let globals = Globals { variables: run.variables };
     let mut no_libraries = |_: &str, _: &str| -> Result<_, Option<_>> { Err(None) };
-    let loaded = load("point", run.configuration, &library, &globals, &mut no_libraries);
+    let loaded = load("point", run.configuration, library, &globals, &mut no_libraries);
     let Some(plan) = loaded.plan else { return Err(Failure::void(loaded.found.click())) };
     let at = plan.find(run.at);
     let at = at.ok_or_else(|| Failure::void(format!("no element is called {}", run.at)))?;
     let options = Options { frame_limit: vector, idle: Idle::Poll, ..Options::default() };
-    let made = Router::new(plan, &library, run.context, &options);
+    let made = Router::new(plan, library, run.context, &options);
     let mut router = made.map_err(|error| match error {
         BuildError::Configuration(found) => Failure::void(found.click()),
         error => Failure::void(error),
@@ -160,19 +161,20 @@ impl Capture {
     }
 }
 
-pub(super) fn measure(point: &Graph, spec: &Spec) -> Result<Values, Failure> {
+pub(super) fn measure(library: &Library, point: &Graph, spec: &Spec) -> Result<Values, Failure> {
     let frames = frames(point.destinations, point.addresses, point.frame, spec.seed);
     let capture = Capture::of(&frames.map_err(Failure::unsupported)?)?;
     let mut variables: Vec<_> = point.variables.clone().into_iter().collect();
     variables.push(("FRAMES".into(), capture.uri.clone()));
-    let windows = run(Run {
+    let point = Run {
         configuration: &point.configuration,
         variables,
         at: &point.at,
         vector: point.vector,
         time: Duration::from_millis(spec.duration_ms),
         context: Context::new(arena(8192, point.frame)?),
-    })?;
+    };
+    let windows = run(library, point)?;
     values(&windows)
 }
 

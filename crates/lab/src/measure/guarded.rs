@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_graph::Library;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::{Bench, Measured};
@@ -26,17 +27,17 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 /// How long a process may take from closing its output to its end.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Answers specs on standard input, one a line, with what came of them: the
-/// other end of [`Guarded`]. Ends with its standard input, and with the process
+/// Answers specs on standard input, one a line, with what came of them, elements
+/// being those of `library`: the other end of [`Guarded`]. Ends with its standard input, and with the process
 /// that started it.
 ///
 /// # Errors
 ///
 /// When a line is no spec, or standard input or output fail.
-pub fn serve() -> io::Result<()> {
+pub fn serve(library: Library) -> io::Result<()> {
     // In the middle of a point, too.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let bench = Bench::new();
+    let bench = Bench::new(library);
     for line in io::stdin().lock().lines() {
         let spec = Spec::parse(&line?).map_err(io::Error::other)?;
         let mut answer = serde_json::to_vec(&bench.measure(&spec))?;

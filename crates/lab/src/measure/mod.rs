@@ -28,6 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_graph::Library;
 use linerate_host::machine::{Cpu, pin_current_thread, worker_cores};
 use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
 
@@ -75,6 +76,8 @@ pub type Measured = (Outcome, Option<String>, Values);
 /// Measures points, and keeps what several of them need.
 #[derive(Debug)]
 pub struct Bench {
+    /// The elements that configurations are made of.
+    library: Library,
     cpu: Cpu,
     calm: Mutex<Calm>,
     /// The interfaces, made for the first point that needs them.
@@ -90,17 +93,13 @@ struct Calm {
     patience: Duration,
 }
 
-impl Default for Bench {
-    fn default() -> Bench {
-        Bench::new()
-    }
-}
-
 impl Bench {
-    /// Looks at the machine's cores.
-    pub fn new() -> Bench {
+    /// Looks at the machine's cores. What is measured of elements is measured of those in
+    /// `library`.
+    pub fn new(library: Library) -> Bench {
         cycles_per_second();
-        Bench { cpu: Cpu::inspect(), calm: Mutex::default(), network: OnceLock::new() }
+        let (calm, network) = (Mutex::default(), OnceLock::new());
+        Bench { library, cpu: Cpu::inspect(), calm, network }
     }
 
     /// Measures a point: takes its duration and some tens of milliseconds.
@@ -177,8 +176,8 @@ impl Bench {
             Kind::Forward(forward) => forward::measure(self, forward, spec),
             Kind::Receive(side) => side::receive(side, spec),
             Kind::Transmit(side) => side::transmit(side, spec),
-            Kind::Graph(graph) => graph::measure(graph, spec),
-            Kind::Element(element) => element::measure(element, spec),
+            Kind::Graph(graph) => graph::measure(&self.library, graph, spec),
+            Kind::Element(element) => element::measure(&self.library, element, spec),
             Kind::Pipeline(pipeline) => pipeline::measure(self, pipeline, spec),
             Kind::Walk(walk) => instrument::walk(walk, spec),
             Kind::Load(load) => instrument::load(load, spec),

@@ -192,11 +192,23 @@ mod tests {
     use crate::{
         instruments::frames,
         measure::{
-            arena,
-            graph::{Capture, Run, run},
+            Failure, arena,
+            graph::{Capture, Run, Windows, run},
         },
         point::Destinations,
     };
+
+    fn probe(configuration: &str, frames: &str) -> Result<Windows, Failure> {
+        let probe = Run {
+            configuration,
+            variables: vec![("FRAMES".into(), frames.into())],
+            at: "x",
+            vector: 16,
+            time: Duration::from_millis(5),
+            context: Context::new(arena(8192, 64).unwrap()),
+        };
+        run(&linerate_elements::library(), probe)
+    }
 
     #[test]
     fn every_probe_runs_and_its_element_gets_packets() {
@@ -204,14 +216,7 @@ mod tests {
         let capture = Capture::of(&frames).unwrap();
         for class in classes() {
             let configuration = configuration(class).unwrap();
-            let windows = run(Run {
-                configuration: &configuration,
-                variables: vec![("FRAMES".into(), capture.uri.clone())],
-                at: "x",
-                vector: 16,
-                time: Duration::from_millis(5),
-                context: Context::new(arena(8192, 64).unwrap()),
-            });
+            let windows = probe(&configuration, &capture.uri);
             let windows = windows.unwrap_or_else(|error| panic!("{class}: {error}"));
             let x = windows.at;
             assert_eq!(windows.plan.elements[x].class.name, class.split(':').next().unwrap());
@@ -228,14 +233,7 @@ mod tests {
         let arguments = Arguments { config: "udp, tcp, -".into(), outputs: 3 };
         let text = with_arguments("IPClassifier", &arguments).unwrap();
         let frames = frames(Destinations::Static, 1, 64, 1).unwrap();
-        let windows = run(Run {
-            configuration: &text,
-            variables: vec![("FRAMES".into(), Capture::of(&frames).unwrap().uri)],
-            at: "x",
-            vector: 16,
-            time: Duration::from_millis(5),
-            context: Context::new(arena(8192, 64).unwrap()),
-        });
+        let windows = probe(&text, &Capture::of(&frames).unwrap().uri);
         assert!(windows.unwrap().rate(1).is_some());
         assert_eq!(with_arguments("Counter", &arguments), None);
         for (class, _) in ARGUED {

@@ -6,10 +6,14 @@ use crate::point::*;
 /// Points are measured one at a time: all of them want the same core.
 static ONE: Mutex<()> = Mutex::new(());
 
+fn bench() -> Bench {
+    Bench::new(linerate_elements::library())
+}
+
 fn measured(text: &str) -> Values {
     let _one = ONE.lock();
     let spec = Spec::parse(text).unwrap();
-    let (outcome, reason, values) = Bench::new().measure(&spec);
+    let (outcome, reason, values) = bench().measure(&spec);
     assert_eq!(outcome, Outcome::Measured, "{text}: {reason:?}");
     assert!(values.values().all(|value| value.is_finite()), "{text}: {values:?}");
     values
@@ -18,7 +22,7 @@ fn measured(text: &str) -> Values {
 fn reason(text: &str) -> (Outcome, String) {
     let _one = ONE.lock();
     let spec = Spec::parse(text).unwrap();
-    let (outcome, reason, values) = Bench::new().measure(&spec);
+    let (outcome, reason, values) = bench().measure(&spec);
     assert!(values.is_empty());
     (outcome, reason.unwrap())
 }
@@ -68,7 +72,7 @@ fn a_graph_accounts_for_its_elements() {
 #[test]
 fn what_needs_two_cores_is_unsupported_on_one() {
     let _one = ONE.lock();
-    let mut bench = Bench::new();
+    let mut bench = bench();
     bench.cpu.allowed.truncate(1);
     for text in [r#"{"kind": "latency"}"#, r#"{"kind": "pipeline"}"#] {
         let (outcome, reason, _) = bench.measure(&Spec::parse(text).unwrap());
@@ -88,7 +92,7 @@ fn latencies_are_in_order() {
         "packets did not come back",
         "no packet came back",
     ];
-    let bench = Bench::new();
+    let bench = bench();
     for repetition in 0..10 {
         let text = format!(
             r#"{{"kind": "latency", "load_percent": 30, "duration_ms": 5, "repetition": {repetition}}}"#
@@ -138,7 +142,7 @@ fn a_pipeline_of_two_cores_ends() {
         let text = format!(
             r#"{{"kind": "pipeline", "burst": 4, "duration_ms": 2, "repetition": {repetition}}}"#
         );
-        let (outcome, reason, _) = Bench::new().measure(&Spec::parse(&text).unwrap());
+        let (outcome, reason, _) = bench().measure(&Spec::parse(&text).unwrap());
         // Void where the other thread has not run in so short a time.
         assert!(outcome != Outcome::Unsupported || reason.unwrap().contains("cores"));
     }

@@ -1,6 +1,7 @@
 //! `linerate lab back-to-back`: the longest burst without loss.
 
 use anyhow::Result;
+use linerate_graph::Library;
 use linerate_lab::procedures::{self, BurstsOptions};
 use linerate_model::units::Seconds;
 use serde_json::json;
@@ -11,8 +12,8 @@ use crate::{
     units::{grouped, short},
 };
 
-pub(super) fn run(args: &BackToBack) -> Result<()> {
-    let mut bed = TestBed::open(&args.bench, "lab back-to-back", &[])?;
+pub(super) fn run(args: &BackToBack, library: &Library) -> Result<()> {
+    let mut bed = TestBed::open(&args.bench, library, "lab back-to-back", &[])?;
     let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let options = BurstsOptions {
         line_rate: bed.highest,

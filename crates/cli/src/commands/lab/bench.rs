@@ -66,7 +66,12 @@ impl Runner for Runs {
 impl TestBed {
     /// Sets the device up, measures the platform, and sees whether goals of
     /// these can be told from its own losses.
-    pub(super) fn open(args: &Bench, command: &str, goals: &[Goal]) -> Result<TestBed> {
+    pub(super) fn open(
+        args: &Bench,
+        library: &Library,
+        command: &str,
+        goals: &[Goal],
+    ) -> Result<TestBed> {
         let stop = session::stop_on_signals()?;
         let show = Show::new(args.output);
         let cores = match &args.cores {
@@ -89,7 +94,7 @@ impl TestBed {
         if let Some(core) = own {
             pin_current_thread(core)?;
         }
-        let setup = Setup { args, show, stop, cores: device_cores.to_vec() };
+        let setup = Setup { args, library, show, stop, cores: device_cores.to_vec() };
         let traffic = args.flows.traffic(None)?;
         guard(&traffic, args.isolated)?;
         let manner = Manner {
@@ -244,6 +249,7 @@ fn lowest(goal: &Goal) -> PacketsPerSecond {
 /// What it takes to set a device up, once or twice.
 struct Setup<'a> {
     args: &'a Bench,
+    library: &'a Library,
     show: Show,
     stop: Stop,
     cores: Vec<u32>,
@@ -253,8 +259,7 @@ impl Setup<'_> {
     /// A tester and a configuration in this process: the user's, or another.
     fn inside(&self, text: Option<&str>) -> Result<(Runs, Option<u64>, String)> {
         let args = self.args;
-        let library = linerate_elements::library();
-        let (plan, sources, name) = self.plan(text, &library)?;
+        let (plan, sources, name) = self.plan(text)?;
         let held = plan.packets_held() + 2 * args.queue as usize;
         let arena = session::arena_for(&args.memory, held)?;
         let context = Context::new(arena.clone());
@@ -273,7 +278,7 @@ impl Setup<'_> {
             cores: self.cores.clone(),
             ..Options::default()
         };
-        let router = Router::new(plan, &library, context, &options)
+        let router = Router::new(plan, self.library, context, &options)
             .map_err(|error| ConfigurationError::of(error, &sources))?;
         let device = Device::start(router).context("cannot start a worker thread")?;
         Ok((Runs { tester, device: Some(device) }, None, format!("{name}, in this process")))
@@ -323,7 +328,7 @@ impl Setup<'_> {
         Ok(tester)
     }
 
-    fn plan(&self, text: Option<&str>, library: &Library) -> Result<(Plan, SourceMap, String)> {
+    fn plan(&self, text: Option<&str>) -> Result<(Plan, SourceMap, String)> {
         let (source, mut globals) = self.args.device.source()?;
         let ports = PORTS.map(|(name, port)| (name.to_owned(), port.to_owned()));
         globals.variables.extend(ports);
@@ -332,8 +337,8 @@ impl Setup<'_> {
             Some(text) => text.to_owned(),
             None => source.read().map_err(|error| cannot_read(&name, error))?,
         };
-        let parsed = Parsed::new(&name, &text, &globals, library, &click_path());
-        let (plan, sources) = parsed.into_plan(library)?;
+        let parsed = Parsed::new(&name, &text, &globals, self.library, &click_path());
+        let (plan, sources) = parsed.into_plan(self.library)?;
         Ok((plan, sources, name))
     }
 }

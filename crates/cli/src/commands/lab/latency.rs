@@ -1,6 +1,7 @@
 //! `linerate lab latency`: latency against load.
 
 use anyhow::Result;
+use linerate_graph::Library;
 use linerate_lab::procedures;
 use linerate_model::units::Seconds;
 use serde_json::json;
@@ -8,8 +9,8 @@ use serde_json::json;
 use super::{bench::TestBed, show::table};
 use crate::{args::LatencyArgs, units::short};
 
-pub(super) fn run(args: &LatencyArgs) -> Result<()> {
-    let mut bed = TestBed::open(&args.bench, "lab latency", &[])?;
+pub(super) fn run(args: &LatencyArgs, library: &Library) -> Result<()> {
+    let mut bed = TestBed::open(&args.bench, library, "lab latency", &[])?;
     let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let time = Seconds::new(args.trial.as_secs_f64());
     let points = bed.run(|runner, manner, observe| {

@@ -1,6 +1,7 @@
 //! `linerate lab loss`: frame loss against load.
 
 use anyhow::Result;
+use linerate_graph::Library;
 use linerate_lab::procedures;
 use linerate_model::units::Seconds;
 use serde_json::json;
@@ -8,8 +9,8 @@ use serde_json::json;
 use super::{bench::TestBed, show::table};
 use crate::{args::Loss, units::short};
 
-pub(super) fn run(args: &Loss) -> Result<()> {
-    let mut bed = TestBed::open(&args.bench, "lab loss", &[])?;
+pub(super) fn run(args: &Loss, library: &Library) -> Result<()> {
+    let mut bed = TestBed::open(&args.bench, library, "lab loss", &[])?;
     let (highest, time) = (bed.highest, Seconds::new(args.trial.as_secs_f64()));
     let points = bed.run(|runner, manner, observe| {
         procedures::loss(runner, highest, args.step, time, manner, observe)

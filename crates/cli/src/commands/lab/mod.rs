@@ -17,6 +17,7 @@ mod show;
 use std::path::Path;
 
 use anyhow::Result;
+use linerate_graph::Library;
 use linerate_lab::experiment::{Experiment, builtin, find};
 
 use crate::{
@@ -24,16 +25,16 @@ use crate::{
     exit::UsageError,
 };
 
-pub(crate) fn run(args: &Lab) -> Result<()> {
+pub(crate) fn run(args: &Lab, library: &Library) -> Result<()> {
     match &args.command {
-        LabCommand::Ndr(args) => ndr::run(args),
-        LabCommand::Loss(args) => loss::run(args),
-        LabCommand::BackToBack(args) => back_to_back::run(args),
-        LabCommand::Recovery(args) => recovery::run(args),
-        LabCommand::Latency(args) => latency::run(args),
+        LabCommand::Ndr(args) => ndr::run(args, library),
+        LabCommand::Loss(args) => loss::run(args, library),
+        LabCommand::BackToBack(args) => back_to_back::run(args, library),
+        LabCommand::Recovery(args) => recovery::run(args, library),
+        LabCommand::Latency(args) => latency::run(args, library),
         LabCommand::Run(args) => run::run(args),
         LabCommand::Point(args) => point::run(args),
-        LabCommand::Measure => point::answer(),
+        LabCommand::Measure => point::answer(library),
         LabCommand::List(args) => list::run(args),
         LabCommand::Calibrate(args) => calibrate::run(args),
         LabCommand::Report(args) => report::run(args),

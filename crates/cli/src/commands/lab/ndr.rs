@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use linerate_graph::Library;
 use linerate_lab::{
     procedures,
     search::{Ended, Goal, GoalResult, Settings},
@@ -17,13 +18,13 @@ use crate::{
     units::short,
 };
 
-pub(super) fn run(args: &Ndr) -> Result<()> {
+pub(super) fn run(args: &Ndr, library: &Library) -> Result<()> {
     let goals: Vec<Goal> = args.goal.iter().map(|preset| changed(preset.goal(), args)).collect();
     for goal in &goals {
         goal.check()
             .map_err(|error| UsageError(format!("the goal cannot be looked for: {error}")))?;
     }
-    let mut bed = TestBed::open(&args.bench, "lab ndr", &goals)?;
+    let mut bed = TestBed::open(&args.bench, library, "lab ndr", &goals)?;
     let settings = Settings { longest: args.longest.map(seconds), ..bed.settings(&goals) };
     let searched = goals.clone();
     let found = bed.run(|runner, manner, observe| {

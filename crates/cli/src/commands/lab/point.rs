@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use linerate_graph::Library;
 use linerate_lab::{
     machine::Description,
     measure::{ALLOWANCE, Guarded, serve},
@@ -54,8 +55,8 @@ pub(super) fn guarded() -> Result<Guarded> {
 }
 
 /// The other process.
-pub(super) fn answer() -> Result<()> {
-    Ok(serve()?)
+pub(super) fn answer(library: &Library) -> Result<()> {
+    Ok(serve(library.clone())?)
 }
 
 /// The JSON text: the argument itself, a file's, or standard input's.

@@ -1,6 +1,7 @@
 //! `linerate lab recovery`: how long frames are lost after an overload.
 
 use anyhow::Result;
+use linerate_graph::Library;
 use linerate_lab::procedures::{self, RecoveryOptions};
 use linerate_model::units::Seconds;
 use serde_json::json;
@@ -8,8 +9,8 @@ use serde_json::json;
 use super::{bench::TestBed, show::table};
 use crate::{args::Recovery, units::short};
 
-pub(super) fn run(args: &Recovery) -> Result<()> {
-    let mut bed = TestBed::open(&args.bench, "lab recovery", &[])?;
+pub(super) fn run(args: &Recovery, library: &Library) -> Result<()> {
+    let mut bed = TestBed::open(&args.bench, library, "lab recovery", &[])?;
     let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let options = RecoveryOptions {
         throughput,

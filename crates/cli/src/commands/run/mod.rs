@@ -35,7 +35,7 @@ const CACHE: usize = 1024;
 /// How soon a signal or a changed file is acted upon.
 const ALERT: Duration = Duration::from_millis(20);
 
-pub(crate) fn run(args: &Run) -> Result<()> {
+pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     let running = &args.running;
     let (source, globals) = args.configuration.source()?;
     let mut watch = match (&source, args.watch) {
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         (Source::File(path), true) => Some(Watch::new(path)),
         _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
     };
-    let library = linerate_elements::library();
-    let loader = Arc::new(PlanLoader { source, globals, library, control: args.control.clone() });
+    let (library, control) = (library.clone(), args.control.clone());
+    let loader = Arc::new(PlanLoader { source, globals, library, control });
     let (plan, sources) = loader.plan()?;
 
     let cores = running.cores()?;
