@@ -29,6 +29,7 @@ pub(crate) fn expand(input: &DeriveInput, read: &Declaration) -> TokenStream {
         #[automatically_derived]
         #[allow(clippy::redundant_closure, reason = "a default may be a call without arguments")]
         impl #generics ::linerate_graph::Arguments for #ident #types #bounds {
+            const FILE: &'static str = ::std::file!();
             const ARGS: &'static [::linerate_graph::Arg] = #args;
             const HANDLERS: &'static [::linerate_graph::Handler] = #handlers;
 

@@ -3,12 +3,12 @@
 //! One [`Class`] per element is the single source of its port counts, argument
 //! and handler tables, generated reference page and constructor.
 
-use std::fmt;
+use std::{fmt, panic::Location};
 
 use crate::{element::Element, make::Make, names::Names, plan::Plan, schedule::Schedule};
 
 /// A kind of element. Written as a constant:
-/// `Class { name: "Counter", ports: "1/1", .., ..Class::EMPTY }`.
+/// `Class { name: "Counter", ports: "1/1", .., ..Class::here() }`.
 #[derive(Clone, Copy)]
 pub struct Class {
     /// Its name in configurations.
@@ -80,6 +80,9 @@ pub struct Class {
     pub starts_last: bool,
     /// What it says about other elements before any is made.
     pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
+    /// The source file it is declared in, as the compiler was told of it
+    /// ([`Class::path`]).
+    pub file: &'static str,
     /// Makes one. Wrong arguments are reported through [`Make`], which also
     /// gives stand-in values, so that all errors of a configuration are found
     /// at once.
@@ -87,41 +90,70 @@ pub struct Class {
 }
 
 impl Class {
-    /// A class without arguments, handlers and documentation, to be completed.
-    pub const EMPTY: Class = Class {
-        name: "",
-        summary: "",
-        description: "",
-        ports: "0/0",
-        processing: "a/a",
-        flow: "x/x",
-        args: &[],
-        handlers: &[],
-        cost: "",
-        example: "",
-        role: Role::Task,
-        signals: Signals::NONE,
-        family: "",
-        drops: &[],
-        annotates: false,
-        asks_type: false,
-        replicates: false,
-        live: false,
-        copies: false,
-        deals: false,
-        prints: false,
-        watches: |_, _| Vec::new(),
-        calls: |_, _| false,
-        shows_order: |_, _| false,
-        starts_last: false,
-        prepare: None,
-        make: |_| Box::new(Inert),
-    };
+    /// The same as [`Class::here`], declared nowhere.
+    pub const EMPTY: Class = Class::here();
+
+    /// A class without arguments, handlers and documentation, to be completed. It is
+    /// declared in the file that says so.
+    #[track_caller]
+    pub const fn here() -> Class {
+        Class {
+            name: "",
+            summary: "",
+            description: "",
+            ports: "0/0",
+            processing: "a/a",
+            flow: "x/x",
+            args: &[],
+            handlers: &[],
+            cost: "",
+            example: "",
+            role: Role::Task,
+            signals: Signals::NONE,
+            family: "",
+            drops: &[],
+            annotates: false,
+            asks_type: false,
+            replicates: false,
+            live: false,
+            copies: false,
+            deals: false,
+            prints: false,
+            watches: |_, _| Vec::new(),
+            calls: |_, _| false,
+            shows_order: |_, _| false,
+            starts_last: false,
+            prepare: None,
+            file: Location::caller().file(),
+            make: |_| Box::new(Inert),
+        }
+    }
+
+    /// The source file it is declared in, from the root of its repository. Of a package that
+    /// was compiled from elsewhere, such as cargo's registry, from the package's folder.
+    pub fn path(&self) -> &'static str {
+        path_of(self.file, file!())
+    }
 
     /// The declaration of an argument.
     pub fn arg(&self, name: &str) -> Option<&'static Arg> {
         self.args.iter().find(|arg| arg.name == name)
     }
+}
+
+/// This file, from the root of the repository.
+const THIS: &str = "crates/graph/src/class.rs";
+
+/// Cuts what is a matter of the machine off the path of a file, which cargo tells the compiler
+/// as it is within a workspace, and whole outside. `this` is how this file was called.
+fn path_of<'a>(file: &'a str, this: &str) -> &'a str {
+    let root = this.strip_suffix(THIS).filter(|root| !root.is_empty());
+    if let Some(inside) = root.and_then(|root| file.strip_prefix(root)) {
+        return inside;
+    }
+    let package = file.rfind("/src/").filter(|_| file.starts_with('/'));
+    let before = package.and_then(|package| file[..package].rfind('/'));
+    before.map_or(file, |slash| &file[slash + 1..])
 }
 
 impl fmt::Debug for Class {
@@ -371,4 +403,38 @@ pub enum Merge {
     Max,
     /// They are put one below the other.
     Lines,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_knows_its_file() {
+        const CLASS: Class = Class { name: "A", ..Class::here() };
+        assert_eq!(CLASS.path(), THIS);
+    }
+
+    #[test]
+    fn paths_say_nothing_of_the_machine() {
+        for (file, this, path) in [
+            // In the workspace of this repository.
+            ("crates/elements/x/src/a.rs", THIS, "crates/elements/x/src/a.rs"),
+            // In that of another, this one beside it.
+            ("src/mine.rs", "/home/me/linerate/crates/graph/src/class.rs", "src/mine.rs"),
+            (
+                "/home/me/linerate/crates/elements/x/src/a.rs",
+                "/home/me/linerate/crates/graph/src/class.rs",
+                "crates/elements/x/src/a.rs",
+            ),
+            // All in cargo's registry.
+            (
+                "/home/me/.cargo/registry/src/index-0/linerate-elements-x-0.1.0/src/b/a.rs",
+                "/home/me/.cargo/registry/src/index-0/linerate-graph-0.1.0/src/class.rs",
+                "linerate-elements-x-0.1.0/src/b/a.rs",
+            ),
+        ] {
+            assert_eq!(path_of(file, this), path);
+        }
+    }
 }

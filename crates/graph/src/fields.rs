@@ -69,6 +69,8 @@ use crate::{
 /// `#[arguments(handlers = [..])]` lists more handlers, which the element reads and writes
 /// itself.
 pub trait Arguments: Sized {
+    /// The source file of the struct, for [`Class::file`].
+    const FILE: &'static str;
     /// The arguments, for [`Class::args`].
     const ARGS: &'static [Arg];
     /// The handlers, for [`Class::handlers`].
@@ -102,13 +104,14 @@ pub trait Arguments: Sized {
 
 impl Class {
     /// What the class of such an element has of it: its arguments and handlers and how it
-    /// is made. To be completed, as [`Class::EMPTY`] is.
+    /// is made. To be completed, as [`Class::here`] is.
+    #[track_caller]
     pub const fn of<E: Element + Arguments>() -> Class {
         Class {
             args: E::ARGS,
             handlers: E::HANDLERS,
             make: |make| Box::new(E::from_args(make)),
-            ..Class::EMPTY
+            ..Class::here()
         }
     }
 }

@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        const A: Class = Class { name: "A", ..Class::EMPTY };
-        const B: Class = Class { name: "B", ..Class::EMPTY };
+        const A: Class = Class { name: "A", ..Class::here() };
+        const B: Class = Class { name: "B", ..Class::here() };
         let library = Library::new([&B]).with([&A]).unwrap();
         assert_eq!(library.names(), ["A", "B"]);
         assert_eq!(library.find("B").map(|class| class.name), Some("B"));

@@ -104,7 +104,7 @@ impl Plan {
             let class = library.find(&element.class).unwrap_or_else(|| {
                 let message = format!("unknown element class '{}'", element.class);
                 errors.push(Diagnostic::error(element.landmark.clone(), message));
-                &Class::EMPTY
+                const { &Class::here() }
             });
             elements.push(PlanElement {
                 name: element.name.clone(),

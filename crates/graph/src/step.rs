@@ -85,12 +85,13 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
     const NO_BUFFER: usize = 0;
 
     /// What the class of an element has that is this step: arguments, handlers and how it
-    /// is made. To be completed, as [`Class::EMPTY`] is.
+    /// is made. To be completed, as [`Class::here`] is.
     const CLASS: Class = Class {
         args: Self::ARGS,
         handlers: Self::HANDLERS,
+        file: Self::FILE,
         make: PerPacket::<Self, A>::make,
-        ..Class::EMPTY
+        ..Class::here()
     };
 
     /// A packet. `#[inline]` at the implementation makes it part of the loop.

@@ -4,7 +4,7 @@
 use super::*;
 
 const fn class(name: &'static str, ports: &'static str, processing: &'static str) -> Class {
-    Class { name, ports, processing, ..Class::EMPTY }
+    Class { name, ports, processing, ..Class::here() }
 }
 
 const CLASSES: &[Class] = &[

@@ -345,12 +345,13 @@ fn replace_ports(
         (0..flat.elements.len()).map(|at| (receives(at), sends(at))).collect();
     let mut parts = Vec::with_capacity(flat.elements.len());
     for (element, ways) in flat.elements.iter_mut().zip(ways) {
-        let class = library.find(&element.class).unwrap_or(&Class::EMPTY);
-        let talks = matches!(class.name, "ControlSocket" | "FollowKernel");
-        if !talks && class.role != Role::Io {
+        let is_port = |class: &&Class| {
+            class.role == Role::Io || matches!(class.name, "ControlSocket" | "FollowKernel")
+        };
+        let Some(class) = library.find(&element.class).filter(is_port) else {
             parts.push(None);
             continue;
-        }
+        };
         let (part, stand_in, config) = match ways {
             (true, true) => {
                 return Err(SampleError::TwoWays { name: element.name.clone(), class: class.name });
