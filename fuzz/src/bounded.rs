@@ -36,7 +36,7 @@ pub fn inside() -> impl Iterator<Item = &'static Class> {
 const CLASS: Class = Class {
     name: "Bound",
     make: |_| Box::new(Bound { rounds: 0, start: Instant::now() }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Bound {

@@ -87,7 +87,7 @@ pub(crate) const CLASS: Class = Class {
     args: &[Arg::required("COUNT", "packets", "packets sent")],
     annotates: true,
     make: |make| Box::new(Packets { left: make.need("COUNT"), at: 0 }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Packets {

@@ -95,7 +95,7 @@ const SOURCE: Class = Class {
     processing: "h/h",
     annotates: true,
     make: |_| Box::new(Source { next: 0, last: 0, phase: usize::MAX }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Source {
@@ -141,7 +141,7 @@ const SINK: Class = Class {
     processing: "h/h",
     annotates: true,
     make: |_| Box::new(Sink),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Sink;

@@ -14,7 +14,7 @@ const CLASS: Class = Class {
     cost: "Nothing while packets are handled.",
     example: "CLPTest;\nScript(stop);",
     make: |make| Box::new(check(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The elements `click` knows.

@@ -67,7 +67,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS aggregate, DATA \"1\") \
         -> AggregateCounter -> Discard;",
     make: |make| Box::new(AggregateCounter::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Spreads aggregates over a table: they are flow numbers or parts of

@@ -33,7 +33,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
         -> AggregateIP(ip dst) -> AggregateFirst -> Discard;",
     make: |make| Box::new(AggregateFirst::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// A bit for each of 65,536 aggregates.

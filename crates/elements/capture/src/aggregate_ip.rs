@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
         -> AggregateIP(ip dst/24) -> AggregateCounter -> Discard;",
     make: |make| Box::new(AggregateIp::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct AggregateIp {

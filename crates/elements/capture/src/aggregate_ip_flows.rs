@@ -57,7 +57,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
         DATA \"1.0.0.1 5 1.0.0.2 6 U\") -> AggregateIPFlows -> AggregateCounter -> Discard;",
     make: |make| Box::new(AggregateIpFlows::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Flows and pairs of hosts, unless the configuration says otherwise.

@@ -30,7 +30,7 @@ pub(super) const LENGTH: Class = Class {
         let from_header = make.or("IP", false);
         Box::new(AggregateLength { from_header, failed: Vec::new() })
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const PAINT: Class = Class {

@@ -74,7 +74,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromDump(-, ACTIVE false) -> Discard; \
         InfiniteSource(LIMIT 10, STOP true) -> ToDump(/dev/null);",
     make: |make| Box::new(FromDump::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct FromDump {

@@ -61,7 +61,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Parsing a field is some 50 to 200 cycles.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.2.3.4 100\") -> Discard;",
     make: |make| Box::new(FromIpSummaryDump::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct FromIpSummaryDump {

@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A line of metadata and two comparisons per packet: some three cycles.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> TimeFilter(END_AFTER 1s) -> Discard;",
     make: |make| Box::new(TimeFilter::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The last time there is.

@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
         element contend for.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> TimeRange -> Discard;",
     make: |make| Box::new(TimeRange::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// First and last timestamp; both zero before there is one.

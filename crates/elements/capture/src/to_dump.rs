@@ -53,7 +53,7 @@ pub(super) const CLASS: Class = Class {
         bytes, besides what the system takes for writing.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ToDump(/dev/null);",
     make: |make| Box::new(ToDump::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct ToDump {

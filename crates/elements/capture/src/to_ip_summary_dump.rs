@@ -71,7 +71,7 @@ pub(super) const CLASS: Class = Class {
         those to the standard output a frame at a time.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ToIPSummaryDump(-, FIELDS wire_len count);",
     make: |make| Box::new(ToIpSummaryDump::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct ToIpSummaryDump {

@@ -32,7 +32,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> a :: Counter -> b :: Counter -> Discard; \
         all :: HandlerAggregate(ELEMENT a, ELEMENT b); DriverManager(pause, print $(all.add count));",
     make: |make| Box::new(HandlerAggregate::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Default)]

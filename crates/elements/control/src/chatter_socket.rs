@@ -67,7 +67,7 @@ pub(super) const CLASS: Class = Class {
     example: "ChatterSocket(TCP, 41940, RETRIES 1); \
         InfiniteSource(LIMIT 10, STOP true) -> Discard;",
     make: |make| Box::new(ChatterSocket::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// What has been reported and is to be passed on.

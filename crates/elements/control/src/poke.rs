@@ -32,7 +32,7 @@ pub(super) const CLASS: Class = Class {
         }
         Box::new(Script::active(make, &program))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[cfg(test)]

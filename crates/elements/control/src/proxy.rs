@@ -21,7 +21,7 @@ pub(super) const CLASS: Class = Class {
     example: "elementclass Part { p :: HandlerProxy; Idle -> c :: Counter -> Discard } part :: Part; \
         Script(print part/p.c.count, stop);",
     make: |_| Box::new(HandlerProxy),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Whether an element is one.

@@ -42,6 +42,7 @@ pub(super) const FROM: Class = Class {
         let uri = NAMING.source(make);
         Box::new(FromPort::sharing(make, uri, false, true))
     },
+    file: file!(),
     ..dpdk::FROM
 };
 
@@ -63,6 +64,7 @@ pub(super) const TO: Class = Class {
         let uri = NAMING.sink(make);
         Box::new(ToPort::queueing(make, uri))
     },
+    file: file!(),
     ..dpdk::TO
 };
 

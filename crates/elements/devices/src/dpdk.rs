@@ -95,7 +95,7 @@ pub(super) const FROM: Class = Class {
         FromDPDKDevice(0) -> Discard; DriverManager(wait 10ms, stop);",
     prepare: Some(|make, _| NAMING.prepare(make)),
     make: |make| Box::new(from(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 fn from(make: &mut Make<'_>) -> FromPort {
@@ -160,7 +160,7 @@ pub(super) const TO: Class = Class {
         let uri = NAMING.sink(make);
         Box::new(ToPort::queueing(make, uri))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const INFO: Class = Class {
@@ -195,7 +195,7 @@ pub(super) const INFO: Class = Class {
         only_one(make, "There can be only one instance of DPDKInfo!");
         Box::new(Inert)
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Refuses a second element of the class.

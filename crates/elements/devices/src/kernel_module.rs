@@ -46,6 +46,7 @@ pub(super) const POLL_DEVICE: Class = Class {
         let uri = NAMING.source(make);
         Box::new(FromPort::sharing(make, uri, time, true))
     },
+    file: file!(),
     ..dpdk::FROM
 };
 
@@ -80,6 +81,7 @@ pub(super) const TO_HOST_SNIFFERS: Class = Class {
         let uri = uri.unwrap_or_else(|| PortUri::new("null", ""));
         Box::new(ToPort::queueing(make, uri))
     },
+    file: file!(),
     ..dpdk::TO
 };
 

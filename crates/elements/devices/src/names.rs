@@ -40,7 +40,7 @@ pub(super) const CLASS: Class = Class {
         FromDPDKDevice(0) -> ToDPDKDevice(1); DriverManager(wait 10ms, stop);",
     prepare: Some(define),
     make: |_| Box::new(Inert),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// What `DeviceInfo` elements say.

@@ -54,6 +54,7 @@ pub(super) const FROM: Class = Class {
         let uri = NAMING.source(make);
         Box::new(FromPort::sharing(make, uri, true, active))
     },
+    file: file!(),
     ..dpdk::FROM
 };
 
@@ -90,6 +91,7 @@ pub(super) const TO: Class = Class {
         let uri = NAMING.sink(make);
         Box::new(ToPort::queueing(make, uri))
     },
+    file: file!(),
     ..dpdk::TO
 };
 
@@ -105,5 +107,6 @@ pub(super) const INFO: Class = Class {
         only_one(make, "You cannot place multiple instances of NetmapInfo !");
         Box::new(Inert)
     },
+    file: file!(),
     ..dpdk::INFO
 };

@@ -74,7 +74,7 @@ pub(super) const KERNEL_TAP: Class = Class {
     cost: "A system call and a copy per packet, each way.",
     example: "KernelTap(192.0.2.1/24) -> Discard; DriverManager(wait 10ms, stop);",
     make: |make| Box::new(Tunnel::kernel(make, "tap")),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const KERNEL_TUN: Class = Class {

@@ -30,7 +30,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Reads a line of annotations and the packet's first line.",
     example: "FromIPSummaryDump(/dev/null, STOP true) -> EnsureEther -> Discard;",
     make: |make| Box::new(EnsureEther::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct EnsureEther {

@@ -33,7 +33,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) \
         -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Discard;",
     make: |make| Box::new(EtherEncap::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct EtherEncap {

@@ -35,7 +35,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) \
         -> Discard;",
     make: |make| Box::new(EtherRewrite::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct EtherRewrite {

@@ -67,7 +67,7 @@ pub(super) const CLASS: Class = Class {
         Some(switch) => Box::new(switch),
         None => Box::new(Inert),
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const LISTEN: Class = Class {

@@ -32,7 +32,7 @@ pub(super) const CLASS: Class = Class {
         let (offset, length) = (make.or("OFFSET", 0), make.or("LENGTH", 0));
         Box::new(MarkMacHeader { offset, length })
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct MarkMacHeader {

@@ -25,7 +25,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Writes a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetVLANAnno(VLAN_ID 7) -> Discard;",
     make: |make| Box::new(SetVlanAnno(Tagging::from_args(make, false))),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// By its old name.

@@ -45,7 +45,7 @@ pub(super) const SHIM: Class = Class {
     cost: "Addresses move by four bytes, the rest stays where it is.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VLANEncap(VLAN_ID 5) -> VLANDecap -> Discard;",
     make: |make| Box::new(Shim::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// By its old name.

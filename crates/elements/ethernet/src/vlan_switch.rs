@@ -72,7 +72,7 @@ pub(super) const CLASS: Class = Class {
         Some(switch) => Box::new(switch),
         None => Box::new(Inert),
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The VLANs of a port.

@@ -57,7 +57,7 @@ pub(super) const ENCAP: Class = Class {
         bytes are written, and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) -> Discard;",
     make: |make| Box::new(Encap::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const DECAP: Class = Class {

@@ -23,7 +23,7 @@ pub(super) const GET: Class = Class {
         let offset: i32 = make.need("OFFSET");
         Box::new(GetIp6Address(usize::try_from(offset).unwrap_or(usize::MAX)))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct GetIp6Address(usize);
@@ -54,7 +54,7 @@ pub(super) const SET: Class = Class {
         let address = make.get("IPADDR").unwrap_or(Ipv6Addr::UNSPECIFIED);
         Box::new(SetIp6Address(address.octets()))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct SetIp6Address([u8; 16]);

@@ -73,7 +73,7 @@ pub(super) const CLASS: Class = Class {
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header \
         -> d :: DecIP6HLIM -> Discard; d [1] -> ICMP6Error(2001:db8::9, 3, 0) -> Discard;",
     make: |make| Box::new(Icmp6Error::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Why there is no error about a packet, by its drop reason.

@@ -43,7 +43,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, 2001:db8::2) \
         -> Discard;",
     make: |make| Box::new(Ip6Encap::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Ip6Encap {

@@ -45,7 +45,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LENGTH 100, LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, \
         2001:db8::2) -> IP6Fragmenter(80) -> Discard;",
     make: |make| Box::new(Ip6Fragmenter::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Ip6Fragmenter {

@@ -29,7 +29,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Hundreds of cycles per packet, and a system call per frame: for people.",
     example: "InfiniteSource(LIMIT 2, STOP true) -> MarkIP6Header -> IP6Print(six) -> Discard;",
     make: |make| Box::new(Ip6Print::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Ip6Print {

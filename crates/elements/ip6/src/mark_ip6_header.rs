@@ -26,7 +26,7 @@ pub(super) const CLASS: Class = Class {
         let fits = i16::try_from(offset.saturating_add(LEAST as i32)).is_ok();
         Box::new(MarkIp6Header(fits.then_some(offset as usize)))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct MarkIp6Header(Option<usize>);

@@ -22,7 +22,7 @@ pub(super) const CLASS: Class = Class {
     cost: "One pass over the packets' headers.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header -> SetIP6DSCP(46) -> Discard;",
     make: |make| Box::new(SetIp6Dscp::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct SetIp6Dscp {

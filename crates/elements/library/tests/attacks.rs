@@ -12,7 +12,7 @@ const FLOOD: Class = Class {
     processing: "h/h",
     args: FLOOD_ARGS,
     make: |make| Box::new(Flood::new(make, kind)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const VICTIM: u64 = 0x02_00_00_00_00_99;

@@ -27,7 +27,7 @@ const FLOOD: Class = Class {
     processing: "h/h",
     args: FLOOD_ARGS,
     make: |make| Box::new(Flood::new(make, kind)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Checks what packets say of themselves with a library nobody here wrote.
@@ -40,7 +40,7 @@ const SOUND: Class = Class {
         Handler::read("wrong", "packets with a wrong checksum, and the first of them"),
     ],
     make: |_| Box::new(Sound::default()),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Default)]

@@ -37,7 +37,7 @@ const SOURCE: Class = Class {
     annotates: true,
     handlers: &[Handler::read("made", "packets")],
     make: |_| Box::new(Source(0)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Source(u64);
@@ -79,7 +79,7 @@ const SINK: Class = Class {
         Handler::read("missing", "packets between the first and the last that did not come"),
     ],
     make: |_| Box::new(Sink::default()),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Default)]

@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Reads the cycle counter once per frame; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> AverageCounter -> Discard;",
     make: |make| Box::new(AverageCounter::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const MP: Class = Class {

@@ -32,7 +32,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Reads a packet's line of metadata and adds to its group's counts, which are in one line.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> CounterGroups(PAINT) -> Discard;",
     make: |make| Box::new(CounterGroups::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// What makes a group.

@@ -21,7 +21,7 @@ pub(super) const SET: Class = Class {
         shared packets are copied.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetCycleCount -> CycleCountAccum -> Discard;",
     make: |_| Box::new(SetCycleCount),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const ACCUM: Class = Class {
@@ -40,7 +40,7 @@ pub(super) const ACCUM: Class = Class {
     cost: "One reading of the cycle counter per frame and a look at each packet's metadata.",
     example: SET.example,
     make: |_| Box::new(CycleCountAccum::default()),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const ROUND_TRIP: Class = Class {
@@ -59,7 +59,7 @@ pub(super) const ROUND_TRIP: Class = Class {
     cost: "Two readings of the cycle counter per frame.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RoundTripCycleCount -> Discard;",
     make: |_| Box::new(RoundTripCycleCount::default()),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const NO_BUFFER: usize = 0;

@@ -23,7 +23,7 @@ pub(super) const CLASS: Class = Class {
     cost: "What it is told to.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> CycleLoad(100) -> Discard;",
     make: |make| Box::new(CycleLoad::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Most cycles per packet or frame, about a second: a frame cannot block a

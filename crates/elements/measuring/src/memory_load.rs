@@ -32,7 +32,7 @@ pub(super) const CLASS: Class = Class {
     cost: "For each access the latency of the cache or memory the working set fits in.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MemoryLoad(64k, 2) -> Discard;",
     make: |make| Box::new(MemoryLoad::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const LINE: usize = 64;

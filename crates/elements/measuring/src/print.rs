@@ -42,7 +42,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "InfiniteSource(LIMIT 3, STOP true) -> Print(ok) -> Discard;",
     make: |make| Box::new(Print::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -45,7 +45,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> c :: Counter -> Discard;\n\
         ProgressBar(c.count, FIXED_SIZE 10);",
     make: |make| Box::new(ProgressBar::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const SECOND: u64 = 1_000_000_000;

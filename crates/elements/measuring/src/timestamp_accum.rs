@@ -29,7 +29,7 @@ pub(super) const CLASS: Class = Class {
     cost: "One reading of the clock per frame and a look at each packet's metadata.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetTimestamp -> TimestampAccum -> Discard;",
     make: |make| Box::new(TimestampAccum::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// What a replica has seen, written by it alone.

@@ -29,7 +29,7 @@ pub(super) const UNQUEUE: Class = Class {
     example: "InfiniteSource(LIMIT 10) -> Queue -> DelayUnqueue(10ms) \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Delay::new(make, false)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const SHAPER: Class = Class {

@@ -23,7 +23,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
         a, b => DRRSched -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Drr::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Drr {

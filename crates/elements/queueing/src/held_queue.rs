@@ -48,7 +48,7 @@ pub(super) const FRONT_DROP: Class = Class {
     cost: "A lock per frame; eight bytes copied in and out per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> FrontDropQueue(4) -> Unqueue -> Discard;",
     make: |make| Box::new(HeldQueue::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const MIXED: Class = Class {

@@ -38,7 +38,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10) -> Queue -> LinkUnqueue(10ms, 1Mbps) \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(LinkUnqueue::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(crate) struct LinkUnqueue {

@@ -29,7 +29,7 @@ pub(super) const PACKETS: Class = Class {
         m [1] -> Discard;",
     deals: true,
     make: |make| Box::new(Meter::new(make, Unit::Packets)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const BANDWIDTH: Class = Class {

@@ -17,7 +17,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
         a, b => PrioSched -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Prio::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const SIMPLE: Class = Class {

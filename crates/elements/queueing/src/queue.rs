@@ -59,7 +59,7 @@ pub(super) const QUEUE: Class = Class {
     cost: "Eight bytes copied in and out per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue(16) -> Unqueue -> Discard;",
     make: |make| Box::new(Queue::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const FULL_NOTE_QUEUE: Class = Class { name: "FullNoteQueue", ..QUEUE };

@@ -47,7 +47,7 @@ pub(super) const CLASS: Class = Class {
         together.",
     example: "RatedSource(RATE 1000, LIMIT 10, STOP true) -> Discard;",
     make: |make| Box::new(RatedSource::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct RatedSource {

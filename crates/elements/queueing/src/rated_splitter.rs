@@ -39,7 +39,7 @@ pub(super) const PACKETS: Class = Class {
         r [1] -> Discard;",
     deals: true,
     make: |make| Box::new(RatedSplitter::new(make, Unit::Packets)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const BANDWIDTH: Class = Class {

@@ -42,7 +42,7 @@ pub(super) const PACKETS: Class = Class {
     example: "InfiniteSource(LIMIT 10) -> Queue -> RatedUnqueue(1000) \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(RatedUnqueue::new(make, Unit::Packets)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const BANDWIDTH: Class = Class {

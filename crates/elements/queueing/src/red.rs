@@ -61,7 +61,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10) -> RED(5, 20, 0.1) -> Queue -> Unqueue \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Red::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// What the arguments say.

@@ -28,7 +28,7 @@ pub(super) const PACKETS: Class = Class {
     example: "InfiniteSource(LIMIT 10) -> Queue -> Shaper(1000) -> Unqueue \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Shaper::new(make, Unit::Packets)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const BANDWIDTH: Class = Class {

@@ -25,7 +25,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
         a, b => StrideSched(1, 2) -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Stride::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Stride {

@@ -28,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
         a, b => TimeSortedSched -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(TimeSorted::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Times it looks for packets in vain before the inputs count as ended: before

@@ -48,7 +48,7 @@ pub(super) const SOURCE: Class = Class {
     cost: "A timer per packet.",
     example: "TimedSource(10ms, LIMIT 3, STOP true) -> Discard;",
     make: |make| Box::new(TimedSource::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const SINK: Class = Class {
@@ -63,7 +63,7 @@ pub(super) const SINK: Class = Class {
     cost: "A timer per packet.",
     example: "InfiniteSource(LIMIT 5) -> Queue -> Counter(COUNT_CALL 5 stop) -> TimedSink(10ms);",
     make: |make| Box::new(TimedSink { interval: interval(make) }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The argument `INTERVAL` in nanoseconds.

@@ -18,7 +18,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10) -> Queue -> TimedUnqueue(10ms, 5) \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(TimedUnqueue::new(make, 1)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const BURSTER: Class = Class {

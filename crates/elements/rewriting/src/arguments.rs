@@ -65,7 +65,7 @@ pub(super) const BASE: Class = Class {
     drops: DROPS,
     annotates: true,
     cost: "That of `IPRewriter`.",
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The handlers of those with one table.

@@ -46,7 +46,7 @@ pub(super) const CLASS: Class = Class {
         rw [1] -> Discard;",
     watches: |plan, at| plan.elements_named(at, &["CONTROL_REWRITER", "DATA_REWRITER"]),
     make: |make| Box::new(FtpPortMapper::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const NO_BUFFER: usize = 0;

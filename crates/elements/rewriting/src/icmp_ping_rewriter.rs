@@ -24,6 +24,7 @@ pub(super) const CLASS: Class = Class {
         let times = plain_times(make, 300_000);
         Box::new(Rewriter::<Flow>::new(make, times))
     },
+    file: file!(),
     ..BASE
 };
 

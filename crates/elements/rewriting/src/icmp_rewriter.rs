@@ -51,7 +51,7 @@ pub(super) const CLASS: Class = Class {
         DATA \"3.0.0.3 1.0.0.1 I 11\") -> ICMPRewriter(rw) -> Discard;",
     watches: |plan, at| plan.elements_named(at, &["MAPS"]),
     make: |make| Box::new(IcmpRewriter::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const NO_BUFFER: usize = 0;

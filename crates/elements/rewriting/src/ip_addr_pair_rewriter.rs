@@ -23,6 +23,7 @@ pub(super) const CLASS: Class = Class {
         let times = plain_times(make, 7_200_000);
         Box::new(Rewriter::<Flow>::new(make, times))
     },
+    file: file!(),
     ..BASE
 };
 

@@ -86,6 +86,7 @@ pub(super) const CLASS: Class = Class {
         let times = times(make);
         Box::new(Rewriter::<Flow>::new(make, times))
     },
+    file: file!(),
     ..BASE
 };
 

@@ -22,7 +22,7 @@ pub(super) const CLASS: Class = Class {
         check(make);
         Box::new(Inert)
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 fn check(make: &mut Make<'_>) {

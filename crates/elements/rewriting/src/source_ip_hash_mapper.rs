@@ -30,7 +30,7 @@ pub(super) const CLASS: Class = Class {
         rw :: IPRewriter(m); FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport \
         ip_proto, DATA \"2.0.0.2 5000 1.0.0.1 80 T\") -> rw -> Discard; rw [1] -> Discard;",
     make: |make| Box::new(MapperElement::new(make, read)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 fn read(make: &mut Make<'_>) -> Option<Mapper> {

@@ -63,6 +63,7 @@ pub(super) const CLASS: Class = Class {
         let tcp = times(make);
         Box::new(Rewriter::<Tcp>::new(make, AllTimes { tcp, other: tcp }))
     },
+    file: file!(),
     ..BASE
 };
 

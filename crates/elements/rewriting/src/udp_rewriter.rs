@@ -58,6 +58,7 @@ pub(super) const CLASS: Class = Class {
         let other = times(make);
         Box::new(Rewriter::<Udp>::new(make, AllTimes { tcp: other, other }))
     },
+    file: file!(),
     ..BASE
 };
 

@@ -37,7 +37,7 @@ const CHECK: Class = Class {
         `All tests pass!`, or which test failed, in which case the configuration is not run.",
     ports: "0/0",
     cost: "Nothing while packets are handled.",
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Tests, named, and whether they passed.

@@ -36,7 +36,7 @@ pub(super) const CLASS: Class = Class {
     example: "Idle -> a :: Null -> n :: NeighborhoodTest -> Discard;\n\
         Script(print n.upstream, print $(n.upstream 2), stop);",
     make: |_| Box::new(NeighborhoodTest),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct NeighborhoodTest;

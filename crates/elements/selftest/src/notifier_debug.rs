@@ -26,7 +26,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 5) -> Queue(10) -> n :: NotifierDebug -> TimedSink(1s);\n\
         Script(print n.signal, stop);",
     make: |_| Box::new(NotifierDebug),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct NotifierDebug;

@@ -23,7 +23,7 @@ pub(super) const CLASS: Class = Class {
         s [0] -> Discard; s [1] -> Discard;",
     prepare: Some(prepare),
     make: |_| Box::new(Inert),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 fn prepare(make: &mut Make<'_>, _: &mut Preparation) {

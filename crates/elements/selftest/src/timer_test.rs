@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Nothing while packets are handled.",
     example: "t :: TimerTest(DELAY 10ms);\nScript(wait 20ms, stop);",
     make: |make| Box::new(TimerTest::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct TimerTest {

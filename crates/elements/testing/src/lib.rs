@@ -171,7 +171,7 @@ const COLLECT: Class = Class {
         Handler::read("times", "nanoseconds since the start, a line per packet"),
     ],
     make: |_| Box::new(Collect::default()),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Bytes and times of packets.
@@ -220,7 +220,7 @@ const DESTINATION: Class = Class {
         let address: Option<std::net::Ipv4Addr> = make.get("ADDRESS");
         Box::new(Destination(address.map(|address| address.octets()).unwrap_or_default()))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Destination([u8; 4]);
@@ -240,7 +240,7 @@ const MARK_NETWORK: Class = Class {
     args: &[Arg::required("OFFSET", "bytes", "where the network header is")],
     annotates: true,
     make: |make| Box::new(MarkNetwork(make.need("OFFSET"))),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct MarkNetwork(u16);
@@ -268,7 +268,7 @@ const PACKETS: Class = Class {
         });
         Box::new(Packets(packets.collect()))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Packets still to send, the next one last.

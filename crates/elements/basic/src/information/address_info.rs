@@ -25,6 +25,7 @@ pub(super) const CLASS: Class = Class {
     example: "AddressInfo(here 10.0.0.1/24 02:00:00:00:00:01, there 10.0.0.2);\n\
         InfiniteSource(LIMIT 10, STOP true) -> Discard;",
     prepare: Some(define),
+    file: file!(),
     ..INFORMATION
 };
 

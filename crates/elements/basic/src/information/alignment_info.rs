@@ -20,6 +20,7 @@ pub(super) const CLASS: Class = Class {
     )],
     example: "InfiniteSource(LIMIT 10, STOP true) -> d :: Discard;\nAlignmentInfo(d 4 2);",
     prepare: Some(check),
+    file: file!(),
     ..INFORMATION
 };
 

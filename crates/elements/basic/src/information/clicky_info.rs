@@ -10,5 +10,6 @@ pub(super) const CLASS: Class = Class {
     description: "Clicky, which draws configurations, reads its arguments.",
     args: &[Arg::rest("STYLE", "style", "what Clicky is told")],
     example: "InfiniteSource(LIMIT 10, STOP true) -> Discard;\nClickyInfo(STYLE queue { style: none });",
+    file: file!(),
     ..INFORMATION
 };

@@ -32,7 +32,7 @@ const INFORMATION: Class = Class {
     role: Role::Information,
     cost: "Nothing while packets are handled.",
     make: |_| Box::new(Inert),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The place of the element that `name` means in an argument of the element

@@ -19,6 +19,7 @@ pub(super) const CLASS: Class = Class {
     example: "PortInfo(web 8080/tcp, game 27015);\n\
         InfiniteSource(LIMIT 10, STOP true) -> Discard;",
     prepare: Some(define),
+    file: file!(),
     ..INFORMATION
 };
 

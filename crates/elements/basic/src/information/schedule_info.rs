@@ -17,6 +17,7 @@ pub(super) const CLASS: Class = Class {
         b :: InfiniteSource -> Discard;\n\
         ScheduleInfo(a 2, b 0.5);",
     prepare: Some(say),
+    file: file!(),
     ..INFORMATION
 };
 

@@ -15,6 +15,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> u :: Unqueue -> Discard;\n\
         StaticThreadSched(u 0);",
     prepare: Some(say),
+    file: file!(),
     ..INFORMATION
 };
 

@@ -31,7 +31,7 @@ pub(super) const CLASS: Class = Class {
     example: "c :: Clipboard(0/4); InfiniteSource(LIMIT 10, STOP true) -> c -> Strip(10) \
         -> [1] c [1] -> Discard;",
     make: |make| Box::new(Clipboard::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Range {

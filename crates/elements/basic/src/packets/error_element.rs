@@ -15,7 +15,7 @@ pub(super) const CLASS: Class = Class {
     cost: "None: no packet passes.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Discard; // instead of -> ErrorElement(what)",
     make: |_| Box::new(ErrorElement),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct ErrorElement;

@@ -21,7 +21,7 @@ pub(super) const CLASS: Class = Class {
         say(make);
         Box::new(Inert)
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 fn say(make: &mut Make<'_>) {

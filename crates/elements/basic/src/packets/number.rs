@@ -45,7 +45,7 @@ pub(super) const NUMBER_PACKET: Class = Class {
     cost: "One pass: the line the number goes to.",
     example: "InfiniteSource(LENGTH 60, LIMIT 10, STOP true) -> NumberPacket(42) -> Discard;",
     make: |make| Box::new(NumberPacket::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const CHECK: Class = Class {
@@ -74,7 +74,7 @@ pub(super) const CHECK: Class = Class {
     example: "InfiniteSource(LENGTH 60, LIMIT 10, STOP true) -> NumberPacket -> \
         CheckNumberPacket(40, 10) -> Discard;",
     make: |make| Box::new(CheckNumberPacket::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct NumberPacket {

@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A few cycles per packet, and some 50 per bit changed.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RandomBitErrors(0.001) -> Discard;",
     make: |make| Box::new(RandomBitErrors::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Debug, Clone, Copy)]

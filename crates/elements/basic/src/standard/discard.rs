@@ -23,7 +23,7 @@ pub(super) const CLASS: Class = Class {
     cost: "The buffers of a frame go back in one piece: below a cycle per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Discard;",
     make: |make| Box::new(Discard::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Discard {
@@ -133,7 +133,7 @@ pub(super) const IDLE: Class = Class {
     cost: "As Discard.",
     example: "Idle -> Queue -> Discard;",
     make: |_| Box::new(Idle),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Idle;

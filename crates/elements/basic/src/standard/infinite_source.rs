@@ -52,7 +52,7 @@ pub(super) const CLASS: Class = Class {
         let template = Template::from_args(make);
         Box::new(InfiniteSource::new(make, template))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const RANDOM: Class = Class {

@@ -15,7 +15,7 @@ pub(super) const NULL: Class = Class {
     cost: "One call per frame; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Null -> Discard;",
     make: |_| Box::new(Null),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const PUSH_NULL: Class = Class {

@@ -18,7 +18,7 @@ pub(super) const TEE: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> t :: Tee -> Discard; t [1] -> Discard;",
     copies: true,
     make: |make| Box::new(Tee::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const PULL_TEE: Class = Class {

@@ -22,7 +22,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Reads a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> b :: Block(100) -> Discard; b [1] -> Discard;",
     make: |make| Box::new(Block::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Block {

@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
     example: "b :: Bypass(true); InfiniteSource(LIMIT 10, STOP true) -> b -> Discard; \
         b [1] -> Null -> [1] b;",
     make: |make| Box::new(Bypass::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Bypass {

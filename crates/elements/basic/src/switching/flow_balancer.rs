@@ -55,7 +55,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> b :: FlowBalancer(SYMMETRIC true) -> Discard; \
         b [1] -> Discard;",
     make: |make| Box::new(FlowBalancer::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct FlowBalancer {

@@ -22,7 +22,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: HashSwitch(0, 4) -> Discard; \
         s [1] -> Discard;",
     make: |make| Box::new(HashSwitch::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct HashSwitch {

@@ -19,7 +19,7 @@ pub(super) const CLASS: Class = Class {
         Idle -> [1] h [1] -> Discard;",
     copies: true,
     make: |make| Box::new(Hub { ports: make.outputs() }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Hub {

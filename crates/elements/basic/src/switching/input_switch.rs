@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> [1] s :: InputSwitch(1) -> Discard; \
         Idle -> s;",
     make: |make| Box::new(InputSwitch::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct InputSwitch {

@@ -30,7 +30,7 @@ pub(super) const CLASS: Class = Class {
     make: |make| {
         Box::new(PaintSwitch { anno: make.or("ANNO", Byte::PAINT), outputs: make.outputs() })
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct PaintSwitch {

@@ -25,7 +25,7 @@ pub(super) const PULL_SWITCH: Class = Class {
         let input = make.or("INPUT", 0);
         Box::new(PullSwitch::new(make, input))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const SIMPLE_PULL_SWITCH: Class = Class {

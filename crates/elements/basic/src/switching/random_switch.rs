@@ -18,7 +18,7 @@ pub(super) const CLASS: Class = Class {
         s [1] -> Discard;",
     deals: true,
     make: |make| Box::new(RandomSwitch { random: Random::new(make), outputs: make.outputs() }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct RandomSwitch {

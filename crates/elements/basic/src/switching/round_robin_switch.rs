@@ -18,7 +18,7 @@ pub(super) const CLASS: Class = Class {
         s [1] -> Discard;",
     deals: true,
     make: |make| Box::new(RoundRobinSwitch { next: 0, outputs: make.outputs() }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct RoundRobinSwitch {

@@ -25,7 +25,7 @@ pub(super) const CLASS: Class = Class {
         s [1] -> Discard;",
     deals: true,
     make: |make| Box::new(StrideSwitch::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct StrideSwitch {

@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: Suppressor -> Discard; \
         Idle -> [1] s [1] -> Discard;",
     make: |make| Box::new(Suppressor { active: vec![true; make.inputs()] }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Suppressor {

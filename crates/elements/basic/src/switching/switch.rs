@@ -31,7 +31,7 @@ pub(super) const SWITCH: Class = Class {
         }
         Box::new(Switch::new(make, output))
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const STATIC_SWITCH: Class = Class {

@@ -61,7 +61,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP false, FIELDS ip_src, DATA \"1.0.0.1\") \
         -> ReplayUnqueue(STOP 3) -> Discard;",
     make: |make| Box::new(ReplayUnqueue::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const MULTI: Class = Class {

@@ -134,7 +134,7 @@ pub(super) const SCRIPT: Class = Class {
     example: "s :: Script(set x 0, label again, print $x, set x $(add $x 1), \
         goto again $(lt $x 3), stop);",
     make: |make| Box::new(Script::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const DRIVER_MANAGER: Class = Class {

@@ -84,7 +84,7 @@ pub(super) const CLASS: Class = Class {
     example: "ControlSocket(TCP, 41930+, LOCALHOST true); \
         InfiniteSource(LIMIT 10, STOP true) -> Discard;",
     make: |make| Box::new(ControlSocket::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The element; without a place it stands in for one at work.

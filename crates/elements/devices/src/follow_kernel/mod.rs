@@ -69,7 +69,7 @@ pub(super) const CLASS: Class = Class {
         InfiniteSource(DATA \\<7f000001>, LIMIT 10, STOP true) -> GetIPAddress(0) -> rt -> Discard;\n  \
         rt [1] -> Discard;",
     make: |make| Box::new(FollowKernel::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// A table of routes.

@@ -75,7 +75,7 @@ pub(super) const SOCKET: Class = Class {
     cost: "A system call and a copy per packet, each way.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Socket(UDP, 127.0.0.1, 9);",
     make: |make| Box::new(Carrier::new(make, socket)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const FROM_SOCKET: Class = Class {

@@ -30,7 +30,7 @@ pub(crate) const CLASS: Class = Class {
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> CheckARPHeader(14) \
         -> Discard; DriverManager(wait 0.1s, stop);",
     make: |make| Box::new(CheckArpHeader::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Drop reasons: those of a header that is not sound, and one more.

@@ -34,7 +34,7 @@ pub(crate) const CLASS: Class = Class {
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> Discard; \
         DriverManager(wait 0.1s, stop);",
     make: |make| Box::new(ArpFaker::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct ArpFaker(Message);

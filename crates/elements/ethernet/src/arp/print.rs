@@ -41,7 +41,7 @@ pub(crate) const CLASS: Class = Class {
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> ARPPrint -> Discard; \
         DriverManager(wait 0.1s, stop);",
     make: |make| Box::new(ArpPrint::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct ArpPrint {

@@ -101,7 +101,7 @@ pub(crate) const CLASS: Class = Class {
         and more per address in use and worker.",
     example: "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1); Idle -> q -> Discard; Idle -> [1] q;",
     make: |make| Box::new(ArpQuerier::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct ArpQuerier {

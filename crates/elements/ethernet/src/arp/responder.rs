@@ -45,7 +45,7 @@ pub(crate) const CLASS: Class = Class {
         place.",
     example: "Idle -> ARPResponder(10.0.0.1 10.0.1.0/24 2:0:0:0:0:1) -> Discard;",
     make: |make| Box::new(ArpResponder::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Debug, Clone, Copy)]

@@ -31,7 +31,7 @@ pub(crate) const CLASS: Class = Class {
     example: "t :: ARPTable; Idle -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t) -> Discard; \
         Idle -> [1] q;",
     make: |make| Box::new(ArpTable::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct ArpTable(Option<Arc<Shared<Ipv4Addr>>>);

@@ -46,7 +46,7 @@ pub(super) const CLASS: Class = Class {
         Idle -> d :: Classifier(14/4242, -) -> [1] t [1] -> Discard; \
         d [1] -> [1] a [1] -> [1] s [1] -> [1] b [1] -> Discard;",
     make: |make| Box::new(SpanTree::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const HELLO: u32 = 0;

@@ -38,7 +38,7 @@ pub(super) const PING: Class = Class {
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ICMPPingEncap(1.0.0.1, 2.0.0.1) -> Discard;",
     make: |make| Box::new(IcmpEncap::new(make, ECHO, 0)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const ANY: Class = Class {

@@ -84,7 +84,7 @@ pub(super) const CLASS: Class = Class {
         -> CheckIPHeader -> d :: DecIPTTL -> Discard; \
         d [1] -> ICMPError(2.0.0.1, timeexceeded, RATE 100) -> Discard;",
     make: |make| Box::new(IcmpError::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The identification of the next error of any element.

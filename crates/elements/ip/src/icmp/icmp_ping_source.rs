@@ -77,7 +77,7 @@ pub(super) const CLASS: Class = Class {
     example: "p :: ICMPPingSource(1.0.0.1, 2.0.0.1, INTERVAL 10ms, LIMIT 3, STOP true)\n  \
         -> ICMPPingResponder -> p;",
     make: |make| Box::new(PingSource::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Handlers where the input is used.

@@ -33,7 +33,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 2.0.0.2\") \
         -> CheckIPHeader(INTERFACES 2.0.0.1/24) -> Discard;",
     make: |make| Box::new(CheckIpHeader::new(make, true)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const CLASS_2: Class = Class {

@@ -37,7 +37,7 @@ pub(super) const INPUT: Class = Class {
     cost: "One pass: the first line of the packet and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> IPInputCombo(1) -> Discard;",
     make: |make| Box::new(IpInputCombo::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const OUTPUT: Class = Class {
@@ -64,7 +64,7 @@ pub(super) const OUTPUT: Class = Class {
         Discard, Discard;",
     copies: true,
     make: |make| Box::new(IpOutputCombo::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct IpInputCombo {

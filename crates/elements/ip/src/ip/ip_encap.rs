@@ -46,7 +46,7 @@ pub(super) const CLASS: Class = Class {
         four additions.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> IPEncap(udp, 1.0.0.1, 2.0.0.1) -> Discard;",
     make: |make| Box::new(IpEncap::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(crate) struct IpEncap {

@@ -50,7 +50,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
         -> CheckIPHeader -> IPFragmenter(68) -> Discard;",
     make: |make| Box::new(IpFragmenter::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct IpFragmenter {

@@ -49,7 +49,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 U\") \
         -> CheckIPHeader -> IPPrint(ok) -> Discard;",
     make: |make| Box::new(IpPrint::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct IpPrint {

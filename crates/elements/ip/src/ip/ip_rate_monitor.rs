@@ -70,7 +70,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> UDPIPEncap(1.0.0.1, 53, 2.0.0.2, 53)\n  \
         -> IPRateMonitor(PACKETS, 0.5, 256, 600) -> Discard;",
     make: |make| Box::new(RateMonitor::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct RateMonitor {

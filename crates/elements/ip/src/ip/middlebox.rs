@@ -19,7 +19,7 @@ pub(super) const IN: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> IPIn -> IPOut -> Discard;",
     make: |_| Box::new(IpIn),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const OUT: Class = Class {

@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> StoreIPAddress(2.0.0.1, src) -> Discard;",
     make: |make| Box::new(StoreIpAddress::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Where the address goes.

@@ -25,7 +25,7 @@ pub(super) const STRIP: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> StripIPHeader -> Discard;",
     make: |_| StripHeader::boxed(Start::Transport),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const UNSTRIP: Class = Class {

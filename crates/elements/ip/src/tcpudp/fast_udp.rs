@@ -66,7 +66,7 @@ pub(super) const SOURCE: Class = Class {
     example: "FastUDPSource(0, 100, 60, 2:0:0:0:0:1, 1.0.0.1, 5, 2:0:0:0:0:2, 2.0.0.1, 6) \
         -> Discard;",
     make: |make| Box::new(FastUdp::source(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const FLOWS: Class = Class {

@@ -50,7 +50,7 @@ pub(super) const CLASS: Class = Class {
         its checksum.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> UDPIPEncap(1.0.0.1, 5, 2.0.0.1, 6) -> Discard;",
     make: |make| Box::new(UdpIpEncap::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const DYNAMIC: Class = Class {

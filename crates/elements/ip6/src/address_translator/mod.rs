@@ -64,7 +64,7 @@ pub(super) const CLASS: Class = Class {
         Some(translator) => Box::new(translator),
         None => Box::new(Inert),
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Translator {

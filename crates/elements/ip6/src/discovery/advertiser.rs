@@ -48,7 +48,7 @@ pub(super) const CLASS: Class = Class {
     example: "Idle -> IP6NDAdvertiser(2001:db8::1 2:0:0:0:0:1, 2001:db8:1::/64 2:0:0:0:0:1) \
         -> Discard;",
     make: |make| Box::new(Advertiser::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Debug, Clone, Copy)]

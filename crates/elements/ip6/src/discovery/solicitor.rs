@@ -111,7 +111,7 @@ pub(super) const CLASS: Class = Class {
     example: "s :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1, DAD 1); Idle -> s -> Discard; \
         Idle -> [1] s;",
     make: |make| Box::new(Solicitor::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// A solicitation to be sent: for whom, to whom, for a packet of which this is

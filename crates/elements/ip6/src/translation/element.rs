@@ -55,7 +55,7 @@ pub(super) const FROM_V4: Class = Class {
             lost: Vec::new(),
         })
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const FROM_V6: Class = Class {

@@ -134,7 +134,7 @@ const SAME: Class = Class {
         Handler::read("changed", "packets whose source is not that of the flow's first"),
     ],
     make: |_| Box::new(Same::default()),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Default)]

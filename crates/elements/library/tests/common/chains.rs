@@ -174,7 +174,7 @@ const VARY_FOUR: Class = Class {
     name: "Vary",
     ports: "1/1",
     make: |_| Box::new(Vary { protocol: Protocol::Four, number: 0 }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const VARY_SIX: Class =
@@ -244,7 +244,7 @@ impl Element for Vary {
 
 /// Makes packets say where the neighbour is that they were for.
 const REPLY: Class =
-    Class { name: "Reply", ports: "1/1", make: |_| Box::new(Reply), ..Class::EMPTY };
+    Class { name: "Reply", ports: "1/1", make: |_| Box::new(Reply), ..Class::here() };
 
 struct Reply;
 
@@ -274,7 +274,7 @@ const RECORD: Class = Class {
     ports: "1/0",
     handlers: &[Handler::read("packets", "length, protocol, last bytes of each")],
     make: |_| Box::new(Record::default()),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Default)]

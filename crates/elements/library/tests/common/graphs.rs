@@ -501,7 +501,7 @@ const NUMBER: Class = Class {
     ports: "1/1",
     args: &[Arg::required("SOURCE", "number", "the source")],
     make: |make| Box::new(Number { source: make.need::<u32>("SOURCE") as u8, next: 0 }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Number {
@@ -526,7 +526,7 @@ const VIA: Class = Class {
     ports: "1/1",
     args: &[Arg::required("QUEUE", "number", "the queue")],
     make: |make| Box::new(Via(make.need("QUEUE"))),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Via(u32);
@@ -554,7 +554,7 @@ const RECORD: Class = Class {
         Handler::count("count", "how many"),
     ],
     make: |_| Box::new(Record::default()),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// The same, and hands packets on.

@@ -48,7 +48,7 @@ pub(crate) const SOURCE: Class = Class {
             every: make.or("EVERY", Duration::ZERO).as_nanos() as u64,
         })
     },
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Source {
@@ -113,7 +113,7 @@ pub(crate) const SINK: Class = Class {
         Handler::count("wrong", "packets that were not the next of their flow"),
     ],
     make: |make| Box::new(Sink { gaps: make.or("GAPS", false), ..Sink::default() }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 #[derive(Default)]
@@ -157,7 +157,7 @@ pub(crate) const PIN: Class = Class {
             preparation.workers.push((element, worker.trim().parse().expect("a number")));
         }
     }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Takes the packet of that number out.
@@ -167,7 +167,7 @@ const LOSE: Class = Class {
     args: &[Arg::required("NTH", "number", "which one")],
     drops: &["lost on purpose"],
     make: |make| Box::new(Lose(make.need("NTH"))),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Lose(u64);
@@ -192,7 +192,7 @@ const SPLIT: Class = Class {
     ports: "1/1-",
     processing: "h/h",
     make: |_| Box::new(Split(0)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Split(usize);
@@ -214,7 +214,7 @@ const ASK: Class = Class {
     name: "Asks",
     args: &[Arg::required("HANDLER", "handler", "what it reads")],
     make: |make| Box::new(Ask(make.get("HANDLER"))),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Ask(Option<HandlerRef>);

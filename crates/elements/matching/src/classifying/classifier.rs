@@ -30,7 +30,7 @@ pub(super) const CLASS: Class = Class {
         -> c :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);\n\
         c [0] -> Discard; c [1] -> Discard; c [2] -> Discard; c [3] -> Discard;",
     make: |make| Box::new(Classifier::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const UNMATCHED: usize = 0;

@@ -30,7 +30,7 @@ pub(super) const CLASS: Class = Class {
         -> c :: IPClassifier(src net 10.0.0.0/8 and syn, tcp or udp, -);\n\
         c [0] -> Discard; c [1] -> Discard; c [2] -> Discard;",
     make: |make| Box::new(IpClassifier::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const UNMATCHED: usize = 0;

@@ -31,7 +31,7 @@ pub(super) const CLASS: Class = Class {
         -> f :: IPFilter(deny src net 10.0.0.0/8, allow tcp dst port www or ssh, 1 icmp)\n  \
         -> Discard; f [1] -> Discard;",
     make: |make| Box::new(IpFilter::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 const DENIED: usize = 0;

@@ -37,7 +37,7 @@ pub(super) const HMAC: Class = Class {
     cost: "The packet, some 3 cycles per byte where the processor has instructions for SHA-1.",
     example: esp::EXAMPLE,
     make: |make| Box::new(Auth::new(make, Kind::Hmac)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const PLAIN: Class = Class {

@@ -33,7 +33,7 @@ pub(super) const AES: Class = Class {
     cost: "The packet, with the processor's instructions for AES where it has them.",
     example: esp::EXAMPLE,
     make: |make| Box::new(Blocks { cipher: Cipher::Aes, ..Blocks::new(make) }),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const DES: Class = Class {

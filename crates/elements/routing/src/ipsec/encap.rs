@@ -29,7 +29,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetIPAddress(1.0.0.1) -> IPsecEncap(50) \
         -> FixIPSrc(2.0.0.1) -> Discard;",
     make: |make| Box::new(Encap::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct Encap {

@@ -38,7 +38,7 @@ pub(super) const ENCAP: Class = Class {
     cost: "The lines in front of the packet and behind it; a block of AES for its first bytes.",
     example: EXAMPLE,
     make: |make| Box::new(Encap::new(make)),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 pub(super) const UNENCAP: Class = Class {

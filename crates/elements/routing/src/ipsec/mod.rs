@@ -60,7 +60,7 @@ const SA_TABLE: Class = Class {
     cost: "Nothing while packets are handled.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Discard; SATable;",
     make: |_| Box::new(Inert),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Keeps the packets `judge` has nothing against; returns the others with what it

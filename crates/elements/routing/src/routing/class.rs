@@ -54,7 +54,7 @@ pub(super) const BASE: Class = Class {
     annotates: true,
     drops: &["no route", "no buffer"],
     cost: COST,
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 macro_rules! description {

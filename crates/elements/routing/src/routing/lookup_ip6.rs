@@ -61,7 +61,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true)\n  \
         -> r :: LookupIP6Route(2001:db8::/32 0, ::/0 fe80::1 1) -> Discard; r [1] -> Discard;",
     make: |make| LookupIp6::make(make),
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 struct LookupIp6 {

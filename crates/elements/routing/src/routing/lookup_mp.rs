@@ -24,6 +24,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(DATA \\<0a000001>, LIMIT 10, STOP true) -> GetIPAddress(0)\n  \
         -> r :: LookupIPRouteMP(10.0.0.0/8 0, 0/0 10.0.0.1 1) -> Discard; r [1] -> Discard;",
     make: |make| IpLookup::configured(make, STYLE, configure),
+    file: file!(),
     ..BASE
 };
 

@@ -78,7 +78,7 @@ pub(super) const CLASS: Class = Class {
     cost: "One or two memory accesses in a DIR-24-8 structure and one to the route, packet by packet.",
     example: ipsec::EXAMPLE,
     make: Lookup::make,
-    ..Class::EMPTY
+    ..Class::here()
 };
 
 /// Times it is said that there is no route for a packet.
