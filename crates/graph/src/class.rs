@@ -90,9 +90,6 @@ pub struct Class {
 }
 
 impl Class {
-    /// The same as [`Class::here`], declared nowhere.
-    pub const EMPTY: Class = Class::here();
-
     /// A class without arguments, handlers and documentation, to be completed. It is
     /// declared in the file that says so.
     #[track_caller]
