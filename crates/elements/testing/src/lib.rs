@@ -9,6 +9,7 @@
 //! for an empty one, and ends the run.
 #![forbid(unsafe_code)]
 
+mod documented;
 mod scratch;
 
 use std::sync::{Arc, Mutex};
@@ -19,6 +20,7 @@ use linerate_graph::{
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
 
+pub use documented::assert_documented;
 pub use scratch::Scratch;
 
 /// A configuration being run.
@@ -99,7 +101,12 @@ impl Run {
 
     /// What is wrong with a configuration, in Click's words.
     pub fn errors(text: &str) -> String {
-        Run::new(text).build().err().unwrap_or_default()
+        Run::new(text).refused()
+    }
+
+    /// What is wrong with this one, in Click's words; nothing, when it can be run.
+    pub fn refused(&self) -> String {
+        self.build().err().unwrap_or_default()
     }
 
     fn router(&mut self) -> &mut Router {
