@@ -80,6 +80,7 @@ pub(crate) fn markdown(class: &Class) -> String {
     }
     let _ = writeln!(text, "\n## Cost\n\n{}", paragraphs(class.cost));
     let _ = writeln!(text, "\n## Example\n\n```click\n{}\n```", class.example.trim());
+    let _ = writeln!(text, "\n## Source\n\n`{}`", class.path());
     text
 }
 
@@ -119,6 +120,7 @@ pub(crate) fn text(class: &Class) -> String {
     class.example.trim().lines().for_each(|line| {
         let _ = writeln!(text, "  {line}");
     });
+    let _ = writeln!(text, "\nSource\n  {}", class.path());
     text
 }
 
@@ -155,6 +157,7 @@ pub(crate) fn json(class: &Class) -> Value {
         "drops": class.drops,
         "cost": class.cost,
         "example": class.example,
+        "source": class.path(),
     })
 }
 
@@ -251,55 +254,23 @@ fn wrap(text: &str, indent: usize) -> String {
 mod tests {
     use std::{collections::BTreeSet, fs, path::Path};
 
-    use linerate_graph::{BuildError, Options, Router, lang::Globals, load};
-
     use super::*;
 
     #[test]
     fn every_class_is_documented() {
-        for class in linerate_elements::library().iter() {
-            let name = class.name;
-            for (what, text) in [
-                ("summary", class.summary),
-                ("description", class.description),
-                ("cost", class.cost),
-                ("example", class.example),
-                ("family", class.family),
-            ] {
-                assert!(!text.trim().is_empty(), "{name} has no {what}");
-            }
-            assert!(!class.summary.ends_with('.'), "{name}: a summary is no sentence");
-            for arg in class.args {
-                assert!(!arg.help.is_empty(), "{name}: {} has no help", arg.name);
-            }
-            for handler in class.handlers {
-                assert!(!handler.help.is_empty(), "{name}.{} has no help", handler.name);
-            }
-        }
+        linerate_elements_testing::assert_documented(
+            &linerate_elements::library().iter().collect::<Vec<_>>(),
+        );
     }
 
+    /// That of a class whose fields are mostly another's, too.
     #[test]
-    fn every_example_is_a_configuration() {
-        let library = linerate_elements::library();
-        let options =
-            linerate_memory::ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
-        let arena = options.create().unwrap();
-        for class in library.iter() {
-            let name = class.name;
-            let mut loader = |_: &str, _: &str| Err(None);
-            let globals = Globals::default();
-            let loaded = load(name, class.example, &library, &globals, &mut loader);
-            let Some(plan) = loaded.plan else { panic!("{}", loaded.found.click()) };
-            let ports = linerate_port::Context::new(arena.clone());
-            match Router::new(plan, &library, ports, &Options::default()) {
-                Ok(mut router) => router.close(),
-                // Files and devices need not be there.
-                Err(BuildError::Configuration(found)) => {
-                    let text = found.click();
-                    assert!(!text.contains("While configuring"), "{text}");
-                }
-                Err(error) => panic!("{name}: {error}"),
-            }
+    fn every_class_is_in_its_source_file() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for class in linerate_elements::library().iter() {
+            let text = fs::read_to_string(root.join(class.path())).unwrap_or_default();
+            let (name, path) = (class.name, class.path());
+            assert!(text.contains(&format!("\"{name}\"")), "{name} is not in {path}");
         }
     }
 
@@ -320,7 +291,7 @@ mod tests {
 
     #[test]
     fn ports_in_words() {
-        let class = |ports, processing| Class { ports, processing, ..Class::EMPTY };
+        let class = |ports, processing| Class { ports, processing, ..Class::here() };
         for (ports_code, processing, words) in [
             ("0/0", "a/a", "no inputs, no outputs"),
             ("1/1-2", "a/ah", "1 input (push or pull), 1 to 2 outputs (push or pull, then push)"),
