@@ -1,6 +1,6 @@
 //! `linerate plan`: what a configuration will reach, and what a rate needs.
 
-use std::{fs, io::Write as _, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, io::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use linerate_graph::Library;
@@ -8,7 +8,7 @@ use linerate_lab::{
     FrameMaker,
     calibration::{self, Calibrated, ElementFit},
     instruments,
-    measure::{Bench, element_classes},
+    measure::{Bench, element_classes, has_probe},
     plan::{
         Line, Ports, Question, SampleError, SampleRun, Visit, estimate, reached, unlike,
         unmeasured, visits, with_arguments,
@@ -129,7 +129,11 @@ fn configuration(
     let question = Question { ports, scenario };
     let found = estimate(calibrated, &question, &visits).map_err(|error| {
         let missing = unmeasured(calibrated, &visits, &question.ports);
-        let can = |class: &String| element_classes().any(|known| known == class);
+        let can = |class: &String| {
+            // Else it was tried.
+            !args.measure && library.find(class).is_some_and(has_probe)
+                || element_classes().any(|known| known == class)
+        };
         let advice = match missing.iter().filter(|class| can(class)).count() {
             0 => "",
             count if count == missing.len() => "; --measure measures them now",
@@ -214,19 +218,40 @@ fn measure(
             (name, Element { class: class.into(), vector: 1, arguments: Some(arguments) })
         })
         .collect();
+    // Those there is no configuration for, as they are in this one.
+    let mut others = BTreeMap::new();
+    let own = |visit: &Visit| {
+        let Visit { class, config, outputs, .. } = visit.clone();
+        let name = with_arguments(class, &config);
+        let arguments = Some(Arguments { config, outputs });
+        (name, Element { class: class.into(), vector: 1, arguments })
+    };
     for class in unmeasured(calibrated, visits, ports) {
         // Whichever case there is first; what depends on arguments is there.
         let is_case = |known: &&str| *known == class || known.split(':').next() == Some(&class);
         let case = element_classes().find(is_case);
-        if let Some(case) = case.filter(|_| !wanted.iter().any(|(_, one)| one.class == class)) {
-            wanted.push((case.into(), Element { class: case.into(), vector: 1, arguments: None }));
+        match case {
+            _ if wanted.iter().any(|(_, one)| one.class == class) => {}
+            Some(case) => {
+                let element = Element { class: case.into(), vector: 1, arguments: None };
+                wanted.push((case.into(), element));
+            }
+            None => others.extend(visits.iter().filter(|visit| visit.class == class).map(own)),
         }
     }
     for (name, element) in &wanted {
         eprintln!("measuring {}", shortened(name));
         calibrated.elements.insert(name.clone(), one(&bench, element)?);
     }
-    Ok(!wanted.is_empty())
+    // What they need of the packets is not known: some cannot be measured so.
+    for (name, element) in &others {
+        eprintln!("measuring {}", shortened(name));
+        match one(&bench, element) {
+            Ok(fitted) => drop(calibrated.elements.insert(name.clone(), fitted)),
+            Err(error) => eprintln!("note: not measured: {error:#}"),
+        }
+    }
+    Ok(!wanted.is_empty() || !others.is_empty())
 }
 
 fn one(bench: &Bench, element: &Element) -> Result<ElementFit> {

@@ -23,7 +23,9 @@ const MEASURED: &str = "x";
 pub(super) fn measure(library: &Library, point: &Element, spec: &Spec) -> Result<Values, Failure> {
     let configuration = match &point.arguments {
         None => probes::configuration(&point.class),
-        Some(arguments) => probes::with_arguments(&point.class, arguments),
+        Some(arguments) => {
+            library.find(&point.class).and_then(|class| probes::with_arguments(class, arguments))
+        }
     };
     let configuration = configuration.ok_or_else(|| {
         let own = if point.arguments.is_some() { " with arguments of its own" } else { "" };

@@ -35,7 +35,7 @@ use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
 use self::network::Network;
 pub use self::{
     guarded::{ALLOWANCE, Guarded, serve},
-    probes::{classes as element_classes, depends_on_arguments},
+    probes::{classes as element_classes, depends_on_arguments, has_probe},
 };
 use crate::{
     instruments::{Pace, waited},

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use linerate_graph::Class;
+
 use crate::point::Arguments;
 
 /// A class, with a case behind a colon where there are several, and the part of
@@ -144,13 +146,41 @@ pub fn depends_on_arguments(class: &str) -> bool {
     ARGUED.iter().any(|(known, _)| *known == class)
 }
 
-/// The configuration for a class that is told something else.
-pub(super) fn with_arguments(class: &str, arguments: &Arguments) -> Option<String> {
-    let (_, before) = ARGUED.iter().find(|(known, _)| *known == class)?;
+/// What comes before a class that nothing is known of: packets whose headers were found.
+const BEFORE: &str = "CheckIPHeader(14) ->";
+
+/// Whether there is a configuration for a class, or one can be made: any can be measured that
+/// packets are pushed to.
+pub fn has_probe(class: &Class) -> bool {
+    is_known(class.name) || inputs(class) > 0
+}
+
+fn is_known(class: &str) -> bool {
+    classes().any(|known| known.split(':').next() == Some(class))
+}
+
+/// The inputs that a class must have, or may have where it needs none.
+fn inputs(class: &Class) -> usize {
+    let (inputs, _) = class.ports.split_once('/').unwrap_or((class.ports, ""));
+    inputs.split('-').next().and_then(|least| least.parse().ok()).unwrap_or(1)
+}
+
+/// The configuration for a class that is told something else, or that has none of its own.
+/// Packets come by its first input.
+pub(super) fn with_arguments(class: &Class, arguments: &Arguments) -> Option<String> {
+    let name = class.name;
+    let before = match ARGUED.iter().find(|(known, _)| *known == name) {
+        Some((_, before)) => before,
+        None if is_known(name) || inputs(class) == 0 => return None,
+        None => BEFORE,
+    };
     let Arguments { config, outputs } = arguments;
-    let mut text = format!("source :: FromPort($FRAMES) -> {before} x :: {class}({config});");
+    let mut text = format!("source :: FromPort($FRAMES) -> {before} x :: {name}({config});");
+    // Writing to a string cannot fail.
+    for input in 1..inputs(class) {
+        let _ = write!(text, " Idle -> [{input}] x;");
+    }
     for output in 0..*outputs {
-        // Writing to a string cannot fail.
         let _ = write!(text, " x [{output}] -> Discard;");
     }
     Some(text)
@@ -231,14 +261,30 @@ mod tests {
     #[test]
     fn rules_of_another_are_measured() {
         let arguments = Arguments { config: "udp, tcp, -".into(), outputs: 3 };
-        let text = with_arguments("IPClassifier", &arguments).unwrap();
+        let library = linerate_elements::library();
+        let class = |name| library.find(name).unwrap();
+        let text = with_arguments(class("IPClassifier"), &arguments).unwrap();
         let frames = frames(Destinations::Static, 1, 64, 1).unwrap();
         let windows = probe(&text, &Capture::of(&frames).unwrap().uri);
         assert!(windows.unwrap().rate(1).is_some());
-        assert_eq!(with_arguments("Counter", &arguments), None);
-        for (class, _) in ARGUED {
-            assert!(linerate_elements::library().find(class).is_some(), "{class}");
+        assert_eq!(with_arguments(class("Counter"), &arguments), None);
+        assert!(ARGUED.iter().all(|(name, _)| has_probe(class(name))));
+    }
+
+    #[test]
+    fn classes_of_others_are_measured() {
+        let frames = frames(Destinations::Static, 1, 64, 1).unwrap();
+        let frames = Capture::of(&frames).unwrap();
+        let library = linerate_elements::library();
+        for (name, config, outputs) in [("CheckLength", "99", 2), ("Suppressor", "", 1)] {
+            assert!(!is_known(name) && has_probe(library.find(name).unwrap()));
+            let arguments = Arguments { config: config.into(), outputs };
+            let text = with_arguments(library.find(name).unwrap(), &arguments).unwrap();
+            let windows = probe(&text, &frames.uri).unwrap();
+            assert_eq!(windows.plan.elements[windows.plan.find("x").unwrap()].class.name, name);
+            assert!(windows.rate(windows.at).is_some(), "{text}");
         }
+        assert!(!has_probe(library.find("TimedSource").unwrap()));
     }
 
     #[test]
