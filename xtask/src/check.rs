@@ -1,9 +1,11 @@
 //! `cargo xtask check`: everything about the sources that needs no test to run.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use linerate_testlab::programs;
 
-use crate::{fuzz, licences, shell};
+use crate::{fuzz, licences, outsider, shell};
 
 /// Arguments of `cargo xtask check`.
 #[derive(Debug, clap::Args)]
@@ -25,7 +27,7 @@ enum Check {
     Lints,
     /// The documentation builds without a warning, private items included.
     Documentation,
-    /// Every dependency is allowed by deny.toml.
+    /// Every dependency is allowed by deny.toml; lock files agree.
     Licences,
 }
 
@@ -37,7 +39,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Check::Lints => lints()?,
             Check::Documentation => documentation()?,
             Check::Licences => {
-                for manifest in fuzz::workspaces() {
+                outsider::check_lock()?;
+                for manifest in workspaces() {
                     licences::check(&manifest)?;
                 }
             }
@@ -47,13 +50,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The manifests of the repository's workspaces: the main one, that of the fuzz targets, and that
+/// of an outsider.
+fn workspaces() -> [PathBuf; 3] {
+    [shell::root().join("Cargo.toml"), fuzz::manifest(), outsider::manifest()]
+}
+
 /// `cargo xtask fmt`.
 pub(crate) fn format() -> Result<()> {
     formatting(false)
 }
 
 fn formatting(check: bool) -> Result<()> {
-    for manifest in fuzz::workspaces() {
+    for manifest in workspaces() {
         let mut command = shell::cargo(&["fmt", "--all", "--manifest-path"]);
         command.arg(manifest);
         if check {
@@ -67,6 +76,7 @@ fn formatting(check: bool) -> Result<()> {
 fn lints() -> Result<()> {
     let deny = ["--", "--deny", "warnings"];
     shell::run(shell::cargo(&["clippy", "--workspace", "--all-targets"]).args(deny))?;
+    shell::run(outsider::cargo("clippy", &["--locked", "--all-targets"])?.args(deny))?;
     // Under this flag other code is compiled: the models, and the shims they run on.
     shell::run(
         shell::cargo(&["clippy", "--package", "linerate-memory", "--tests"])

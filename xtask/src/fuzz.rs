@@ -63,11 +63,6 @@ struct Target {
     name: String,
 }
 
-/// The workspaces of the repository: the main one, and that of the fuzz targets.
-pub(crate) fn workspaces() -> [PathBuf; 2] {
-    [shell::root().join("Cargo.toml"), manifest()]
-}
-
 /// The manifest of the fuzz workspace.
 pub(crate) fn manifest() -> PathBuf {
     directory().join("Cargo.toml")

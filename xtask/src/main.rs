@@ -14,6 +14,7 @@ mod fuzz;
 mod licences;
 mod loom;
 mod miri;
+mod outsider;
 mod peers;
 mod reference;
 mod sanitize;

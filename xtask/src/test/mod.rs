@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{loom, peers, shell};
+use crate::{loom, outsider, peers, shell};
 use summary::{Outcome, Summary};
 use tally::Tally;
 
@@ -40,6 +40,7 @@ const PROGRAM_LIMIT_SECONDS: u32 = 900;
 
 const BUILD: &str = "build";
 const PLAIN: &str = "unit, property and documentation tests";
+const OUTSIDER: &str = "a project outside the repository";
 const LOOM: &str = "loom models";
 const ROOT: &str = "end-to-end tests (root)";
 const WAITING: &str = "end-to-end tests that wait (root)";
@@ -70,10 +71,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     cargo_test(&mut summary, PLAIN, shell::cargo(&["test", "--workspace", "--no-fail-fast"]));
 
     if args.quick {
+        summary.not_run(OUTSIDER, "--quick");
         summary.not_run(LOOM, "--quick");
         summary.not_run(ROOT, "--quick");
         return finish(args, &summary);
     }
+    outsider_tests(&mut summary);
     match loom::has_models() {
         Ok(true) => cargo_test(&mut summary, LOOM, loom::command()),
         Ok(false) => summary.not_run(LOOM, "the memory crate has none"),
@@ -91,6 +94,18 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Some(reason) => summary.not_run(ROOT, reason),
     }
     finish(args, &summary)
+}
+
+/// Builds and tests the project of an outsider.
+fn outsider_tests(summary: &mut Summary) {
+    let command = outsider::check_lock()
+        .and_then(|()| outsider::cargo("test", &["--locked", "--no-fail-fast"]));
+    match command {
+        Ok(command) => cargo_test(summary, OUTSIDER, command),
+        Err(error) => {
+            summary.step(OUTSIDER, Outcome::Broken(format!("{error:#}")), Tally::default());
+        }
+    }
 }
 
 /// Runs the root tests that libtest's arguments choose, so many at a time.
