@@ -8,7 +8,16 @@ use std::{fmt, panic::Location};
 use crate::{element::Element, make::Make, names::Names, plan::Plan, schedule::Schedule};
 
 /// A kind of element. Written as a constant:
-/// `Class { name: "Counter", ports: "1/1", .., ..Class::here() }`.
+/// `Class { name: "Counter", ports: "1/1", .., ..Counter::CLASS }`, on what follows from the
+/// struct that is the element: [`Step::CLASS`](crate::Step::CLASS),
+/// [`Class::of`](Class::of), or nothing, [`Class::here`].
+///
+/// - `name`, `ports` and `processing` say how it is used in configurations, `drops` why it
+///   drops packets.
+/// - `family`, `summary`, `description`, `cost` and `example` are its page in the reference.
+/// - The others are what the engine must know of it, and false or none for most. Whoever uses
+///   [`Meta`](linerate_memory::Meta) says so by `annotates`; a source whose packets come
+///   from outside is `live`; what decides by the packets before `deals`.
 #[derive(Clone, Copy)]
 pub struct Class {
     /// Its name in configurations.

@@ -4,6 +4,14 @@
 //! checks it against the classes of a [`Library`]; [`Router`] makes the
 //! elements and runs them on workers.
 //!
+//! # Writing elements
+//!
+//! An element is a struct. Its configuration and handlers are derived from its fields
+//! ([`Arguments`]); what it does to packets is a [`Step`], where it does the same to each, or
+//! else an [`Element`]; a [`Class`] constant is what the rest of the program knows of it. The
+//! page `docs/write-an-element.md` in the repository goes from nothing to tested elements, in
+//! a project of their own.
+//!
 //! # Where things are
 //!
 //! From text to elements: `lang` (text to a flat graph), `plan` (classes, port counts,
@@ -11,7 +19,7 @@
 //! to values), `names` (of addresses and ports), `schedule` (tickets), `build` (elements
 //! made and placed on workers), `router` (the whole, and its threads).
 //!
-//! What an element is: `class` (what is declared), `element` (what it does), `step` (done
+//! What an element is: `class` (what is declared), `library` (all classes), `element` (what it does), `step` (done
 //! to each packet by itself), `fields` (arguments and handlers from a struct).
 //!
 //! While it runs: `engine` moves packets, wakes tasks and counts; `handler` and `call`

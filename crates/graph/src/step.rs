@@ -48,14 +48,12 @@ impl Exit {
 /// Something done to each packet by itself.
 ///
 /// ```
-/// use linerate_graph::{Arguments, Class, Step, Way};
-/// use linerate_memory::PacketMut;
+/// use linerate_graph::{Arguments, Class, PacketMut, Step, Way};
 ///
 /// const CLASS: Class = Class {
 ///     name: "Paint",
 ///     ports: "1/1",
 ///     annotates: true,
-///     drops: &["no buffer"],
 ///     ..Paint::CLASS
 /// };
 ///
@@ -85,10 +83,12 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
     const NO_BUFFER: usize = 0;
 
     /// What the class of an element has that is this step: arguments, handlers and how it
-    /// is made. To be completed, as [`Class::here`] is.
+    /// is made. To be completed, as [`Class::here`] is. A list of drop reasons of its own
+    /// has `no buffer` at [`NO_BUFFER`](Step::NO_BUFFER), where it writes packets.
     const CLASS: Class = Class {
         args: Self::ARGS,
         handlers: Self::HANDLERS,
+        drops: if A::OWNS { &["no buffer"] } else { &[] },
         file: Self::FILE,
         make: PerPacket::<Self, A>::make,
         ..Class::here()
