@@ -106,3 +106,46 @@ pub(crate) fn check_lock() -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page that tells how the project came about.
+    const PAGE: &str = "docs/write-an-element.md";
+
+    /// Blocks of the page that are in one of those languages.
+    fn blocks(page: &str) -> Vec<&str> {
+        let blocks = page.split("\n```").skip(1).step_by(2);
+        let languages = ["rust\n", "toml\n", "click\n"];
+        blocks
+            .filter_map(|block| languages.iter().find_map(|name| block.strip_prefix(name)))
+            .collect()
+    }
+
+    #[test]
+    fn the_code_of_the_page_is_that_of_the_project() {
+        let names = [
+            "Cargo.toml",
+            "neighbour.click",
+            "src/bin/click.rs",
+            "src/bin/linerate.rs",
+            "src/drop_duplicates.rs",
+            "src/failover.rs",
+            "src/lib.rs",
+            "src/ttl_security.rs",
+        ];
+        let files = names.map(|name| (name, fs::read_to_string(folder().join(name)).unwrap()));
+        let page = fs::read_to_string(shell::root().join(PAGE)).unwrap();
+        let blocks = blocks(&page);
+        for block in &blocks {
+            assert!(files.iter().any(|(_, text)| text.contains(block)), "{PAGE} has\n{block}");
+        }
+        for (name, text) in &files {
+            assert!(
+                blocks.iter().any(|block| text.contains(block)),
+                "{PAGE} has nothing of {name}"
+            );
+        }
+    }
+}

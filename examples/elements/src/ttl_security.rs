@@ -52,12 +52,4 @@ mod tests {
         assert_eq!(run.read("near.packets"), "4500001400000000ff\n4500001400000000fe");
         assert_eq!(run.read("far.packets"), "4500001400000000fd\n45");
     }
-
-    #[test]
-    fn without_that_they_are_dropped() {
-        let mut run = Run::new("Packets(4500001400000000fd) -> t :: TTLSecurity(1) -> Discard")
-            .with(crate::CLASSES);
-        run.run();
-        assert_eq!(run.read("t.drops"), "1\ttoo far away\n");
-    }
 }
