@@ -13,10 +13,15 @@ pub struct Library {
 
 /// Two classes have the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("two element classes are called {name}: one of them needs another name")]
+#[error(
+    "two element classes are called {name}, in {} and in {}: one of them needs another name",
+    paths[0], paths[1]
+)]
 pub struct DuplicateClass {
     /// The name.
     pub name: &'static str,
+    /// The files they are declared in.
+    pub paths: [&'static str; 2],
 }
 
 impl Library {
@@ -43,7 +48,9 @@ impl Library {
         self.classes.sort_by_key(|class| class.name);
         match self.classes.windows(2).find(|pair| pair[0].name == pair[1].name) {
             None => Ok(self),
-            Some(pair) => Err(DuplicateClass { name: pair[0].name }),
+            Some(pair) => {
+                Err(DuplicateClass { name: pair[0].name, paths: [pair[0].path(), pair[1].path()] })
+            }
         }
     }
 
@@ -80,10 +87,12 @@ mod tests {
         let library = Library::new([&B]).with([&A]).unwrap();
         assert_eq!(library.names(), ["A", "B"]);
         assert_eq!(library.find("B").map(|class| class.name), Some("B"));
-        let error = library.with([&B]).unwrap_err();
+        const OTHER: Class = Class { file: "src/b.rs", ..B };
+        let error = library.with([&OTHER]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "two element classes are called B: one of them needs another name"
+            "two element classes are called B, in crates/graph/src/library.rs and in src/b.rs: \
+             one of them needs another name"
         );
     }
 }
