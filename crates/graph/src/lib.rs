@@ -19,8 +19,9 @@
 //! to values), `names` (of addresses and ports), `schedule` (tickets), `build` (elements
 //! made and placed on workers), `router` (the whole, and its threads).
 //!
-//! What an element is: `class` (what is declared), `library` (all classes), `element` (what it does), `step` (done
-//! to each packet by itself), `fields` (arguments and handlers from a struct).
+//! What an element is: `class` (what is declared), `library` (all classes), `element` (what
+//! it does), `step` (done to each packet by itself), `fields` (arguments and handlers from a
+//! struct).
 //!
 //! While it runs: `engine` moves packets, wakes tasks and counts; `handler` and `call`
 //! read and write handlers, `off_worker` without a worker; `control` is the handle others
