@@ -9,7 +9,7 @@
 //! }
 //! ```
 //!
-//! and the same with [`click`]. [`click_flatten`] asks nobody what elements there are.
+//! and the same with [`click()`]. [`click_flatten`] asks nobody what elements there are.
 //!
 //! This crate parses arguments, sets up memory and ports, starts workers, and
 //! prints; what moves packets is in the library crates.
@@ -70,4 +70,22 @@ pub fn linerate(elements: &[&'static Class]) -> ExitCode {
 /// The library's elements, and more.
 fn library(more: &[&'static Class]) -> Result<Library, DuplicateClass> {
     linerate_elements::library().with(more.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_of_others_have_other_names() {
+        const MINE: Class = Class { name: "Mine", ..Class::here() };
+        const STRIP: Class = Class { name: "Strip", file: "src/strip.rs", ..MINE };
+        assert!(library(&[&MINE]).unwrap().find("Mine").is_some());
+        let error = library(&[&MINE, &STRIP]).unwrap_err().to_string();
+        assert!(error.starts_with("two element classes are called Strip, in "), "{error}");
+        assert!(
+            error.contains("src/packets/strip.rs") && error.contains(" src/strip.rs:"),
+            "{error}"
+        );
+    }
 }
