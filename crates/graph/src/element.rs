@@ -9,6 +9,11 @@ use crate::{Context, OffWorker, class::Handler, error::HandlerError};
 
 /// One element of a running graph, used by one worker.
 ///
+/// What does the same to each packet by itself is better a [`Step`](crate::Step), of which an
+/// element is made. Of this trait's methods most elements need few: `push`, and `read` and
+/// `write` for handlers. A source has a task (`initialize` schedules it, `run` is it) or a
+/// timer; a queue has `pull`, `room` and `ready`, and gives what it holds back in `close`.
+///
 /// # Frames
 ///
 /// Every method that handles packets gets a frame. **What it leaves in the

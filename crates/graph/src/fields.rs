@@ -105,6 +105,9 @@ pub trait Arguments: Sized {
 impl Class {
     /// What the class of such an element has of it: its arguments and handlers and how it
     /// is made. To be completed, as [`Class::here`] is.
+    ///
+    /// The element's [`Element::read`] and [`Element::write`] leave handlers that are fields
+    /// to [`Arguments::read_field`] and [`Arguments::write_field`].
     #[track_caller]
     pub const fn of<E: Element + Arguments>() -> Class {
         Class {
