@@ -100,7 +100,8 @@ pub struct Class {
 
 impl Class {
     /// A class without arguments, handlers and documentation, to be completed. It is
-    /// declared in the file that says so.
+    /// declared in the file that says so. One that is completed from another file's says
+    /// `file: file!()`.
     #[track_caller]
     pub const fn here() -> Class {
         Class {
