@@ -8,6 +8,7 @@ use syn::{
 };
 
 /// A struct.
+#[derive(Default)]
 pub(crate) struct Declaration {
     pub(crate) members: Vec<Member>,
     /// Looks at what has been read when all of it has.

@@ -6,7 +6,13 @@ use syn::{DeriveInput, LitStr, spanned::Spanned};
 
 use crate::attributes::{Argument, Declaration, Handler, Member, Reading, Source};
 
-pub(crate) fn expand(input: &DeriveInput, read: &Declaration) -> TokenStream {
+/// What is wrong with the struct is said in an implementation without its fields, so that
+/// nobody has to read that there is none as well.
+pub(crate) fn expand(input: &DeriveInput, read: syn::Result<Declaration>) -> TokenStream {
+    let (read, wrong) = match read {
+        Ok(read) => (read, None),
+        Err(error) => (Declaration::default(), Some(error.into_compile_error())),
+    };
     let ident = &input.ident;
     let (generics, types, bounds) = input.generics.split_for_impl();
     let members = &read.members;
@@ -17,6 +23,13 @@ pub(crate) fn expand(input: &DeriveInput, read: &Declaration) -> TokenStream {
     let values = members.iter().map(value);
     let check = read.check.as_ref().map(|check| quote!(#check(&mut made, make);));
     let made = if check.is_some() { quote!(mut made) } else { quote!(made) };
+    let make = wrong.unwrap_or_else(|| {
+        quote! {
+            let #made = Self { #(#values),* };
+            #check
+            made
+        }
+    });
     let reads = members.iter().filter_map(read_arm);
     let writes = members.iter().filter_map(write_arm);
     let groups: Vec<&Member> =
@@ -34,10 +47,8 @@ pub(crate) fn expand(input: &DeriveInput, read: &Declaration) -> TokenStream {
             const HANDLERS: &'static [::linerate_graph::Handler] = #handlers;
 
             fn from_args(make: &mut ::linerate_graph::Make<'_>) -> Self {
-                let #made = Self { #(#values),* };
-                #check
-                let _ = make;
-                made
+                let _ = &make;
+                #make
             }
 
             fn read_field(

@@ -16,6 +16,6 @@ use syn::{DeriveInput, parse_macro_input};
 #[proc_macro_derive(Arguments, attributes(arguments, arg, handler, group, init))]
 pub fn arguments(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    let made = attributes::Declaration::read(&input).map(|read| expand::expand(&input, &read));
-    made.unwrap_or_else(syn::Error::into_compile_error).into()
+    let read = attributes::Declaration::read(&input);
+    expand::expand(&input, read).into()
 }

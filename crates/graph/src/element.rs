@@ -21,6 +21,10 @@ use crate::{Context, OffWorker, class::Handler, error::HandlerError};
 /// [`Outputs::emit`](crate::Outputs::emit), packets that go no further with
 /// [`Context::drop_packet`] and its like. An element without outputs empties
 /// the frame. Nothing is called per packet by the engine: loop over the frame.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element",
+    note = "implement `Element` for it; if it is a `Step`, its class ends with `..{Self}::CLASS`"
+)]
 pub trait Element: Any + Send {
     /// Packets have arrived at input `port`, by push or because output 0 was
     /// pulled.

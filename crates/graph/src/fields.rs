@@ -68,6 +68,10 @@ use crate::{
 /// [`Make`] when all arguments have been read, to look at them together;
 /// `#[arguments(handlers = [..])]` lists more handlers, which the element reads and writes
 /// itself.
+#[diagnostic::on_unimplemented(
+    message = "nothing says what arguments and handlers `{Self}` has",
+    note = "`#[derive(Arguments)]` on the struct does, also where it has none"
+)]
 pub trait Arguments: Sized {
     /// The source file of the struct, for [`Class::file`].
     const FILE: &'static str;
@@ -137,6 +141,10 @@ impl Make<'_> {
 }
 
 /// A value that a handler shows and sets.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot set a `{Self}`",
+    note = "implement `Setting` for it, or let it be read alone, `#[handler(read)]`"
+)]
 pub trait Setting: Sized + Display {
     /// Reads one that was written.
     ///

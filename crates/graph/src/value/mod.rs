@@ -29,6 +29,11 @@ use crate::make::Scope;
 pub(crate) const PARSE_ERROR: &str = "parse error";
 
 /// Something an argument can be.
+#[diagnostic::on_unimplemented(
+    message = "an argument cannot be a `{Self}`: nothing says how its text is read",
+    note = "implement `Value` for it, or name a function, `#[arg(with = ..)]`; fields that are \
+            no arguments have no `#[arg]`"
+)]
 pub trait Value: Sized {
     /// What people are told to write for it, where that is the same for all arguments of
     /// the type.
