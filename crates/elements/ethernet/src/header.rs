@@ -1,7 +1,7 @@
 //! Room for a header in front of packets.
 
 use linerate_graph::Context;
-use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
+use linerate_memory::{Frame, Meta, PacketMut, Slot};
 
 use linerate_kit::{room, start::start_moved};
 
@@ -48,49 +48,12 @@ pub(super) fn open(cx: &mut Context, frame: &mut Frame, length: usize, network: 
 #[inline]
 pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &[u8; N]) {
     cx.unshare(frame, NO_BUFFER);
-    make_room(cx.pool.arena(), frame, N);
+    room::make(cx.pool.arena(), frame, N);
     let annotated = cx.world().annotated;
     let mut failed = Vec::new();
-    let judge = |packet: &mut PacketMut<'_>| put_one(packet, header, annotated);
+    let judge = |packet: &mut PacketMut<'_>| room::put_header(packet, header, annotated);
     cx.pool.arena().sift_packets(frame, judge, |slot, ()| failed.push(slot));
     failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
-}
-
-/// Moves those packets inside their buffers that have less than `length` bytes in
-/// front, where that can be. They are not shared.
-#[inline]
-pub(super) fn make_room(arena: &Arena, frame: &mut Frame, length: usize) {
-    // Nearly always there is room; without an early end, which would be a branch
-    // for each packet.
-    let lacks = |any, slot: &Slot| any | (slot.headroom() < length);
-    if frame.slots().iter().fold(false, lacks) {
-        for slot in frame.slots_mut() {
-            if slot.headroom() < length && room::push(arena, slot, length) {
-                slot.pull(length);
-            }
-        }
-    }
-}
-
-/// Puts a header in front of a packet; `Err` when there is no room.
-#[inline(always)]
-pub(super) fn put_one<const N: usize>(
-    packet: &mut PacketMut<'_>,
-    header: &[u8; N],
-    annotated: bool,
-) -> Result<(), ()> {
-    if !packet.push(N) {
-        return Err(());
-    }
-    let (bytes, meta) = packet.parts();
-    if let Some(to) = bytes.first_chunk_mut() {
-        *to = *header;
-    }
-    if annotated {
-        start_moved(meta, -(N as i32));
-        meta.network = N as u16;
-    }
-    Ok(())
 }
 
 fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {

@@ -3,7 +3,9 @@
 //! A packet that has no room left at that end is moved inside its buffer, which
 //! is rare: the pool leaves room in front, and buffers are larger than frames.
 
-use linerate_memory::{Arena, PacketMut, Slot};
+use linerate_memory::{Arena, Frame, PacketMut, Slot};
+
+use crate::start::start_moved;
 
 /// Adds `count` bytes in front, which hold what was there, or zero where the
 /// packet had to be moved. `false`, changing nothing, when the buffer is too
@@ -11,6 +13,44 @@ use linerate_memory::{Arena, PacketMut, Slot};
 #[inline]
 pub fn push(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
     slot.push(count) || arena.writable(slot).is_some_and(|mut packet| packet.prepend(count))
+}
+
+/// Moves those packets inside their buffers that have less than `length` bytes in
+/// front, where that can be. They are not shared.
+#[inline]
+pub fn make(arena: &Arena, frame: &mut Frame, length: usize) {
+    // Nearly always there is room; without an early end, which would be a branch
+    // for each packet.
+    let lacks = |any, slot: &Slot| any | (slot.headroom() < length);
+    if frame.slots().iter().fold(false, lacks) {
+        for slot in frame.slots_mut() {
+            if slot.headroom() < length && push(arena, slot, length) {
+                slot.pull(length);
+            }
+        }
+    }
+}
+
+/// Puts a header in front of a packet, behind which the network header begins; `Err`
+/// when there is no room.
+#[inline(always)]
+pub fn put_header<const N: usize>(
+    packet: &mut PacketMut<'_>,
+    header: &[u8; N],
+    annotated: bool,
+) -> Result<(), ()> {
+    if !packet.push(N) {
+        return Err(());
+    }
+    let (bytes, meta) = packet.parts();
+    if let Some(to) = bytes.first_chunk_mut() {
+        *to = *header;
+    }
+    if annotated {
+        start_moved(meta, -(N as i32));
+        meta.network = N as u16;
+    }
+    Ok(())
 }
 
 /// Adds `count` bytes at the end, which hold anything. `false`, changing

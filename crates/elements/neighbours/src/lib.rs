@@ -9,12 +9,13 @@ use std::{
 
 use linerate_graph::{Context, Rank, Value};
 use linerate_lookup::exact::Key;
-use linerate_memory::{Arena, Slot};
+use linerate_memory::{Arena, Meta, Slot};
 use linerate_packet::MacAddr;
 
 use self::remembered::Remember;
 use linerate_kit::{address6, ether::HEADER, room, start::start_moved};
 
+pub mod querier;
 pub mod remembered;
 pub mod shared;
 pub mod table;
@@ -35,6 +36,11 @@ pub trait Address: Value + Copy + Ord + Send + Sync + 'static {
     const AGES: bool;
     /// What such a table shows as the Ethernet address of who is not known.
     const UNKNOWN: MacAddr;
+    /// What queries for it are called in Click's words.
+    const QUERIES: &str;
+
+    /// What a packet is to be sent to, as it is remembered.
+    fn destination(meta: &Meta) -> Self::Bits;
 
     /// What it is looked up by.
     fn key(self) -> Self::Key;
@@ -54,6 +60,12 @@ impl Address for Ipv4Addr {
     const SLOW_INTERVAL: u64 = 2000;
     const AGES: bool = true;
     const UNKNOWN: MacAddr = MacAddr::BROADCAST;
+    const QUERIES: &str = "ARP queries";
+
+    #[inline(always)]
+    fn destination(meta: &Meta) -> u32 {
+        meta.destination.first_chunk().map_or(0, |ip| u32::from_be_bytes(*ip))
+    }
 
     fn key(self) -> u64 {
         u64::from(self.to_bits())
@@ -77,6 +89,12 @@ impl Address for Ipv6Addr {
     const SLOW_INTERVAL: u64 = 3000;
     const AGES: bool = false;
     const UNKNOWN: MacAddr = MacAddr::ZERO;
+    const QUERIES: &str = "ND Solicitation Message";
+
+    #[inline(always)]
+    fn destination(meta: &Meta) -> u128 {
+        u128::from_be_bytes(meta.destination)
+    }
 
     fn key(self) -> u128 {
         self.to_bits()

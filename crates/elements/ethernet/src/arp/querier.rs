@@ -1,23 +1,18 @@
 //! `ARPQuerier`: IP packets to neighbours whose Ethernet address ARP tells.
-//!
-//! Addresses in use are remembered here ([`Remembered`]), so that a packet on its
-//! way takes no lock. One is good until its neighbour must be asked for again, or its
-//! address may have changed.
 
-use std::{cell::Cell, net::Ipv4Addr, sync::Arc};
+use std::{net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Rank,
-    Seconds, Text,
+    Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Rank, Text,
 };
-use linerate_memory::{Frame, Meta, PacketMut, Slot};
+use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{MacAddr, arp::Operation};
 
-use super::{super::header, LENGTH, Message, TIMEOUT, table};
+use super::{LENGTH, Message, TIMEOUT, table};
 use crate::{FAMILY, written_ip};
 use linerate_elements_neighbours::{
-    put_header,
-    remembered::Remembered,
+    Address, put_header,
+    querier::Querier,
     send_released,
     shared::{self, Shared, milliseconds},
     table::{Learnt, Round},
@@ -105,28 +100,14 @@ pub(crate) const CLASS: Class = Class {
 };
 
 struct ArpQuerier {
-    shared: Option<Arc<Shared<Ipv4Addr>>>,
-    /// Whether that is nobody else's.
+    querier: Querier<Ipv4Addr>,
+    /// Whether its table is nobody else's.
     own: bool,
     ip: Ipv4Addr,
     mac: MacAddr,
     broadcast: Ipv4Addr,
-    /// Milliseconds; 0 for never.
-    poll_timeout: u64,
     broadcast_poll: bool,
     unsolicited: bool,
-    /// Whether this replica has expired entries taken away.
-    first: bool,
-    query_output: usize,
-    /// Whether there is an output for what nobody has answered for.
-    returns: bool,
-    remembered: Remembered<u32>,
-    /// Packets of a frame that are to wait.
-    waiting: Vec<(usize, Slot)>,
-    queries: u64,
-    responses: u64,
-    drops: u64,
-    spoofed: u64,
     warned: bool,
 }
 
@@ -149,25 +130,14 @@ impl ArpQuerier {
             all if all == ip => Ipv4Addr::BROADCAST,
             all => all,
         };
-        let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(60_000));
         ArpQuerier {
-            shared,
+            querier: Querier::new(make, shared),
             own,
             ip,
             mac,
             broadcast: make.or("BROADCAST", all),
-            poll_timeout: u64::from(poll_timeout),
             broadcast_poll: make.or("BROADCAST_POLL", false),
             unsolicited: make.or("UNSOLICITED", true),
-            first: make.replica().index == 0,
-            query_output: make.outputs().saturating_sub(1).min(1),
-            returns: make.outputs() > 2,
-            remembered: Remembered::default(),
-            waiting: Vec::new(),
-            queries: 0,
-            responses: 0,
-            drops: 0,
-            spoofed: 0,
             warned: false,
         }
     }
@@ -179,11 +149,10 @@ impl ArpQuerier {
         #[cfg(test)]
         tests::RESOLVED.set(tests::RESOLVED.get() + 1);
         let (like, rank) = (*cx.pool.arena().meta(slot), cx.rank_of(slot));
-        let ip = destination(&like);
-        let shared = self.shared.clone()?;
-        let generation = shared.generations().of(ip);
-        let ip = Ipv4Addr::from_bits(ip);
-        let answer = shared.lock().resolve(ip, now, self.poll_timeout);
+        let ip = Ipv4Addr::from_bits(Ipv4Addr::destination(&like));
+        let shared = self.querier.shared.clone()?;
+        let generation = shared.generations().of(ip.to_bits());
+        let answer = shared.lock().resolve(ip, now, self.querier.poll_timeout);
         let (mac, until) = match answer {
             Some(answer) => {
                 if answer.query {
@@ -200,8 +169,7 @@ impl ArpQuerier {
             None => return None,
         };
         let header = bytes(mac, self.mac, 0x0800);
-        let now = (now, shared.generations());
-        self.remembered.insert(ip.to_bits(), header, (until, generation), now);
+        self.querier.remember(ip, header, (until, generation), now);
         Some(header)
     }
 
@@ -210,29 +178,23 @@ impl ArpQuerier {
         let sender = (self.mac, self.ip);
         let operation = Operation::REQUEST;
         let query = Message { operation, sender, target: (MacAddr::ZERO, ip) };
-        match query.packet(cx, to, like) {
-            Some(slot) => {
-                self.queries += 1;
-                cx.put_before(&slot, rank);
-                cx.out.emit(self.query_output, slot);
-            }
-            None => cx.count_drops(NO_BUFFER, 1),
-        }
+        let query = query.packet(cx, to, like);
+        self.querier.send_query(cx, query, rank, NO_BUFFER);
     }
 
     /// A packet whose neighbour is not known.
     #[cold]
     fn wait(&mut self, cx: &mut Context, slot: Slot, now: u64) {
-        let Some(shared) = self.shared.clone() else { return cx.pool.give_one(slot) };
+        let Some(shared) = self.querier.shared.clone() else { return cx.pool.give_one(slot) };
         let most = cx.pool.arena().buffer_size() - HEADER;
         let (like, rank) = (*cx.pool.arena().meta(&slot), cx.rank_of(&slot));
-        let ip = Ipv4Addr::from_bits(destination(&like));
+        let ip = Ipv4Addr::from_bits(Ipv4Addr::destination(&like));
         if slot.len() > most {
-            self.drops += 1;
+            self.querier.drops += 1;
             cx.drop_packet(slot, TOO_LONG);
         } else if ip.is_unspecified() {
             self.warn(cx);
-            self.drops += 1;
+            self.querier.drops += 1;
             cx.drop_packet(slot, NO_DESTINATION);
         } else {
             let ask = shared.lock().wait(ip, slot, now, true);
@@ -257,53 +219,22 @@ impl ArpQuerier {
     #[inline]
     fn forward(&mut self, cx: &mut Context, frame: &mut Frame) {
         if self.ip.is_unspecified() {
-            self.drops += frame.len() as u64;
+            self.querier.drops += frame.len() as u64;
             return cx.drop_frame(frame, NO_ADDRESS);
         }
-        cx.unshare(frame, NO_BUFFER);
         let now = milliseconds(cx);
-        header::make_room(cx.pool.arena(), frame, HEADER);
-        let ArpQuerier { shared: Some(shared), remembered, waiting, .. } = self else {
-            return cx.discard(frame);
-        };
-        let generations = shared.generations();
-        if remembered.is_far() {
-            let arena = cx.pool.arena();
-            frame.slots().iter().for_each(|slot| remembered.ask(destination(arena.meta(slot))));
-        }
-        let place = Cell::new(0);
-        let encapsulate = |packet: &mut PacketMut<'_>| {
-            place.set(place.get() + 1);
-            match remembered.find(destination(packet.meta()), now, generations) {
-                Some(header) => header::put_one(packet, header, true),
-                None => Err(()),
-            }
-        };
-        let keep = |slot, ()| waiting.push((place.get() - 1, slot));
-        cx.pool.arena().sift_packets(frame, encapsulate, keep);
-        if !self.waiting.is_empty() {
+        if self.querier.forward(cx, frame, now, NO_BUFFER) {
             self.look_up(cx, frame, now);
         }
     }
 
-    /// Some headers are not remembered: all packets of the frame go one by one, in
-    /// their order and that of what is asked because of them, or wait.
+    /// Some headers are not remembered.
     #[cold]
     fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let mut unknown = waiting.drain(..).peekable();
-        let mut place = 0;
-        let count = frame.len();
-        frame.drain_front(count, |slot| {
-            while let Some((_, slot)) = unknown.next_if(|(at, _)| *at == place) {
-                self.send_unknown(cx, slot, now);
-                place += 1;
-            }
-            cx.out.emit(0, slot);
-            place += 1;
-        });
-        unknown.for_each(|(_, slot)| self.send_unknown(cx, slot, now));
-        self.waiting = waiting;
+        let mut missed = std::mem::take(&mut self.querier.missed);
+        let send = |cx: &mut Context, slot| self.send_unknown(cx, slot, now);
+        Querier::<Ipv4Addr>::send_missed(cx, frame, &mut missed, send);
+        self.querier.missed = missed;
     }
 
     fn send_unknown(&mut self, cx: &mut Context, mut slot: Slot, now: u64) {
@@ -317,12 +248,12 @@ impl ArpQuerier {
 
     /// ARP replies.
     fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let Some(shared) = self.shared.clone() else { return cx.discard(frame) };
+        let Some(shared) = self.querier.shared.clone() else { return cx.discard(frame) };
         let now = milliseconds(cx);
         let mut resolved = Vec::new();
         let mut neighbours = shared.lock();
         for slot in frame.slots().iter().filter(|slot| slot.len() >= LENGTH) {
-            self.responses += 1;
+            self.querier.responses += 1;
             let reply = Message::parse(cx.pool.arena().packet(slot))
                 .filter(|it| it.operation == Operation::REPLY);
             let Some((mac, ip)) = reply.map(|reply| reply.sender) else { continue };
@@ -330,11 +261,11 @@ impl ArpQuerier {
                 continue;
             }
             if self.is_no_neighbour(ip) {
-                self.spoofed += 1;
+                self.querier.spoofed += 1;
                 continue;
             }
             let (learnt, packets) = neighbours.learn(ip, mac, now, self.unsolicited);
-            self.spoofed += u64::from(learnt != Learnt::Expected);
+            self.querier.spoofed += u64::from(learnt != Learnt::Expected);
             if learnt == Learnt::Changed {
                 shared.changed(ip);
             }
@@ -362,11 +293,6 @@ fn by_name(make: &mut Make<'_>) -> MacAddr {
     })
 }
 
-#[inline(always)]
-fn destination(meta: &Meta) -> u32 {
-    meta.destination.first_chunk().map_or(0, |ip| u32::from_be_bytes(*ip))
-}
-
 impl Element for ArpQuerier {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         if port == 0 {
@@ -377,12 +303,13 @@ impl Element for ArpQuerier {
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        if let Some(shared) = &self.shared {
+        let Querier { shared, first, returns, .. } = &self.querier;
+        if let Some(shared) = shared {
             shared.enter();
-            if self.own && self.first {
+            if self.own && *first {
                 shared.schedule_expiry(cx);
             }
-            if self.returns && self.first {
+            if *returns && *first {
                 cx.set_timer(RETRY, cx.steady() + SECOND);
             }
         }
@@ -390,7 +317,7 @@ impl Element for ArpQuerier {
     }
 
     fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
-        let Some(shared) = self.shared.clone() else { return };
+        let Some(shared) = self.querier.shared.clone() else { return };
         if timer != RETRY {
             return shared.expire(cx);
         }
@@ -398,14 +325,15 @@ impl Element for ArpQuerier {
         for ip in again {
             self.send_query(cx, ip, MacAddr::BROADCAST, &Meta::EMPTY, Rank::default());
         }
-        let dropped = shared.give_up(cx, unanswered, self.returns);
+        let dropped = shared.give_up(cx, unanswered, self.querier.returns);
         cx.count_drops(UNANSWERED, dropped);
         cx.set_timer(RETRY, cx.steady() + SECOND);
     }
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<ArpQuerier>() else { return };
-        let (Some(new_table), Some(old_table)) = (&self.shared, &old.shared) else { return };
+        let tables = (&self.querier.shared, &old.querier.shared);
+        let (Some(new_table), Some(old_table)) = tables else { return };
         let same = (self.ip, self.mac) == (old.ip, old.mac);
         let here = Arc::ptr_eq(new_table, old_table);
         if self.own && old.own && same && self.broadcast == old.broadcast {
@@ -417,33 +345,19 @@ impl Element for ArpQuerier {
         }
         new_table.give_back(cx);
         if here || same {
-            self.queries += old.queries;
-            self.responses += old.responses;
-            self.drops += old.drops;
-            self.spoofed += old.spoofed;
+            self.querier.take_counts(&old.querier);
         }
     }
 
     fn close(&mut self, cx: &mut Context) {
-        if let Some(shared) = &self.shared {
-            shared.leave(cx);
-        }
+        self.querier.close(cx);
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
         match handler {
-            "stats" => {
-                let killed = self.drops + shared.lock().drops;
-                Ok(format!("{killed} packets killed\n{} ARP queries sent\n", self.queries))
-            }
-            "queries" => Ok(self.queries.to_string()),
-            "responses" => Ok(self.responses.to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            "spoofed" => Ok(self.spoofed.to_string()),
             "broadcast" => Ok(self.broadcast.to_string()),
             "ipaddr" => Ok(self.ip.to_string()),
-            _ => shared.read(cx, handler),
+            _ => self.querier.read(cx, handler),
         }
     }
 
@@ -453,18 +367,14 @@ impl Element for ArpQuerier {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
         match handler {
             "broadcast" => self.broadcast = written_ip(cx, value)?,
             "ipaddr" => self.ip = written_ip(cx, value)?,
-            _ => {
-                if handler == "clear" {
-                    (self.queries, self.responses, self.drops, self.spoofed) = (0, 0, 0, 0);
-                }
-                return shared.write(cx, handler, value);
-            }
+            _ => return self.querier.write(cx, handler, value),
         }
-        shared.all_changed();
+        if let Some(shared) = &self.querier.shared {
+            shared.all_changed();
+        }
         Ok(String::new())
     }
 }

@@ -1,13 +1,12 @@
 //! `IP6NDSolicitor`: IPv6 packets to neighbours whose Ethernet address discovery
 //! tells.
 //!
-//! Addresses in use are remembered here ([`Remembered`]), so that a packet on its way
-//! finds its header in a line or two. Where some packets of a frame
-//! are for others, the table all workers share is locked, once for the frame.
+//! Where some packets of a frame are for addresses that are not remembered, the table all
+//! workers share is locked, once for the frame.
 
-use std::{cell::Cell, net::Ipv6Addr, sync::Arc};
+use std::{net::Ipv6Addr, sync::Arc};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank, Seconds};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{EtherType, MacAddr};
 
@@ -19,7 +18,7 @@ use super::{
 use crate::FAMILY;
 use linerate_elements_neighbours::{
     put_header,
-    remembered::Remembered,
+    querier::Querier,
     send_released,
     shared::{self, Shared, milliseconds},
     table::{Advertised, Learnt, Neighbours, Round},
@@ -36,10 +35,8 @@ const NO_BUFFER: usize = 2;
 const TOO_LONG: usize = 3;
 const DUPLICATE: usize = 4;
 
-/// Milliseconds an address is good for unless told otherwise, and from when on it
-/// is asked for again; Click's.
+/// Milliseconds an address is good for unless told otherwise; Click's.
 const TIMEOUT: u64 = 120_000;
-const POLL_TIMEOUT: u32 = 60_000;
 /// Milliseconds after which a group's header is made anew.
 const GROUP: u64 = 1000;
 
@@ -125,26 +122,12 @@ struct Query {
 }
 
 struct Solicitor {
-    shared: Option<Arc<Shared<Ipv6Addr>>>,
+    querier: Querier<Ipv6Addr>,
     ip: Ipv6Addr,
     mac: MacAddr,
-    /// Milliseconds; 0 for never.
-    poll_timeout: u64,
     claim: Arc<Claim>,
     probes: u8,
-    /// Whether this replica has the timers.
-    first: bool,
-    query_output: usize,
-    /// Whether there is an output for what nobody has answered for.
-    returns: bool,
-    remembered: Remembered<u128>,
-    /// Packets of a frame for addresses that are not remembered, and their places there.
-    missed: Vec<(usize, Slot)>,
     random: Random,
-    queries: u64,
-    responses: u64,
-    drops: u64,
-    spoofed: u64,
 }
 
 impl Solicitor {
@@ -155,78 +138,40 @@ impl Solicitor {
         if let Some(shared) = &shared {
             shared.lock().limits = limits;
         }
-        let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(POLL_TIMEOUT));
         let probes = make.or("DAD", 0);
         Solicitor {
-            shared,
+            querier: Querier::new(make, shared),
             ip: ip.unwrap_or(Ipv6Addr::UNSPECIFIED),
             mac,
-            poll_timeout: u64::from(poll_timeout),
             claim: make.shared(|| Claim::new(probes > 0)),
             probes,
-            first: make.replica().index == 0,
-            query_output: make.outputs().saturating_sub(1).min(1),
-            returns: make.outputs() > 2,
-            remembered: Remembered::default(),
-            missed: Vec::new(),
             random: Random::new(make),
-            queries: 0,
-            responses: 0,
-            drops: 0,
-            spoofed: 0,
         }
     }
 
     /// IP packets on their way.
     #[inline]
     fn forward(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let Some(shared) = &self.shared else { return cx.discard(frame) };
-        cx.unshare(frame, NO_BUFFER);
-        let (now, generations) = (milliseconds(cx), shared.generations());
-        let arena = cx.pool.arena();
-        let (remembered, missed) = (&self.remembered, &mut self.missed);
-        let destination = |slot: &Slot| u128::from_be_bytes(arena.meta(slot).destination);
-        if remembered.is_far() {
-            frame.slots().iter().for_each(|slot| remembered.ask(destination(slot)));
-        }
-        let place = Cell::new(0);
-        frame.sift(
-            |slot| {
-                place.set(place.get() + 1);
-                let header = remembered.find(destination(slot), now, generations);
-                header.is_some_and(|header| put_header(arena, slot, header))
-            },
-            |slot| missed.push((place.get() - 1, slot)),
-        );
-        if !self.missed.is_empty() {
+        let now = milliseconds(cx);
+        if self.querier.forward(cx, frame, now, NO_BUFFER) {
             self.look_up(cx, frame, now);
         }
     }
 
-    /// Some addresses are not remembered: all packets of the frame go one by one, in
-    /// their order and that of what is asked because of them, or wait.
+    /// Some addresses are not remembered.
     #[cold]
     fn look_up(&mut self, cx: &mut Context, frame: &mut Frame, now: u64) {
-        let Some(shared) = self.shared.clone() else { return };
-        let mut missed = std::mem::take(&mut self.missed);
-        let mut unknown = missed.drain(..).peekable();
-        let (mut neighbours, mut place) = (shared.lock(), 0);
-        let mut send = |cx: &mut Context, slot| {
+        let Some(shared) = self.querier.shared.clone() else { return };
+        let mut missed = std::mem::take(&mut self.querier.missed);
+        let mut neighbours = shared.lock();
+        let send = |cx: &mut Context, slot| {
             if let Some(slot) = self.resolve(cx, &shared, &mut neighbours, slot, now) {
                 cx.out.emit(0, slot);
             }
         };
-        frame.drain_front(frame.len(), |slot| {
-            while let Some((_, slot)) = unknown.next_if(|(at, _)| *at == place) {
-                send(cx, slot);
-                place += 1;
-            }
-            cx.out.emit(0, slot);
-            place += 1;
-        });
-        unknown.for_each(|(_, slot)| send(cx, slot));
+        Querier::<Ipv6Addr>::send_missed(cx, frame, &mut missed, send);
         drop(neighbours);
-        self.missed = missed;
+        self.querier.missed = missed;
         let dropped = shared.give_back(cx);
         cx.count_drops(UNANSWERED, dropped);
     }
@@ -251,7 +196,7 @@ impl Solicitor {
         let generation = shared.generations().of(ip.to_bits());
         let (mac, until) = if ip.is_multicast() {
             (group(ip), now + GROUP)
-        } else if let Some(answer) = neighbours.resolve(ip, now, self.poll_timeout) {
+        } else if let Some(answer) = neighbours.resolve(ip, now, self.querier.poll_timeout) {
             if answer.query && state == State::Valid {
                 self.send_query(cx, &Query { target: ip, to: Some(answer.mac), like, rank });
             }
@@ -265,15 +210,14 @@ impl Solicitor {
             return None;
         };
         let header = self.header(mac);
-        let now = (now, shared.generations());
-        self.remembered.insert(ip.to_bits(), header, (until, generation), now);
+        self.querier.remember(ip, header, (until, generation), now);
         // It fits, as has just been seen.
         put_header(cx.pool.arena(), &mut slot, &header);
         Some(slot)
     }
 
     fn refuse(&mut self, cx: &mut Context, slot: Slot, reason: usize) -> Option<Slot> {
-        self.drops += 1;
+        self.querier.drops += 1;
         cx.drop_packet(slot, reason);
         None
     }
@@ -296,25 +240,8 @@ impl Solicitor {
             mac: Some(self.mac),
             sender: self.mac,
         };
-        self.send(cx, &message, to, (&query.like, query.rank));
-    }
-
-    /// Sends a message before a packet of which metadata and place are given.
-    fn send(
-        &mut self,
-        cx: &mut Context,
-        message: &Message,
-        to: MacAddr,
-        (like, rank): (&Meta, Rank),
-    ) {
-        match message.packet(cx, to, like) {
-            Some(slot) => {
-                self.queries += 1;
-                cx.put_before(&slot, rank);
-                cx.out.emit(self.query_output, slot);
-            }
-            None => cx.count_drops(NO_BUFFER, 1),
-        }
+        let message = message.packet(cx, to, &query.like);
+        self.querier.send_query(cx, message, query.rank, NO_BUFFER);
     }
 
     /// Asks whether somebody has this host's address, or knows now that nobody
@@ -337,27 +264,28 @@ impl Solicitor {
             mac: None,
             sender: self.mac,
         };
-        self.send(cx, &message, group(destination), (&Meta::EMPTY, Rank::default()));
+        let message = message.packet(cx, group(destination), &Meta::EMPTY);
+        self.querier.send_query(cx, message, Rank::default(), NO_BUFFER);
         cx.set_timer(PROBE, cx.steady() + SECOND);
     }
 
     /// Queries without an answer are sent again, or were sent often enough.
     fn ask_again(&mut self, cx: &mut Context) {
-        let Some(shared) = self.shared.clone() else { return };
+        let Some(shared) = self.querier.shared.clone() else { return };
         if self.claim.state() == State::Valid {
             let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
             for target in again {
                 let (like, rank) = (Meta::EMPTY, Rank::default());
                 self.send_query(cx, &Query { target, to: None, like, rank });
             }
-            let dropped = shared.give_up(cx, unanswered, self.returns);
+            let dropped = shared.give_up(cx, unanswered, self.querier.returns);
             cx.count_drops(UNANSWERED, dropped);
         }
     }
 
     /// Advertisements, and solicitations of others.
     fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let Some(shared) = self.shared.clone() else { return cx.discard(frame) };
+        let Some(shared) = self.querier.shared.clone() else { return cx.discard(frame) };
         let now = milliseconds(cx);
         let (mut claimed, mut resolved) = (false, Vec::new());
         let mut neighbours = shared.lock();
@@ -372,11 +300,11 @@ impl Solicitor {
             let (ip, (learnt, packets), mac) = match (message.what, message.mac) {
                 (What::Advertisement { .. }, _) if is_own => {
                     claimed = true;
-                    self.spoofed += 1;
+                    self.querier.spoofed += 1;
                     continue;
                 }
                 (What::Advertisement { flags }, mac) => {
-                    self.responses += 1;
+                    self.querier.responses += 1;
                     let (solicited, overrides) = (flags & SOLICITED != 0, flags & OVERRIDE != 0);
                     let said = Advertised { mac, solicited, overrides };
                     (message.target, neighbours.advertised(message.target, said, now), mac)
@@ -393,7 +321,7 @@ impl Solicitor {
             };
             if learnt == Learnt::Changed {
                 shared.changed(ip);
-                self.spoofed += 1;
+                self.querier.spoofed += 1;
             }
             if let Some(mac) = mac.filter(|_| !packets.is_empty()) {
                 resolved.push((packets, self.header(mac), cx.rank_of(slot)));
@@ -412,7 +340,7 @@ impl Solicitor {
         let was = self.claim.state();
         if was == State::Tentative {
             self.claim.set(State::Duplicate);
-            if let Some(shared) = &self.shared {
+            if let Some(shared) = &self.querier.shared {
                 // Nobody will be asked for what waits.
                 shared.lock().clear();
                 let dropped = shared.give_back(cx);
@@ -439,12 +367,13 @@ impl Element for Solicitor {
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        if let Some(shared) = &self.shared {
+        let Querier { shared, first, .. } = &self.querier;
+        if let Some(shared) = shared {
             shared.enter();
-            if self.first {
+            if *first {
                 cx.set_timer(TICK, cx.steady() + SECOND);
             }
-            if self.first && self.probes > 0 {
+            if *first && self.probes > 0 {
                 // Hosts that start together do not ask together.
                 let delay = self.random.unit() * SECOND as f64;
                 cx.set_timer(PROBE, cx.steady() + delay as u64);
@@ -457,7 +386,7 @@ impl Element for Solicitor {
         if timer == PROBE {
             return self.probe(cx);
         }
-        if let Some(shared) = self.shared.clone() {
+        if let Some(shared) = self.querier.shared.clone() {
             shared.lock().expire(milliseconds(cx));
             self.ask_again(cx);
             let dropped = shared.give_back(cx);
@@ -468,44 +397,33 @@ impl Element for Solicitor {
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Solicitor>() else { return };
-        let (Some(new_table), Some(old_table)) = (&self.shared, &old.shared) else { return };
-        if (self.ip, self.mac) == (old.ip, old.mac) {
+        let tables = (&self.querier.shared, &old.querier.shared);
+        let (Some(new_table), Some(old_table)) = tables else { return };
+        let same = (self.ip, self.mac) == (old.ip, old.mac);
+        if same {
             new_table.take_from(old_table);
             if old.claim.state() != State::Tentative {
                 self.claim.set(old.claim.state());
                 cx.clear_timer(PROBE);
             }
-            self.queries += old.queries;
-            self.responses += old.responses;
-            self.drops += old.drops;
-            self.spoofed += old.spoofed;
         } else if Arc::ptr_eq(new_table, old_table) {
             new_table.lock().clear();
             new_table.all_changed();
         }
         new_table.give_back(cx);
-    }
-
-    fn close(&mut self, cx: &mut Context) {
-        if let Some(shared) = &self.shared {
-            shared.leave(cx);
+        if same {
+            self.querier.take_counts(&old.querier);
         }
     }
 
+    fn close(&mut self, cx: &mut Context) {
+        self.querier.close(cx);
+    }
+
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
         match handler {
-            "stats" => {
-                let killed = self.drops + shared.lock().drops;
-                let queries = self.queries;
-                Ok(format!("{killed} packets killed\n{queries} ND Solicitation Message sent\n"))
-            }
-            "queries" => Ok(self.queries.to_string()),
-            "responses" => Ok(self.responses.to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            "spoofed" => Ok(self.spoofed.to_string()),
             "state" => Ok(self.claim.state().name().into()),
-            _ => shared.read(cx, handler),
+            _ => self.querier.read(cx, handler),
         }
     }
 
@@ -515,10 +433,6 @@ impl Element for Solicitor {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
-        if handler == "clear" {
-            (self.queries, self.responses, self.drops, self.spoofed) = (0, 0, 0, 0);
-        }
-        shared.write(cx, handler, value)
+        self.querier.write(cx, handler, value)
     }
 }

@@ -1,0 +1,191 @@
+//! What those have in common who send packets to neighbours and ask for them:
+//! `ARPQuerier` and `IP6NDSolicitor`.
+//!
+//! Addresses in use are remembered here ([`Remembered`]), so that a packet on its way
+//! takes no lock. One is good until its neighbour must be asked for again, or its
+//! address may have changed.
+
+use std::{cell::Cell, sync::Arc};
+
+use linerate_graph::{Context, HandlerError, Make, Rank, Seconds};
+use linerate_memory::{Frame, PacketMut, Slot};
+
+use super::{Address, remembered::Remembered, shared::Shared};
+use linerate_kit::{ether::HEADER, room};
+
+/// Milliseconds after which an address is asked for again unless told otherwise.
+const POLL_TIMEOUT: u32 = 60_000;
+
+/// One replica's table, what it remembers of it, and what it counts.
+#[derive(Debug)]
+pub struct Querier<A: Address> {
+    /// The table, unless there was no memory for it.
+    pub shared: Option<Arc<Shared<A>>>,
+    /// Milliseconds after which an address is asked for again; 0 for never.
+    pub poll_timeout: u64,
+    /// Whether this replica has the timers.
+    pub first: bool,
+    /// Whether there is an output for what nobody has answered for.
+    pub returns: bool,
+    query_output: usize,
+    remembered: Remembered<A::Bits>,
+    /// Packets of a frame for addresses that are not remembered, and their places there.
+    pub missed: Vec<(usize, Slot)>,
+    /// Queries sent.
+    pub queries: u64,
+    /// Answers received.
+    pub responses: u64,
+    /// Packets dropped that did not wait.
+    pub drops: u64,
+    /// Messages that nobody should have sent.
+    pub spoofed: u64,
+}
+
+impl<A: Address> Querier<A> {
+    /// One that asks this table.
+    pub fn new(make: &mut Make<'_>, shared: Option<Arc<Shared<A>>>) -> Querier<A> {
+        let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(POLL_TIMEOUT));
+        Querier {
+            shared,
+            poll_timeout: u64::from(poll_timeout),
+            first: make.replica().index == 0,
+            returns: make.outputs() > 2,
+            query_output: make.outputs().saturating_sub(1).min(1),
+            remembered: Remembered::default(),
+            missed: Vec::new(),
+            queries: 0,
+            responses: 0,
+            drops: 0,
+            spoofed: 0,
+        }
+    }
+
+    /// Puts headers in front of the packets of a frame whose neighbours are remembered.
+    /// Whether there are others, which are among the [`missed`](Querier::missed) then.
+    #[inline(always)]
+    pub fn forward(
+        &mut self,
+        cx: &mut Context,
+        frame: &mut Frame,
+        now: u64,
+        no_buffer: usize,
+    ) -> bool {
+        cx.unshare(frame, no_buffer);
+        room::make(cx.pool.arena(), frame, HEADER);
+        let Querier { shared: Some(shared), remembered, missed, .. } = self else {
+            cx.discard(frame);
+            return false;
+        };
+        let (arena, generations) = (cx.pool.arena(), shared.generations());
+        if remembered.is_far() {
+            frame.slots().iter().for_each(|slot| remembered.ask(A::destination(arena.meta(slot))));
+        }
+        let place = Cell::new(0);
+        let encapsulate = |packet: &mut PacketMut<'_>| {
+            place.set(place.get() + 1);
+            match remembered.find(A::destination(packet.meta()), now, generations) {
+                Some(header) => room::put_header(packet, header, true),
+                None => Err(()),
+            }
+        };
+        let keep = |slot, ()| missed.push((place.get() - 1, slot));
+        arena.sift_packets(frame, encapsulate, keep);
+        !missed.is_empty()
+    }
+
+    /// Sends the packets of a frame by output 0 one by one, and those that were missed
+    /// between them by `send`: in their order and that of what is asked because of them.
+    pub fn send_missed(
+        cx: &mut Context,
+        frame: &mut Frame,
+        missed: &mut Vec<(usize, Slot)>,
+        mut send: impl FnMut(&mut Context, Slot),
+    ) {
+        let mut missed = missed.drain(..).peekable();
+        let mut place = 0;
+        let count = frame.len();
+        frame.drain_front(count, |slot| {
+            while let Some((_, slot)) = missed.next_if(|(at, _)| *at == place) {
+                send(cx, slot);
+                place += 1;
+            }
+            cx.out.emit(0, slot);
+            place += 1;
+        });
+        missed.for_each(|(_, slot)| send(cx, slot));
+    }
+
+    /// Remembers the header for a neighbour until some time, unless its generation is not
+    /// any more what it was before the table was asked.
+    pub fn remember(&mut self, ip: A, header: [u8; HEADER], good: (u64, u32), now: u64) {
+        if let Some(shared) = &self.shared {
+            self.remembered.insert(ip.bits(), header, good, (now, shared.generations()));
+        }
+    }
+
+    /// Sends a query, before the packet of that rank goes.
+    pub fn send_query(
+        &mut self,
+        cx: &mut Context,
+        query: Option<Slot>,
+        rank: Rank,
+        no_buffer: usize,
+    ) {
+        match query {
+            Some(slot) => {
+                self.queries += 1;
+                cx.put_before(&slot, rank);
+                cx.out.emit(self.query_output, slot);
+            }
+            None => cx.count_drops(no_buffer, 1),
+        }
+    }
+
+    /// The element takes the place of another that had the same address.
+    pub fn take_counts(&mut self, old: &Querier<A>) {
+        self.queries += old.queries;
+        self.responses += old.responses;
+        self.drops += old.drops;
+        self.spoofed += old.spoofed;
+    }
+
+    /// The element goes.
+    pub fn close(&self, cx: &mut Context) {
+        if let Some(shared) = &self.shared {
+            shared.leave(cx);
+        }
+    }
+
+    /// Handlers that are read.
+    pub fn read(&self, cx: &Context, handler: &str) -> Result<String, HandlerError> {
+        let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
+        let count = match handler {
+            "stats" => {
+                let (killed, queries) = (self.drops + shared.lock().drops, self.queries);
+                return Ok(format!("{killed} packets killed\n{queries} {} sent\n", A::QUERIES));
+            }
+            "queries" => self.queries,
+            "responses" => self.responses,
+            "drops" => self.drops,
+            "spoofed" => self.spoofed,
+            _ => return shared.read(cx, handler),
+        };
+        Ok(count.to_string())
+    }
+
+    /// Handlers that are written.
+    pub fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        if handler == "clear" {
+            (self.queries, self.responses, self.drops, self.spoofed) = (0, 0, 0, 0);
+        }
+        match &self.shared {
+            Some(shared) => shared.write(cx, handler, value),
+            None => Err(HandlerError::missing(handler)),
+        }
+    }
+}
