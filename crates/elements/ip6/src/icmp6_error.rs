@@ -2,9 +2,9 @@
 //!
 //! RFC 4443; redirects RFC 4861 section 4.5.
 
-use std::{cell::Cell, net::Ipv6Addr};
+use std::net::Ipv6Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arguments, Class, Context, Element, Make};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, icmpv6::Kind, ipv6_ext::upper_layer};
 
@@ -49,14 +49,6 @@ pub(super) const CLASS: Class = Class {
         Errors cost the network more than they cost who provokes them: `RATE` and `BURST` bound \
         them, which Click leaves to a `RatedSplitter` behind.",
     ports: "1/1",
-    args: &[
-        Arg::required("SRC", "IPv6 address", "source address of the errors"),
-        Arg::required("TYPE", "number", "type of the errors: 1 to 4, or 137"),
-        Arg::required("CODE", "number", "code of the errors"),
-        Arg::keyword("MTU", "bytes", "1500", "what errors of type 2 say may be sent"),
-        Arg::keyword("RATE", "errors per second", "0", "most errors per second; 0 for any number"),
-        Arg::keyword("BURST", "errors", "50", "most errors at once, where RATE is given"),
-    ],
     annotates: true,
     asks_type: true,
     drops: &[
@@ -72,8 +64,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(DATA \\<60000000 0000 3b01 20010db8000000000000000000000001 \
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header \
         -> d :: DecIP6HLIM -> Discard; d [1] -> ICMP6Error(2001:db8::9, 3, 0) -> Discard;",
-    make: |make| Box::new(Icmp6Error::new(make)),
-    ..Class::here()
+    ..Class::of::<Icmp6Error>()
 };
 
 /// Why there is no error about a packet, by its drop reason.
@@ -87,33 +78,40 @@ enum Silence {
     Rate,
 }
 
+#[derive(Arguments)]
+#[arguments(check = Icmp6Error::check)]
 struct Icmp6Error {
-    source: Ipv6Addr,
+    /// source address of the errors
+    #[arg(kind = "IPv6 address", stand_in = Ipv6Addr::UNSPECIFIED)]
+    src: Ipv6Addr,
+    /// type of the errors: 1 to 4, or 137
+    #[arg(name = "TYPE", kind = "number")]
+    written_type: i32,
     kind: u8,
+    /// code of the errors
+    #[arg(name = "CODE", kind = "number")]
+    written_code: i32,
     code: u8,
+    /// what errors of type 2 say may be sent
+    #[arg(keyword, kind = "bytes", default = 1500)]
+    mtu: u32,
+    #[group]
+    limit: Limit,
     /// What Click finds wrong when it initializes the element.
     wrong: Option<String>,
-    mtu: u32,
-    limit: Limit,
-    silent: Vec<(Slot, Silence)>,
 }
 
 impl Icmp6Error {
-    fn new(make: &mut Make<'_>) -> Icmp6Error {
-        let source = make.get("SRC").unwrap_or(Ipv6Addr::UNSPECIFIED);
-        let (kind, code): (i32, i32) = (make.need("TYPE"), make.need("CODE"));
-        let (rate, burst) = (make.or("RATE", 0), make.or("BURST", 50));
-        let wrong = match kind {
-            _ if kind < 0 || code < 0 || source.is_unspecified() => {
+    fn check(&mut self, _: &mut Make<'_>) {
+        let (kind, code) = (self.written_type, self.written_code);
+        self.wrong = match kind {
+            _ if kind < 0 || code < 0 || self.src.is_unspecified() => {
                 Some("not configured -a".to_owned())
             }
             1..=4 | 137 => None,
             _ => Some(format!("ICMP6 type {kind} is not an error or redirect type")),
         };
-        let mtu = make.or("MTU", 1500);
-        let limit = Limit::new(rate, burst);
-        let (kind, code) = (kind as u8, code as u8);
-        Icmp6Error { source, kind, code, wrong, mtu, limit, silent: Vec::new() }
+        (self.kind, self.code) = (kind as u8, code as u8);
     }
 
     /// Whether there may be an error about a packet.
@@ -155,7 +153,7 @@ impl Icmp6Error {
             header[0] = 0x60;
             put16(header, LENGTH, icmp.len() as u16);
             (header[NEXT], header[HOPS]) = (IpProtocol::ICMPV6.0, 255);
-            header[SOURCE..DESTINATION].copy_from_slice(&self.source.octets());
+            header[SOURCE..DESTINATION].copy_from_slice(&self.src.octets());
             header[DESTINATION..].copy_from_slice(&packet[SOURCE..DESTINATION]);
             (icmp[0], icmp[1]) = (self.kind, self.code);
             match (self.kind, self.code) {
@@ -187,32 +185,10 @@ impl Element for Icmp6Error {
     }
 
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let now = if self.limit.rate == 0 { 0 } else { cx.steady() };
-        let (allowed, mut made) = (self.limit.allowance(now), 0);
-        let mut silent = std::mem::take(&mut self.silent);
-        let reason = Cell::new(Silence::Rate);
-        frame.sift(
-            |slot| {
-                let error = match made < allowed {
-                    true => self.about(cx, slot),
-                    false => Err(Silence::Rate),
-                };
-                match error {
-                    Ok(error) => {
-                        made += 1;
-                        cx.replace(slot, error);
-                        true
-                    }
-                    Err(error) => {
-                        reason.set(error);
-                        false
-                    }
-                }
-            },
-            |slot| silent.push((slot, reason.get())),
-        );
-        self.limit.spend(made);
-        silent.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason as usize));
-        self.silent = silent;
+        let mut limit = std::mem::take(&mut self.limit);
+        limit.replace(cx, frame, Silence::Rate as usize, |cx, slot| {
+            self.about(cx, slot).map_err(|silence| silence as usize)
+        });
+        self.limit = limit;
     }
 }

@@ -1,29 +1,79 @@
 //! How many packets may be sent about others, such as ICMP errors.
 
+use std::cell::Cell;
+
+use linerate_graph::{Arguments, Context, Make};
+use linerate_memory::{Frame, Slot};
+
 const SECOND: u64 = 1_000_000_000;
 
 /// So many errors per second, and so many at once.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Arguments)]
+#[arguments(check = Limit::fill)]
 pub struct Limit {
-    /// Per second; none is too many when zero.
-    pub rate: u32,
-    /// At once.
-    pub burst: u32,
+    /// most errors per second; 0 for any number
+    #[arg(keyword, kind = "errors per second", default = 0)]
+    rate: u32,
+    /// most errors at once, where RATE is given
+    #[arg(keyword, kind = "errors", default = 50)]
+    burst: u32,
     /// Billionths of errors that may be sent now.
     credit: u64,
     /// When that was.
     since: u64,
+    /// Packets of a frame that nothing is sent about, and why.
+    silent: Vec<(Slot, usize)>,
 }
 
 impl Limit {
     /// All of a burst may be sent now.
-    pub fn new(rate: u32, burst: u32) -> Limit {
-        let burst = burst.max(1);
-        Limit { rate, burst, credit: u64::from(burst) * SECOND, since: 0 }
+    fn fill(&mut self, _: &mut Make<'_>) {
+        self.burst = self.burst.max(1);
+        self.credit = u64::from(self.burst) * SECOND;
+    }
+
+    /// Goes on where a limit of the same element has been.
+    pub fn go_on(&mut self, old: &mut Limit) {
+        if (old.rate, old.burst) == (self.rate, self.burst) {
+            std::mem::swap(self, old);
+        }
+    }
+
+    /// Puts what `about` makes of each packet in its place while that is allowed. The
+    /// others are dropped, for the reason that it says, or because there are `too_many`.
+    pub fn replace(
+        &mut self,
+        cx: &mut Context,
+        frame: &mut Frame,
+        too_many: usize,
+        mut about: impl FnMut(&mut Context, &Slot) -> Result<Slot, usize>,
+    ) {
+        let now = if self.rate == 0 { 0 } else { cx.steady() };
+        let (allowed, mut made) = (self.allowance(now), 0);
+        let reason = Cell::new(too_many);
+        frame.sift(
+            |slot| {
+                let error = if made < allowed { about(cx, slot) } else { Err(too_many) };
+                match error {
+                    Ok(error) => {
+                        made += 1;
+                        cx.replace(slot, error);
+                        true
+                    }
+                    Err(error) => {
+                        reason.set(error);
+                        false
+                    }
+                }
+            },
+            |slot| self.silent.push((slot, reason.get())),
+        );
+        self.spend(made);
+        self.silent.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason));
     }
 
     /// How many may be sent now, a steady time in nanoseconds.
-    pub fn allowance(&mut self, now: u64) -> u64 {
+    fn allowance(&mut self, now: u64) -> u64 {
         if self.rate == 0 {
             return u64::MAX;
         }
@@ -36,7 +86,7 @@ impl Limit {
     }
 
     /// So many were sent.
-    pub fn spend(&mut self, count: u64) {
+    fn spend(&mut self, count: u64) {
         if self.rate != 0 {
             self.credit = self.credit.saturating_sub(count.saturating_mul(SECOND));
         }
@@ -47,14 +97,18 @@ impl Limit {
 mod tests {
     use super::*;
 
+    fn limit(rate: u32, burst: u32) -> Limit {
+        Limit { rate, burst, credit: u64::from(burst) * SECOND, ..Limit::default() }
+    }
+
     #[test]
     fn no_more_errors_than_allowed() {
-        let mut limit = Limit::new(10, 5);
-        assert_eq!(limit.allowance(SECOND), 5);
-        limit.spend(5);
-        assert_eq!(limit.allowance(SECOND), 0);
-        assert_eq!(limit.allowance(SECOND + 100_000_000), 1);
-        assert_eq!(limit.allowance(100 * SECOND), 5);
-        assert_eq!(Limit::new(0, 0).allowance(0), u64::MAX);
+        let mut limit_of_five = limit(10, 5);
+        assert_eq!(limit_of_five.allowance(SECOND), 5);
+        limit_of_five.spend(5);
+        assert_eq!(limit_of_five.allowance(SECOND), 0);
+        assert_eq!(limit_of_five.allowance(SECOND + 100_000_000), 1);
+        assert_eq!(limit_of_five.allowance(100 * SECOND), 5);
+        assert_eq!(limit(0, 0).allowance(0), u64::MAX);
     }
 }

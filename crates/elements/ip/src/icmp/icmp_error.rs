@@ -1,7 +1,6 @@
 //! `ICMPError`: says what is wrong to those whose packets cannot go on.
 
 use std::{
-    cell::Cell,
     net::Ipv4Addr,
     sync::{
         Arc,
@@ -9,7 +8,7 @@ use std::{
     },
 };
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Word};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerError, Make, Word};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::checksum;
 
@@ -27,7 +26,6 @@ use linerate_kit::{
         ip, put16,
     },
     limit::Limit,
-    written::{address, integer},
 };
 
 /// Length of an ICMP header.
@@ -59,22 +57,6 @@ pub(super) const CLASS: Class = Class {
         Errors cost the network more than they cost who provokes them: `RATE` and `BURST` bound \
         them, which Click leaves to a `RatedSplitter` behind.",
     ports: "1/1",
-    args: &[
-        Arg::required("SRC", "IP address", "source address of the errors"),
-        Arg::required("TYPE", "ICMP error type", "type of the errors, by name or number"),
-        Arg::optional("CODE", "ICMP code", "0", "code of the errors, by name or number"),
-        Arg::optional("BADADDRS", "IP addresses", "", "broadcast addresses there are"),
-        Arg::keyword("MTU", "bytes", "576", "longest error"),
-        Arg::keyword("PMTU", "bytes", "0", "what `needfrag` errors say may be sent"),
-        Arg::keyword("SET_FIX_ANNO", "bool", "true", "whether FixIPSrc is to set the source"),
-        Arg::keyword("RATE", "errors per second", "0", "most errors per second; 0 for any number"),
-        Arg::keyword("BURST", "errors", "50", "most errors at once, where RATE is given"),
-    ],
-    handlers: &[
-        Handler::value("src", "source address of the errors"),
-        Handler::value("mtu", "longest error"),
-        Handler::value("pmtu", "what needfrag errors say may be sent"),
-    ],
     annotates: true,
     asks_type: true,
     drops: Silence::DROPS,
@@ -83,8 +65,7 @@ pub(super) const CLASS: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_ttl, DATA \"1.0.0.1 1\") \
         -> CheckIPHeader -> d :: DecIPTTL -> Discard; \
         d [1] -> ICMPError(2.0.0.1, timeexceeded, RATE 100) -> Discard;",
-    make: |make| Box::new(IcmpError::new(make)),
-    ..Class::here()
+    ..Class::of::<IcmpError>()
 };
 
 /// The identification of the next error of any element.
@@ -97,53 +78,65 @@ impl Default for Idents {
     }
 }
 
+#[derive(Arguments)]
+#[arguments(check = IcmpError::set_code)]
 struct IcmpError {
-    source: Ipv4Addr,
+    /// source address of the errors
+    #[arg(stand_in = Ipv4Addr::UNSPECIFIED)]
+    #[handler(value)]
+    src: Ipv4Addr,
+    /// type of the errors, by name or number
+    #[arg(name = "TYPE", kind = "ICMP error type", with = error_type)]
     kind: u8,
+    /// code of the errors, by name or number
+    #[arg(name = "CODE", optional, kind = "ICMP code", shown = "0")]
+    written_code: Option<Word>,
     code: u8,
+    /// broadcast addresses there are
+    #[arg(name = "BADADDRS", optional, kind = "IP addresses", shown = "", with = addresses)]
     bad: Vec<[u8; 4]>,
+    /// longest error
+    #[arg(keyword, kind = "bytes", default = 576)]
+    #[handler(value)]
     mtu: u32,
+    /// what `needfrag` errors say may be sent
+    #[arg(keyword, kind = "bytes", default = 0)]
+    #[handler(value)]
     pmtu: u32,
-    fix_source: bool,
+    /// whether FixIPSrc is to set the source
+    #[arg(keyword, default = true)]
+    set_fix_anno: bool,
+    #[group]
     limit: Limit,
+    #[init(make.world.common())]
     idents: Arc<Idents>,
-    silent: Vec<(Slot, Silence)>,
+}
+
+fn error_type(make: &mut Make<'_>, name: &str) -> u8 {
+    let kind = make.get::<Kind>(name).map(|Kind(number)| number);
+    match kind {
+        Some(kind @ 0..=255) if is_error(kind as u8) => {}
+        Some(kind @ 0..=255) => make.error(format!("ICMP type {kind} is not an error type")),
+        Some(_) => make.error("ICMP type must be between 0 and 255"),
+        None => {}
+    }
+    kind.map_or(UNREACHABLE, |kind| kind as u8)
+}
+
+fn addresses(make: &mut Make<'_>, name: &str) -> Vec<[u8; 4]> {
+    let addresses: Vec<Ipv4Addr> = make.need(name);
+    addresses.iter().map(Ipv4Addr::octets).collect()
 }
 
 impl IcmpError {
-    fn new(make: &mut Make<'_>) -> IcmpError {
-        let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
-        let kind = make.get::<Kind>("TYPE").map(|Kind(number)| number);
-        let code = make.get::<Word>("CODE");
-        let bad = make.or("BADADDRS", Vec::<Ipv4Addr>::new());
-        let (rate, burst) = (make.or("RATE", 0), make.or("BURST", 50));
-        let element = IcmpError {
-            source,
-            kind: kind.unwrap_or(3) as u8,
-            code: 0,
-            bad: bad.iter().map(Ipv4Addr::octets).collect(),
-            mtu: make.or("MTU", 576),
-            pmtu: make.or("PMTU", 0),
-            fix_source: make.or("SET_FIX_ANNO", true),
-            limit: Limit::new(rate, burst),
-            idents: make.world.common(),
-            silent: Vec::new(),
-        };
-        match kind {
-            Some(kind @ 0..=255) if is_error(kind as u8) => {}
-            Some(kind @ 0..=255) => make.error(format!("ICMP type {kind} is not an error type")),
-            Some(_) => make.error("ICMP type must be between 0 and 255"),
-            None => {}
+    fn set_code(&mut self, make: &mut Make<'_>) {
+        let Some(Word(text)) = self.written_code.take() else { return };
+        let named = icmp_names::number(Some(self.kind), &text);
+        let number = named.or_else(|| make.parse::<u8>(&text).ok().map(u64::from));
+        match number.and_then(|number| u8::try_from(number).ok()) {
+            Some(code) => self.code = code,
+            None => make.error("argument 2 takes ICMP code (integer between 0 and 255)"),
         }
-        let code = code.map_or(Some(0), |Word(text)| {
-            let named = icmp_names::number(Some(element.kind), &text);
-            let number = named.or_else(|| make.parse::<u8>(&text).ok().map(u64::from));
-            number.and_then(|number| u8::try_from(number).ok())
-        });
-        if code.is_none() {
-            make.error("argument 2 takes ICMP code (integer between 0 and 255)");
-        }
-        IcmpError { code: code.unwrap_or(0), ..element }
     }
 
     /// The error about a packet.
@@ -178,7 +171,7 @@ impl IcmpError {
             put16(bytes, TOTAL_LENGTH, length as u16);
             put16(bytes, IDENT, self.idents.0.fetch_add(1, Ordering::Relaxed));
             (bytes[TTL], bytes[PROTOCOL]) = (HOPS, 1);
-            bytes[SOURCE..DESTINATION].copy_from_slice(&self.source.octets());
+            bytes[SOURCE..DESTINATION].copy_from_slice(&self.src.octets());
             bytes[DESTINATION..LEAST].copy_from_slice(&packet[SOURCE..DESTINATION]);
             bytes[LEAST..LEAST + options.len()].copy_from_slice(options);
             fill_checksum(bytes);
@@ -200,7 +193,7 @@ impl IcmpError {
             (meta.network, meta.transport) = (0, (start - ICMP) as u16);
             meta.destination[..4].copy_from_slice(&back);
             meta.timestamp = time;
-            set_fix_ip_source(meta, self.fix_source.into());
+            set_fix_ip_source(meta, self.set_fix_anno.into());
         }
         Ok(error)
     }
@@ -208,53 +201,22 @@ impl IcmpError {
 
 impl Element for IcmpError {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let allowance = match self.limit.rate {
-            0 => u64::MAX,
-            _ => self.limit.allowance(cx.steady()),
-        };
-        let (time, mut made) = (cx.now(), 0);
-        let mut silent = std::mem::take(&mut self.silent);
-        let reason = Cell::new(Silence::Rate);
-        frame.sift(
-            |slot| {
-                let error = match made < allowance {
-                    true => self.about(cx, slot, time),
-                    false => Err(Silence::Rate),
-                };
-                match error {
-                    Ok(error) => {
-                        made += 1;
-                        cx.replace(slot, error);
-                        true
-                    }
-                    Err(error) => {
-                        reason.set(error);
-                        false
-                    }
-                }
-            },
-            |slot| silent.push((slot, reason.get())),
-        );
-        self.limit.spend(made);
-        silent.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason as usize));
-        self.silent = silent;
+        let time = cx.now();
+        let mut limit = std::mem::take(&mut self.limit);
+        limit.replace(cx, frame, Silence::Rate as usize, |cx, slot| {
+            self.about(cx, slot, time).map_err(|silence| silence as usize)
+        });
+        self.limit = limit;
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<IcmpError>()
-            && (old.limit.rate, old.limit.burst) == (self.limit.rate, self.limit.burst)
-        {
-            self.limit = old.limit;
+        if let Some(old) = old.downcast_mut::<IcmpError>() {
+            self.limit.go_on(&mut old.limit);
         }
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "src" => Ok(self.source.to_string()),
-            "mtu" => Ok(self.mtu.to_string()),
-            "pmtu" => Ok(self.pmtu.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.read_field(handler)
     }
 
     fn write(
@@ -263,12 +225,6 @@ impl Element for IcmpError {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        match handler {
-            "src" => self.source = address(cx, value)?,
-            "mtu" => self.mtu = integer(value)?,
-            "pmtu" => self.pmtu = integer(value)?,
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+        self.write_field(cx, handler, value)
     }
 }
