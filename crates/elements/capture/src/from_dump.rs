@@ -2,7 +2,7 @@
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, Make, Next, Role, Signals,
-    parse_bool, parse_integer,
+    parse_integer,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_port::pcap::{Error, Fault, ReadOptions, Reader};
@@ -11,7 +11,7 @@ use super::{
     FAMILY,
     encap::Encap,
     output::reason,
-    sample::Sample,
+    source::{Source, give_rest, shown},
     span::{Place, Span},
     stamp::Stamp,
 };
@@ -78,7 +78,7 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct FromDump {
-    path: String,
+    source: Source,
     reader: Option<Reader>,
     encap: Encap,
     /// Whether the record the reader delivered last is still to be sent.
@@ -87,7 +87,6 @@ struct FromDump {
     start: u64,
     packet_position: u64,
     span: Span,
-    sample: Sample,
     timing: bool,
     /// Steady time of sending minus the packet's time.
     timing_offset: u64,
@@ -95,10 +94,7 @@ struct FromDump {
     end: End,
     /// Whether the end of the file has been reported.
     ended: bool,
-    active: bool,
     count: u64,
-    burst: usize,
-    pushes: bool,
 }
 
 /// What happens at the end.
@@ -138,24 +134,21 @@ impl FromDump {
             None => End::Nothing,
         };
         make.get::<bool>("MMAP");
+        let path = make.need("FILENAME");
         FromDump {
-            path: make.need("FILENAME"),
+            source: Source::from_args(make, path),
             reader: None,
             encap: Encap::ETHER,
             peeked: false,
             start: make.or("FILEPOS", 0),
             packet_position: 0,
             span,
-            sample: Sample::from_args(make),
             timing: make.or("TIMING", false),
             timing_offset: 0,
             force_ip: make.or("FORCE_IP", false),
             end,
             ended: false,
-            active: make.or("ACTIVE", true),
             count: 0,
-            burst: make.burst("BURST"),
-            pushes: make.output_is_push(0),
         }
     }
 
@@ -165,7 +158,8 @@ impl FromDump {
             return Ok(());
         }
         let options = ReadOptions { any_link: true, overlong: true };
-        let mut reader = Reader::open_with(&self.path, &options).map_err(|error| said(&error))?;
+        let mut reader =
+            Reader::open_with(&self.source.path, &options).map_err(|error| said(&error))?;
         let link = reader.link().map_err(|error| said(&error))?;
         self.encap = Encap::of_file(link.unwrap_or(Encap::ETHER.0));
         self.check_encap()?;
@@ -178,7 +172,7 @@ impl FromDump {
 
     fn check_encap(&mut self) -> Result<(), String> {
         if self.force_ip && !self.encap.leads_to_ip() {
-            let (name, link) = (shown(&self.path), self.encap.0);
+            let (name, link) = (self.source.shown(), self.encap.0);
             return Err(format!("{name}: unknown linktype {link}; can't force IP packets"));
         }
         self.force_ip |= self.encap.is_ip();
@@ -190,7 +184,7 @@ impl FromDump {
         let now = cx.steady();
         if let Err(error) = self.open() {
             cx.console().report(&format!("{error}\n"));
-            self.active = false;
+            self.source.active = false;
             return Stop::EndOfFile;
         }
         if cx.pool.take(frame, count, 0) == 0 {
@@ -230,7 +224,7 @@ impl FromDump {
                     break Stop::Behind;
                 }
             }
-            if !self.peeked && !self.sample.choose() {
+            if !self.peeked && !self.source.sample.choose() {
                 skipped += 1;
                 continue;
             }
@@ -267,11 +261,7 @@ impl FromDump {
             Stop::EndOfFile => reader.next_position(),
             _ => reader.position(),
         };
-        while frame.len() > filled
-            && let Some(slot) = frame.pop()
-        {
-            cx.pool.give_one(slot);
-        }
+        give_rest(cx, frame, filled);
         if self.force_ip {
             let arena = cx.pool.arena();
             let out = &mut cx.out;
@@ -294,7 +284,7 @@ impl FromDump {
                 Stop::Behind => {
                     self.span.forget_end();
                     self.at_end(cx);
-                    if !self.active {
+                    if !self.source.active {
                         self.peeked = false;
                         self.at_end(cx);
                         return Stop::EndOfFile;
@@ -318,9 +308,9 @@ impl FromDump {
     fn at_end(&mut self, cx: &mut Context) {
         match &self.end {
             End::Nothing => {}
-            End::Deactivate => self.active = false,
+            End::Deactivate => self.source.active = false,
             End::Stop => {
-                self.active = false;
+                self.source.active = false;
                 cx.driver.stop();
             }
             End::Call(made) => {
@@ -332,20 +322,8 @@ impl FromDump {
 
     fn wake(&mut self, cx: &mut Context) {
         self.ended = false;
-        if !self.active {
-            return;
-        }
-        if self.pushes {
-            cx.schedule();
-        } else {
-            cx.notify();
-        }
+        self.source.wake(cx);
     }
-}
-
-/// The file's name, for people.
-fn shown(path: &str) -> &str {
-    if path == "-" { "<stdin>" } else { path }
 }
 
 /// What is wrong with a file, in Click's words where it has some.
@@ -367,10 +345,10 @@ fn said(error: &Error) -> String {
 
 impl Element for FromDump {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        if !self.active || cx.is_downstream_full() {
+        if !self.source.active || cx.is_downstream_full() {
             return Next::Sleep;
         }
-        match self.read_on(cx, frame, self.burst.min(frame.room())) {
+        match self.read_on(cx, frame, self.source.burst.min(frame.room())) {
             Stop::Full | Stop::Behind => Next::Again,
             Stop::NoBuffers => Next::Idle,
             Stop::Until(_) | Stop::EndOfFile => Next::Sleep,
@@ -378,7 +356,7 @@ impl Element for FromDump {
     }
 
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if self.active && !self.ended {
+        if self.source.active && !self.ended {
             self.read_on(cx, frame, count.min(frame.room()));
         }
     }
@@ -390,10 +368,10 @@ impl Element for FromDump {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         // The standard input is not touched before it is known that this
         // element reads it, and not the one it replaces.
-        if self.path != "-" {
+        if self.source.path != "-" {
             self.open()?;
         }
-        if self.active && self.pushes {
+        if self.source.active && self.source.pushes {
             cx.schedule();
         }
         Ok(())
@@ -401,7 +379,7 @@ impl Element for FromDump {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<FromDump>()
-            && old.path == self.path
+            && old.source.path == self.source.path
             && old.reader.is_some()
         {
             self.reader = old.reader.take();
@@ -417,20 +395,13 @@ impl Element for FromDump {
         let reader = self.reader.as_ref();
         match handler {
             "count" => Ok(self.count.to_string()),
-            "sampling_prob" => Ok(self.sample.text()),
-            "active" => Ok(self.active.to_string()),
             "encap" => {
                 self.open().map_err(HandlerError::Refused)?;
                 Ok(self.encap.to_string())
             }
-            "filename" => Ok(self.path.clone()),
-            "filesize" => {
-                let size = std::fs::metadata(&self.path).ok().filter(|data| data.is_file());
-                Ok(size.map_or("-".into(), |data| data.len().to_string()))
-            }
             "filepos" => Ok(reader.map_or(self.start, Reader::next_position).to_string()),
             "packet_filepos" => Ok(self.packet_position.to_string()),
-            _ => Err(HandlerError::missing(handler)),
+            _ => self.source.read(handler),
         }
     }
 
@@ -444,13 +415,8 @@ impl Element for FromDump {
         match handler {
             "reset_counts" => self.count = 0,
             "active" => {
-                self.active =
-                    parse_bool(value).ok_or_else(|| HandlerError::refused("type mismatch"))?;
-                self.wake(cx);
-            }
-            "stop" => {
-                self.active = false;
-                cx.driver.stop();
+                self.source.write(cx, handler, value)?;
+                self.ended = false;
             }
             "filepos" => {
                 let position = parse_integer(value).and_then(|number| u64::try_from(number).ok());
@@ -470,12 +436,12 @@ impl Element for FromDump {
                 let ends = !matches!(self.end, End::Nothing);
                 self.span.extend(by, ends);
                 if ends {
-                    self.active = true;
+                    self.source.active = true;
                     self.wake(cx);
                 }
             }
             "reset_timing" => self.span.restart(),
-            _ => return Err(HandlerError::missing(handler)),
+            _ => return self.source.write(cx, handler, value),
         }
         Ok(String::new())
     }

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals, Text,
-    lang::config::words, parse_bool, parse_integer, unquoted,
+    lang::config::words, parse_integer, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -12,7 +12,7 @@ use super::{
     FAMILY,
     lines::Lines,
     output::reason,
-    sample::Sample,
+    source::{Source, give_rest},
     summary::{Draft, Field, Flow, NONE, VERSION, find},
 };
 
@@ -65,10 +65,10 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct FromIpSummaryDump {
-    path: String,
+    source: Source,
     data: Option<Vec<u8>>,
     may_be_missing: bool,
-    source: Option<Lines>,
+    lines: Option<Lines>,
     format: Format,
     draft: Draft,
     scratch: Vec<u8>,
@@ -77,18 +77,14 @@ struct FromIpSummaryDump {
     waiting: bool,
     /// The other packets the draft stands for.
     others: Option<Others>,
-    sample: Sample,
     checksum: bool,
     multipacket: bool,
     timing: bool,
     timing_offset: Option<u64>,
     stop: bool,
-    active: bool,
     ended: bool,
     /// Whether a malformed line has been reported.
     complained: bool,
-    burst: usize,
-    pushes: bool,
 }
 
 /// How lines are read.
@@ -294,71 +290,62 @@ impl FromIpSummaryDump {
             make.error("FILENAME: required argument missing");
         }
         FromIpSummaryDump {
-            path: path.unwrap_or_else(|| "<data>".into()),
+            source: Source::from_args(make, path.unwrap_or_else(|| "<data>".into())),
             data,
             may_be_missing: make.or("ALLOW_NONEXISTENT", false),
-            source: None,
+            lines: None,
             format,
             draft: Draft::default(),
             scratch: Vec::new(),
             line: Vec::new(),
             waiting: false,
             others: None,
-            sample: Sample::from_args(make),
             checksum: make.or("CHECKSUM", false),
             multipacket: make.or("MULTIPACKET", false),
             timing: make.or("TIMING", false),
             timing_offset: None,
             stop: make.or("STOP", false),
-            active: make.or("ACTIVE", true),
             ended: false,
             complained: false,
-            burst: make.burst("BURST"),
-            pushes: make.output_is_push(0),
         }
-    }
-
-    /// The file's name, for people.
-    fn shown(&self) -> &str {
-        if self.path == "-" { "<stdin>" } else { &self.path }
     }
 
     fn open(&mut self, cx: &Context) -> Result<(), String> {
         let opened = match self.data.take() {
             Some(data) => Ok(Lines::of(data)),
-            None => Lines::open(&self.path),
+            None => Lines::open(&self.source.path),
         };
-        let said = |error| format!("{}: {}", self.shown(), reason(&error));
-        let mut source = match opened {
+        let said = |error| format!("{}: {}", self.source.shown(), reason(&error));
+        let mut lines = match opened {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.may_be_missing => {
                 return Ok(());
             }
             opened => opened.map_err(said)?,
         };
-        if source.is_at_end().map_err(said)? {
-            let empty = format!("{}: empty file", self.shown());
+        if lines.is_at_end().map_err(said)? {
+            let empty = format!("{}: empty file", self.source.shown());
             return if self.may_be_missing { Ok(()) } else { Err(empty) };
         }
-        let start = source.peek().map_err(said)?;
+        let start = lines.peek().map_err(said)?;
         let compressed = [&b"\x1f\x8b"[..], b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zX"];
         if compressed.iter().any(|magic| start.starts_with(magic)) {
             return Err(format!(
                 "{}: the file is compressed; unpack it and pipe it in",
-                self.shown()
+                self.source.shown()
             ));
         }
         if start.starts_with(b"!IPSummaryDump") {
             let mut line = Vec::new();
-            source.line(&mut line).map_err(said)?;
+            lines.line(&mut line).map_err(said)?;
             self.check_version(&String::from_utf8_lossy(&line[14..]), cx);
         } else {
             let known: [&[u8]; 5] = [b"!creator", b"!data", b"!contents", b"!proto", b"!flowid"];
             if !known.iter().any(|word| start.starts_with(word)) && self.format.fields.is_empty() {
                 let text = "warning: missing banner line; is this an IP summary dump?";
-                cx.console().report(&format!("{}:0: {text}\n", self.shown()));
+                cx.console().report(&format!("{}:0: {text}\n", self.source.shown()));
             }
         }
-        self.source = Some(source);
+        self.lines = Some(lines);
         Ok(())
     }
 
@@ -370,7 +357,7 @@ impl FromIpSummaryDump {
         let Some((major, minor)) = version else { return };
         if major != VERSION.0 || minor > VERSION.1 {
             let text = format!("warning: unexpected IPSummaryDump version {major}.{minor}");
-            cx.console().report(&format!("{}:1: {text}\n", self.shown()));
+            cx.console().report(&format!("{}:1: {text}\n", self.source.shown()));
         } else {
             self.format.minor = minor;
         }
@@ -378,16 +365,16 @@ impl FromIpSummaryDump {
 
     /// Reads on until a packet is drafted; `false` at the end of the file.
     fn draft_next(&mut self, cx: &Context) -> bool {
-        let shown = self.shown().to_owned();
-        let Some(source) = &mut self.source else { return false };
+        let shown = self.source.shown().to_owned();
+        let Some(lines) = &mut self.lines else { return false };
         loop {
             let was_binary = self.format.binary;
             let read = match was_binary {
-                true => source.record(&mut self.line).map(|kind| kind.map(|text| !text)),
-                false => source.line(&mut self.line).map(|more| more.then_some(false)),
+                true => lines.record(&mut self.line).map(|kind| kind.map(|text| !text)),
+                false => lines.line(&mut self.line).map(|more| more.then_some(false)),
             };
             let place = if was_binary { "record " } else { "" };
-            let landmark = format_args!("{shown}:{place}{}", source.count).to_string();
+            let landmark = format_args!("{shown}:{place}{}", lines.count).to_string();
             let mut warn = |text: String| cx.console().report(&format!("{landmark}: {text}\n"));
             let packed = match read {
                 Ok(Some(packed)) => packed,
@@ -403,7 +390,7 @@ impl FromIpSummaryDump {
                 Some(b'!') if !packed => {
                     self.format.set(line.trim(), &mut warn);
                     if self.format.binary && !was_binary {
-                        source.count = 0;
+                        lines.count = 0;
                     }
                     continue;
                 }
@@ -507,7 +494,7 @@ impl FromIpSummaryDump {
                 }
             }
             self.waiting = false;
-            if !self.sample.choose() {
+            if !self.source.sample.choose() {
                 continue;
             }
             let arena = cx.pool.arena();
@@ -522,11 +509,7 @@ impl FromIpSummaryDump {
             }
             filled += 1;
         };
-        while frame.len() > filled
-            && let Some(slot) = frame.pop()
-        {
-            cx.pool.give_one(slot);
-        }
+        give_rest(cx, frame, filled);
         match stop {
             // The end comes after the packets before it.
             Stop::EndOfFile if filled > 0 => Stop::Full,
@@ -544,22 +527,14 @@ impl FromIpSummaryDump {
             stop => stop,
         }
     }
-
-    fn resume(&self, cx: &mut Context) {
-        if self.active && self.pushes {
-            cx.schedule();
-        } else if self.active {
-            cx.notify();
-        }
-    }
 }
 
 impl Element for FromIpSummaryDump {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        if !self.active || cx.is_downstream_full() {
+        if !self.source.active || cx.is_downstream_full() {
             return Next::Sleep;
         }
-        match self.fill(cx, frame, self.burst.min(frame.room())) {
+        match self.fill(cx, frame, self.source.burst.min(frame.room())) {
             Stop::Full => Next::Again,
             Stop::NoBuffers => Next::Idle,
             Stop::Until(_) | Stop::EndOfFile => Next::Sleep,
@@ -567,18 +542,18 @@ impl Element for FromIpSummaryDump {
     }
 
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if self.active && !self.ended {
+        if self.source.active && !self.ended {
             self.fill(cx, frame, count.min(frame.room()));
         }
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        self.resume(cx);
+        self.source.wake(cx);
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         self.open(cx)?;
-        if self.active && self.pushes {
+        if self.source.active && self.source.pushes {
             cx.schedule();
         }
         Ok(())
@@ -586,16 +561,9 @@ impl Element for FromIpSummaryDump {
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "sampling_prob" => Ok(self.sample.text()),
-            "active" => Ok(self.active.to_string()),
             "encap" => Ok("IP".into()),
-            "filename" => Ok(self.path.clone()),
-            "filesize" => {
-                let size = std::fs::metadata(&self.path).ok().filter(|data| data.is_file());
-                Ok(size.map_or("-".into(), |data| data.len().to_string()))
-            }
-            "filepos" => Ok(self.source.as_ref().map_or(0, Lines::position).to_string()),
-            _ => Err(HandlerError::missing(handler)),
+            "filepos" => Ok(self.lines.as_ref().map_or(0, Lines::position).to_string()),
+            _ => self.source.read(handler),
         }
     }
 
@@ -605,19 +573,7 @@ impl Element for FromIpSummaryDump {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        match handler {
-            "active" => {
-                self.active = parse_bool(value.trim())
-                    .ok_or_else(|| HandlerError::refused("type mismatch"))?;
-                self.resume(cx);
-            }
-            "stop" => {
-                self.active = false;
-                cx.driver.stop();
-            }
-            _ => return Err(HandlerError::missing(handler)),
-        }
-        Ok(String::new())
+        self.source.write(cx, handler, value)
     }
 }
 

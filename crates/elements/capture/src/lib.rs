@@ -19,6 +19,7 @@ mod lines;
 mod output;
 mod replay;
 mod sample;
+mod source;
 mod span;
 mod stamp;
 mod summary;

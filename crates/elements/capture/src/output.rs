@@ -4,7 +4,108 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Write},
+    sync::{Arc, Mutex, MutexGuard},
 };
+
+use linerate_graph::Make;
+
+/// What all replicas of an element write to, so that packets of several workers do not
+/// write over each other: `W` is what a file is written by.
+pub(super) struct Dump<W> {
+    file: Arc<Mutex<Target<W>>>,
+    replicas: usize,
+}
+
+/// A file, and how far it has come.
+pub(super) struct Target<W> {
+    path: String,
+    pub(super) state: State<W>,
+}
+
+pub(super) enum State<W> {
+    /// Not opened, or a write has failed.
+    Closed,
+    Opened(Output),
+    Writing(W),
+}
+
+impl<W> Default for Target<W> {
+    fn default() -> Target<W> {
+        Target { path: String::new(), state: State::Closed }
+    }
+}
+
+impl<W: Send + 'static> Dump<W> {
+    pub(super) fn new(make: &mut Make<'_>) -> Dump<W> {
+        let replicas = make.replica().count;
+        let file = if replicas == 1 { Arc::default() } else { make.shared(Mutex::default) };
+        Dump { file, replicas }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Target<W>> {
+        self.file.lock().expect("no panic while held")
+    }
+
+    /// Lets go of the file, which is closed when nobody else has it.
+    pub(super) fn let_go(&mut self) {
+        self.file = Arc::default();
+    }
+
+    /// Whether both are the same: only the configuration has been written to.
+    pub(super) fn is(&self, other: &Dump<W>) -> bool {
+        Arc::ptr_eq(&self.file, &other.file)
+    }
+
+    /// Goes on writing what the element that this one replaces has written.
+    pub(super) fn take_over(&mut self, old: &mut Dump<W>) {
+        if self.replicas == old.replicas {
+            // The others' workers may change over later, and write until then.
+            self.file = std::mem::take(&mut old.file);
+        } else {
+            let writing = std::mem::take(&mut *old.lock());
+            *self.lock() = writing;
+        }
+    }
+}
+
+impl<W> Target<W> {
+    /// Opens the file, unless another replica has. Whether it can be written to at once.
+    pub(super) fn open(&mut self, path: &str) -> io::Result<bool> {
+        if self.path == path && !self.is_closed() {
+            return Ok(false);
+        }
+        let output = Output::open(path)?;
+        let ours = matches!(output, Output::Ready(_));
+        *self = Target { path: path.into(), state: State::Opened(output) };
+        Ok(ours)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// What the file is written by, which is made when that is wanted first. `None` when it
+    /// cannot be written.
+    pub(super) fn writer<E>(
+        &mut self,
+        begin: impl FnOnce(Output) -> Result<W, E>,
+    ) -> Result<Option<&mut W>, E> {
+        if let State::Opened(_) = self.state
+            && let State::Opened(output) = self.close()
+        {
+            self.state = State::Writing(begin(output)?);
+        }
+        match &mut self.state {
+            State::Writing(writer) => Ok(Some(writer)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Writes no more.
+    pub(super) fn close(&mut self) -> State<W> {
+        std::mem::replace(&mut self.state, State::Closed)
+    }
+}
 
 /// A file opened for writing.
 pub(super) enum Output {

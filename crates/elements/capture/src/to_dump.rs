@@ -1,7 +1,5 @@
 //! `ToDump`: packets to a capture file.
 
-use std::sync::{Arc, Mutex, MutexGuard};
-
 use linerate_graph::{
     Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Role,
     Text,
@@ -12,7 +10,7 @@ use linerate_port::pcap::{Error, Fault, Format, Options, Precision, Writer};
 use super::{
     FAMILY,
     encap::Encap,
-    output::{Output, reason},
+    output::{Dump, Output, State, reason},
 };
 use linerate_kit::annotations;
 
@@ -61,10 +59,7 @@ struct ToDump {
     options: Options,
     /// Elements that know the link type.
     encap_from: Vec<ElementRef>,
-    /// Shared by all replicas, so that packets of several workers do not write
-    /// over each other.
-    file: Arc<Mutex<File>>,
-    replicas: usize,
+    file: Dump<Box<Writer>>,
     extra_length: bool,
     unbuffered: bool,
     burst: usize,
@@ -73,22 +68,6 @@ struct ToDump {
     /// Whether it pulls of its own accord.
     pulls: bool,
     count: u64,
-}
-
-/// The file being written.
-#[derive(Default)]
-struct File {
-    path: String,
-    state: State,
-}
-
-#[derive(Default)]
-enum State {
-    /// Not opened, or a write has failed.
-    #[default]
-    Closed,
-    Opened(Output),
-    Writing(Box<Writer>),
 }
 
 impl ToDump {
@@ -135,11 +114,7 @@ impl ToDump {
             path,
             options,
             encap_from,
-            file: match make.replica().count {
-                1 => Arc::default(),
-                _ => make.shared(Mutex::default),
-            },
-            replicas: make.replica().count,
+            file: Dump::new(make),
             extra_length: make.or("EXTRA_LENGTH", true),
             unbuffered: make.or("UNBUFFERED", false),
             burst: make.burst("BURST"),
@@ -175,13 +150,9 @@ impl ToDump {
         Ok(())
     }
 
-    fn file(&self) -> MutexGuard<'_, File> {
-        self.file.lock().expect("no panic while held")
-    }
-
     fn record(&mut self, cx: &mut Context, frame: &Frame) {
         if let Err(error) = self.try_record(cx, frame) {
-            self.file().state = State::Closed;
+            self.file.lock().close();
             cx.console().report(&format!("ToDump({}): {error}\n", shown(&self.path)));
         }
     }
@@ -189,8 +160,9 @@ impl ToDump {
     fn try_record(&mut self, cx: &mut Context, frame: &Frame) -> Result<(), String> {
         let (extra_length, unbuffered) = (self.extra_length, self.unbuffered);
         let arena = cx.pool.arena();
-        let mut file = self.file();
-        let Some(writer) = file.state.writer(&self.path, &self.options)? else { return Ok(()) };
+        let mut file = self.file.lock();
+        let begin = |output| begin(output, &self.path, &self.options);
+        let Some(writer) = file.writer(begin)? else { return Ok(()) };
         let before = writer.records();
         let mut now = 0;
         let mut outcome = Ok(());
@@ -221,22 +193,10 @@ impl ToDump {
     }
 }
 
-impl State {
-    /// The writer, made now if it has to be. `None` when the file cannot be
-    /// written.
-    fn writer(&mut self, path: &str, options: &Options) -> Result<Option<&mut Writer>, String> {
-        if let State::Opened(_) = self
-            && let State::Opened(output) = std::mem::take(self)
-        {
-            let sink = output.claim().map_err(|error| reason(&error))?;
-            let writer = Writer::new(sink, path, options).map_err(|error| said(&error))?;
-            *self = State::Writing(Box::new(writer));
-        }
-        match self {
-            State::Writing(writer) => Ok(Some(writer)),
-            _ => Ok(None),
-        }
-    }
+/// Begins a file.
+fn begin(output: Output, path: &str, options: &Options) -> Result<Box<Writer>, String> {
+    let sink = output.claim().map_err(|error| reason(&error))?;
+    Writer::new(sink, path, options).map(Box::new).map_err(|error| said(&error))
 }
 
 fn shown(path: &str) -> &str {
@@ -260,7 +220,7 @@ impl Element for ToDump {
     }
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        if matches!(self.file().state, State::Closed) {
+        if self.file.lock().is_closed() {
             return Next::Sleep;
         }
         if cx.pull(0, self.burst, frame) == 0 {
@@ -273,16 +233,13 @@ impl Element for ToDump {
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         self.ask_encap(cx)?;
-        let mut file = self.file();
-        // Another replica may have opened it.
-        if file.path != self.path || matches!(file.state, State::Closed) {
-            let said = |error| format!("{}: {}", shown(&self.path), reason(&error));
-            let output = Output::open(&self.path).map_err(said)?;
-            let ours = matches!(output, Output::Ready(_));
-            *file = File { path: self.path.clone(), state: State::Opened(output) };
-            if ours && let Err(error) = file.state.writer(&self.path, &self.options) {
-                return Err(format!("{}: unable to write file header: {error}", self.path));
-            }
+        let mut file = self.file.lock();
+        let said = |error| format!("{}: {}", shown(&self.path), reason(&error));
+        let begin = |output| begin(output, &self.path, &self.options);
+        if file.open(&self.path).map_err(said)?
+            && let Err(error) = file.writer(begin)
+        {
+            return Err(format!("{}: unable to write file header: {error}", self.path));
         }
         drop(file);
         if self.pulls {
@@ -293,28 +250,21 @@ impl Element for ToDump {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<ToDump>() else { return };
-        if Arc::ptr_eq(&self.file, &old.file) {
-            // Only the configuration has been written to: nothing is to be closed.
-            old.file = Arc::default();
+        if self.file.is(&old.file) {
+            old.file.let_go();
             self.count = old.count;
             return;
         }
         let same = old.path == self.path && old.options.link == self.options.link;
-        if !same || !matches!(old.file().state, State::Writing(_)) {
+        if !same || !matches!(old.file.lock().state, State::Writing(_)) {
             return;
         }
         self.count = old.count;
-        if self.replicas == old.replicas {
-            // The others' workers may change over later, and write until then.
-            self.file = std::mem::take(&mut old.file);
-        } else {
-            let writing = std::mem::take(&mut *old.file());
-            *self.file() = writing;
-        }
+        self.file.take_over(&mut old.file);
     }
 
     fn close(&mut self, cx: &mut Context) {
-        let File { state, .. } = std::mem::take(&mut *self.file());
+        let state = self.file.lock().close();
         if let State::Writing(writer) = state
             && let Err(error) = writer.finish()
         {

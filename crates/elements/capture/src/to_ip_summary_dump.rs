@@ -2,8 +2,7 @@
 
 use std::{
     fs,
-    io::Write,
-    sync::{Arc, Mutex, MutexGuard},
+    io::{self, Write},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -16,7 +15,7 @@ use linerate_memory::{Frame, Meta};
 
 use super::{
     FAMILY,
-    output::{Output, reason},
+    output::{Dump, Output, reason},
     stamp::Stamp,
     summary::{Field, Manner, VERSION, View, Width, find},
 };
@@ -83,31 +82,14 @@ struct ToIpSummaryDump {
     bad_packets: bool,
     binary: bool,
     header: Vec<u8>,
-    /// Shared by all replicas, each of which writes lines of its own at once.
-    file: Arc<Mutex<File>>,
-    replicas: usize,
+    /// Each replica writes lines of its own at once.
+    file: Dump<Box<dyn Write + Send>>,
     buffer: Vec<u8>,
     bad: String,
     burst: usize,
     /// Whether packets end here.
     ends: bool,
     pulls: bool,
-}
-
-/// The file being written.
-#[derive(Default)]
-struct File {
-    path: String,
-    state: State,
-}
-
-#[derive(Default)]
-enum State {
-    /// Not opened, or a write has failed.
-    #[default]
-    Closed,
-    Opened(Output),
-    Writing(Box<dyn Write + Send>),
 }
 
 impl ToIpSummaryDump {
@@ -149,11 +131,7 @@ impl ToIpSummaryDump {
             bad_packets: make.or("BAD_PACKETS", false),
             binary,
             header,
-            file: match make.replica().count {
-                1 => Arc::default(),
-                _ => make.shared(Mutex::default),
-            },
-            replicas: make.replica().count,
+            file: Dump::new(make),
             buffer: Vec::new(),
             bad: String::new(),
             burst: make.burst("BURST"),
@@ -189,7 +167,7 @@ impl ToIpSummaryDump {
             // There may be four billion of them.
             if self.buffer.len() >= BLOCK {
                 self.flush(cx);
-                if self.is_closed() {
+                if self.file.lock().is_closed() {
                     return;
                 }
             }
@@ -234,7 +212,7 @@ impl ToIpSummaryDump {
     }
 
     fn record(&mut self, cx: &mut Context, frame: &Frame) {
-        if self.is_closed() {
+        if self.file.lock().is_closed() {
             return;
         }
         let arena = cx.pool.arena();
@@ -246,41 +224,29 @@ impl ToIpSummaryDump {
         }
     }
 
-    fn file(&self) -> MutexGuard<'_, File> {
-        self.file.lock().expect("no panic while held")
-    }
-
-    fn is_closed(&self) -> bool {
-        matches!(self.file().state, State::Closed)
-    }
-
     /// Writes what has been collected.
     fn flush(&mut self, cx: &Context) {
-        let written = self.file().state.write(&self.header, &self.buffer);
+        let mut file = self.file.lock();
+        let written = match file.writer(|output| begin(output, &self.header)) {
+            Ok(Some(sink)) => sink.write_all(&self.buffer).and_then(|()| sink.flush()),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
         if let Err(error) = written {
-            self.file().state = State::Closed;
+            file.close();
             let text = format!("{}: {}: {}\n", cx.name(), self.path, reason(&error));
             cx.console().report(&text);
         }
+        drop(file);
         self.buffer.clear();
     }
 }
 
-impl State {
-    /// Writes lines, behind a header if they are the first.
-    fn write(&mut self, header: &[u8], lines: &[u8]) -> std::io::Result<()> {
-        if matches!(self, State::Opened(_))
-            && let State::Opened(output) = std::mem::take(self)
-        {
-            let mut sink = output.claim()?;
-            sink.write_all(header)?;
-            *self = State::Writing(sink);
-        }
-        match self {
-            State::Writing(sink) => sink.write_all(lines).and_then(|()| sink.flush()),
-            _ => Ok(()),
-        }
-    }
+/// Begins a file.
+fn begin(output: Output, header: &[u8]) -> io::Result<Box<dyn Write + Send>> {
+    let mut sink = output.claim()?;
+    sink.write_all(header)?;
+    Ok(sink)
 }
 
 /// What is in front of the packets.
@@ -348,15 +314,11 @@ impl Element for ToIpSummaryDump {
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let said = |error| format!("{}: {}", self.path, reason(&error));
-        let mut file = self.file();
-        // Another replica may have opened it.
-        if file.path != self.path || matches!(file.state, State::Closed) {
-            let output = Output::open(&self.path).map_err(said)?;
-            let ours = matches!(output, Output::Ready(_));
-            *file = File { path: self.path.clone(), state: State::Opened(output) };
-            if ours {
-                file.state.write(&self.header, &[]).map_err(said)?;
-            }
+        let mut file = self.file.lock();
+        if file.open(&self.path).map_err(said)?
+            && let Some(sink) = file.writer(|output| begin(output, &self.header)).map_err(said)?
+        {
+            sink.flush().map_err(said)?;
         }
         drop(file);
         if self.pulls {
@@ -371,24 +333,19 @@ impl Element for ToIpSummaryDump {
             return;
         }
         old.flush(cx);
-        if Arc::ptr_eq(&self.file, &old.file) {
-            // Only the configuration has been written to: nothing is to be closed.
-            old.file = Arc::default();
-        } else if self.replicas == old.replicas {
-            // The others' workers may change over later, and write until then.
-            self.file = std::mem::take(&mut old.file);
+        if self.file.is(&old.file) {
+            old.file.let_go();
         } else {
-            let state = std::mem::take(&mut old.file().state);
-            self.file().state = state;
+            self.file.take_over(&mut old.file);
         }
     }
 
     fn close(&mut self, cx: &mut Context) {
-        if !self.is_closed() {
+        if !self.file.lock().is_closed() {
             self.flush(cx);
         }
         // Other replicas have lines to write yet: who goes last closes it.
-        self.file = Arc::default();
+        self.file.let_go();
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {

@@ -1,0 +1,93 @@
+//! What elements have in common that make packets of what they read in a file.
+
+use linerate_graph::{Context, HandlerError, Make, parse_bool};
+use linerate_memory::Frame;
+
+use super::sample::Sample;
+
+/// Which file, and which of its packets are sent when.
+pub(super) struct Source {
+    pub(super) path: String,
+    pub(super) active: bool,
+    pub(super) sample: Sample,
+    /// Most packets sent at a time.
+    pub(super) burst: usize,
+    pub(super) pushes: bool,
+}
+
+impl Source {
+    /// From the arguments that all such elements have.
+    pub(super) fn from_args(make: &mut Make<'_>, path: String) -> Source {
+        Source {
+            path,
+            active: make.or("ACTIVE", true),
+            sample: Sample::from_args(make),
+            burst: make.burst("BURST"),
+            pushes: make.output_is_push(0),
+        }
+    }
+
+    /// The file's name, for people.
+    pub(super) fn shown(&self) -> &str {
+        shown(&self.path)
+    }
+
+    /// Has the element read on, unless it is not to.
+    pub(super) fn wake(&self, cx: &mut Context) {
+        if self.active && self.pushes {
+            cx.schedule();
+        } else if self.active {
+            cx.notify();
+        }
+    }
+
+    /// Handlers that are read.
+    pub(super) fn read(&self, handler: &str) -> Result<String, HandlerError> {
+        match handler {
+            "sampling_prob" => Ok(self.sample.text()),
+            "active" => Ok(self.active.to_string()),
+            "filename" => Ok(self.path.clone()),
+            "filesize" => {
+                let size = std::fs::metadata(&self.path).ok().filter(|data| data.is_file());
+                Ok(size.map_or("-".into(), |data| data.len().to_string()))
+            }
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    /// Handlers that are written.
+    pub(super) fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "active" => {
+                let active = parse_bool(value.trim());
+                self.active = active.ok_or_else(|| HandlerError::refused("type mismatch"))?;
+                self.wake(cx);
+            }
+            "stop" => {
+                self.active = false;
+                cx.driver.stop();
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+/// The name of a file, for people.
+pub(super) fn shown(path: &str) -> &str {
+    if path == "-" { "<stdin>" } else { path }
+}
+
+/// Gives back the buffers behind the first `filled` of a frame.
+pub(super) fn give_rest(cx: &mut Context, frame: &mut Frame, filled: usize) {
+    while frame.len() > filled
+        && let Some(slot) = frame.pop()
+    {
+        cx.pool.give_one(slot);
+    }
+}
