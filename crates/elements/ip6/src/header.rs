@@ -9,6 +9,8 @@ use linerate_graph::{Context, Exit};
 use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
+pub(super) use linerate_kit::ip::{get16, put16};
+
 /// Length of a header without extensions.
 pub(super) const LEAST: usize = 40;
 /// Places in the header.
@@ -24,20 +26,6 @@ pub(super) const ICMP_CHECKSUM: usize = 2;
 pub(super) const NO_BUFFER: usize = 0;
 pub(super) const NO_HEADER: usize = 1;
 pub(super) const REFUSED: usize = 2;
-
-/// Two bytes at `at`, which are there.
-#[inline(always)]
-pub(super) fn get16(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two))
-}
-
-/// Writes two bytes at `at`, which are there.
-#[inline(always)]
-pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    if let Some(two) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-        *two = value.to_be_bytes();
-    }
-}
 
 /// The address at `at`, which is there.
 #[inline(always)]

@@ -6,6 +6,8 @@ use std::net::Ipv6Addr;
 use linerate_graph::{Class, Ipv6Prefix, Make};
 use linerate_packet::checksum::{checksum, update16};
 
+use super::header::{get16, put16};
+
 mod element;
 mod icmp;
 #[cfg(test)]
@@ -138,14 +140,6 @@ fn readdress(payload: &mut [u8], protocol: u8, old: &[u8], new: &[u8]) {
         check => check,
     };
     *field = check.to_be_bytes();
-}
-
-fn get16(bytes: &[u8], at: usize) -> u16 {
-    super::header::get16(bytes, at)
-}
-
-fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    super::header::put16(bytes, at, value);
 }
 
 fn v6_at(bytes: &[u8], at: usize) -> Ipv6Addr {
