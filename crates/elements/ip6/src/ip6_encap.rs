@@ -3,16 +3,16 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, IpProtocol, Make, Scope, Text, Value,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Scope, Text, Value, Writes,
     unquoted,
 };
-use linerate_memory::{Frame, Slot};
+use linerate_memory::Frame;
 
 use super::{
     FAMILY,
     header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, NO_BUFFER, SOURCE, address, mark, put16},
 };
-use linerate_kit::{address6, room, written::record_argument};
+use linerate_kit::{address6, ip_encap::ProtocolNumber, written::record_argument};
 
 /// Drop reason.
 const TOO_LONG: usize = 1;
@@ -50,21 +50,6 @@ struct Ip6Encap {
     header: [u8; LEAST],
     /// Whether the destination is the annotation.
     annotated: bool,
-    failed: Vec<Slot>,
-}
-
-/// A protocol by name or number; what is wrong with it is said as of a number.
-#[derive(Default)]
-struct Protocol(i32);
-
-impl Value for Protocol {
-    fn parse(text: &str, scope: &Scope<'_>) -> Result<Protocol, String> {
-        let known = IpProtocol::parse(text, scope).ok();
-        match known.and_then(|IpProtocol(number)| i32::try_from(number).ok()) {
-            Some(number) => Ok(Protocol(number)),
-            None => i32::parse(text, scope).map(Protocol),
-        }
-    }
 }
 
 /// A destination: `None` for the annotation.
@@ -79,7 +64,7 @@ fn destination(text: &str, scope: &Scope<'_>) -> Result<Option<Ipv6Addr>, String
 
 impl Ip6Encap {
     fn new(make: &mut Make<'_>) -> Ip6Encap {
-        let Protocol(protocol) = make.need("PROTO");
+        let ProtocolNumber(protocol) = make.need("PROTO");
         let source = make.get("SRC").unwrap_or(Ipv6Addr::UNSPECIFIED);
         let to = make.get::<Text>("DST").map(|Text(text)| text);
         let (hops, class) = (make.or::<u8>("HLIM", 250), make.or::<u8>("CLASS", 0));
@@ -97,38 +82,31 @@ impl Ip6Encap {
         (header[NEXT], header[HOPS]) = (protocol, hops);
         header[SOURCE..DESTINATION].copy_from_slice(&source.octets());
         header[DESTINATION..].copy_from_slice(&to.unwrap_or(Ipv6Addr::UNSPECIFIED).octets());
-        Ip6Encap { header, annotated: to.is_none(), failed: Vec::new() }
+        Ip6Encap { header, annotated: to.is_none() }
     }
 }
 
 impl Element for Ip6Encap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let Ip6Encap { header, annotated, failed } = self;
-        let arena = cx.pool.arena();
-        frame.sift(
-            |slot| {
-                let length = slot.len();
-                if !room::push(arena, slot, LEAST) {
-                    return false;
-                }
-                let mut head = *header;
-                put16(&mut head, LENGTH, length as u16);
-                if let Some(meta) = arena.meta_mut(slot) {
-                    mark(meta, 0);
-                    match *annotated {
-                        true => head[DESTINATION..].copy_from_slice(&meta.destination),
-                        false => meta.destination = address(&head, DESTINATION),
-                    }
-                }
-                if let Some(to) = arena.packet_mut(slot).and_then(|bytes| bytes.first_chunk_mut()) {
-                    *to = head;
-                }
-                true
-            },
-            |slot| failed.push(slot),
-        );
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+        let Ip6Encap { header, annotated } = self;
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let length = packet.len() as u16;
+            if !packet.prepend(LEAST) {
+                return Err(Exit::Drop(TOO_LONG));
+            }
+            let mut head = *header;
+            put16(&mut head, LENGTH, length);
+            let (bytes, meta) = packet.parts();
+            mark(meta, 0);
+            match *annotated {
+                true => head[DESTINATION..].copy_from_slice(&meta.destination),
+                false => meta.destination = address(&head, DESTINATION),
+            }
+            if let Some(to) = bytes.first_chunk_mut() {
+                *to = head;
+            }
+            Ok(())
+        });
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {

@@ -1,6 +1,7 @@
 //! IP headers that are put in front of packets.
 
 use linerate_graph::{IpProtocol, Make, Scope, Value};
+use linerate_memory::PacketMut;
 
 use crate::ip::{CHECKSUM, DESTINATION, IDENT, LEAST, SOURCE, TOTAL_LENGTH, get_four, put16};
 
@@ -66,10 +67,25 @@ impl Template {
         self.ident = other.ident;
     }
 
+    /// Puts the header in front of a packet, `between` bytes before what was its first, and
+    /// says where it is; `None` when there is no room.
+    #[inline(always)]
+    pub fn put(&mut self, packet: &mut PacketMut<'_>, between: usize) -> Option<[u8; LEAST]> {
+        if !packet.prepend(LEAST + between) {
+            return None;
+        }
+        let length = packet.len() as u16;
+        let (bytes, meta) = packet.parts();
+        let head = self.next(length, &mut meta.destination);
+        (meta.network, meta.transport) = (0, LEAST as u16);
+        *bytes.first_chunk_mut()? = head;
+        Some(head)
+    }
+
     /// The header of a packet of that length. `annotation` is its destination
     /// annotation, which is set unless it is the destination.
     #[inline(always)]
-    pub fn next(&mut self, length: u16, annotation: &mut [u8; 16]) -> [u8; LEAST] {
+    fn next(&mut self, length: u16, annotation: &mut [u8; 16]) -> [u8; LEAST] {
         let mut head = self.head;
         let mut sum = self.sum + u32::from(length) + u32::from(self.ident);
         put16(&mut head, TOTAL_LENGTH, length);

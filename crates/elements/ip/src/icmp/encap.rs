@@ -2,15 +2,17 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Word};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Word, Writes,
+};
+use linerate_memory::Frame;
 use linerate_packet::checksum;
 
 use super::{FAMILY, Kind};
 use linerate_kit::{
     icmp_names,
     ip::{DESTINATION, IDENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, put16},
-    room, written,
+    written,
 };
 
 /// Drop reasons.
@@ -86,7 +88,6 @@ struct IcmpEncap {
     ident: u16,
     /// The next sequence number, never zero.
     next: u16,
-    failed: Vec<Slot>,
 }
 
 impl IcmpEncap {
@@ -98,7 +99,6 @@ impl IcmpEncap {
             code,
             ident: make.or("IDENTIFIER", 0),
             next: 1,
-            failed: Vec::new(),
         }
     }
 }
@@ -110,16 +110,14 @@ fn length_of(kind: u8) -> usize {
 
 impl Element for IcmpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let IcmpEncap { addresses: [source, destination], kind, code, ident, next, failed } = self;
+        let IcmpEncap { addresses: [source, destination], kind, code, ident, next } = self;
         let header = LEAST + length_of(*kind);
-        let fits = |slot: &mut Slot| {
-            if !room::push(arena, slot, header) {
-                return false;
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            if !packet.prepend(header) {
+                return Err(Exit::Drop(TOO_LONG));
             }
-            let length = slot.len() as u16;
-            let Some(bytes) = arena.packet_mut(slot) else { return false };
+            let (bytes, meta) = packet.parts();
+            let length = bytes.len() as u16;
             bytes[..header].fill(0);
             (bytes[0], bytes[TTL], bytes[PROTOCOL]) = (0x45, 255, 1);
             put16(bytes, TOTAL_LENGTH, length);
@@ -135,14 +133,11 @@ impl Element for IcmpEncap {
             }
             let sum = checksum::checksum(message);
             put16(message, 2, sum);
-            let Some(meta) = arena.meta_mut(slot) else { return false };
             (meta.network, meta.transport) = (0, LEAST as u16);
             meta.destination[..4].copy_from_slice(&destination.octets());
             *next = next.checked_add(1).unwrap_or(1);
-            true
-        };
-        frame.sift(fits, |slot| failed.push(slot));
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+            Ok(())
+        });
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {

@@ -2,14 +2,15 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Text, unquoted};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Text, Writes, unquoted,
+};
+use linerate_memory::Frame;
 
 use super::FAMILY;
 use linerate_kit::{
     ip::{DESTINATION, DONT_FRAGMENT, FRAGMENT, LEAST, PROTOCOL, SOURCE, TTL, put16},
     ip_encap::{ProtocolNumber, Template},
-    room,
     written::record_argument,
 };
 
@@ -51,7 +52,6 @@ pub(super) const CLASS: Class = Class {
 
 pub(crate) struct IpEncap {
     header: Template,
-    failed: Vec<Slot>,
 }
 
 impl IpEncap {
@@ -84,7 +84,7 @@ impl IpEncap {
         (head[TTL], head[PROTOCOL]) = (ttl, protocol as u8);
         head[SOURCE..DESTINATION].copy_from_slice(&source.octets());
         head[DESTINATION..].copy_from_slice(&to.octets());
-        IpEncap { header: Template::new(make, head, annotated), failed: Vec::new() }
+        IpEncap { header: Template::new(make, head, annotated) }
     }
 }
 
@@ -123,23 +123,10 @@ fn service(make: &mut Make<'_>, tos: i32, dscp: i32, ect: &str, ce: bool) -> u8 
 
 impl Element for IpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let header = &mut self.header;
-        let fits = |slot: &mut Slot| {
-            if !room::push(arena, slot, LEAST) {
-                return false;
-            }
-            let length = slot.len() as u16;
-            let Some(meta) = arena.meta_mut(slot) else { return false };
-            let head = header.next(length, &mut meta.destination);
-            (meta.network, meta.transport) = (0, LEAST as u16);
-            let Some(bytes) = arena.packet_mut(slot) else { return false };
-            bytes[..LEAST].copy_from_slice(&head);
-            true
-        };
-        frame.sift(fits, |slot| self.failed.push(slot));
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| match self.header.put(packet, 0) {
+            Some(_) => Ok(()),
+            None => Err(Exit::Drop(TOO_LONG)),
+        });
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {

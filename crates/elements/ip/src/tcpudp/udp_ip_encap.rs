@@ -3,17 +3,16 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Scope, Text, UdpPort, Value,
-    unquoted,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Scope, Text, UdpPort, Value,
+    Writes, unquoted,
 };
-use linerate_memory::{Frame, Slot};
+use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
 use linerate_kit::{
     ip::{DESTINATION, LEAST, PROTOCOL, SOURCE, TTL, get_four, put16},
     ip_encap::Template,
-    room,
     written::{self, record_argument},
 };
 
@@ -77,7 +76,6 @@ struct UdpIpEncap {
     header: Template,
     ports: Ports,
     checksum: bool,
-    failed: Vec<Slot>,
 }
 
 /// The ports of the next packet.
@@ -136,28 +134,17 @@ impl UdpIpEncap {
             header: Template::new(make, head, annotated),
             ports: Ports { now: [from, to], interval, count: 0 },
             checksum: make.or("CHECKSUM", true),
-            failed: Vec::new(),
         }
     }
 }
 
 impl Element for UdpIpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let UdpIpEncap { header, ports, checksum, failed } = self;
-        let fits = |slot: &mut Slot| {
-            if !room::push(arena, slot, LEAST + UDP) {
-                return false;
-            }
-            let length = slot.len() as u16;
-            let Some(meta) = arena.meta_mut(slot) else { return false };
-            let head = header.next(length, &mut meta.destination);
-            (meta.network, meta.transport) = (0, LEAST as u16);
-            let Some(bytes) = arena.packet_mut(slot) else { return false };
-            let (front, datagram) = bytes.split_at_mut(LEAST);
-            front.copy_from_slice(&head);
-            let length = length - LEAST as u16;
+        let UdpIpEncap { header, ports, checksum } = self;
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let head = header.put(packet, UDP).ok_or(Exit::Drop(TOO_LONG))?;
+            let datagram = packet.bytes_mut().get_mut(LEAST..).unwrap_or_default();
+            let length = datagram.len() as u16;
             let [from, to] = ports.next();
             let fields = [from, to, length, 0];
             for (at, field) in (0..).step_by(2).zip(fields) {
@@ -169,10 +156,8 @@ impl Element for UdpIpEncap {
                 sum.add_bytes(datagram);
                 put16(datagram, 6, checksum::udp_nonzero(sum.finish()));
             }
-            true
-        };
-        frame.sift(fits, |slot| failed.push(slot));
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+            Ok(())
+        });
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {

@@ -1,14 +1,13 @@
 //! `IPsecEncap`: the IP header of a tunnel's packets.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arg, Class, Context, Element, Exit, Make, Writes};
 use linerate_memory::Frame;
 
-use super::{FAMILY, NO_BUFFER, sift};
+use super::{FAMILY, NO_BUFFER};
 use linerate_kit::{
     annotations::set_fix_ip_source,
     ip::{LEAST, PROTOCOL, TTL},
     ip_encap::{ProtocolNumber, Template},
-    room,
 };
 
 /// Drop reason.
@@ -50,23 +49,11 @@ impl Encap {
 
 impl Element for Encap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let failed = sift(frame, |slot| {
-            if !room::push(arena, slot, LEAST) {
-                return Err(TOO_LONG);
-            }
-            let length = slot.len() as u16;
-            let meta = arena.meta_mut(slot).ok_or(NO_BUFFER)?;
-            let head = self.header.next(length, &mut meta.destination);
-            (meta.network, meta.transport) = (0, LEAST as u16);
-            set_fix_ip_source(meta, 1);
-            if let Some(place) = arena.packet_mut(slot).and_then(|bytes| bytes.first_chunk_mut()) {
-                *place = head;
-            }
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            self.header.put(packet, 0).ok_or(Exit::Drop(TOO_LONG))?;
+            set_fix_ip_source(packet.meta_mut(), 1);
             Ok(())
         });
-        failed.into_iter().for_each(|(slot, reason)| cx.drop_packet(slot, reason));
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
