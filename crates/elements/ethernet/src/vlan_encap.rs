@@ -222,16 +222,6 @@ impl Ether {
     }
 }
 
-/// The same bytes in front of all packets.
-fn prepend<const N: usize>(cx: &mut Context, frame: &mut Frame, header: [u8; N]) {
-    header::open(cx, frame, N, N);
-    cx.pool.arena().for_each_mut(frame, |bytes| {
-        if let Some(to) = bytes.first_chunk_mut() {
-            *to = header;
-        }
-    });
-}
-
 impl Element for Ether {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let tci = self.tagging.tci;
@@ -241,9 +231,9 @@ impl Element for Ether {
             frame.sift(|slot| self.encapsulate(cx, slot), |slot| failed.push(slot));
             failed.into_iter().for_each(|slot| cx.drop_packet(slot, header::TOO_LONG));
         } else if self.tagging.is_native(tci) {
-            prepend(cx, frame, self.header);
+            header::put(cx, frame, &self.header);
         } else {
-            prepend(cx, frame, self.tagged(tci));
+            header::put(cx, frame, &self.tagged(tci));
         }
     }
 
