@@ -6,6 +6,7 @@ use linerate_packet::vlan::Tci;
 use super::written;
 
 /// An integer between two others.
+#[derive(Clone, Copy)]
 pub(super) struct Bounded<const LOW: i32, const HIGH: i32>(pub(super) i32);
 
 impl<const LOW: i32, const HIGH: i32> Value for Bounded<LOW, HIGH> {

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::{Frame, Meta};
+use linerate_graph::{Arguments, Class, Context, Element, Exit, Handler, HandlerError, Step, Way};
+use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::{
     IpProtocol,
     checksum::{checksum, pseudo_v4},
@@ -11,7 +11,7 @@ use linerate_packet::{
     vxlan,
 };
 
-use super::{FAMILY, header, mac_table::keys_of, sift, tag::Bounded, written, written_ip};
+use super::{FAMILY, header, mac_table::keys_of, tag::Bounded, written};
 use linerate_kit::ether::HEADER;
 
 /// Bytes of the headers: IPv4, UDP, VXLAN.
@@ -37,27 +37,12 @@ pub(super) const ENCAP: Class = Class {
         `SPORT` sets it. The UDP checksum is zero, as the standard wants it. Packets are not cut: \
         the network on the way must carry 50 bytes more than the longest.",
     ports: "1/1",
-    args: &[
-        Arg::required("SRC", "IPv4 address", "this end of the tunnel"),
-        Arg::required("DST", "IPv4 address", "the other end"),
-        Arg::required("VNI", "0 to 0xFFFFFF", "the network"),
-        Arg::keyword("SPORT", "0 to 65535", "0: by flow", "the source port"),
-        Arg::keyword("DPORT", "0 to 65535", "4789", "the destination port"),
-        Arg::keyword("TTL", "0 to 255", "64", "how many routers may be on the way"),
-        Arg::keyword("TOS", "0 to 255", "0", "the type of service"),
-    ],
-    handlers: &[
-        Handler::value("src", "this end of the tunnel"),
-        Handler::value("dst", "the other end"),
-        Handler::value("vni", "the network"),
-    ],
     annotates: true,
     drops: header::DROPS,
     cost: "The headers of the packet inside are read for the port, 36 \
         bytes are written, and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) -> Discard;",
-    make: |make| Box::new(Encap::new(make)),
-    ..Class::here()
+    ..Class::of::<Encap>()
 };
 
 pub(super) const DECAP: Class = Class {
@@ -71,56 +56,58 @@ pub(super) const DECAP: Class = Class {
         UDP checksums that are wrong; zero means none.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::optional("VNI", "0 to 0xFFFFFF", "any", "the network"),
-        Arg::keyword("DPORT", "0 to 65535", "4789", "the port tunnels come to"),
-    ],
-    handlers: &[],
+    annotates: true,
     drops: &["not of this tunnel", "no buffer"],
     cost: "Outer headers are read. A checksum, where there is one, \
         costs a pass over the packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) \
         -> VXLANDecap(7) -> Discard;",
-    make: |make| Box::new(Decap::new(make)),
-    ..ENCAP
+    ..Decap::CLASS
 };
 
+/// Drop reason of what is not taken out.
+const OTHER: usize = 0;
+
+#[derive(Arguments)]
+#[arguments(handlers = [Handler::value("vni", "the network")])]
 struct Encap {
-    source: Ipv4Addr,
-    destination: Ipv4Addr,
-    vni: u32,
+    /// this end of the tunnel
+    #[arg(kind = "IPv4 address", stand_in = Ipv4Addr::UNSPECIFIED)]
+    #[handler(value)]
+    src: Ipv4Addr,
+    /// the other end
+    #[arg(kind = "IPv4 address", stand_in = Ipv4Addr::UNSPECIFIED)]
+    #[handler(value)]
+    dst: Ipv4Addr,
+    /// the network
+    #[arg(kind = "0 to 0xFFFFFF", stand_in = Bounded(0))]
+    vni: Bounded<0, VNI_LIMIT>,
+    /// the source port
+    #[arg(keyword, kind = "0 to 65535", default = 0, shown = "0: by flow")]
     sport: u16,
+    /// the destination port
+    #[arg(keyword, kind = "0 to 65535", default = vxlan::UDP_PORT, shown = "4789")]
     dport: u16,
+    /// how many routers may be on the way
+    #[arg(keyword, kind = "0 to 255", default = 64)]
     ttl: u8,
+    /// the type of service
+    #[arg(keyword, kind = "0 to 255", default = 0)]
     tos: u8,
     /// The next packet's identification.
     identification: u16,
 }
 
 impl Encap {
-    fn new(make: &mut Make<'_>) -> Encap {
-        let vni = make.get("VNI").map_or(0, |Bounded::<0, VNI_LIMIT>(vni)| vni);
-        Encap {
-            source: make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED),
-            destination: make.get("DST").unwrap_or(Ipv4Addr::UNSPECIFIED),
-            vni: vni as u32,
-            sport: make.or("SPORT", 0),
-            dport: make.or("DPORT", vxlan::UDP_PORT),
-            ttl: make.or("TTL", 64),
-            tos: make.or("TOS", 0),
-            identification: 0,
-        }
-    }
-
     /// The headers of all packets; what differs is zero.
     fn template(&self) -> [u8; OUTER] {
         let mut bytes = [0; OUTER];
         (bytes[0], bytes[1], bytes[8], bytes[9]) = (0x45, self.tos, self.ttl, IpProtocol::UDP.0);
-        bytes[12..16].copy_from_slice(&self.source.octets());
-        bytes[16..20].copy_from_slice(&self.destination.octets());
+        bytes[12..16].copy_from_slice(&self.src.octets());
+        bytes[16..20].copy_from_slice(&self.dst.octets());
         bytes[22..24].copy_from_slice(&self.dport.to_be_bytes());
         bytes[28] = VALID;
-        bytes[32..36].copy_from_slice(&(self.vni << 8).to_be_bytes());
+        bytes[32..36].copy_from_slice(&(self.vni.0 << 8).to_be_bytes());
         bytes
     }
 
@@ -162,15 +149,14 @@ impl Element for Encap {
         arena.for_each_mut(frame, |bytes| self.fill(&template, bytes));
         for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
             (meta.network, meta.transport) = (0, IP as u16);
-            meta.destination[..4].copy_from_slice(&self.destination.octets());
+            meta.destination[..4].copy_from_slice(&self.dst.octets());
         }
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
         match handler {
-            "src" => Ok(self.source.to_string()),
-            "dst" => Ok(self.destination.to_string()),
-            _ => Ok(self.vni.to_string()),
+            "vni" => Ok(self.vni.0.to_string()),
+            _ => self.read_field(handler),
         }
     }
 
@@ -181,28 +167,24 @@ impl Element for Encap {
         value: &str,
     ) -> Result<String, HandlerError> {
         match handler {
-            "src" => self.source = written_ip(cx, value)?,
-            "dst" => self.destination = written_ip(cx, value)?,
-            _ => {
-                let Bounded::<0, VNI_LIMIT>(vni) = written(cx, "VNI", value)?;
-                self.vni = vni as u32;
-            }
+            "vni" => self.vni = written(cx, "VNI", value)?,
+            _ => return self.write_field(cx, handler, value),
         }
         Ok(String::new())
     }
 }
 
+#[derive(Arguments)]
 struct Decap {
-    vni: Option<u32>,
+    /// the network
+    #[arg(optional, kind = "0 to 0xFFFFFF", shown = "any")]
+    vni: Option<Bounded<0, VNI_LIMIT>>,
+    /// the port tunnels come to
+    #[arg(keyword, kind = "0 to 65535", default = vxlan::UDP_PORT, shown = "4789")]
     dport: u16,
 }
 
 impl Decap {
-    fn new(make: &mut Make<'_>) -> Decap {
-        let vni = make.get("VNI").map(|Bounded::<0, VNI_LIMIT>(vni)| vni as u32);
-        Decap { vni, dport: make.or("DPORT", vxlan::UDP_PORT) }
-    }
-
     /// Where the packet inside begins and ends.
     #[inline]
     fn inside(&self, bytes: &[u8]) -> Option<(usize, usize)> {
@@ -225,7 +207,7 @@ impl Decap {
             return None;
         }
         let vni = u32::from_be_bytes([0, headers[12], headers[13], headers[14]]);
-        if self.vni.is_some_and(|wanted| wanted != vni) {
+        if self.vni.is_some_and(|Bounded(wanted)| wanted as u32 != vni) {
             return None;
         }
         if number(headers, 6) != 0 && !is_right(head, whole) {
@@ -244,30 +226,17 @@ fn is_right(ip: &[u8; IP], datagram: &[u8]) -> bool {
     sum.is_valid()
 }
 
-impl Element for Decap {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        const OTHER: usize = 0;
-        const NO_BUFFER: usize = 1;
-        cx.unshare(frame, NO_BUFFER);
-        sift(cx, frame, OTHER, |arena, slot| {
-            let Some((start, end)) = self.inside(arena.packet(slot)) else { return false };
-            slot.truncate(end);
-            slot.pull(start);
-            if let Some(meta) = arena.meta_mut(slot) {
-                (meta.network, meta.transport) = (HEADER as u16, Meta::UNSET);
-            }
-            true
-        });
-    }
+impl Step for Decap {
+    const NO_BUFFER: usize = 1;
 
-    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if cx.pull(0, count, frame) > 0 {
-            self.push(cx, 0, frame);
-            if frame.is_empty() {
-                // There may be more where those came from.
-                cx.notify();
-            }
-        }
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (start, end) = self.inside(packet.bytes()).ok_or(Exit::Refuse(OTHER))?;
+        packet.truncate(end);
+        packet.pull(start);
+        let meta = packet.meta_mut();
+        (meta.network, meta.transport) = (HEADER as u16, Meta::UNSET);
+        Ok(())
     }
 }
 
@@ -325,9 +294,9 @@ mod tests {
     fn what_is_wrong_stays_in_the_tunnel() {
         let inner = [7; 20];
         let encap = Encap {
-            source: Ipv4Addr::new(10, 0, 0, 1),
-            destination: Ipv4Addr::new(10, 0, 0, 2),
-            vni: 5,
+            src: Ipv4Addr::new(10, 0, 0, 1),
+            dst: Ipv4Addr::new(10, 0, 0, 2),
+            vni: Bounded(5),
             sport: 50_000,
             dport: 4789,
             ttl: 64,
@@ -337,7 +306,7 @@ mod tests {
         let mut good = [&[0; OUTER][..], &inner].concat();
         let template = encap.template();
         { encap }.fill(&template, &mut good);
-        let decap = Decap { vni: Some(5), dport: 4789 };
+        let decap = Decap { vni: Some(Bounded(5)), dport: 4789 };
         assert_eq!(decap.inside(&good), Some((36, 56)));
         let padded = [&good[..], &[0; 9]].concat();
         assert_eq!(decap.inside(&padded), Some((36, 56)));
