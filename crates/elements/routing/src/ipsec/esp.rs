@@ -4,8 +4,8 @@ use aes::{
     Aes128,
     cipher::{BlockCipherEncrypt as _, KeyInit as _},
 };
-use linerate_graph::{Class, Context, Element, Make};
-use linerate_memory::{Frame, Meta};
+use linerate_graph::{Arguments, Class, Context, Element, Exit, Make, Step, Way};
+use linerate_memory::{Frame, Meta, PacketMut};
 
 use super::{
     ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
@@ -16,7 +16,6 @@ use linerate_kit::{
     annotations::parameters_index,
     ip::{PROTOCOL, get_four},
     random::Random,
-    room,
     start::start_moved,
 };
 
@@ -37,8 +36,7 @@ pub(super) const ENCAP: Class = Class {
     drops: &["no buffer", "no security association", "too short", "longer than a buffer"],
     cost: "The lines in front of the packet and behind it; a block of AES for its first bytes.",
     example: EXAMPLE,
-    make: |make| Box::new(Encap::new(make)),
-    ..Class::here()
+    ..Encap::CLASS
 };
 
 pub(super) const UNENCAP: Class = Class {
@@ -64,15 +62,18 @@ pub(crate) const EXAMPLE: &str = "FromIPSummaryDump(STOP true, CHECKSUM true, FI
 /// Padding makes packets a multiple of that.
 const BLOCK: usize = 8;
 
+#[derive(Arguments)]
 struct Encap {
+    #[init(Known::new(make))]
     known: Known,
     /// What nobody can foresee begins the chain of blocks.
+    #[init(Encap::source(make))]
     source: Aes128,
     count: u128,
 }
 
 impl Encap {
-    fn new(make: &Make<'_>) -> Encap {
+    fn source(make: &Make<'_>) -> Aes128 {
         let mut key = [0; 16];
         let random = if make.world.simulated {
             0
@@ -84,8 +85,7 @@ impl Encap {
             let mut random = Random::new(make);
             key.fill_with(|| random.below(256) as u8);
         }
-        let source = Aes128::new(&key.into());
-        Encap { known: Known::new(make), source, count: 0 }
+        Aes128::new(&key.into())
     }
 
     fn first_bytes(&mut self) -> [u8; 8] {
@@ -102,35 +102,28 @@ fn protocol(bytes: &[u8], meta: &Meta) -> u8 {
     header.and_then(|header| header.get(PROTOCOL)).copied().unwrap_or_default()
 }
 
-impl Element for Encap {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let failed = sift(frame, |slot| {
-            let meta = arena.meta(slot);
-            let association = self.known.of(meta).ok_or(NO_ASSOCIATION)?;
-            let sequence = association.next();
-            let (index, protocol) = (parameters_index(meta), protocol(arena.packet(slot), meta));
-            let length = slot.len();
-            let padding = (BLOCK - (length + 2) % BLOCK) % BLOCK;
-            if !room::put(arena, slot, padding + 2) || !room::push(arena, slot, ESP) {
-                return Err(TOO_LONG);
-            }
-            if let Some(meta) = arena.meta_mut(slot) {
-                start_moved(meta, -(ESP as i32));
-            }
-            let first = self.first_bytes();
-            if let Some(bytes) = arena.packet_mut(slot) {
-                bytes[..4].copy_from_slice(&index.to_be_bytes());
-                bytes[4..8].copy_from_slice(&sequence.to_be_bytes());
-                bytes[8..ESP].copy_from_slice(&first);
-                let end = &mut bytes[ESP + length..];
-                end.iter_mut().zip(1..).for_each(|(byte, number)| *byte = number);
-                end[padding..].copy_from_slice(&[padding as u8, protocol]);
-            }
-            Ok(())
-        });
-        failed.into_iter().for_each(|(slot, reason)| cx.drop_packet(slot, reason));
+impl Step for Encap {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let association = self.known.of(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
+        let sequence = association.next();
+        let index = parameters_index(packet.meta());
+        let protocol = protocol(packet.bytes(), packet.meta());
+        let length = packet.len();
+        let padding = (BLOCK - (length + 2) % BLOCK) % BLOCK;
+        if !packet.append(padding + 2) || !packet.prepend(ESP) {
+            return Err(Exit::Drop(TOO_LONG));
+        }
+        let first = self.first_bytes();
+        let (bytes, meta) = packet.parts();
+        start_moved(meta, -(ESP as i32));
+        bytes[..4].copy_from_slice(&index.to_be_bytes());
+        bytes[4..8].copy_from_slice(&sequence.to_be_bytes());
+        bytes[8..ESP].copy_from_slice(&first);
+        let end = &mut bytes[ESP + length..];
+        end.iter_mut().zip(1..).for_each(|(byte, number)| *byte = number);
+        end[padding..].copy_from_slice(&[padding as u8, protocol]);
+        Ok(())
     }
 }
 
