@@ -1,6 +1,6 @@
 //! Room for a header in front of packets.
 
-use linerate_graph::Context;
+use linerate_graph::{Context, Exit, Way};
 use linerate_memory::{Frame, Meta, PacketMut, Slot};
 
 use linerate_kit::{room, start::start_moved};
@@ -54,6 +54,19 @@ pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &
     let judge = |packet: &mut PacketMut<'_>| room::put_header(packet, header, annotated);
     cx.pool.arena().sift_packets(frame, judge, |slot, ()| failed.push(slot));
     failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+}
+
+/// Puts a header in front of one packet.
+#[inline]
+pub(super) fn put_one<const N: usize>(
+    packet: &mut PacketMut<'_>,
+    header: &[u8; N],
+    annotated: bool,
+) -> Way {
+    if packet.headroom() < N && packet.prepend(N) {
+        packet.pull(N);
+    }
+    room::put_header(packet, header, annotated).map_err(|()| Exit::Drop(TOO_LONG))
 }
 
 fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {

@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 
 use linerate_graph::{Class, Context, HandlerError, Value};
 use linerate_kit::written::value_of;
-use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::MacAddr;
 
 mod arp;
@@ -89,28 +88,4 @@ fn written_ip(cx: &Context, text: &str) -> Result<Ipv4Addr, HandlerError> {
 /// A value for an argument of that name, written to a handler.
 fn written<T: Value>(cx: &Context, argument: &str, text: &str) -> Result<T, HandlerError> {
     value_of(cx, text).map_err(|error| HandlerError::refused(format!("{argument}: {error}")))
-}
-
-/// Keeps the packets `keep` chooses; the others leave by output 1, or are
-/// dropped under `reason` where it is not used. Returns how many.
-#[inline]
-fn sift(
-    cx: &mut Context,
-    frame: &mut Frame,
-    reason: usize,
-    mut keep: impl FnMut(&Arena, &mut Slot) -> bool,
-) -> usize {
-    let Context { pool, out, .. } = cx;
-    let before = frame.len();
-    let other = out.count() > 1;
-    frame.sift_with(
-        pool,
-        |pool, slot| keep(pool.arena(), slot),
-        |pool, slot| if other { out.emit(1, slot) } else { pool.give_one(slot) },
-    );
-    let gone = before - frame.len();
-    if !other && gone > 0 {
-        cx.count_drops(reason, gone);
-    }
-    gone
 }

@@ -1,17 +1,22 @@
 //! `VLANEncap`, `EtherVLANEncap`: 802.1Q tags.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::Frame;
+use linerate_graph::{
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Way, Writes,
+};
+use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{EtherType, MacAddr};
 
 use super::{
     ADDRESSES, FAMILY, TAG,
     ether_encap::address,
-    header, sift,
+    header,
     tag::{self, Tagging},
     written, written_mac,
 };
-use linerate_kit::ether::{HEADER, bytes, mac_text};
+use linerate_kit::{
+    ether::{HEADER, bytes, mac_text},
+    start::start_moved,
+};
 
 /// Drop reason besides those of all that put headers in front.
 const SHORT: usize = 2;
@@ -114,29 +119,27 @@ impl Shim {
 impl Element for Shim {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let Shim { tagging, ethertype } = *self;
-        cx.unshare(frame, header::NO_BUFFER);
-        sift(cx, frame, SHORT, |_, slot| slot.len() >= HEADER);
-        if !tagging.annotated && !tagging.is_native(tagging.tci) {
-            header::open(cx, frame, TAG, HEADER + TAG);
-            return cx.pool.arena().for_each_mut(frame, |bytes| {
-                tag_packet(bytes, ethertype, tagging.tci);
-            });
-        }
-        let mut failed = Vec::new();
-        let opened = |slot: &mut linerate_memory::Slot| {
-            let arena = cx.pool.arena();
-            let tci = if tagging.annotated { arena.meta(slot).vlan } else { tagging.tci };
-            if tagging.is_native(tci) {
-                return header::open_one(cx, slot, 0, HEADER);
+        let annotated = cx.world().annotated;
+        cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| {
+            if packet.len() < HEADER {
+                return Err(Exit::Drop(SHORT));
             }
-            let opened = header::open_one(cx, slot, TAG, HEADER + TAG);
-            if opened && let Some(bytes) = arena.packet_mut(slot) {
+            let tci = if tagging.annotated { packet.meta().vlan } else { tagging.tci };
+            let native = tagging.is_native(tci);
+            let length = if native { 0 } else { TAG };
+            if !packet.prepend(length) {
+                return Err(Exit::Drop(header::TOO_LONG));
+            }
+            let (bytes, meta) = packet.parts();
+            if annotated {
+                start_moved(meta, -(length as i32));
+                meta.network = (HEADER + length) as u16;
+            }
+            if !native {
                 tag_packet(bytes, ethertype, tci);
             }
-            opened
-        };
-        frame.sift(opened, |slot| failed.push(slot));
-        failed.into_iter().for_each(|slot| cx.drop_packet(slot, header::TOO_LONG));
+            Ok(())
+        });
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
@@ -204,21 +207,13 @@ impl Ether {
         header
     }
 
-    /// A header by the packet's annotation. `false` when there is no room.
-    fn encapsulate(&self, cx: &Context, slot: &mut linerate_memory::Slot) -> bool {
-        let arena = cx.pool.arena();
-        let tci = arena.meta(slot).vlan;
-        let length = if self.tagging.is_native(tci) { HEADER } else { HEADER + TAG };
-        if !header::open_one(cx, slot, length, length) {
-            return false;
+    /// A header by the packet's annotation.
+    fn encapsulate(&self, packet: &mut PacketMut<'_>, annotated: bool) -> Way {
+        let tci = packet.meta().vlan;
+        match self.tagging.is_native(tci) {
+            true => header::put_one(packet, &self.header, annotated),
+            false => header::put_one(packet, &self.tagged(tci), annotated),
         }
-        if let Some(to) = arena.packet_mut(slot).and_then(|bytes| bytes.get_mut(..length)) {
-            match length {
-                HEADER => to.copy_from_slice(&self.header),
-                _ => to.copy_from_slice(&self.tagged(tci)),
-            }
-        }
-        true
     }
 }
 
@@ -226,10 +221,9 @@ impl Element for Ether {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let tci = self.tagging.tci;
         if self.tagging.annotated {
-            cx.unshare(frame, header::NO_BUFFER);
-            let mut failed = Vec::new();
-            frame.sift(|slot| self.encapsulate(cx, slot), |slot| failed.push(slot));
-            failed.into_iter().for_each(|slot| cx.drop_packet(slot, header::TOO_LONG));
+            let annotated = cx.world().annotated;
+            let encapsulate = |packet: &mut PacketMut<'_>| self.encapsulate(packet, annotated);
+            cx.sift::<Writes>(frame, header::NO_BUFFER, encapsulate);
         } else if self.tagging.is_native(tci) {
             header::put(cx, frame, &self.header);
         } else {

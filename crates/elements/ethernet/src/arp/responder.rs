@@ -3,14 +3,14 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make,
-    lang::config::words,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make,
+    Writes, lang::config::words,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_packet::{MacAddr, arp::Operation};
 
 use super::{LENGTH, Message};
-use crate::{FAMILY, sift};
+use crate::FAMILY;
 use linerate_kit::{
     ether::{HEADER, mac_text},
     written::value_of,
@@ -163,30 +163,18 @@ fn parse(
 
 impl Element for ArpResponder {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
         let annotated = cx.world().annotated;
-        sift(cx, frame, OTHER, |arena, slot| {
-            let Some(answer) = self.answer(arena.packet(slot)) else { return false };
-            slot.truncate(LENGTH);
-            if let Some(bytes) = arena.packet_mut(slot) {
-                answer.write(answer.target.0, bytes);
-            }
-            if annotated && let Some(meta) = arena.meta_mut(slot) {
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let answer = self.answer(packet.bytes()).ok_or(Exit::Refuse(OTHER))?;
+            packet.truncate(LENGTH);
+            let (bytes, meta) = packet.parts();
+            answer.write(answer.target.0, bytes);
+            if annotated {
                 let Meta { vlan, port, queue, .. } = *meta;
                 *meta = Meta { vlan, port, queue, network: HEADER as u16, ..Meta::EMPTY };
             }
-            true
+            Ok(())
         });
-    }
-
-    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        if cx.pull(0, count, frame) > 0 {
-            self.push(cx, 0, frame);
-            if frame.is_empty() {
-                // There may be more where those came from.
-                cx.notify();
-            }
-        }
     }
 
     fn read(
