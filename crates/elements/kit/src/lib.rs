@@ -24,4 +24,5 @@ pub mod routes;
 pub mod start;
 pub mod template;
 pub mod tickets;
+pub mod unsound;
 pub mod written;

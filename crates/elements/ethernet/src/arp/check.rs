@@ -1,9 +1,10 @@
 //! `CheckARPHeader`: only packets with a sound ARP header (RFC 826).
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::{Frame, PacketMut, Slot};
+use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerError, Step, Way};
+use linerate_memory::{Frame, PacketMut};
 
 use crate::FAMILY;
+use linerate_kit::unsound::Unsound;
 
 /// Bytes of the fixed part.
 const FIXED: usize = 8;
@@ -18,19 +19,12 @@ pub(crate) const CLASS: Class = Class {
         1, or are dropped when there is none; the first is reported, each with `VERBOSE`.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::optional("OFFSET", "bytes", "0", "where the ARP header is"),
-        Arg::keyword("VERBOSE", "bool", "false", "reports every bad packet"),
-        Arg::keyword("DETAILS", "bool", "false", "whether there is a handler drop_details"),
-    ],
-    handlers: &[Handler::count("drops", "packets that were not sound")],
     annotates: true,
     drops: &DROPS,
     cost: "The first line of the packet and a line of annotations.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> CheckARPHeader(14) \
         -> Discard; DriverManager(wait 0.1s, stop);",
-    make: |make| Box::new(CheckArpHeader::new(make)),
-    ..Class::here()
+    ..Class::of::<CheckArpHeader>()
 };
 
 /// Drop reasons: those of a header that is not sound, and one more.
@@ -41,11 +35,7 @@ const DROPS: [&str; 5] = [
     "bad protocol type/length",
     "no buffer",
 ];
-const NO_BUFFER: usize = REASONS;
 const REASONS: usize = 4;
-
-/// The handler that `DETAILS` adds.
-const DETAILS: Handler = Handler::count("drop_details", "packets that were not sound, by reason");
 
 /// What is wrong with a packet: a place in [`DROPS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,80 +65,49 @@ fn check(bytes: &[u8]) -> Result<usize, Wrong> {
     }
 }
 
+#[derive(Arguments)]
 struct CheckArpHeader {
-    offset: usize,
-    verbose: bool,
-    details: bool,
-    has_other: bool,
-    /// Packets that were not sound, by reason.
-    counts: [u64; REASONS],
-    failed: Vec<(Slot, Wrong)>,
+    /// where the ARP header is
+    #[arg(optional, kind = "bytes", default = 0)]
+    offset: u32,
+    #[group]
+    unsound: Unsound<REASONS>,
 }
 
-impl CheckArpHeader {
-    fn new(make: &mut Make<'_>) -> CheckArpHeader {
-        CheckArpHeader {
-            offset: make.or::<u32>("OFFSET", 0) as usize,
-            verbose: make.or("VERBOSE", false),
-            details: make.or("DETAILS", false),
-            has_other: make.outputs() > 1,
-            counts: [0; REASONS],
-            failed: Vec::new(),
-        }
+impl Step for CheckArpHeader {
+    const NO_BUFFER: usize = REASONS;
+
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let offset = self.offset as usize;
+        let (bytes, meta) = packet.parts();
+        let header = bytes.get(offset..).ok_or(Wrong::Tiny).and_then(check);
+        let length = header.map_err(|wrong| self.unsound.refuse(wrong as usize))?;
+        meta.network = offset as u16;
+        meta.transport = (offset + length) as u16;
+        Ok(())
     }
 
-    #[cold]
-    fn refuse(&mut self, cx: &mut Context) {
-        let mut text = String::new();
-        for (slot, wrong) in self.failed.drain(..) {
-            if self.verbose || self.counts.iter().all(|count| *count == 0) {
-                text += &format!("ARP header check failed: {}\n", DROPS[wrong as usize]);
-            }
-            self.counts[wrong as usize] += 1;
-            if self.has_other {
-                cx.out.emit(1, slot);
-            } else {
-                cx.drop_packet(slot, wrong as usize);
-            }
-        }
-        cx.console().report(&text);
+    fn end(&mut self, cx: &mut Context) {
+        self.unsound.report(cx, "ARP header check failed");
     }
 }
 
 impl Element for CheckArpHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let CheckArpHeader { ref mut failed, offset, .. } = *self;
-        let judge = |packet: &mut PacketMut<'_>| {
-            let (bytes, meta) = packet.parts();
-            let length = check(bytes.get(offset..).ok_or(Wrong::Tiny)?)?;
-            meta.network = offset as u16;
-            meta.transport = (offset + length) as u16;
-            Ok(())
-        };
-        cx.pool.arena().sift_packets(frame, judge, |slot, wrong| failed.push((slot, wrong)));
-        if !self.failed.is_empty() {
-            self.refuse(cx);
-        }
+        self.pass(cx, frame);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "drops" => Ok(self.counts.iter().sum::<u64>().to_string()),
-            "drop_details" if self.details => {
-                let lines = self.counts.iter().zip(DROPS);
-                Ok(lines.map(|(count, reason)| format!("{count}\t{reason}\n")).collect())
-            }
-            _ => Err(HandlerError::missing(handler)),
-        }
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        self.unsound.read(cx, handler)
     }
 
     fn handler(&self, name: &str) -> Option<&'static Handler> {
-        (self.details && name == DETAILS.name).then_some(&DETAILS)
+        self.unsound.handler(name)
     }
 
     fn handler_names(&self) -> Vec<String> {
-        self.details.then(|| DETAILS.name.to_owned()).into_iter().collect()
+        self.unsound.handler_names()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Ipv4OrPrefix, Make, Scope, Value};
+use linerate_graph::{Arguments, Ipv4OrPrefix, Scope, Value};
 use linerate_memory::PacketMut;
 use linerate_packet::checksum;
 
@@ -21,15 +21,6 @@ pub(super) enum Reason {
 
 impl Reason {
     pub(super) const COUNT: usize = 6;
-    /// In the order of their numbers.
-    pub(super) const ALL: [Reason; Reason::COUNT] = [
-        Reason::Tiny,
-        Reason::Version,
-        Reason::HeaderLength,
-        Reason::Length,
-        Reason::Checksum,
-        Reason::Source,
-    ];
     /// Drop reasons: theirs, and one more.
     pub(super) const DROPS: &[&str] = &[
         "tiny packet",
@@ -41,10 +32,6 @@ impl Reason {
         "no buffer",
     ];
     pub(super) const NO_BUFFER: usize = Reason::COUNT;
-
-    pub(super) fn text(self) -> &'static str {
-        Reason::DROPS[self as usize]
-    }
 }
 
 /// Addresses and prefixes with spaces between them: sources they make bad, and
@@ -84,8 +71,41 @@ impl Value for OldBadSources {
     }
 }
 
+/// Which sources are bad.
+#[derive(Debug, Arguments)]
+pub(super) struct Sources {
+    /// addresses and prefixes of the router
+    #[arg(keyword, kind = "address/bits list", shown = "")]
+    interfaces: Option<Interfaces>,
+    /// source addresses to refuse
+    #[arg(name = "BADSRC", keyword, kind = "IP addresses", shown = "")]
+    bad: Option<Vec<Ipv4Addr>>,
+    /// destinations for which any source will do
+    #[arg(name = "GOODDST", keyword, kind = "IP addresses", shown = "")]
+    good: Option<Vec<Ipv4Addr>>,
+    /// Those given in an older way.
+    pub(super) old: Vec<Ipv4Addr>,
+}
+
+impl Sources {
+    /// The rules of a class that does or does not look at checksums.
+    pub(super) fn rules(&mut self, checksum: bool) -> Rules {
+        let (interfaces, old) = (self.interfaces.take(), std::mem::take(&mut self.old));
+        // The later of two that say the same thing counts.
+        let (bad, good) = match interfaces {
+            Some(Interfaces { bad_sources, good_destinations }) => (bad_sources, good_destinations),
+            None => (old, Vec::new()),
+        };
+        let (bad, good) = (self.bad.take().unwrap_or(bad), self.good.take().unwrap_or(good));
+        let bad_sources: Vec<[u8; 4]> = bad.iter().map(Ipv4Addr::octets).collect();
+        let hashes = bad_sources.iter().fold(0, |bits, address| bits | hash(*address));
+        let good_destinations = good.iter().map(Ipv4Addr::octets).collect();
+        Rules { checksum, bad_sources, good_destinations, hashes }
+    }
+}
+
 /// What a header must be like.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) checksum: bool,
     bad_sources: Vec<[u8; 4]>,
@@ -115,38 +135,6 @@ fn is_summed(head: &[u8; LEAST]) -> bool {
 }
 
 impl Rules {
-    /// From `INTERFACES`, `BADSRC`, `GOODDST` and, where the class has it,
-    /// `CHECKSUM`.
-    pub(super) fn from_args(make: &mut Make<'_>, checksum: bool) -> Rules {
-        let checksum = make.or("CHECKSUM", checksum);
-        Rules::with_old_sources(make, checksum, Vec::new())
-    }
-
-    /// The same, of a class that takes bad sources by their place as well.
-    pub(super) fn with_old_sources(
-        make: &mut Make<'_>,
-        checksum: bool,
-        old: Vec<Ipv4Addr>,
-    ) -> Rules {
-        let mut bad = old;
-        let mut good = Vec::new();
-        // The later of two that say the same thing counts.
-        if let Some(interfaces) = make.get::<Interfaces>("INTERFACES") {
-            bad = interfaces.bad_sources;
-            good = interfaces.good_destinations;
-        }
-        if let Some(sources) = make.get::<Vec<Ipv4Addr>>("BADSRC") {
-            bad = sources;
-        }
-        if let Some(destinations) = make.get::<Vec<Ipv4Addr>>("GOODDST") {
-            good = destinations;
-        }
-        let bad_sources: Vec<[u8; 4]> = bad.iter().map(Ipv4Addr::octets).collect();
-        let hashes = bad_sources.iter().fold(0, |bits, address| bits | hash(*address));
-        let good_destinations = good.iter().map(Ipv4Addr::octets).collect();
-        Rules { checksum, bad_sources, good_destinations, hashes }
-    }
-
     /// Checks the header at `offset`, cuts off what is behind the IP packet, and
     /// notes the header's place and the destination. `SUMMED` says what
     /// [`Rules::checksum`] does, so that no packet has to ask.

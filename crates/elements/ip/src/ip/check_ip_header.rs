@@ -2,13 +2,14 @@
 //!
 //! RFC 1812 sections 4.2.2.5, 4.2.2.11 and 5.2.2.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
-use linerate_memory::{Frame, PacketMut, Slot};
+use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerError, Make, Writes};
+use linerate_memory::Frame;
 
 use super::{
     FAMILY,
-    check::{Reason, Rules},
+    check::{Reason, Rules, Sources},
 };
+use linerate_kit::unsound::Unsound;
 
 pub(super) const CLASS: Class = Class {
     name: "CheckIPHeader",
@@ -24,16 +25,13 @@ pub(super) const CLASS: Class = Class {
         for one of the router's addresses.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: ARGS,
-    handlers: HANDLERS,
     annotates: true,
     drops: Reason::DROPS,
     cost: "One pass: the first line of the packet and a line of annotations. \
         The checksum of a header without options is five additions.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 2.0.0.2\") \
         -> CheckIPHeader(INTERFACES 2.0.0.1/24) -> Discard;",
-    make: |make| Box::new(CheckIpHeader::new(make, true)),
-    ..Class::here()
+    ..Class::of::<CheckIpHeader>()
 };
 
 pub(super) const CLASS_2: Class = Class {
@@ -44,103 +42,65 @@ pub(super) const CLASS_2: Class = Class {
     cost: "One pass: the first line of the packet and a line of annotations.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 2.0.0.2\") \
         -> CheckIPHeader2 -> Discard;",
-    make: |make| Box::new(CheckIpHeader::new(make, false)),
     ..CLASS
 };
 
-const ARGS: &[Arg] = &[
-    Arg::optional("OFFSET", "bytes", "0", "where the IP header is").late(),
-    Arg::keyword("INTERFACES", "address/bits list", "", "addresses and prefixes of the router"),
-    Arg::keyword("BADSRC", "IP addresses", "", "source addresses to refuse"),
-    Arg::keyword("GOODDST", "IP addresses", "", "destinations for which any source will do"),
-    Arg::keyword("CHECKSUM", "bool", "true; false for CheckIPHeader2", "whether to check it"),
-    Arg::keyword("VERBOSE", "bool", "false", "reports every bad packet"),
-    Arg::keyword("DETAILS", "bool", "false", "whether there is a handler drop_details"),
-];
-
-const HANDLERS: &[Handler] = &[Handler::count("drops", "packets that were not sound")];
-
-/// The handler that `DETAILS` adds.
-const DETAILS: Handler = Handler::count("drop_details", "packets that were not sound, by reason");
-
+#[derive(Arguments)]
+#[arguments(check = CheckIpHeader::set_rules)]
 struct CheckIpHeader {
+    /// where the IP header is
+    #[arg(optional, kind = "bytes", default = 0, late)]
+    offset: u32,
+    #[group]
+    sources: Sources,
+    /// whether to check it
+    #[arg(keyword, shown = "true; false for CheckIPHeader2", with = checksum)]
+    checksum: bool,
+    #[group]
+    unsound: Unsound<{ Reason::COUNT }>,
     rules: Rules,
-    /// Where the header is.
-    offset: usize,
-    verbose: bool,
-    details: bool,
-    has_other: bool,
-    /// Packets that were not sound, by reason.
-    counts: [u64; Reason::COUNT],
-    failed: Vec<(Slot, Reason)>,
+}
+
+fn checksum(make: &mut Make<'_>, name: &str) -> bool {
+    let class = make.plan().elements[make.element()].class;
+    make.or(name, class.name == CLASS.name)
 }
 
 impl CheckIpHeader {
-    fn new(make: &mut Make<'_>, checksum: bool) -> CheckIpHeader {
-        let offset = make.or::<u32>("OFFSET", 0);
-        CheckIpHeader {
-            rules: Rules::from_args(make, checksum),
-            offset: offset as usize,
-            verbose: make.or("VERBOSE", false),
-            details: make.or("DETAILS", false),
-            has_other: make.outputs() > 1,
-            counts: [0; Reason::COUNT],
-            failed: Vec::new(),
-        }
-    }
-
-    #[cold]
-    fn refuse(&mut self, cx: &mut Context) {
-        let mut text = String::new();
-        for (slot, reason) in self.failed.drain(..) {
-            if self.verbose || self.counts.iter().all(|count| *count == 0) {
-                text += &format!("{}: IP header check failed: {}\n", cx.name(), reason.text());
-            }
-            self.counts[reason as usize] += 1;
-            if self.has_other {
-                cx.out.emit(1, slot);
-            } else {
-                cx.drop_packet(slot, reason as usize);
-            }
-        }
-        cx.console().report(&text);
+    fn set_rules(&mut self, _: &mut Make<'_>) {
+        self.rules = self.sources.rules(self.checksum);
     }
 }
 
 impl Element for CheckIpHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, Reason::NO_BUFFER);
-        let CheckIpHeader { ref rules, ref mut failed, offset, .. } = *self;
-        let arena = cx.pool.arena();
-        arena.prefetch_packets(frame);
-        let out = |slot, reason| failed.push((slot, reason));
-        if rules.checksum {
-            let judge = |packet: &mut PacketMut<'_>| rules.check::<true>(packet, offset);
-            arena.sift_packets(frame, judge, out);
+        cx.arena().prefetch_packets(frame);
+        let CheckIpHeader { rules, unsound, .. } = self;
+        let offset = self.offset as usize;
+        let refused = if rules.checksum {
+            cx.sift::<Writes>(frame, Reason::NO_BUFFER, |packet| {
+                rules.check::<true>(packet, offset).map_err(|why| unsound.refuse(why as usize))
+            })
         } else {
-            let judge = |packet: &mut PacketMut<'_>| rules.check::<false>(packet, offset);
-            arena.sift_packets(frame, judge, out);
-        }
-        if !self.failed.is_empty() {
-            self.refuse(cx);
+            cx.sift::<Writes>(frame, Reason::NO_BUFFER, |packet| {
+                rules.check::<false>(packet, offset).map_err(|why| unsound.refuse(why as usize))
+            })
+        };
+        if refused {
+            let line = format!("{}: IP header check failed", cx.name());
+            self.unsound.report(cx, &line);
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "drops" => Ok(self.counts.iter().sum::<u64>().to_string()),
-            "drop_details" if self.details => Ok(Reason::ALL
-                .map(|reason| format!("{}\t{}\n", self.counts[reason as usize], reason.text()))
-                .concat()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        self.unsound.read(cx, handler)
     }
 
     fn handler(&self, name: &str) -> Option<&'static Handler> {
-        (self.details && name == DETAILS.name).then_some(&DETAILS)
+        self.unsound.handler(name)
     }
 
     fn handler_names(&self) -> Vec<String> {
-        self.details.then(|| DETAILS.name.to_owned()).into_iter().collect()
+        self.unsound.handler_names()
     }
 }

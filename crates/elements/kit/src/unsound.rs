@@ -1,0 +1,72 @@
+//! Packets that elements check and find wrong: how many, and what is said of them.
+
+use linerate_graph::{Arguments, Context, Exit, Handler, HandlerError};
+
+/// The handler that `DETAILS` adds.
+const DETAILS: Handler = Handler::count("drop_details", "packets that were not sound, by reason");
+
+/// What elements that check packets have besides their check. Packets can be wrong for the
+/// first `N` of the class's drop reasons.
+#[derive(Debug, Arguments)]
+#[arguments(handlers = [Handler::count("drops", "packets that were not sound")])]
+pub struct Unsound<const N: usize> {
+    /// reports every bad packet
+    #[arg(keyword, default = false)]
+    verbose: bool,
+    /// whether there is a handler drop_details
+    #[arg(keyword, default = false)]
+    details: bool,
+    #[init([0; N])]
+    counts: [u64; N],
+    /// What was wrong with packets of the frame.
+    found: Vec<usize>,
+}
+
+impl<const N: usize> Unsound<N> {
+    /// Where a packet goes that is wrong for this reason.
+    #[inline]
+    pub fn refuse(&mut self, reason: usize) -> Exit {
+        self.found.push(reason);
+        Exit::Refuse(reason)
+    }
+
+    /// Counts the packets of a frame that were wrong. The first of all, or each, is reported
+    /// in a line that ends with the reason.
+    #[cold]
+    pub fn report(&mut self, cx: &Context, line: &str) {
+        let mut text = String::new();
+        for reason in self.found.drain(..) {
+            if self.verbose || self.counts == [0; N] {
+                text += &format!("{line}: {}\n", reasons(cx)[reason]);
+            }
+            self.counts[reason] += 1;
+        }
+        cx.console().report(&text);
+    }
+
+    /// Handlers that are read.
+    pub fn read(&self, cx: &Context, handler: &str) -> Result<String, HandlerError> {
+        match handler {
+            "drops" => Ok(self.counts.iter().sum::<u64>().to_string()),
+            "drop_details" if self.details => {
+                let lines = self.counts.iter().zip(reasons(cx));
+                Ok(lines.map(|(count, reason)| format!("{count}\t{reason}\n")).collect())
+            }
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    /// For [`Element::handler`](linerate_graph::Element::handler).
+    pub fn handler(&self, name: &str) -> Option<&'static Handler> {
+        (self.details && name == DETAILS.name).then_some(&DETAILS)
+    }
+
+    /// For [`Element::handler_names`](linerate_graph::Element::handler_names).
+    pub fn handler_names(&self) -> Vec<String> {
+        self.details.then(|| DETAILS.name.to_owned()).into_iter().collect()
+    }
+}
+
+fn reasons(cx: &Context) -> &'static [&'static str] {
+    cx.plan().elements[cx.element()].class.drops
+}
