@@ -14,8 +14,8 @@ use linerate_graph::{
 };
 use linerate_memory::{Frame, Meta};
 
-use super::{FAMILY, output::reason};
-use linerate_kit::{annotations, call, general::general};
+use super::FAMILY;
+use linerate_kit::{annotations, call, general::general, printed::reason};
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateCounter",

@@ -12,9 +12,9 @@ use super::{
     FAMILY,
     flow_header::FlowHeader,
     flows::{Flow, Fragment, OVER, Pair, SYN, Trace},
-    output::{Output, reason},
+    output::Output,
 };
-use linerate_kit::annotations;
+use linerate_kit::{annotations, printed::reason};
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateIPFlows",

@@ -10,12 +10,11 @@ use linerate_port::pcap::{Error, Fault, ReadOptions, Reader};
 use super::{
     FAMILY,
     encap::Encap,
-    output::reason,
     source::{Source, give_rest, shown},
     span::{Place, Span},
     stamp::Stamp,
 };
-use linerate_kit::{annotations, call};
+use linerate_kit::{annotations, call, printed::reason};
 
 /// Records passed over before others have their turn.
 const SKIP_LIMIT: usize = 4096;

@@ -11,10 +11,10 @@ use linerate_memory::Frame;
 use super::{
     FAMILY,
     lines::Lines,
-    output::reason,
     source::{Source, give_rest},
     summary::{Draft, Field, Flow, NONE, VERSION, find},
 };
+use linerate_kit::printed::reason;
 
 pub(super) const CLASS: Class = Class {
     name: "FromIPSummaryDump",

@@ -148,9 +148,3 @@ fn empty(file: File) -> io::Result<Box<dyn Write + Send>> {
     }
     Ok(Box::new(file))
 }
-
-/// What the system says of an error, as Click prints it: without the number.
-pub(super) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}

@@ -10,9 +10,9 @@ use linerate_port::pcap::{Error, Fault, Format, Options, Precision, Writer};
 use super::{
     FAMILY,
     encap::Encap,
-    output::{Dump, Output, State, reason},
+    output::{Dump, Output, State},
 };
-use linerate_kit::annotations;
+use linerate_kit::{annotations, printed::reason};
 
 /// Bytes kept of each packet unless told otherwise.
 const SNAPLEN: u32 = 2000;

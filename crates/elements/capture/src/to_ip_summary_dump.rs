@@ -15,11 +15,11 @@ use linerate_memory::{Frame, Meta};
 
 use super::{
     FAMILY,
-    output::{Dump, Output, reason},
+    output::{Dump, Output},
     stamp::Stamp,
     summary::{Field, Manner, VERSION, View, Width, find},
 };
-use linerate_kit::annotations;
+use linerate_kit::{annotations, printed::reason};
 
 /// Bytes collected before they are written.
 const BLOCK: usize = 64 << 10;

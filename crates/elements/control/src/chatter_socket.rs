@@ -22,12 +22,13 @@ use linerate_port::{Interest, Wake};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use super::{
-    FAMILY, reason,
+    FAMILY,
     socket::{
         client::Stream,
         place::{Listener, Place},
     },
 };
+use linerate_kit::printed::reason;
 
 const GREETING: &[u8] = b"Click::ChatterSocket/1.0\r\n";
 /// Bytes a client may be behind.

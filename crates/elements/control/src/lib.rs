@@ -1,8 +1,6 @@
 //! Elements that call handlers: scripts, sockets, drivers.
 #![forbid(unsafe_code)]
 
-use std::io;
-
 use linerate_graph::Class;
 
 mod aggregate;
@@ -27,9 +25,3 @@ const CLASSES: &[&Class] = &[
 
 /// The name of the family in the reference.
 const FAMILY: &str = "control";
-
-/// What the system says, without the number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}

@@ -17,6 +17,7 @@ pub mod ip;
 pub mod ip_encap;
 pub mod limit;
 pub mod mac_header;
+pub mod printed;
 pub mod random;
 pub mod rate;
 pub mod room;

@@ -2,14 +2,15 @@
 
 use std::fmt::Write;
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Text, parse_bool, unquoted,
-};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerError, Make, Text, unquoted};
 use linerate_memory::{Frame, Meta};
 
 use super::FAMILY;
-use linerate_kit::annotations::{
-    aggregate, extra_length, extra_packets, first_time, fix_ip_source, problem_offset,
+use linerate_kit::{
+    annotations::{
+        aggregate, extra_length, extra_packets, first_time, fix_ip_source, problem_offset,
+    },
+    printed::Contents,
 };
 
 pub(super) const CLASS: Class = Class {
@@ -20,85 +21,58 @@ pub(super) const CLASS: Class = Class {
         asked for, the length, and the first `MAXLENGTH` bytes. Packets without a time stamp get \
         one when it is to be shown.",
     ports: "1/1",
-    args: &[
-        Arg::optional("LABEL", "string", "", "begins each line"),
-        Arg::optional("MAXLENGTH", "bytes", "24", "bytes to show; all when negative"),
-        Arg::keyword("CONTENTS", "HEX, ASCII or NONE", "HEX", "how to show bytes"),
-        Arg::keyword("TIMESTAMP", "bool", "false", "shows the time stamp"),
-        Arg::keyword(
-            "PRINTANNO",
-            "bool",
-            "false",
-            "shows annotations, as 48 bytes laid out as Click's",
-        ),
-        Arg::keyword("ACTIVE", "bool", "true", "whether anything is shown"),
-        Arg::keyword("HEADROOM", "bool", "false", "shows the room before and behind the packet"),
-        Arg::keyword("LENGTH", "bytes", "24", "an old name of MAXLENGTH"),
-        Arg::keyword("NBYTES", "bytes", "24", "an old name of MAXLENGTH"),
-    ],
-    handlers: &[Handler::value("active", "whether anything is shown")],
     annotates: true,
     prints: true,
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "InfiniteSource(LIMIT 3, STOP true) -> Print(ok) -> Discard;",
-    make: |make| Box::new(Print::new(make)),
-    ..Class::here()
+    ..Class::of::<Print>()
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Contents {
-    None,
-    Hex,
-    Ascii,
-}
-
-impl Contents {
-    fn parse(text: &str) -> Option<Contents> {
-        match parse_bool(text) {
-            Some(true) => return Some(Contents::Hex),
-            Some(false) => return Some(Contents::None),
-            None => {}
-        }
-        match text.to_ascii_uppercase().as_str() {
-            "NONE" => Some(Contents::None),
-            "HEX" => Some(Contents::Hex),
-            "ASCII" => Some(Contents::Ascii),
-            _ => None,
-        }
-    }
-}
-
+#[derive(Arguments)]
+#[arguments(check = Print::check)]
 struct Print {
+    /// begins each line
+    #[arg(optional, kind = "string", default = String::new(), shown = "")]
     label: String,
-    /// Bytes to show; all below zero.
-    length: i32,
+    /// bytes to show; all when negative
+    #[arg(optional, kind = "bytes", default = 24)]
+    maxlength: i32,
+    /// how to show bytes
+    #[arg(name = "CONTENTS", keyword, kind = "HEX, ASCII or NONE", shown = "HEX")]
+    written_contents: Option<Text>,
     contents: Contents,
+    /// shows the time stamp
+    #[arg(keyword, default = false)]
     timestamp: bool,
-    annotations: bool,
-    headroom: bool,
+    /// shows annotations, as 48 bytes laid out as Click's
+    #[arg(keyword, default = false)]
+    printanno: bool,
+    /// whether anything is shown
+    #[arg(keyword, default = true)]
+    #[handler(value)]
     active: bool,
+    /// shows the room before and behind the packet
+    #[arg(keyword, default = false)]
+    headroom: bool,
+    /// an old name of MAXLENGTH
+    #[arg(name = "LENGTH", keyword, kind = "bytes", shown = "24")]
+    old_length: Option<i32>,
+    /// an old name of MAXLENGTH
+    #[arg(keyword, kind = "bytes", shown = "24")]
+    nbytes: Option<i32>,
     text: String,
 }
 
 impl Print {
-    fn new(make: &mut Make<'_>) -> Print {
-        let mut length = make.or("MAXLENGTH", 24);
-        for old in ["LENGTH", "NBYTES"] {
-            if make.is_given(old) {
-                make.warn(format!("{old}: argument deprecated"));
-                length = make.or(old, length);
+    fn check(&mut self, make: &mut Make<'_>) {
+        for (name, old) in [("LENGTH", self.old_length), ("NBYTES", self.nbytes)] {
+            if make.is_given(name) {
+                make.warn(format!("{name}: argument deprecated"));
+                self.maxlength = old.unwrap_or(self.maxlength);
             }
         }
-        Print {
-            label: make.or("LABEL", String::new()),
-            length,
-            contents: contents(make),
-            timestamp: make.or("TIMESTAMP", false),
-            annotations: make.or("PRINTANNO", false),
-            headroom: make.or("HEADROOM", false),
-            active: make.or("ACTIVE", true),
-            text: String::new(),
-        }
+        let written = self.written_contents.take();
+        self.contents = written.map_or(Contents::Hex, |Text(text)| contents(make, &text));
     }
 
     /// The line of one packet.
@@ -134,13 +108,13 @@ impl Print {
         if self.headroom {
             write!(text, " (h{headroom} t{tailroom})")?;
         }
-        if self.annotations {
+        if self.printanno {
             text.push_str(" | ");
             annotations(meta).iter().try_for_each(|byte| write!(text, "{byte:02x}"))?;
         }
         let wanted = match self.contents {
             Contents::None => 0,
-            _ => usize::try_from(self.length).unwrap_or(usize::MAX).min(bytes.len()),
+            _ => usize::try_from(self.maxlength).unwrap_or(usize::MAX).min(bytes.len()),
         };
         if wanted > 0 {
             text.push_str(" | ");
@@ -163,18 +137,13 @@ impl Print {
     }
 }
 
-fn contents(make: &mut Make<'_>) -> Contents {
-    let Some(Text(text)) = make.get("CONTENTS") else { return Contents::Hex };
-    let text = unquoted(&text);
+fn contents(make: &mut Make<'_>, text: &str) -> Contents {
+    let text = unquoted(text);
     if text.is_empty() || text.contains(char::is_whitespace) {
         make.error("CONTENTS: parse error");
         return Contents::Hex;
     }
-    Contents::parse(&text).unwrap_or_else(|| {
-        let text = text.to_ascii_uppercase();
-        make.error(format!("bad contents value '{text}'; should be 'NONE', 'HEX', or 'ASCII'"));
-        Contents::Hex
-    })
+    Contents::parse(make, &text).unwrap_or(Contents::Hex)
 }
 
 /// What is known about a packet at the places where Click has it.
@@ -218,26 +187,16 @@ impl Element for Print {
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.read_field(handler)
     }
 
     fn write(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        match handler {
-            "active" => {
-                self.active =
-                    parse_bool(value).ok_or_else(|| HandlerError::refused("expected boolean"))?;
-                Ok(String::new())
-            }
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.write_field(cx, handler, value)
     }
 }
 

@@ -24,10 +24,12 @@ mod run;
 mod signals;
 mod sprintf;
 
-use super::{FAMILY, reason};
+use super::FAMILY;
 use program::{End, Instruction, Op, RETURNED, Target};
 use run::{CUTTING, Errors, Rest, Step, count_work};
 use signals::Signals;
+
+use linerate_kit::printed::reason;
 
 /// Bytes a script's variables hold in all, and how many there are.
 const MEMORY: usize = 16 << 20;

@@ -24,11 +24,13 @@ mod llrpc;
 pub(super) mod place;
 mod protocol;
 
-use super::{FAMILY, proxy::is_proxy, reason};
+use super::{FAMILY, proxy::is_proxy};
 use answers::{answer_called, answer_read, answer_write, help};
 use client::{Called, Client, Stream};
 use place::{Listener, Place, place};
 use protocol::{Command, code};
+
+use linerate_kit::printed::reason;
 
 /// Clients served at a time; more wait until one goes.
 const CLIENTS: usize = 256;

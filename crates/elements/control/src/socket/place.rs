@@ -11,7 +11,8 @@ use std::{
 
 use linerate_graph::{Make, parse_integer};
 
-use super::{super::reason, client::Stream};
+use super::client::Stream;
+use linerate_kit::printed::reason;
 
 /// Ports tried for `PORT+`.
 const PORTS: u16 = 12;

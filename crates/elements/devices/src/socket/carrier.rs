@@ -19,7 +19,7 @@ use rustix::{
 };
 
 use super::{super::filter::Filter, access::Access};
-use linerate_kit::annotations::set_extra_length;
+use linerate_kit::{annotations::set_extra_length, printed::reason};
 
 /// How soon a source that does not say when it has packets is asked again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -450,6 +450,5 @@ fn declaration(cx: &Context) -> String {
 
 /// What the C library calls an error.
 fn text(errno: Errno) -> String {
-    let text = std::io::Error::from(errno).to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    reason(&std::io::Error::from(errno))
 }

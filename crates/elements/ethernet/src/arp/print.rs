@@ -1,10 +1,8 @@
 //! `ARPPrint`: shows ARP packets in words.
 
-use std::{fmt::Write as _, fs::File, io::Write as _, net::Ipv4Addr};
+use std::{fmt::Write as _, net::Ipv4Addr};
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Filename, Handler, HandlerError, Make, SignedTime,
-};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerError, SignedTime};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::MacAddr;
 
@@ -12,7 +10,7 @@ use crate::{FAMILY, ether_encap::address};
 use linerate_kit::{
     ether::{HEADER, mac_text},
     mac_header::marked,
-    written::boolean,
+    printed::Lines,
 };
 
 /// Bytes of the fixed part of an ARP packet, and of one for Ethernet and IPv4.
@@ -27,46 +25,34 @@ pub(crate) const CLASS: Class = Class {
         header is said to be; packets without one, and those of other protocols than ARP for IPv4, \
         show nothing.",
     ports: "1/1",
-    args: &[
-        Arg::optional("LABEL", "string", "", "begins each line"),
-        Arg::keyword("TIMESTAMP", "bool", "true", "shows the time stamp"),
-        Arg::keyword("ETHER", "bool", "false", "shows the Ethernet addresses"),
-        Arg::keyword("ACTIVE", "bool", "true", "whether anything is shown"),
-        Arg::keyword("OUTFILE", "file", "standard error", "where to"),
-    ],
-    handlers: &[Handler::value("active", "whether anything is shown")],
     annotates: true,
     prints: true,
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> ARPPrint -> Discard; \
         DriverManager(wait 0.1s, stop);",
-    make: |make| Box::new(ArpPrint::new(make)),
-    ..Class::here()
+    ..Class::of::<ArpPrint>()
 };
 
+#[derive(Arguments)]
 struct ArpPrint {
+    /// begins each line
+    #[arg(optional, kind = "string", default = String::new(), shown = "")]
     label: String,
+    /// shows the time stamp
+    #[arg(keyword, default = true)]
     timestamp: bool,
+    /// shows the Ethernet addresses
+    #[arg(keyword, default = false)]
     ether: bool,
+    /// whether anything is shown
+    #[arg(keyword, default = true)]
+    #[handler(value)]
     active: bool,
-    path: Option<Filename>,
-    file: Option<File>,
-    text: String,
+    #[group]
+    lines: Lines,
 }
 
 impl ArpPrint {
-    fn new(make: &mut Make<'_>) -> ArpPrint {
-        ArpPrint {
-            label: make.or("LABEL", String::new()),
-            timestamp: make.or("TIMESTAMP", true),
-            ether: make.or("ETHER", false),
-            active: make.or("ACTIVE", true),
-            path: make.get("OUTFILE"),
-            file: None,
-            text: String::new(),
-        }
-    }
-
     /// The line of a packet with an ARP packet at `network`.
     fn line(&self, slot: &Slot, bytes: &[u8], meta: &Meta, network: usize) -> Option<String> {
         let mut line = String::new();
@@ -135,7 +121,7 @@ impl Element for ArpPrint {
             return;
         }
         let arena = cx.pool.arena();
-        let mut text = std::mem::take(&mut self.text);
+        let mut text = std::mem::take(&mut self.lines.text);
         for slot in frame.slots() {
             let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
             let network = usize::from(meta.network);
@@ -146,34 +132,24 @@ impl Element for ArpPrint {
                 let _ = writeln!(text, "{line}");
             }
         }
-        match &mut self.file {
-            // Nobody can be told of a full disk per packet; Click is silent, too.
-            Some(file) => drop(file.write_all(text.as_bytes())),
-            None => cx.console().report(&text),
-        }
-        text.clear();
-        self.text = text;
+        self.lines.text = text;
+        self.lines.write(cx);
     }
 
     fn initialize(&mut self, _: &mut Context) -> Result<(), String> {
-        if let Some(Filename(path)) = &self.path {
-            let file = File::create(path);
-            let said = |error: std::io::Error| {
-                let text = error.to_string();
-                let text = text.split(" (os error").next().unwrap_or_default();
-                format!("{}: {text}", path.display())
-            };
-            self.file = Some(file.map_err(said)?);
-        }
-        Ok(())
+        self.lines.open()
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.active.to_string())
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        self.read_field(handler)
     }
 
-    fn write(&mut self, _: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
-        self.active = boolean(value)?;
-        Ok(String::new())
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handler: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.write_field(cx, handler, value)
     }
 }

@@ -5,10 +5,10 @@ use std::{
     net::Ipv4Addr,
 };
 
+use linerate_graph::{Arguments, Make, Word};
 use linerate_memory::Meta;
 use linerate_packet::{IpProtocol, MacAddr};
 
-use super::ip_print::Contents;
 use linerate_kit::{
     annotations::aggregate,
     ether::{HEADER, mac_text},
@@ -17,26 +17,90 @@ use linerate_kit::{
         DESTINATION, FRAGMENT, FRAGMENT_OFFSET, IDENT, LEAST, MORE_FRAGMENTS, SOURCE, TOTAL_LENGTH,
         TTL, get_four, get16, protocol,
     },
+    printed::Contents,
 };
 
 /// What is shown of packets.
-#[derive(Debug)]
+#[derive(Debug, Arguments)]
+#[arguments(check = Shown::set_contents)]
 pub(super) struct Shown {
-    pub(super) label: String,
-    pub(super) timestamp: bool,
-    pub(super) aggregate: bool,
-    pub(super) paint: bool,
-    pub(super) ident: bool,
-    pub(super) ttl: bool,
-    pub(super) tos: bool,
-    pub(super) length: bool,
-    /// Echo numbers as they are on the wire, not as this machine has them.
-    pub(super) swap: bool,
+    /// begins each line
+    #[arg(optional, kind = "string", default = String::new(), shown = "")]
+    label: String,
+    /// how to show the packet
+    #[arg(name = "CONTENTS", keyword, kind = "HEX, ASCII or NONE", shown = "NONE")]
+    whole: Option<Word>,
+    /// how to show what is behind headers
+    #[arg(name = "PAYLOAD", keyword, kind = "HEX, ASCII or NO", shown = "NO")]
+    part: Option<Word>,
+    /// bytes to show; all when negative
+    #[arg(name = "MAXLENGTH", keyword, kind = "bytes", default = 1500)]
+    most: i32,
+    /// an old name of MAXLENGTH
+    #[arg(name = "NBYTES", keyword, kind = "bytes", shown = "1500")]
+    old_most: Option<i32>,
+    /// shows the identification
+    #[arg(name = "ID", keyword, default = false)]
+    ident: bool,
+    /// shows the time stamp
+    #[arg(keyword, default = true)]
+    timestamp: bool,
+    /// shows the paint
+    #[arg(keyword, default = false)]
+    paint: bool,
+    /// shows the type of service
+    #[arg(keyword, default = false)]
+    tos: bool,
+    /// shows the time to live
+    #[arg(keyword, default = false)]
+    ttl: bool,
+    /// shows ICMP echo numbers as they are on the wire
+    #[arg(keyword, default = true)]
+    swap: bool,
+    /// shows the length of the IP packet
+    #[arg(keyword, default = false)]
+    length: bool,
+    /// shows the aggregate
+    #[arg(keyword, default = false)]
+    aggregate: bool,
     /// Bytes behind the headers, not all.
-    pub(super) payload: bool,
-    pub(super) contents: Contents,
-    /// Bytes; all below zero.
-    pub(super) most: i32,
+    payload: bool,
+    contents: Contents,
+}
+
+impl Shown {
+    fn set_contents(&mut self, make: &mut Make<'_>) {
+        self.most = self.old_most.unwrap_or(self.most);
+        let written = |word: &mut Option<Word>| word.take().unwrap_or_default().0;
+        let (whole, part) = (written(&mut self.whole), written(&mut self.part));
+        self.contents = match whole.as_str() {
+            "" => Contents::None,
+            word => Contents::parse(make, word).unwrap_or_default(),
+        };
+        let part = match part.to_ascii_uppercase().as_str() {
+            "" | "NO" | "FALSE" => Contents::None,
+            "YES" | "TRUE" | "HEX" => Contents::Hex,
+            "ASCII" => Contents::Ascii,
+            _ => {
+                // Click names the other value.
+                let other = match whole.is_empty() {
+                    true => "no".into(),
+                    false => whole.to_ascii_uppercase(),
+                };
+                make.error(format!(
+                    "bad payload value '{other}'; should be 'false', 'hex', or 'ascii'"
+                ));
+                Contents::None
+            }
+        };
+        if part == Contents::None {
+            return;
+        }
+        if self.contents != Contents::None {
+            make.error("specify at most one of PAYLOAD and CONTENTS");
+        }
+        (self.payload, self.contents) = (true, part);
+    }
 }
 
 /// One packet.
