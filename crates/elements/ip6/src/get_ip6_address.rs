@@ -2,10 +2,10 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::Frame;
+use linerate_graph::{Arguments, Class, Make, Step, Way};
+use linerate_memory::PacketMut;
 
-use super::{FAMILY, header::annotate};
+use super::FAMILY;
 
 pub(super) const GET: Class = Class {
     name: "GetIP6Address",
@@ -14,28 +14,33 @@ pub(super) const GET: Class = Class {
     description: "The 16 bytes from `OFFSET` on, 24 for the destination of an IPv6 packet. A \
         packet that is too short for that keeps the annotation it has.",
     ports: "1/1",
-    args: &[Arg::required("OFFSET", "bytes", "where the address is")],
     annotates: true,
     drops: &["no buffer"],
     cost: "Reads the packet and writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> GetIP6Address(24) -> Discard;",
-    make: |make| {
-        let offset: i32 = make.need("OFFSET");
-        Box::new(GetIp6Address(usize::try_from(offset).unwrap_or(usize::MAX)))
-    },
-    ..Class::here()
+    ..GetIp6Address::CLASS
 };
 
-struct GetIp6Address(usize);
+#[derive(Arguments)]
+struct GetIp6Address {
+    /// where the address is
+    #[arg(kind = "bytes", with = offset)]
+    offset: usize,
+}
 
-impl Element for GetIp6Address {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        annotate(cx, frame, |bytes, meta| {
-            let found = bytes.get(self.0..).and_then(|rest| rest.first_chunk());
-            if let Some(found) = found {
-                meta.destination = *found;
-            }
-        });
+fn offset(make: &mut Make<'_>, name: &str) -> usize {
+    // No packet has an address in front of its start.
+    usize::try_from(make.need::<i32>(name)).unwrap_or(usize::MAX)
+}
+
+impl Step for GetIp6Address {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (bytes, meta) = packet.parts();
+        if let Some(found) = bytes.get(self.offset..).and_then(|rest| rest.first_chunk()) {
+            meta.destination = *found;
+        }
+        Ok(())
     }
 }
 
@@ -45,22 +50,24 @@ pub(super) const SET: Class = Class {
     summary: "sets the destination annotation to an IPv6 address",
     description: "The same for all packets.",
     ports: "1/1",
-    args: &[Arg::required("IPADDR", "IPv6 address", "the address")],
     annotates: true,
     drops: &["no buffer"],
     cost: "Writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetIP6Address(2001:db8::1) -> Discard;",
-    make: |make| {
-        let address = make.get("IPADDR").unwrap_or(Ipv6Addr::UNSPECIFIED);
-        Box::new(SetIp6Address(address.octets()))
-    },
-    ..Class::here()
+    ..SetIp6Address::CLASS
 };
 
-struct SetIp6Address([u8; 16]);
+#[derive(Arguments)]
+struct SetIp6Address {
+    /// the address
+    #[arg(name = "IPADDR", kind = "IPv6 address", stand_in = Ipv6Addr::UNSPECIFIED)]
+    address: Ipv6Addr,
+}
 
-impl Element for SetIp6Address {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        annotate(cx, frame, |_, meta| meta.destination = self.0);
+impl Step for SetIp6Address {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        packet.meta_mut().destination = self.address.octets();
+        Ok(())
     }
 }

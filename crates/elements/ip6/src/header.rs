@@ -5,8 +5,8 @@
 //! fails where that has not been done; here such packets are dropped under a
 //! reason of their own.
 
-use linerate_graph::{Context, Exit};
-use linerate_memory::{Arena, Frame, Meta, PacketMut, Slot};
+use linerate_graph::Exit;
+use linerate_memory::{Arena, Meta, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
 pub(super) use linerate_kit::ip::{get16, put16};
@@ -70,19 +70,4 @@ pub(super) fn fill_checksum(header: &[u8], protocol: u8, bytes: &mut [u8], at: u
 pub(super) fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8], Exit> {
     let (bytes, meta) = packet.parts();
     ip_mut(bytes, meta).ok_or(Exit::Drop(NO_HEADER))
-}
-
-/// Calls `each` with every packet and what is known about it, which may be
-/// changed.
-#[inline]
-pub(super) fn annotate(
-    cx: &mut Context,
-    frame: &mut Frame,
-    mut each: impl FnMut(&[u8], &mut Meta),
-) {
-    cx.unshare(frame, NO_BUFFER);
-    cx.pool.arena().edit_packets(frame, |packet| {
-        let (bytes, meta) = packet.parts();
-        each(bytes, meta);
-    });
 }

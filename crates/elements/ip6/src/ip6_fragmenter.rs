@@ -2,7 +2,7 @@
 //!
 //! RFC 8200 section 4.5.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerError};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, ipv6_ext::Extensions};
 
@@ -34,25 +34,26 @@ pub(super) const CLASS: Class = Class {
         Packets begin with their IPv6 header, which must be known (`CheckIP6Header`).",
     ports: "1/1-2",
     processing: "h/h",
-    args: &[Arg::required("MTU", "bytes", "the longest packet that passes")],
-    handlers: &[
-        Handler::count("drops", "packets that were too long"),
-        Handler::count("fragments", "fragments made"),
-    ],
     annotates: true,
     drops: &["no buffer", "no IPv6 header", "too long and not to be divided"],
     cost: "A test per packet; a copy per fragment.",
     example: "InfiniteSource(LENGTH 100, LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, \
         2001:db8::2) -> IP6Fragmenter(80) -> Discard;",
-    make: |make| Box::new(Ip6Fragmenter::new(make)),
-    ..Class::here()
+    ..Class::of::<Ip6Fragmenter>()
 };
 
+#[derive(Arguments)]
 struct Ip6Fragmenter {
-    mtu: usize,
-    has_other: bool,
+    /// the longest packet that passes
+    #[arg(kind = "bytes")]
+    mtu: u32,
+    #[init(fastrand::u32(..))]
     ident: u32,
+    /// packets that were too long
+    #[handler(count, name = "drops")]
     too_long: u64,
+    /// fragments made
+    #[handler(count)]
     fragments: u64,
 }
 
@@ -88,28 +89,22 @@ impl Division {
 }
 
 impl Ip6Fragmenter {
-    fn new(make: &mut Make<'_>) -> Ip6Fragmenter {
-        Ip6Fragmenter {
-            mtu: make.need::<u32>("MTU") as usize,
-            has_other: make.outputs() > 1,
-            ident: fastrand::u32(..),
-            too_long: 0,
-            fragments: 0,
-        }
+    fn fits(&self, slot: &Slot) -> bool {
+        slot.len() <= self.mtu as usize
     }
 
     fn send(&mut self, cx: &mut Context, slot: Slot) {
-        if slot.len() <= self.mtu {
+        if self.fits(&slot) {
             return cx.out.emit(0, slot);
         }
         self.too_long += 1;
-        if self.has_other {
+        if cx.out.count() > 1 {
             return cx.out.emit(1, slot);
         }
         let Some(packet) = ip(cx.pool.arena(), &slot) else {
             return cx.drop_packet(slot, NO_HEADER);
         };
-        let Some(division) = Division::of(packet, self.mtu) else {
+        let Some(division) = Division::of(packet, self.mtu as usize) else {
             return cx.drop_packet(slot, UNDIVIDED);
         };
         let rest = packet.len() - division.head;
@@ -165,7 +160,7 @@ impl Ip6Fragmenter {
 
 impl Element for Ip6Fragmenter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        if frame.slots().iter().all(|slot| slot.len() <= self.mtu) {
+        if frame.slots().iter().all(|slot| self.fits(slot)) {
             return;
         }
         // One after the other, so that they stay in order.
@@ -173,10 +168,6 @@ impl Element for Ip6Fragmenter {
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "drops" => Ok(self.too_long.to_string()),
-            "fragments" => Ok(self.fragments.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.read_field(handler)
     }
 }

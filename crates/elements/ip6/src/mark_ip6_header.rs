@@ -1,11 +1,11 @@
 //! `MarkIP6Header`: says where the IPv6 header is.
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::{Frame, Meta};
+use linerate_graph::{Arguments, Class, Make, Step, Way};
+use linerate_memory::{Meta, PacketMut};
 
 use super::{
     FAMILY,
-    header::{LEAST, annotate, mark},
+    header::{LEAST, mark},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -15,27 +15,35 @@ pub(super) const CLASS: Class = Class {
     description: "For packets known to be sound; others see to it with `CheckIP6Header`. What \
         follows the first 40 bytes is taken for the transport header.",
     ports: "1/1",
-    args: &[Arg::optional("OFFSET", "bytes", "0", "where the header is")],
     annotates: true,
     drops: &["no buffer"],
     cost: "Writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header(14) -> Discard;",
-    make: |make| {
-        let offset = make.or::<i32>("OFFSET", 0);
-        // Offsets are 16 bits long and may be below zero.
-        let fits = i16::try_from(offset.saturating_add(LEAST as i32)).is_ok();
-        Box::new(MarkIp6Header(fits.then_some(offset as usize)))
-    },
-    ..Class::here()
+    ..MarkIp6Header::CLASS
 };
 
-struct MarkIp6Header(Option<usize>);
+#[derive(Arguments)]
+struct MarkIp6Header {
+    /// where the header is
+    #[arg(optional, kind = "bytes", shown = "0", with = offset)]
+    offset: Option<usize>,
+}
 
-impl Element for MarkIp6Header {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        annotate(cx, frame, |_, meta| match self.0 {
+fn offset(make: &mut Make<'_>, name: &str) -> Option<usize> {
+    let offset = make.or::<i32>(name, 0);
+    // Offsets are 16 bits long and may be below zero.
+    let fits = i16::try_from(offset.saturating_add(LEAST as i32)).is_ok();
+    fits.then_some(offset as usize)
+}
+
+impl Step for MarkIp6Header {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let meta = packet.meta_mut();
+        match self.offset {
             Some(offset) => mark(meta, offset),
             None => (meta.network, meta.transport) = (Meta::UNSET, Meta::UNSET),
-        });
+        }
+        Ok(())
     }
 }

@@ -7,10 +7,10 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Inert, Make, Seconds, Value,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, Inert, Make, Seconds, Value, Writes,
     lang::config::words,
 };
-use linerate_memory::{Frame, Slot};
+use linerate_memory::Frame;
 
 use self::mappings::{Endpoint, LIMIT, Mappings, Places, Plan, Way};
 use super::{FAMILY, header};
@@ -69,8 +69,6 @@ pub(super) const CLASS: Class = Class {
 
 struct Translator {
     mappings: Arc<Mutex<Mappings>>,
-    /// Packets of a frame that go no further, and why.
-    lost: Vec<(Slot, usize)>,
 }
 
 /// The arguments, read one after the other.
@@ -198,7 +196,7 @@ impl Translator {
                 return None;
             }
         };
-        Some(Translator { mappings: make.shared(|| Mutex::new(mappings)), lost: Vec::new() })
+        Some(Translator { mappings: make.shared(|| Mutex::new(mappings)) })
     }
 
     fn mappings(&self) -> MutexGuard<'_, Mappings> {
@@ -209,33 +207,18 @@ impl Translator {
 
 impl Element for Translator {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
         let way = if port == 0 { Way::Out } else { Way::In };
         let now = milliseconds(cx);
-        let mut lost = std::mem::take(&mut self.lost);
-        {
-            let mut mappings = self.mappings();
-            let arena = cx.pool.arena();
-            let refused = std::cell::Cell::new(NO_BUFFER);
-            frame.sift(
-                |slot| {
-                    let Some(bytes) = arena.packet_mut(slot) else { return false };
-                    if let Err(reason) = rewrite::rewrite(bytes, way, &mut mappings, now) {
-                        refused.set(reason as usize);
-                        return false;
-                    }
-                    let destination = header::address(bytes, header::DESTINATION);
-                    if let Some(meta) = arena.meta_mut(slot) {
-                        header::mark(meta, 0);
-                        meta.destination = destination;
-                    }
-                    true
-                },
-                |slot| lost.push((slot, refused.get())),
-            );
-        }
-        lost.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason));
-        self.lost = lost;
+        let mut mappings = self.mappings();
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let (bytes, meta) = packet.parts();
+            let rewritten = rewrite::rewrite(bytes, way, &mut mappings, now);
+            rewritten.map_err(|refused| Exit::Drop(refused as usize))?;
+            header::mark(meta, 0);
+            meta.destination = header::address(bytes, header::DESTINATION);
+            Ok(())
+        });
+        drop(mappings);
         if way == Way::In {
             cx.out.emit_frame(1, frame);
         }

@@ -54,13 +54,13 @@ impl Prefix {
     /// That of addresses mapped to IPv6, `::ffff:0:0/96`.
     const MAPPED: Prefix = Prefix([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
 
-    /// From the argument `PREFIX`.
-    fn from_args(make: &mut Make<'_>) -> Prefix {
-        let Some(Ipv6Prefix { address, length }) = make.get("PREFIX") else {
+    /// From an argument.
+    fn from_args(make: &mut Make<'_>, name: &str) -> Prefix {
+        let Some(Ipv6Prefix { address, length }) = make.get(name) else {
             return Prefix::MAPPED;
         };
         if length != 96 {
-            make.error("PREFIX: must have 96 bits");
+            make.error(format!("{name}: must have 96 bits"));
         }
         let octets = address.octets();
         octets.first_chunk().map_or(Prefix::MAPPED, |bits| Prefix(*bits))
