@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arguments, Class, Context, Element};
 use linerate_memory::{Frame, Meta};
 use linerate_packet::{MacAddr, arp::Operation};
 
@@ -23,32 +23,27 @@ pub(crate) const CLASS: Class = Class {
         To answer who asks, use ARPResponder.",
     ports: "0/1",
     processing: "h/h",
-    args: &[
-        Arg::required("DSTIP", "IPv4 address", "to whom"),
-        Arg::required("DSTETH", "Ethernet address", "where that is"),
-        Arg::required("SRCIP", "IPv4 address", "what is spoken of"),
-        Arg::required("SRCETH", "Ethernet address", "where that is said to be"),
-    ],
     drops: &["no buffer"],
     cost: "A timer.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> Discard; \
         DriverManager(wait 0.1s, stop);",
-    make: |make| Box::new(ArpFaker::new(make)),
-    ..Class::here()
+    ..Class::of::<ArpFaker>()
 };
 
-struct ArpFaker(Message);
-
-impl ArpFaker {
-    fn new(make: &mut Make<'_>) -> ArpFaker {
-        let ip = |make: &mut Make<'_>, name| make.get(name).unwrap_or(Ipv4Addr::UNSPECIFIED);
-        let mac = |make: &mut Make<'_>, name| make.need::<MacAddr>(name);
-        ArpFaker(Message {
-            operation: Operation::REPLY,
-            target: (mac(make, "DSTETH"), ip(make, "DSTIP")),
-            sender: (mac(make, "SRCETH"), ip(make, "SRCIP")),
-        })
-    }
+#[derive(Arguments)]
+struct ArpFaker {
+    /// to whom
+    #[arg(kind = "IPv4 address", stand_in = Ipv4Addr::UNSPECIFIED)]
+    dstip: Ipv4Addr,
+    /// where that is
+    #[arg]
+    dsteth: MacAddr,
+    /// what is spoken of
+    #[arg(kind = "IPv4 address", stand_in = Ipv4Addr::UNSPECIFIED)]
+    srcip: Ipv4Addr,
+    /// where that is said to be
+    #[arg]
+    srceth: MacAddr,
 }
 
 impl Element for ArpFaker {
@@ -58,7 +53,9 @@ impl Element for ArpFaker {
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        match self.0.packet(cx, self.0.target.0, &Meta::EMPTY) {
+        let (sender, target) = ((self.srceth, self.srcip), (self.dsteth, self.dstip));
+        let message = Message { operation: Operation::REPLY, sender, target };
+        match message.packet(cx, self.dsteth, &Meta::EMPTY) {
             Some(slot) => cx.out.emit(0, slot),
             None => cx.count_drops(NO_BUFFER, 1),
         }

@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerError, Make, Rank};
 use linerate_memory::{Arena, Frame, Meta, Slot};
 
 use super::FAMILY;
@@ -33,58 +33,50 @@ pub(super) const CLASS: Class = Class {
         known (`CheckIPHeader`), else it is dropped.",
     ports: "1/1-2",
     processing: "h/h",
-    args: &[
-        Arg::required("MTU", "bytes", "longest packet, from the IP header on; at least 8"),
-        Arg::optional("HONOR_DF", "bool", "true", "whether packets may forbid it"),
-        Arg::optional("VERBOSE", "bool", "false", "reports every packet that cannot be sent"),
-        Arg::keyword("HEADROOM", "bytes", "as with other packets", "room in front of fragments"),
-    ],
-    handlers: &[
-        Handler::count("drops", "packets that were too long and could not be taken apart"),
-        Handler::count("fragments", "fragments made"),
-    ],
     annotates: true,
     drops: &["no buffer", "no IP header", "too long and not to be taken apart"],
     cost: "Reads a line of annotations per packet. A packet that is taken apart is copied, but \
         for its first part.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
         -> CheckIPHeader -> IPFragmenter(68) -> Discard;",
-    make: |make| Box::new(IpFragmenter::new(make)),
-    ..Class::here()
+    ..Class::of::<IpFragmenter>()
 };
 
+#[derive(Arguments)]
 struct IpFragmenter {
+    /// longest packet, from the IP header on; at least 8
+    #[arg(kind = "bytes", with = mtu)]
     mtu: usize,
+    /// whether packets may forbid it
+    #[arg(optional, default = true)]
     honor_df: bool,
+    /// reports every packet that cannot be sent
+    #[arg(optional, default = false)]
     verbose: bool,
-    headroom: Option<usize>,
-    has_other: bool,
+    /// room in front of fragments
+    #[arg(keyword, kind = "bytes", shown = "as with other packets")]
+    headroom: Option<u32>,
+    /// packets that were too long and could not be taken apart
+    #[handler(count)]
     drops: u64,
+    /// fragments made
+    #[handler(count)]
     fragments: u64,
+    #[init(Random::new(make))]
     random: Random,
     /// Packets of a frame, while it is gone over.
     slots: Vec<Slot>,
 }
 
-impl IpFragmenter {
-    fn new(make: &mut Make<'_>) -> IpFragmenter {
-        let mtu: u32 = make.need("MTU");
-        if mtu < 8 {
-            make.error("MTU must be at least 8");
-        }
-        IpFragmenter {
-            mtu: mtu as usize,
-            honor_df: make.or("HONOR_DF", true),
-            verbose: make.or("VERBOSE", false),
-            headroom: make.get::<u32>("HEADROOM").map(|bytes| bytes as usize),
-            has_other: make.outputs() > 1,
-            drops: 0,
-            fragments: 0,
-            random: Random::new(make),
-            slots: Vec::new(),
-        }
+fn mtu(make: &mut Make<'_>, name: &str) -> usize {
+    let mtu: u32 = make.need(name);
+    if mtu < 8 {
+        make.error("MTU must be at least 8");
     }
+    mtu as usize
+}
 
+impl IpFragmenter {
     /// Whether a packet is short enough to go, whatever it is.
     #[inline]
     fn fits(&self, arena: &Arena, slot: &Slot) -> bool {
@@ -118,7 +110,7 @@ impl IpFragmenter {
                 ));
             }
             self.drops += 1;
-            return if self.has_other {
+            return if cx.out.count() > 1 {
                 cx.out.emit(1, slot);
             } else {
                 cx.drop_packet(slot, REFUSED);
@@ -202,6 +194,7 @@ impl IpFragmenter {
     /// A buffer with as much room in front as was asked for.
     fn buffer(&self, cx: &mut Context, length: usize) -> Option<Slot> {
         let Some(headroom) = self.headroom else { return cx.pool.take_one(length) };
+        let headroom = headroom as usize;
         let mut slot = cx.pool.take_one(0)?;
         let arena = cx.pool.arena();
         if arena.reserve(&mut slot, headroom) && arena.resize(&mut slot, length) {
@@ -272,11 +265,7 @@ impl Element for IpFragmenter {
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        match handler {
-            "drops" => Ok(self.drops.to_string()),
-            "fragments" => Ok(self.fragments.to_string()),
-            _ => Err(HandlerError::missing(handler)),
-        }
+        self.read_field(handler)
     }
 }
 

@@ -7,7 +7,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank, Seconds};
+use linerate_graph::{
+    Arguments, Class, Context, Element, Handler, HandlerError, Make, Rank, Seconds,
+};
 use linerate_memory::{Frame, Slot};
 
 use super::{
@@ -60,16 +62,6 @@ pub(super) const CLASS: Class = Class {
         dropped. A packet longer than a buffer cannot be put together.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::keyword("HIMEM", "bytes", "262144", "most bytes that fragments held may need"),
-        Arg::keyword("TIMEOUT", "seconds", "30", "how long the rest of a packet is waited for"),
-        Arg::keyword("MAX_MTU_ANNO", "annotation", "", "gets the length of the longest fragment"),
-    ],
-    handlers: &[
-        Handler::read("dump", "what has arrived, and which parts of packets under way"),
-        Handler::count("held", "packets under way"),
-        Handler::count("memory", "bytes they need"),
-    ],
     annotates: true,
     drops: &[
         "no buffer",
@@ -84,17 +76,25 @@ pub(super) const CLASS: Class = Class {
         identification, and copied.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
         -> CheckIPHeader -> IPFragmenter(68) -> IPReassembler -> Discard;",
-    make: |make| Box::new(IpReassembler::new(make)),
-    ..Class::here()
+    ..Class::of::<IpReassembler>()
 };
 
+#[derive(Arguments)]
+#[arguments(handlers = [
+    Handler::read("dump", "what has arrived, and which parts of packets under way"),
+    Handler::count("held", "packets under way"),
+    Handler::count("memory", "bytes they need"),
+])]
 struct IpReassembler {
-    most: usize,
-    /// Seconds, at least one; and how often it is looked whether they are over.
+    /// most bytes that fragments held may need
+    #[arg(name = "HIMEM", keyword, kind = "bytes", default = 262_144, shown = "262144")]
+    most: u32,
+    /// how long the rest of a packet is waited for
+    #[arg(name = "TIMEOUT", keyword, kind = "seconds", shown = "30", with = patience)]
     patience: u64,
-    interval: u64,
+    /// gets the length of the longest fragment
+    #[arg(name = "MAX_MTU_ANNO", keyword, kind = "annotation", shown = "")]
     annotation: Option<Short>,
-    has_other: bool,
     table: HashMap<Key, Datagram>,
     /// In the order of their first fragments; those gone are skipped.
     order: VecDeque<(Key, u64)>,
@@ -111,28 +111,16 @@ struct IpReassembler {
     rank: Rank,
 }
 
+/// Seconds, at least one.
+fn patience(make: &mut Make<'_>, name: &str) -> u64 {
+    let Seconds::<0>(patience) = make.or(name, Seconds(PATIENCE));
+    u64::from(patience.max(1))
+}
+
 impl IpReassembler {
-    fn new(make: &mut Make<'_>) -> IpReassembler {
-        let Seconds::<0>(patience) = make.or("TIMEOUT", Seconds(PATIENCE));
-        let patience = u64::from(patience.max(1));
-        IpReassembler {
-            patience,
-            interval: patience.min(REAP),
-            most: make.or::<u32>("HIMEM", 256 * 1024) as usize,
-            annotation: make.get("MAX_MTU_ANNO"),
-            has_other: make.outputs() > 1,
-            table: HashMap::new(),
-            order: VecDeque::new(),
-            memory: 0,
-            number: 0,
-            reap_at: 0,
-            seen: 0,
-            good: 0,
-            failed: 0,
-            bad: 0,
-            done: Vec::new(),
-            rank: Rank::default(),
-        }
+    /// How often it is looked whether somebody waits for too long, in seconds.
+    fn interval(&self) -> u64 {
+        self.patience.min(REAP)
     }
 
     /// A packet that is a fragment, at a time of day in nanoseconds. What
@@ -146,9 +134,9 @@ impl IpReassembler {
         if seconds >= self.reap_at {
             let patience = self.patience;
             self.reap(cx, |datagram| datagram.time.saturating_add(patience) < seconds);
-            self.reap_at = seconds + self.interval;
+            self.reap_at = seconds + self.interval();
         }
-        if self.memory > self.most || self.table.len() >= DATAGRAMS {
+        if self.memory > self.most as usize || self.table.len() >= DATAGRAMS {
             self.make_room(cx, seconds);
         }
         let arena = cx.pool.arena();
@@ -220,7 +208,7 @@ impl IpReassembler {
             }
         }
         if !self.table.is_empty() && cx.timer(TIMER).is_none() {
-            cx.set_timer(TIMER, cx.steady() + self.interval * SECOND);
+            cx.set_timer(TIMER, cx.steady() + self.interval() * SECOND);
         }
     }
 
@@ -266,7 +254,7 @@ impl IpReassembler {
         self.failed += 1;
         // Nobody is told of a packet whose first fragment is missing: RFC 1122
         // section 3.3.2.
-        if self.has_other && !datagram.front.is_empty() {
+        if cx.out.count() > 1 && !datagram.front.is_empty() {
             if let Some(slot) = self.build(cx, &datagram, datagram.meta.timestamp) {
                 cx.put_before(&slot, self.rank);
                 cx.out.emit(1, slot);
@@ -297,7 +285,7 @@ impl IpReassembler {
     /// free.
     #[cold]
     fn make_room(&mut self, cx: &mut Context, now: u64) {
-        let enough = self.most / 4 * 3;
+        let enough = self.most as usize / 4 * 3;
         for patience in [10, 5] {
             if self.memory > enough {
                 self.reap(cx, |datagram| datagram.time.saturating_add(patience) < now);
@@ -358,7 +346,7 @@ impl Element for IpReassembler {
         let patience = self.patience * SECOND;
         self.reap(cx, |datagram| datagram.heard.saturating_add(patience) < now);
         if !self.table.is_empty() {
-            cx.set_timer(TIMER, now + self.interval * SECOND);
+            cx.set_timer(TIMER, now + self.interval() * SECOND);
         }
     }
 
@@ -371,7 +359,7 @@ impl Element for IpReassembler {
             (self.seen, self.good) = (old.seen, old.good);
             (self.failed, self.bad) = (old.failed, old.bad);
             if !self.table.is_empty() {
-                cx.set_timer(TIMER, cx.steady() + self.interval * SECOND);
+                cx.set_timer(TIMER, cx.steady() + self.interval() * SECOND);
             }
         }
     }

@@ -1,14 +1,13 @@
 //! `StripIPHeader`, `StripTransportHeader` and the like: what an IP packet or
 //! its transport header carries, and back.
 
-use linerate_graph::{Class, Context, Element};
-use linerate_memory::{Arena, Frame, Meta, Slot};
+use linerate_graph::{Class, Context, Element, Exit, Writes};
+use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::IpProtocol;
 
 use super::FAMILY;
 use linerate_kit::{
     ip::{DROPS, NO_BUFFER, NO_HEADER, PROTOCOL},
-    room,
     start::{from_start, start_moved},
 };
 
@@ -100,25 +99,24 @@ enum Start {
 
 struct StripHeader {
     start: Start,
-    failed: Vec<Slot>,
 }
 
 impl StripHeader {
     fn boxed(start: Start) -> Box<dyn Element> {
-        Box::new(StripHeader { start, failed: Vec::new() })
+        Box::new(StripHeader { start })
     }
 }
 
 /// Bytes of the transport header; which protocol it is when that is none known.
-fn transport_length(arena: &Arena, slot: &mut Slot) -> Result<usize, u8> {
-    let Meta { network, transport, .. } = *arena.meta(slot);
+fn transport_length(packet: &mut PacketMut<'_>) -> Result<usize, u8> {
+    let Meta { network, transport, .. } = *packet.meta();
     let [network, transport] = [network, transport].map(|at| from_start(at).unwrap_or(0) as isize);
     // What has been taken off is there yet.
     let before = network.min(transport).min(0).unsigned_abs();
-    if !slot.push(before) {
+    if !packet.push(before) {
         return Ok(0);
     }
-    let bytes = arena.packet(slot);
+    let bytes = packet.bytes();
     let byte = |offset: isize, at: usize| {
         let start = before.wrapping_add_signed(offset);
         bytes.get(start + at).copied().unwrap_or_default()
@@ -128,25 +126,21 @@ fn transport_length(arena: &Arena, slot: &mut Slot) -> Result<usize, u8> {
         IpProtocol::UDP | IpProtocol::ICMP => Ok(8),
         IpProtocol(other) => Err(other),
     };
-    slot.pull(before);
+    packet.pull(before);
     length
 }
 
 impl Element for StripHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
         let start = self.start;
-        let moved = |slot: &mut Slot| {
-            let Meta { network, transport, .. } = *arena.meta(slot);
+        let mut unknown = Vec::new();
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let Meta { network, transport, .. } = *packet.meta();
             let by = if start == Start::Network { network } else { transport };
-            let Some(by) = from_start(by) else { return false };
+            let by = from_start(by).ok_or(Exit::Drop(NO_HEADER))?;
             let more = match start {
-                Start::Payload => transport_length(arena, slot).unwrap_or_else(|protocol| {
-                    let class = cx.plan().elements[cx.element()].class.name;
-                    let text =
-                        format!("{} :: {class}: Unsupported protocol {protocol}\n", cx.name());
-                    cx.console().report(&text);
+                Start::Payload => transport_length(packet).unwrap_or_else(|protocol| {
+                    unknown.push(protocol);
                     0
                 }),
                 _ => 0,
@@ -155,19 +149,22 @@ impl Element for StripHeader {
             let by = by + more as i32;
             let back = matches!(start, Start::Network | Start::Back);
             let moved = match usize::try_from(by) {
-                Ok(by) => back || slot.pull(by.min(slot.len())),
-                Err(_) => room::push(arena, slot, by.unsigned_abs() as usize),
+                Ok(by) => back || packet.pull(by.min(packet.len())),
+                Err(_) => packet.prepend(by.unsigned_abs() as usize),
             };
-            if moved
-                && (by < 0 || !back)
-                && let Some(meta) = arena.meta_mut(slot)
-            {
-                start_moved(meta, by);
+            if !moved {
+                return Err(Exit::Drop(NO_HEADER));
             }
-            moved
-        };
-        frame.sift(moved, |slot| self.failed.push(slot));
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+            if by < 0 || !back {
+                start_moved(packet.meta_mut(), by);
+            }
+            Ok(())
+        });
+        for protocol in unknown {
+            let class = cx.plan().elements[cx.element()].class.name;
+            let text = format!("{} :: {class}: Unsupported protocol {protocol}\n", cx.name());
+            cx.console().report(&text);
+        }
     }
 }
 
