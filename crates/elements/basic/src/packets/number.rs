@@ -10,15 +10,17 @@ use std::{
     },
 };
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Reads, Writes, parse_integer,
+};
+use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::room;
 
-/// Drop reasons.
+/// Drop reasons: of NumberPacket, and of CheckNumberPacket.
 const NO_BUFFER: usize = 0;
 const TOO_LONG: usize = 1;
+const OTHER: usize = 0;
 
 /// Bytes of a number.
 const NUMBER: usize = 8;
@@ -82,7 +84,6 @@ struct NumberPacket {
     big: bool,
     /// What the next packet of any replica is.
     count: Arc<AtomicU64>,
-    failed: Vec<Slot>,
 }
 
 impl NumberPacket {
@@ -92,33 +93,30 @@ impl NumberPacket {
             0
         });
         let count = make.shared(AtomicU64::default);
-        NumberPacket { offset, big: make.or("NET_ORDER", false), count, failed: Vec::new() }
+        NumberPacket { offset, big: make.or("NET_ORDER", false), count }
     }
 }
 
 impl Element for NumberPacket {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let NumberPacket { offset, big, ref count, ref mut failed } = *self;
-        let arena = cx.pool.arena();
+        let NumberPacket { offset, big, ref count } = *self;
         let end = offset + NUMBER;
-        let has_room = |slot: &mut Slot| {
-            let lack = end.saturating_sub(slot.len());
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let lack = end.saturating_sub(packet.len());
             if lack == 0 {
-                return true;
+                return Ok(());
             }
-            if !room::put(arena, slot, lack) {
-                return false;
+            if !packet.append(lack) {
+                return Err(Exit::Drop(TOO_LONG));
             }
-            let network = usize::from(arena.meta(slot).network);
-            if let Some(bytes) = arena.packet_mut(slot)
-                && let Some(length) = bytes.get_mut(network + 2..network + 4)
-            {
+            let (bytes, meta) = packet.parts();
+            let network = usize::from(meta.network);
+            if let Some(length) = bytes.get_mut(network + 2..network + 4) {
                 length.copy_from_slice(&(end as u16).to_be_bytes());
             }
-            true
-        };
-        frame.sift(has_room, |slot| failed.push(slot));
+            Ok(())
+        });
+        let arena = cx.pool.arena();
         // Those that are dropped have no number.
         let first = count.fetch_add(frame.len() as u64, Relaxed);
         for (number, slot) in (first..).zip(frame.slots_mut()) {
@@ -127,7 +125,6 @@ impl Element for NumberPacket {
                 bytes[offset..end].copy_from_slice(&number);
             }
         }
-        failed.drain(..).for_each(|slot| cx.drop_packet(slot, TOO_LONG));
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
@@ -149,7 +146,6 @@ struct CheckNumberPacket {
     big: bool,
     counts: Counts,
     current: Arc<Current>,
-    others: Vec<Slot>,
 }
 
 impl CheckNumberPacket {
@@ -169,7 +165,6 @@ impl CheckNumberPacket {
             big: make.or("NET_ORDER", false),
             counts: resized(&current, count),
             current,
-            others: Vec::new(),
         }
     }
 }
@@ -188,38 +183,31 @@ fn resized(current: &Current, count: u32) -> Counts {
 
 impl Element for CheckNumberPacket {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let CheckNumberPacket { offset, big, ref counts, ref mut others, .. } = *self;
-        let arena = cx.pool.arena();
+        let CheckNumberPacket { offset, big, ref counts, .. } = *self;
         let mut text = String::new();
-        let known = |slot: &mut Slot| {
-            let number = arena.packet(slot).get(offset..).and_then(<[u8]>::first_chunk);
-            let Some(number) = number else { return false };
+        let refused = cx.sift::<Reads>(frame, OTHER, |packet| {
+            let number = packet.bytes().get(offset..).and_then(<[u8]>::first_chunk);
+            let number = number.ok_or(Exit::Refuse(OTHER))?;
             let number = if big { u64::from_be_bytes } else { u64::from_le_bytes }(*number);
             match usize::try_from(number).ok().and_then(|place| counts.get(place)) {
-                Some(count) => count.fetch_add(1, Relaxed),
+                Some(count) => {
+                    count.fetch_add(1, Relaxed);
+                    Ok(())
+                }
                 None => {
                     let count = counts.len();
                     text += &format!("{number} out of scope (count is {count}) !\n");
-                    return false;
+                    Err(Exit::Refuse(OTHER))
                 }
-            };
-            true
-        };
-        frame.sift(known, |slot| others.push(slot));
-        if others.is_empty() {
+            }
+        });
+        if !refused {
             return;
         }
         let class = cx.plan().elements[cx.element()].class.name;
         let who = format!("{} :: {class}: ", cx.name());
         let text: String = text.lines().map(|line| format!("{who}{line}\n")).collect();
         cx.console().report(&text);
-        for slot in self.others.drain(..) {
-            if cx.out.count() > 1 {
-                cx.out.emit(1, slot);
-            } else {
-                cx.drop_packet(slot, 0);
-            }
-        }
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
