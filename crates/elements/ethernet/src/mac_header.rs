@@ -3,13 +3,10 @@
 //! It is kept as the header's place in the buffer, so that it stays true while
 //! bytes are stripped from and put in front of the packet.
 
-use linerate_graph::{Arg, Class, Context, Element};
-use linerate_memory::{Frame, Meta};
+use linerate_graph::{Arguments, Class, Make, Step, Way};
+use linerate_memory::{Meta, PacketMut};
 
 use super::FAMILY;
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "MarkMACHeader",
@@ -20,45 +17,48 @@ pub(super) const CLASS: Class = Class {
         IPClassifier look there; for packets nobody has marked they take the start. Ends of headers beyond 65,534 bytes are \
         not marked.",
     ports: "1/1",
-    args: &[
-        Arg::optional("OFFSET", "bytes", "0", "where it begins"),
-        Arg::optional("LENGTH", "bytes", "0", "its length; 0: the network header is not marked"),
-    ],
     annotates: true,
     drops: &["no buffer"],
     cost: "Writes a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkMACHeader(4, 14) -> Discard;",
-    make: |make| {
-        let (offset, length) = (make.or("OFFSET", 0), make.or("LENGTH", 0));
-        Box::new(MarkMacHeader { offset, length })
-    },
-    ..Class::here()
+    ..MarkMacHeader::CLASS
 };
 
+#[derive(Arguments)]
+#[arguments(check = MarkMacHeader::find)]
 struct MarkMacHeader {
+    /// where it begins
+    #[arg(optional, kind = "bytes", default = 0)]
     offset: u32,
+    /// its length; 0: the network header is not marked
+    #[arg(optional, kind = "bytes", default = 0)]
     length: u32,
+    /// The same, of what can be marked.
+    start: Option<u16>,
+    end: Option<u16>,
 }
 
-impl Element for MarkMacHeader {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
-        let offset = u16::try_from(self.offset).ok();
+impl MarkMacHeader {
+    fn find(&mut self, _: &mut Make<'_>) {
         let end = u16::try_from(u64::from(self.offset) + u64::from(self.length)).ok();
-        let end = end.filter(|end| self.length > 0 && *end != Meta::UNSET);
-        for slot in frame.slots_mut() {
-            let headroom = slot.headroom() as u16;
-            let Some(meta) = arena.meta_mut(slot) else { continue };
-            let place = offset.and_then(|offset| offset.checked_add(headroom)?.checked_add(1));
-            meta.user[14..16].copy_from_slice(&place.unwrap_or(0).to_ne_bytes());
-            if let Some(end) = end {
-                meta.network = end;
-            }
-        }
+        self.end = end.filter(|end| self.length > 0 && *end != Meta::UNSET);
+        self.start = u16::try_from(self.offset).ok();
     }
 }
 
+impl Step for MarkMacHeader {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let headroom = packet.headroom() as u16;
+        let place = self.start.and_then(|start| start.checked_add(headroom)?.checked_add(1));
+        let meta = packet.meta_mut();
+        meta.user[14..16].copy_from_slice(&place.unwrap_or(0).to_ne_bytes());
+        if let Some(end) = self.end {
+            meta.network = end;
+        }
+        Ok(())
+    }
+}
 #[cfg(test)]
 mod tests {
     use linerate_elements_testing::Run;
