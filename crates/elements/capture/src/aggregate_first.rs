@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use linerate_graph::{Arg, Class, Context, Element, ElementRef, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, ElementRef, Exit, Make, Reads, Step, Way};
+use linerate_memory::Packet;
 
 use super::{FAMILY, aggregate_ip_flows};
 use linerate_kit::annotations::aggregate;
@@ -23,7 +23,6 @@ pub(super) const CLASS: Class = Class {
         number twice, nothing need be forgotten.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[Arg::keyword("NOTIFIER", "element", "", "an AggregateIPFlows; checked, not needed")],
     annotates: true,
     drops: &["not the first"],
     // Which is the first depends on who comes first by several ways.
@@ -32,8 +31,7 @@ pub(super) const CLASS: Class = Class {
         8 KiB of memory for each 65,536 of which one has been seen.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
         -> AggregateIP(ip dst) -> AggregateFirst -> Discard;",
-    make: |make| Box::new(AggregateFirst::new(make)),
-    ..Class::here()
+    ..AggregateFirst::CLASS
 };
 
 /// A bit for each of 65,536 aggregates.
@@ -62,35 +60,33 @@ fn empty_page() -> Box<Page> {
     Box::new([const { AtomicU64::new(0) }; 1024])
 }
 
+#[derive(Arguments)]
+#[arguments(check = AggregateFirst::check)]
 struct AggregateFirst {
+    /// an AggregateIPFlows; checked, not needed
+    #[arg(keyword, kind = "element", shown = "")]
+    notifier: Option<ElementRef>,
+    #[init(make.shared(Seen::new))]
     seen: Arc<Seen>,
-    has_other: bool,
-    failed: Vec<Slot>,
 }
 
 impl AggregateFirst {
-    fn new(make: &mut Make<'_>) -> AggregateFirst {
-        if let Some(ElementRef(at)) = make.get("NOTIFIER")
+    fn check(&mut self, make: &mut Make<'_>) {
+        if let Some(ElementRef(at)) = self.notifier
             && make.plan().elements[at].class.name != aggregate_ip_flows::CLASS.name
         {
             let name = &make.plan().elements[at].name;
             make.error(format!("{name} is not an AggregateNotifier"));
         }
-        let has_other = make.outputs() > 1;
-        AggregateFirst { seen: make.shared(Seen::new), has_other, failed: Vec::new() }
     }
 }
 
-impl Element for AggregateFirst {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let Context { pool, out, .. } = cx;
-        let arena = pool.arena();
-        let first = |slot: &mut Slot| self.seen.is_first(aggregate(arena.meta(slot)));
-        if self.has_other {
-            frame.sift(first, |slot| out.emit(1, slot));
-        } else {
-            frame.sift(first, |slot| self.failed.push(slot));
-            self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, SEEN));
+impl Step<Reads> for AggregateFirst {
+    #[inline]
+    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+        match self.seen.is_first(aggregate(packet.meta())) {
+            true => Ok(()),
+            false => Err(Exit::Refuse(SEEN)),
         }
     }
 }

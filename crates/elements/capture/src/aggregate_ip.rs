@@ -1,7 +1,10 @@
 //! `AggregateIP`: groups packets by a field.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Text, unquoted};
-use linerate_memory::{Frame, Meta};
+use linerate_graph::{
+    Arguments, Class, Context, Element, Exit, Handler, HandlerError, Make, Step, Text, Way,
+    unquoted,
+};
+use linerate_memory::{Frame, Meta, PacketMut};
 
 use super::{
     FAMILY,
@@ -20,56 +23,60 @@ pub(super) const CLASS: Class = Class {
         output 1.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::required("FIELD", "field", "the field"),
-        Arg::keyword("INCREMENTAL", "bool", "false", "appends it to the aggregate there is"),
-        Arg::keyword("UNSHIFT_IP_ADDR", "bool", "false", "leaves parts of addresses in place"),
-    ],
-    handlers: &[
-        Handler::read("header", "the header it is in"),
-        Handler::read("bit_offset", "first bit of the field"),
-        Handler::read("bit_length", "bits of the field"),
-        Handler::read("field", "the field"),
-    ],
     drops: &["no buffer for a copy"],
     annotates: true,
     cost: "Four bytes of the packet and a line of metadata: some ten cycles.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
         -> AggregateIP(ip dst/24) -> AggregateCounter -> Discard;",
-    make: |make| Box::new(AggregateIp::new(make)),
-    ..Class::here()
+    ..Class::of::<AggregateIp>()
 };
 
+#[derive(Arguments)]
+#[arguments(check = AggregateIp::place, handlers = [
+    Handler::read("header", "the header it is in"),
+    Handler::read("bit_offset", "first bit of the field"),
+    Handler::read("bit_length", "bits of the field"),
+    Handler::read("field", "the field"),
+])]
 struct AggregateIp {
+    /// the field
+    #[arg(kind = "field", with = field)]
     field: IpField,
+    /// appends it to the aggregate there is
+    #[arg(keyword, default = false)]
+    incremental: bool,
+    /// leaves parts of addresses in place
+    #[arg(name = "UNSHIFT_IP_ADDR", keyword, default = false)]
+    unshift: bool,
     /// Where the word that has the field is, in bytes.
     word: usize,
     shift: u32,
     mask: u32,
-    incremental: bool,
+}
+
+fn field(make: &mut Make<'_>, name: &str) -> IpField {
+    let text = unquoted(&make.need::<Text>(name).0);
+    IpField::parse(&text).unwrap_or_else(|error| {
+        make.error(error);
+        IpField { header: Header::Ip, offset: 0, length: 8 }
+    })
 }
 
 impl AggregateIp {
-    fn new(make: &mut Make<'_>) -> AggregateIp {
-        let incremental = make.or("INCREMENTAL", false);
-        let unshift = make.or("UNSHIFT_IP_ADDR", false);
-        let text = unquoted(&make.need::<Text>("FIELD").0);
-        let field = IpField::parse(&text).unwrap_or_else(|error| {
-            make.error(error);
-            IpField { header: Header::Ip, offset: 0, length: 8 }
-        });
-        let IpField { offset, length, .. } = field;
+    fn place(&mut self, make: &mut Make<'_>) {
+        let IpField { offset, length, .. } = self.field;
         let last = offset + length - 1;
         if offset / 32 != last / 32 {
             make.error("field specification does not fit within a single word");
-        } else if length == 32 && incremental {
+        } else if length == 32 && self.incremental {
             make.error("'INCREMENTAL' is incompatible with field length 32");
         }
         let mask = u32::MAX >> 32_u32.saturating_sub(length).min(31);
         let shift = 31 - last % 32;
-        let in_place = unshift && field.header == Header::Ip && (96..160).contains(&offset);
-        let (shift, mask) = if in_place { (0, mask << shift) } else { (shift, mask) };
-        AggregateIp { field, word: (offset / 32 * 4) as usize, shift, mask, incremental }
+        let is_address = self.field.header == Header::Ip && (96..160).contains(&offset);
+        let in_place = self.unshift && is_address;
+        (self.shift, self.mask) = if in_place { (0, mask << shift) } else { (shift, mask) };
+        self.word = (offset / 32 * 4) as usize;
     }
 
     /// Where the header of the field begins; `None` where the packet has none.
@@ -106,24 +113,23 @@ impl AggregateIp {
     }
 }
 
+impl Step for AggregateIp {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (bytes, meta) = packet.parts();
+        let value = self.value(bytes, meta).ok_or(Exit::Output(1))?;
+        let before = match self.incremental {
+            true => annotations::aggregate(meta) << self.field.length,
+            false => 0,
+        };
+        annotations::set_aggregate(meta, before.wrapping_add(value));
+        Ok(())
+    }
+}
+
 impl Element for AggregateIp {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, 0);
-        let (arena, out) = (cx.pool.arena(), &mut cx.out);
-        frame.sift(
-            |slot| {
-                let value = self.value(arena.packet(slot), arena.meta(slot));
-                if let (Some(value), Some(meta)) = (value, arena.meta_mut(slot)) {
-                    let before = match self.incremental {
-                        true => annotations::aggregate(meta) << self.field.length,
-                        false => 0,
-                    };
-                    annotations::set_aggregate(meta, before.wrapping_add(value));
-                }
-                value.is_some()
-            },
-            |slot| out.emit(1, slot),
-        );
+        self.pass(cx, frame);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {

@@ -1,8 +1,8 @@
 //! `AggregateLength` and `AggregatePaint`: groups packets by what is known of
 //! them without their headers.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
-use linerate_memory::{Frame, Slot};
+use linerate_graph::{Arguments, Class, Exit, Make, Step, Way};
+use linerate_memory::PacketMut;
 
 use super::FAMILY;
 use linerate_kit::{
@@ -10,8 +10,7 @@ use linerate_kit::{
     start::from_start,
 };
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
+/// Drop reason.
 const NO_HEADER: usize = 1;
 
 pub(super) const LENGTH: Class = Class {
@@ -21,89 +20,74 @@ pub(super) const LENGTH: Class = Class {
     description: "With what was cut off (the extra length annotation). With `IP` it is counted from \
         the IP header on, which must then be known; packets without it are dropped.",
     ports: "1/1",
-    args: &[Arg::keyword("IP", "bool", "false", "whether to count from the IP header on")],
     annotates: true,
     drops: &["no buffer", "no IP header"],
     cost: "A line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> AggregateLength -> AggregateCounter -> Discard;",
-    make: |make| {
-        let from_header = make.or("IP", false);
-        Box::new(AggregateLength { from_header, failed: Vec::new() })
-    },
-    ..Class::here()
+    ..AggregateLength::CLASS
 };
 
 pub(super) const PAINT: Class = Class {
     name: "AggregatePaint",
     summary: "makes the paint of packets their aggregate",
     description: "The lowest `BITS` of it.",
-    args: &[
-        Arg::optional("BITS", "1 to 8", "8", "bits of the paint"),
-        Arg::keyword("INCREMENTAL", "bool", "false", "appends them to the aggregate there is"),
-    ],
+    args: AggregatePaint::ARGS,
     drops: &["no buffer"],
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(3) -> AggregatePaint -> AggregateCounter \
         -> Discard;",
-    make: |make| Box::new(AggregatePaint::new(make)),
+    make: AggregatePaint::CLASS.make,
     ..LENGTH
 };
 
+#[derive(Arguments)]
 struct AggregateLength {
+    /// whether to count from the IP header on
+    #[arg(name = "IP", keyword, default = false)]
     from_header: bool,
-    failed: Vec<Slot>,
 }
 
-impl Element for AggregateLength {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let from_header = self.from_header;
-        cx.pool.arena().sift_packets(
-            frame,
-            |packet| {
-                let length = packet.len() as u32;
-                let meta = packet.parts().1;
-                let offset = match from_header {
-                    false => 0,
-                    true => from_start(meta.network).ok_or(())?,
-                };
-                let length = length.wrapping_sub(offset.cast_unsigned());
-                set_aggregate(meta, length.wrapping_add(extra_length(meta)));
-                Ok(())
-            },
-            |slot, ()| self.failed.push(slot),
-        );
-        self.failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_HEADER));
+impl Step for AggregateLength {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let length = packet.len() as u32;
+        let meta = packet.meta_mut();
+        let offset = match self.from_header {
+            false => 0,
+            true => from_start(meta.network).ok_or(Exit::Drop(NO_HEADER))?,
+        };
+        let length = length.wrapping_sub(offset.cast_unsigned());
+        set_aggregate(meta, length.wrapping_add(extra_length(meta)));
+        Ok(())
     }
 }
 
+#[derive(Arguments)]
 struct AggregatePaint {
+    /// bits of the paint
+    #[arg(optional, kind = "1 to 8", shown = "8", with = bits)]
     bits: u32,
+    /// appends them to the aggregate there is
+    #[arg(keyword, default = false)]
     incremental: bool,
 }
 
-impl AggregatePaint {
-    fn new(make: &mut Make<'_>) -> AggregatePaint {
-        let bits: i32 = make.or("BITS", 8);
-        if !(1..=8).contains(&bits) {
-            make.error("bad number of bits");
-        }
-        AggregatePaint {
-            bits: bits.clamp(1, 8).cast_unsigned(),
-            incremental: make.or("INCREMENTAL", false),
-        }
+fn bits(make: &mut Make<'_>, name: &str) -> u32 {
+    let bits: i32 = make.or(name, 8);
+    if !(1..=8).contains(&bits) {
+        make.error("bad number of bits");
     }
+    bits.clamp(1, 8).cast_unsigned()
 }
 
-impl Element for AggregatePaint {
-    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+impl Step for AggregatePaint {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let AggregatePaint { bits, incremental } = *self;
-        cx.pool.arena().edit_packets(frame, |packet| {
-            let meta = packet.parts().1;
-            let paint = u32::from(meta.paint) & ((1 << bits) - 1);
-            let before = if incremental { aggregate(meta) << bits } else { 0 };
-            set_aggregate(meta, before.wrapping_add(paint));
-        });
+        let meta = packet.meta_mut();
+        let paint = u32::from(meta.paint) & ((1 << bits) - 1);
+        let before = if incremental { aggregate(meta) << bits } else { 0 };
+        set_aggregate(meta, before.wrapping_add(paint));
+        Ok(())
     }
 }
 
