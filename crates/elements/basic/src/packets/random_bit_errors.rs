@@ -4,7 +4,7 @@
 //! the number of bits from one error to the next is geometrically distributed:
 //! it is drawn, by inversion, instead of every bit.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, unquoted};
+use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerError, Make, unquoted};
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
@@ -23,11 +23,6 @@ pub(super) const CLASS: Class = Class {
     description: "Each bit is flipped, set or cleared with probability `P`. In simulated time \
         every run changes the same bits.",
     ports: "1/1",
-    args: &[
-        Arg::required("P", "probability", "of a bit being changed"),
-        Arg::optional("KIND", "flip, set or clear", "flip", "what becomes of the bit"),
-        Arg::optional("ACTIVE", "bool", "true", "whether bits are changed"),
-    ],
     handlers: &[
         Handler::value("p_bit_error", "the probability of a bit being changed"),
         Handler::value("error_kind", "what becomes of the bit"),
@@ -36,8 +31,7 @@ pub(super) const CLASS: Class = Class {
     drops: &["no buffer"],
     cost: "A few cycles per packet, and some 50 per bit changed.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RandomBitErrors(0.001) -> Discard;",
-    make: |make| Box::new(RandomBitErrors::new(make)),
-    ..Class::here()
+    ..Class::of::<RandomBitErrors>()
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -58,39 +52,41 @@ impl Kind {
     }
 }
 
+#[derive(Arguments)]
+#[arguments(check = RandomBitErrors::check)]
 struct RandomBitErrors {
+    /// of a bit being changed
+    #[arg(name = "P", kind = "probability")]
     probability: Probability,
+    /// what becomes of the bit
+    #[arg(optional, kind = "flip, set or clear", shown = "flip", with = kind)]
     kind: Kind,
+    /// whether bits are changed
+    #[arg(optional, default = true)]
     active: bool,
     /// Bits before the next error, over packets.
     gap: u64,
+    #[init(Random::new(make))]
     random: Random,
     failed: Vec<Slot>,
 }
 
+fn kind(make: &mut Make<'_>, name: &str) -> Kind {
+    let kind = make.or(name, String::new());
+    Kind::parse(&kind).unwrap_or_else(|error| {
+        make.error(error);
+        Kind::Flip
+    })
+}
+
 impl RandomBitErrors {
-    fn new(make: &mut Make<'_>) -> RandomBitErrors {
-        let probability: Probability = make.need("P");
-        let kind = make.or("KIND", String::new());
-        let kind = Kind::parse(&kind).unwrap_or_else(|error| {
-            make.error(error);
-            Kind::Flip
-        });
-        if probability > Probability::ONE {
+    fn check(&mut self, make: &mut Make<'_>) {
+        if self.probability > Probability::ONE {
             make.error("drop probability must be between 0 and 1");
-        } else if make.is_given("P") && probability.0 == 0 {
+        } else if make.is_given("P") && self.probability.0 == 0 {
             make.warn("zero bit error probability (underflow?)");
         }
-        let mut errors = RandomBitErrors {
-            probability,
-            kind,
-            active: make.or("ACTIVE", true),
-            gap: 0,
-            random: Random::new(make),
-            failed: Vec::new(),
-        };
-        errors.gap = errors.draw();
-        errors
+        self.gap = self.draw();
     }
 
     fn draw(&mut self) -> u64 {
