@@ -4,12 +4,11 @@
 //! Packets are kept outside of the arena, so that a capture may be larger than
 //! that, and every one that is sent has a buffer of its own.
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_bool, parse_integer,
-};
+use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerError, Next, parse_bool};
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
+use linerate_kit::written::integer;
 
 mod recording;
 
@@ -31,23 +30,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1-/=",
     processing: "l/h",
     flow: "#/#",
-    args: &[
-        Arg::keyword("STOP", "times", "-1: no end", "how often packets are sent"),
-        Arg::keyword("STOP_TIME", "seconds", "0: no limit", "after how long no round is begun"),
-        Arg::keyword("QUICK_CLONE", "bool", "false", "accepted; packets have buffers of their own"),
-        Arg::keyword("BURST", "packets", "64", "most packets sent at a time"),
-        Arg::keyword("VERBOSE", "bool", "false", "whether it tells of each round"),
-        Arg::keyword("FREEONTERMINATE", "bool", "true", "accepted"),
-        Arg::keyword("LIMIT", "packets", "-1: no limit", "most packets kept"),
-        Arg::keyword("ACTIVE", "bool", "true", "whether it works"),
-        Arg::keyword(
-            "USE_SIGNAL",
-            "bool",
-            "false",
-            "whether inputs that may have more are waited for",
-        ),
-        Arg::keyword("TIMING", "hundredths", "0: none", "pace, of the timestamps'"),
-    ],
     handlers: &[
         Handler::value("active", "whether it works"),
         Handler::button("reset", "forgets the packets, and reads new ones"),
@@ -60,8 +42,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A copy of each packet and its metadata.",
     example: "FromIPSummaryDump(STOP false, FIELDS ip_src, DATA \"1.0.0.1\") \
         -> ReplayUnqueue(STOP 3) -> Discard;",
-    make: |make| Box::new(ReplayUnqueue::new(make)),
-    ..Class::here()
+    ..Class::of::<ReplayUnqueue>()
 };
 
 pub(super) const MULTI: Class = Class {
@@ -78,18 +59,41 @@ const SECOND: u64 = 1_000_000_000;
 /// A packet that is due within so many nanoseconds is due.
 const SOON: u64 = 10_000;
 
+#[derive(Arguments)]
 struct ReplayUnqueue {
-    inputs: usize,
+    /// how often packets are sent
+    #[arg(keyword, kind = "times", default = -1, shown = "-1: no end")]
     stop: i32,
+    /// after how long no round is begun
+    #[arg(keyword, kind = "seconds", default = 0, shown = "0: no limit")]
     stop_time: i32,
-    burst: usize,
+    /// accepted; packets have buffers of their own
+    #[arg(name = "QUICK_CLONE", keyword, default = false)]
+    _quick_clone: bool,
+    /// most packets sent at a time
+    #[arg(keyword, kind = "packets", default = 64)]
+    burst: u32,
+    /// whether it tells of each round
+    #[arg(keyword, default = false)]
     verbose: bool,
+    /// accepted
+    #[arg(name = "FREEONTERMINATE", keyword, default = true)]
+    _free_on_terminate: bool,
+    /// most packets kept
+    #[arg(keyword, kind = "packets", default = -1, shown = "-1: no limit")]
     limit: i32,
+    /// whether it works
+    #[arg(keyword, default = true)]
     active: bool,
+    /// whether inputs that may have more are waited for
+    #[arg(name = "USE_SIGNAL", keyword, default = false)]
     waits: bool,
+    /// pace, of the timestamps'
+    #[arg(name = "TIMING", keyword, kind = "hundredths", default = 0, shown = "0: none")]
     pace: u32,
     recording: Recording,
     /// While reading: the oldest packet of each input.
+    #[init((0..make.inputs()).map(|_| None).collect())]
     heads: Vec<Option<Slot>>,
     loading: bool,
     loaded: bool,
@@ -102,37 +106,12 @@ struct ReplayUnqueue {
 }
 
 impl ReplayUnqueue {
-    fn new(make: &mut Make<'_>) -> ReplayUnqueue {
-        for unused in ["QUICK_CLONE", "FREEONTERMINATE"] {
-            let _: bool = make.or(unused, false);
-        }
-        let inputs = make.inputs();
-        ReplayUnqueue {
-            inputs,
-            stop: make.or("STOP", -1),
-            stop_time: make.or("STOP_TIME", 0),
-            burst: make.or("BURST", 64u32) as usize,
-            verbose: make.or("VERBOSE", false),
-            limit: make.or("LIMIT", -1),
-            active: make.or("ACTIVE", true),
-            waits: make.or("USE_SIGNAL", false),
-            pace: make.or("TIMING", 0),
-            recording: Recording::default(),
-            heads: (0..inputs).map(|_| None).collect(),
-            loading: false,
-            loaded: false,
-            next: 0,
-            began: 0,
-            started: None,
-        }
-    }
-
     /// Reads packets until an input has no more, and says whether it has them
     /// all; if not, there may be more later.
     fn load(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         if !self.loading {
             self.loading = true;
-            let text = format!("Loading {} with {} inputs.\n", cx.name(), self.inputs);
+            let text = format!("Loading {} with {} inputs.\n", cx.name(), self.heads.len());
             cx.console().report(&text);
         }
         let full = |recording: &Recording, limit: i32| {
@@ -140,7 +119,7 @@ impl ReplayUnqueue {
         };
         let mut dry = None;
         while dry.is_none() {
-            for input in 0..self.inputs {
+            for input in 0..self.heads.len() {
                 if self.heads[input].is_none() {
                     cx.pull(input, 1, frame);
                     self.heads[input] = frame.pop();
@@ -158,7 +137,7 @@ impl ReplayUnqueue {
             }
             let arena = cx.pool.arena();
             let time = |head: &Option<Slot>| head.as_ref().map(|slot| arena.meta(slot).timestamp);
-            let oldest = (0..self.inputs).min_by_key(|input| time(&self.heads[*input]));
+            let oldest = (0..self.heads.len()).min_by_key(|input| time(&self.heads[*input]));
             if let Some(input) = oldest
                 && let Some(slot) = self.heads[input].take()
             {
@@ -261,7 +240,7 @@ impl Element for ReplayUnqueue {
             return self.end(cx);
         }
         let now = cx.steady();
-        let mut left = self.burst.min(frame.limit());
+        let mut left = (self.burst as usize).min(frame.limit());
         while left > 0 && self.next < self.recording.len() {
             let due = self.due(self.next);
             if due > now + SOON {
@@ -326,8 +305,6 @@ impl Element for ReplayUnqueue {
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let expected = || HandlerError::refused("expected integer");
-        let number = parse_integer(value.trim());
         match handler {
             "active" => {
                 let active = parse_bool(value.trim());
@@ -338,14 +315,8 @@ impl Element for ReplayUnqueue {
                 self.recording = Recording::default();
                 self.loaded = false;
             }
-            "stop" => {
-                let number = number.and_then(|number| i32::try_from(number).ok());
-                self.stop = number.ok_or_else(expected)?;
-            }
-            "timing" => {
-                let number = number.and_then(|number| u32::try_from(number).ok());
-                self.pace = number.ok_or_else(expected)?;
-            }
+            "stop" => self.stop = integer(value)?,
+            "timing" => self.pace = integer(value)?,
             _ => return Err(HandlerError::missing(handler)),
         }
         cx.schedule();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Seconds, parse_bool,
+    Arguments, Class, Context, Element, Handler, HandlerError, Make, Seconds, parse_bool,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, checksum};
@@ -48,18 +48,6 @@ pub(super) const CLASS: Class = Class {
         `rtt_max`, the times. With `MIRROR` every answer becomes the next request, whatever the limit.",
     ports: "0-1/1",
     processing: "h/a",
-    args: &[
-        Arg::required("SRC", "IP address", "source address"),
-        Arg::required("DST", "IP address", "destination address"),
-        Arg::keyword("INTERVAL", "time", "1s", "time between requests"),
-        Arg::keyword("IDENTIFIER", "number", "0", "their identifier, in this machine's byte order"),
-        Arg::keyword("LIMIT", "packets", "-1: no limit", "requests to make in all"),
-        Arg::keyword("DATA", "string", "nothing", "the requests' data"),
-        Arg::keyword("ACTIVE", "bool", "true", "whether it makes requests"),
-        Arg::keyword("VERBOSE", "bool", "true", "whether answers and the summary are written"),
-        Arg::keyword("STOP", "bool", "false", "whether the end of the limit ends the run"),
-        Arg::keyword("MIRROR", "bool", "false", "whether an answer becomes the next request"),
-    ],
     handlers: &[
         Handler::value("active", "whether it makes requests"),
         Handler::value("src", "source address"),
@@ -76,8 +64,7 @@ pub(super) const CLASS: Class = Class {
         requests.",
     example: "p :: ICMPPingSource(1.0.0.1, 2.0.0.1, INTERVAL 10ms, LIMIT 3, STOP true)\n  \
         -> ICMPPingResponder -> p;",
-    make: |make| Box::new(PingSource::new(make)),
-    ..Class::here()
+    ..Class::of::<PingSource>()
 };
 
 /// Handlers where the input is used.
@@ -103,64 +90,69 @@ struct State {
     report: Option<Report>,
 }
 
+#[derive(Arguments)]
+#[arguments(check = PingSource::check)]
 struct PingSource {
-    state: Arc<Mutex<State>>,
+    /// source address
+    #[arg(name = "SRC", stand_in = Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
+    /// destination address
+    #[arg(name = "DST", stand_in = Ipv4Addr::UNSPECIFIED)]
     destination: Ipv4Addr,
-    /// Milliseconds.
-    interval: u32,
+    /// time between requests
+    #[arg(keyword, kind = "time", default = Seconds(1000), shown = "1s")]
+    interval: Seconds<3>,
+    /// their identifier, in this machine's byte order
+    #[arg(name = "IDENTIFIER", keyword, kind = "number", default = 0)]
     ident: u16,
+    /// requests to make in all
+    #[arg(name = "LIMIT", keyword, kind = "packets", shown = "-1: no limit", with = state)]
+    state: Arc<Mutex<State>>,
+    /// the requests' data
+    #[arg(keyword, kind = "string", default = Vec::new(), shown = "nothing")]
     data: Vec<u8>,
+    /// whether it makes requests
+    #[arg(keyword, default = true)]
     active: bool,
+    /// whether answers and the summary are written
+    #[arg(keyword, default = true)]
     verbose: bool,
+    /// whether the end of the limit ends the run
+    #[arg(keyword, default = false)]
     stop: bool,
+    /// whether an answer becomes the next request
+    #[arg(keyword, default = false)]
     mirror: bool,
     /// Whether it is pushed out, and by this replica.
+    #[init(make.output_is_push(0) && make.replica().index == 0)]
     timed: bool,
+    #[init(make.inputs() > 0)]
     listens: bool,
     /// Answers that go no further.
     heard: Vec<Slot>,
 }
 
+fn state(make: &mut Make<'_>, name: &str) -> Arc<Mutex<State>> {
+    let (limit, listens) = (make.or(name, -1), make.inputs() > 0);
+    make.shared(|| Mutex::new(State { count: 0, limit, report: listens.then(Report::new) }))
+}
+
 impl PingSource {
-    fn new(make: &mut Make<'_>) -> PingSource {
+    fn check(&mut self, make: &mut Make<'_>) {
         let pushes = make.output_is_push(0);
-        let listens = make.inputs() > 0;
         let room = make.world.arena().room().min(usize::from(u16::MAX));
-        let source = PingSource {
-            state: {
-                let limit = make.or("LIMIT", -1);
-                make.shared(|| {
-                    let report = listens.then(Report::new);
-                    Mutex::new(State { count: 0, limit, report })
-                })
-            },
-            source: make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED),
-            destination: make.get("DST").unwrap_or(Ipv4Addr::UNSPECIFIED),
-            interval: make.or("INTERVAL", Seconds::<3>(1000)).0,
-            ident: make.or("IDENTIFIER", 0),
-            data: make.or("DATA", Vec::new()),
-            active: make.or("ACTIVE", true),
-            verbose: make.or("VERBOSE", true),
-            stop: make.or("STOP", false),
-            mirror: make.or("MIRROR", false),
-            timed: pushes && make.replica().index == 0,
-            listens,
-            heard: Vec::new(),
-        };
-        if HEADERS + source.data.len() > room {
+        if HEADERS + self.data.len() > room {
             make.error(format!("packets longer than a buffer ({room} bytes)"));
         }
-        if source.interval == 0 {
+        if self.interval.0 == 0 {
             make.warn("INTERVAL so small that it is zero");
         }
         if !pushes && make.is_given("INTERVAL") {
             make.warn("element is pull, INTERVAL parameter will be ignored");
         }
-        if !pushes && source.mirror {
+        if !pushes && self.mirror {
             make.error("MIRROR invalid on pull element");
         }
-        source
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -223,7 +215,7 @@ impl PingSource {
     }
 
     fn set_timer(&self, cx: &mut Context) {
-        let interval = (u64::from(self.interval) * MILLISECOND).max(1);
+        let interval = (u64::from(self.interval.0) * MILLISECOND).max(1);
         cx.set_timer(TIMER, cx.steady().saturating_add(interval));
     }
 
@@ -408,7 +400,7 @@ impl Element for PingSource {
             "interval" => {
                 let interval = linerate_kit::written::value_of::<Seconds<3>>(cx, value);
                 let wrong = |_| HandlerError::refused("'interval' should be an interval");
-                self.interval = interval.map_err(wrong)?.0;
+                self.interval = interval.map_err(wrong)?;
             }
             "reset_counts" => {
                 {
