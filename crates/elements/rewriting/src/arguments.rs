@@ -8,6 +8,7 @@ use super::{
     registry::Wanted,
     rewriter::DROPS,
     times::{AllTimes, Times, milliseconds},
+    udp_rewriter::{UDP_GUARANTEE, UDP_STREAMING_TIMEOUT, UDP_TIMEOUT},
 };
 
 /// The arguments all rewriters have.
@@ -33,6 +34,47 @@ pub(super) const REPLY_ANNO: Arg = Arg::keyword(
     "none",
     "byte that replies get from the first packet of the flow",
 );
+
+/// The arguments of those that know TCP connections, behind others.
+macro_rules! tcp_args {
+    ($($more:expr),* $(,)?) => {
+        &[
+            $($more,)*
+            Arg::keyword("TCP_NODATA_TIMEOUT", "seconds", "300", "life of other connections"),
+            Arg::keyword(
+                "TCP_GUARANTEE",
+                "seconds",
+                "5",
+                "for how long after a packet a connection is not given up for another",
+            ),
+            Arg::keyword("TIMEOUT", "seconds", "86400", "the same as `TCP_TIMEOUT`"),
+            Arg::keyword(
+                "TCP_TIMEOUT",
+                "seconds",
+                "86400",
+                "life of connections with payload both ways",
+            ),
+            Arg::keyword(
+                "TCP_DONE_TIMEOUT",
+                "seconds",
+                "240",
+                "life of connections both sides have closed",
+            ),
+            Arg::keyword("GUARANTEE", "seconds", "5", "the same as `TCP_GUARANTEE`"),
+            DST_ANNO,
+            REPLY_ANNO,
+            CAPACITY,
+            MAPPING_CAPACITY,
+            REAP_INTERVAL,
+            REAP_TIME,
+        ]
+    };
+}
+
+/// The arguments of `TCPRewriter`, and of `IPRewriter`.
+pub(super) const TCP_ARGS: &[Arg] = tcp_args![SPECS];
+pub(super) const IP_ARGS: &[Arg] =
+    tcp_args![SPECS, UDP_TIMEOUT, UDP_STREAMING_TIMEOUT, UDP_GUARANTEE];
 
 /// The handlers all rewriters have.
 macro_rules! handlers {

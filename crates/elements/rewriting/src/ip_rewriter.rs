@@ -1,17 +1,14 @@
 //! `IPRewriter`: TCP and UDP.
 
-use linerate_graph::{Arg, Class, Handler, Make};
+use linerate_graph::{Class, Handler, Make};
 
 use super::{
-    arguments::{
-        BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO, SPECS,
-        handlers,
-    },
+    arguments::{BASE, IP_ARGS, handlers},
     kind::Kind,
     rewriter::{Flavour, Rewriter},
-    tcp_rewriter::{self, TCP_DONE_TIMEOUT, TCP_GUARANTEE, TCP_NODATA_TIMEOUT, TCP_TIMEOUT},
-    times::{AllTimes, Times, milliseconds},
-    udp_rewriter::{UDP_GUARANTEE, UDP_STREAMING_TIMEOUT, UDP_TIMEOUT},
+    tcp_rewriter,
+    times::AllTimes,
+    udp_rewriter,
 };
 
 pub(super) const CLASS: Class = Class {
@@ -49,24 +46,7 @@ pub(super) const CLASS: Class = Class {
         except those of inputs whose specification has changed; new times hold for them, too. \
         `MAPPING_CAPACITY` is at most \
         16,777,216; written while it runs, at most what it was made for or 1,048,576.",
-    args: &[
-        SPECS,
-        UDP_TIMEOUT,
-        UDP_STREAMING_TIMEOUT,
-        UDP_GUARANTEE,
-        TCP_NODATA_TIMEOUT,
-        TCP_GUARANTEE,
-        Arg::keyword("TIMEOUT", "seconds", "86400", "the same as `TCP_TIMEOUT`"),
-        TCP_TIMEOUT,
-        TCP_DONE_TIMEOUT,
-        Arg::keyword("GUARANTEE", "seconds", "5", "the same as `TCP_GUARANTEE`"),
-        DST_ANNO,
-        REPLY_ANNO,
-        CAPACITY,
-        MAPPING_CAPACITY,
-        REAP_INTERVAL,
-        REAP_TIME,
-    ],
+    args: IP_ARGS,
     handlers: handlers![
         Handler::read("tcp_table", "TCP mappings, a line for each direction"),
         Handler::read("udp_table", "UDP mappings"),
@@ -97,9 +77,7 @@ impl Flavour for Flow {
 }
 
 fn times(make: &mut Make<'_>) -> AllTimes {
-    let idle = milliseconds(make, "UDP_TIMEOUT").unwrap_or(300_000);
-    let busy = milliseconds(make, "UDP_STREAMING_TIMEOUT").unwrap_or(idle);
-    let guarantee = milliseconds(make, "UDP_GUARANTEE").unwrap_or(Times::GUARANTEE);
-    let tcp = tcp_rewriter::times(make);
-    AllTimes { tcp, other: Times { busy, ..Times::plain(idle, guarantee) } }
+    let udp = [&["UDP_TIMEOUT"], &["UDP_STREAMING_TIMEOUT"], &["UDP_GUARANTEE"]];
+    let other = udp_rewriter::times(make, udp[0], udp[1], udp[2]);
+    AllTimes { tcp: tcp_rewriter::times(make), other }
 }

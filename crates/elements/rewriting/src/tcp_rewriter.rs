@@ -1,33 +1,13 @@
 //! `TCPRewriter`: TCP, sequence numbers included.
 
-use linerate_graph::{Arg, Class, Handler, Make};
+use linerate_graph::{Class, Handler, Make};
 
 use super::{
-    arguments::{
-        BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO, SPECS,
-        handlers,
-    },
+    arguments::{BASE, TCP_ARGS, handlers},
     kind::Kind,
     rewriter::{Flavour, Rewriter},
-    times::{AllTimes, Times, milliseconds},
+    times::{AllTimes, Times, last},
 };
-
-pub(super) const TCP_TIMEOUT: Arg =
-    Arg::keyword("TCP_TIMEOUT", "seconds", "86400", "life of connections with payload both ways");
-pub(super) const TCP_DONE_TIMEOUT: Arg = Arg::keyword(
-    "TCP_DONE_TIMEOUT",
-    "seconds",
-    "240",
-    "life of connections both sides have closed",
-);
-pub(super) const TCP_NODATA_TIMEOUT: Arg =
-    Arg::keyword("TCP_NODATA_TIMEOUT", "seconds", "300", "life of other connections");
-pub(super) const TCP_GUARANTEE: Arg = Arg::keyword(
-    "TCP_GUARANTEE",
-    "seconds",
-    "5",
-    "for how long after a packet a connection is not given up for another",
-);
 
 pub(super) const CLASS: Class = Class {
     name: "TCPRewriter",
@@ -35,21 +15,7 @@ pub(super) const CLASS: Class = Class {
     description: "As `IPRewriter`, which see for inputs' specifications, for TCP alone. It also \
         changes sequence and acknowledgement numbers, selective ones included, where an element in \
         front of it (`FTPPortMapper`) has made a payload longer or shorter.",
-    args: &[
-        SPECS,
-        TCP_NODATA_TIMEOUT,
-        TCP_GUARANTEE,
-        Arg::keyword("TIMEOUT", "seconds", "86400", "the same as `TCP_TIMEOUT`"),
-        TCP_TIMEOUT,
-        TCP_DONE_TIMEOUT,
-        Arg::keyword("GUARANTEE", "seconds", "5", "the same as `TCP_GUARANTEE`"),
-        DST_ANNO,
-        REPLY_ANNO,
-        CAPACITY,
-        MAPPING_CAPACITY,
-        REAP_INTERVAL,
-        REAP_TIME,
-    ],
+    args: TCP_ARGS,
     handlers: handlers![
         Handler::read("table", "mappings, a line for each direction"),
         Handler::read("mappings", "mappings, an older name"),
@@ -75,14 +41,10 @@ impl Flavour for Tcp {
 
 /// The times of TCP that arguments say.
 pub(super) fn times(make: &mut Make<'_>) -> Times {
-    // Where both names of one thing are given, Click takes the last of these.
-    let mut time = |names: &[&str], default| {
-        names.iter().filter_map(|name| milliseconds(make, name)).last().unwrap_or(default)
-    };
     Times {
-        idle: time(&["TCP_NODATA_TIMEOUT"], 300_000),
-        busy: time(&["TIMEOUT", "TCP_TIMEOUT"], 86_400_000),
-        done: time(&["TCP_DONE_TIMEOUT"], 240_000),
-        guarantee: time(&["TCP_GUARANTEE", "GUARANTEE"], Times::GUARANTEE),
+        idle: last(make, &["TCP_NODATA_TIMEOUT"], 300_000),
+        busy: last(make, &["TIMEOUT", "TCP_TIMEOUT"], 86_400_000),
+        done: last(make, &["TCP_DONE_TIMEOUT"], 240_000),
+        guarantee: last(make, &["TCP_GUARANTEE", "GUARANTEE"], Times::GUARANTEE),
     }
 }

@@ -63,3 +63,8 @@ impl AllTimes {
 pub(super) fn milliseconds(make: &mut Make<'_>, name: &str) -> Option<u64> {
     make.get::<Seconds<0>>(name).map(|Seconds(seconds)| u64::from(seconds) * 1000)
 }
+
+/// The same by several names. Where more than one is given, Click takes the last of these.
+pub(super) fn last(make: &mut Make<'_>, names: &[&str], default: u64) -> u64 {
+    names.iter().filter_map(|name| milliseconds(make, name)).last().unwrap_or(default)
+}

@@ -1,15 +1,15 @@
 //! `UDPRewriter`: UDP, and TCP without looking at connections.
 
-use linerate_graph::{Arg, Class, Handler, Make};
+use linerate_graph::{Arg, Class, Make};
 
 use super::{
     arguments::{
-        BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, REAP_INTERVAL, REAP_TIME, REPLY_ANNO, SPECS,
-        handlers,
+        BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, PLAIN_HANDLERS, REAP_INTERVAL, REAP_TIME,
+        REPLY_ANNO, SPECS,
     },
     kind::Kind,
     rewriter::{Flavour, Rewriter},
-    times::{AllTimes, Times, milliseconds},
+    times::{AllTimes, Times, last},
 };
 
 pub(super) const UDP_TIMEOUT: Arg = Arg::keyword("UDP_TIMEOUT", "seconds", "300", "life of flows");
@@ -47,15 +47,17 @@ pub(super) const CLASS: Class = Class {
         REAP_INTERVAL,
         REAP_TIME,
     ],
-    handlers: handlers![
-        Handler::read("table", "mappings, a line for each direction"),
-        Handler::read("mappings", "mappings, an older name"),
-    ],
+    handlers: PLAIN_HANDLERS,
     example: "rw :: UDPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1); \
         FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
         DATA \"10.0.0.2 5000 2.0.0.2 53 U\") -> rw -> Discard; rw [1] -> Discard;",
     make: |make| {
-        let other = times(make);
+        let other = times(
+            make,
+            &["UDP_TIMEOUT", "TIMEOUT"],
+            &["UDP_STREAMING_TIMEOUT", "STREAMING_TIMEOUT"],
+            &["UDP_GUARANTEE", "GUARANTEE"],
+        );
         Box::new(Rewriter::<Udp>::new(make, AllTimes { tcp: other, other }))
     },
     file: file!(),
@@ -68,12 +70,14 @@ impl Flavour for Udp {
     const KIND: Kind = Kind::Udp;
 }
 
-fn times(make: &mut Make<'_>) -> Times {
-    let mut time = |names: &[&str], default| {
-        names.iter().filter_map(|name| milliseconds(make, name)).last().unwrap_or(default)
-    };
-    let idle = time(&["UDP_TIMEOUT", "TIMEOUT"], 300_000);
-    let busy = time(&["UDP_STREAMING_TIMEOUT", "STREAMING_TIMEOUT"], idle);
-    let guarantee = time(&["UDP_GUARANTEE", "GUARANTEE"], Times::GUARANTEE);
-    Times { busy, ..Times::plain(idle, guarantee) }
+/// The times of UDP, by the names that the class has for them.
+pub(super) fn times(
+    make: &mut Make<'_>,
+    idle: &[&str],
+    streaming: &[&str],
+    guarantee: &[&str],
+) -> Times {
+    let idle = last(make, idle, 300_000);
+    let busy = last(make, streaming, idle);
+    Times { busy, ..Times::plain(idle, last(make, guarantee, Times::GUARANTEE)) }
 }
