@@ -10,13 +10,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Signals, parse_u32,
-};
+use linerate_graph::{Class, Context, Element, HandlerError, Make, Signals, parse_u32};
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
-use crate::queue::{capacity, capacity_from_args};
+use crate::queue::{ARGS, HANDLERS, capacity, capacity_from_args};
 use linerate_kit::{
     drops::{self, turn_away},
     written::record_argument,
@@ -34,15 +32,8 @@ pub(super) const FRONT_DROP: Class = Class {
         used. Tasks that pull from it sleep while it is empty.",
     ports: "1/1-2",
     processing: "h/lh",
-    args: &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds")],
-    handlers: &[
-        Handler::read("length", "packets held"),
-        Handler::read("highwater_length", "most packets held so far"),
-        Handler::value("capacity", "most packets it can hold"),
-        Handler::read("drops", "packets dropped because it was full"),
-        Handler::button("reset_counts", "sets drops to zero and highwater_length to length"),
-        Handler::button("reset", "drops all packets it holds"),
-    ],
+    args: ARGS,
+    handlers: HANDLERS,
     drops: &["queue full"],
     signals: Signals { empty: true, full: false },
     cost: "A lock per frame; eight bytes copied in and out per packet.",

@@ -33,7 +33,10 @@ const CAPACITY_LIMIT: usize = 1 << 24;
 /// The only reason for a drop.
 const FULL: usize = 0;
 
-const HANDLERS: &[Handler] = &[
+/// What all queues are told, and can be asked.
+pub(crate) const ARGS: &[Arg] =
+    &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds")];
+pub(crate) const HANDLERS: &[Handler] = &[
     Handler::read("length", "packets held"),
     Handler::read("highwater_length", "most packets held so far"),
     Handler::value("capacity", "most packets it can hold"),
@@ -52,7 +55,7 @@ pub(super) const QUEUE: Class = Class {
         packets cross in a lock-free ring.",
     ports: "1/1-2",
     processing: "h/lh",
-    args: &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds")],
+    args: ARGS,
     handlers: HANDLERS,
     drops: &["queue full"],
     signals: Signals { empty: true, full: true },
