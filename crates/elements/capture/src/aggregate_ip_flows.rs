@@ -3,7 +3,7 @@
 use std::{collections::HashMap, io::BufWriter, mem};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Rank,
+    Arguments, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Rank,
     Seconds,
 };
 use linerate_memory::{Frame, Slot};
@@ -34,18 +34,6 @@ pub(super) const CLASS: Class = Class {
         `TRACEINFO` writes an XML file with a line for each flow that has ended.",
     ports: "1/1-2",
     processing: "a/ah",
-    args: &[
-        Arg::keyword("TRACEINFO", "path", "", "file flows are described in; - for standard output"),
-        Arg::keyword("SOURCE", "element", "", "whose file positions are in the description"),
-        Arg::keyword("TCP_TIMEOUT", "seconds", "86400", "life of a TCP flow without packets"),
-        Arg::keyword("TCP_DONE_TIMEOUT", "seconds", "30", "the same, of a completed one"),
-        Arg::keyword("UDP_TIMEOUT", "seconds", "60", "the same, of a UDP flow"),
-        Arg::keyword("FRAGMENT_TIMEOUT", "seconds", "30", "how long fragments are held"),
-        Arg::keyword("REAP", "seconds", "1200", "how often flows that have ended are removed"),
-        Arg::keyword("ICMP", "bool", "false", "whether ICMP errors get numbers"),
-        Arg::keyword("FRAGMENTS", "bool", "true if pushed to", "whether fragments get numbers"),
-        Arg::keyword("CAPACITY", "flows", "1048576", "most flows and pairs of hosts"),
-    ],
     handlers: &[
         Handler::button("clear", "ends all flows and sends on what is held"),
         Handler::count("flows", "flows and pairs of hosts known"),
@@ -56,8 +44,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A look-up by hosts in a hash table and a walk over the flows between them.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
         DATA \"1.0.0.1 5 1.0.0.2 6 U\") -> AggregateIPFlows -> AggregateCounter -> Discard;",
-    make: |make| Box::new(AggregateIpFlows::new(make)),
-    ..Class::here()
+    ..Class::of::<AggregateIpFlows>()
 };
 
 /// Flows and pairs of hosts, unless the configuration says otherwise.
@@ -67,28 +54,54 @@ const MOST_HELD: usize = 4096;
 /// Drop reason.
 const TOO_MANY_HELD: usize = 2;
 
+#[derive(Arguments)]
+#[arguments(check = AggregateIpFlows::set_times)]
 struct AggregateIpFlows {
+    /// file flows are described in; - for standard output
+    #[arg(name = "TRACEINFO", keyword, kind = "path", shown = "")]
+    trace_path: Option<String>,
+    /// whose file positions are in the description
+    #[arg(keyword, kind = "element", shown = "")]
+    source: Option<ElementRef>,
+    /// life of a TCP flow without packets
+    #[arg(keyword, kind = "seconds", default = Seconds(86_400), shown = "86400")]
+    tcp_timeout: Seconds<0>,
+    /// the same, of a completed one
+    #[arg(keyword, kind = "seconds", default = Seconds(30), shown = "30")]
+    tcp_done_timeout: Seconds<0>,
+    /// the same, of a UDP flow
+    #[arg(keyword, kind = "seconds", default = Seconds(60), shown = "60")]
+    udp_timeout: Seconds<0>,
+    /// how long fragments are held
+    #[arg(keyword, kind = "seconds", default = Seconds(30), shown = "30")]
+    fragment_timeout: Seconds<0>,
+    /// how often flows that have ended are removed
+    #[arg(keyword, kind = "seconds", default = Seconds(1200), shown = "1200")]
+    reap: Seconds<0>,
+    /// whether ICMP errors get numbers
+    #[arg(keyword, default = false)]
+    icmp: bool,
+    /// whether fragments get numbers
+    #[arg(keyword, default = !make.input_is_pull(0), shown = "true if pushed to")]
+    fragments: bool,
+    /// most flows and pairs of hosts
+    #[arg(keyword, kind = "flows", default = CAPACITY, shown = "1048576")]
+    capacity: usize,
     /// Of TCP and of UDP.
     tables: [Table; 2],
+    #[init(1)]
     next: u32,
     /// Time of the last packet and of the next removal, in seconds.
     now: u32,
     reap_at: u32,
-    reap_interval: u32,
-    fragment_timeout: u32,
-    icmp: bool,
-    fragments: bool,
     /// Whether a packet without a time has been reported.
     warned: bool,
-    trace_path: Option<String>,
     trace: Option<Trace>,
-    source: Option<usize>,
     /// Packets held, in all.
     held: usize,
     /// Where the packet belongs that is looked at, and how many have been sent on because
     /// of it.
     rank: (Rank, usize),
-    capacity: usize,
     /// Packets of flows there was no room for.
     refused: u64,
     /// When it was last looked for flows that have ended because there was none.
@@ -97,6 +110,7 @@ struct AggregateIpFlows {
 }
 
 /// The flows of a protocol.
+#[derive(Default)]
 struct Table {
     places: HashMap<(u32, u32), usize>,
     /// In the order they were first seen.
@@ -108,10 +122,6 @@ struct Table {
 }
 
 impl Table {
-    fn new(timeout: u32, done_timeout: u32) -> Table {
-        Table { places: HashMap::new(), pairs: Vec::new(), flows: 0, timeout, done_timeout }
-    }
-
     fn pair(&mut self, hosts: (u32, u32)) -> usize {
         let pairs = &mut self.pairs;
         *self.places.entry(hosts).or_insert_with(|| {
@@ -136,38 +146,16 @@ enum Verdict {
 }
 
 impl AggregateIpFlows {
-    fn new(make: &mut Make<'_>) -> AggregateIpFlows {
-        let mut seconds = |name: &str, default| make.or(name, Seconds::<0>(default)).0;
-        let tcp = Table::new(seconds("TCP_TIMEOUT", 86_400), seconds("TCP_DONE_TIMEOUT", 30));
-        let udp_timeout = seconds("UDP_TIMEOUT", 60);
-        let fragment_timeout = seconds("FRAGMENT_TIMEOUT", 30);
-        let reap_interval = seconds("REAP", 1200);
-        let pulled = make.input_is_pull(0);
-        AggregateIpFlows {
-            tables: [tcp, Table::new(udp_timeout, udp_timeout)],
-            next: 1,
-            now: 0,
-            reap_at: 0,
-            reap_interval,
-            fragment_timeout,
-            icmp: make.or("ICMP", false),
-            fragments: make.or("FRAGMENTS", !pulled),
-            warned: false,
-            trace_path: make.get("TRACEINFO"),
-            trace: None,
-            source: make.get("SOURCE").map(|ElementRef(element)| element),
-            held: 0,
-            rank: (Rank::default(), 0),
-            capacity: make.or("CAPACITY", CAPACITY).max(1),
-            refused: 0,
-            searched_at: 0,
-            scratch: Vec::new(),
-        }
+    fn set_times(&mut self, _: &mut Make<'_>) {
+        let [tcp, udp] = &mut self.tables;
+        (tcp.timeout, tcp.done_timeout) = (self.tcp_timeout.0, self.tcp_done_timeout.0);
+        (udp.timeout, udp.done_timeout) = (self.udp_timeout.0, self.udp_timeout.0);
+        self.capacity = self.capacity.max(1);
     }
 
     /// What a handler of the source says.
     fn ask_source(&self, cx: &mut Context, handler: &str) -> Option<String> {
-        let handler = HandlerRef { element: Some(self.source?), handler: handler.into() };
+        let handler = HandlerRef { element: Some(self.source?.0), handler: handler.into() };
         cx.read_handler(&handler, "").ok().map(|answer| answer.trim().to_owned())
     }
 
@@ -310,7 +298,7 @@ impl AggregateIpFlows {
 
     /// Sends on packets that are no fragments, and old fragments.
     fn release(&mut self, cx: &mut Context, (table, pair): (usize, usize)) {
-        let limit = i64::from(self.now) - i64::from(self.fragment_timeout);
+        let limit = i64::from(self.now) - i64::from(self.fragment_timeout.0);
         while let Some((slot, about)) = self.tables[table].pairs[pair].held.front() {
             let time = cx.pool.arena().meta(slot).timestamp / 1_000_000_000;
             if about.is_fragment && time as i64 >= limit {
@@ -391,7 +379,7 @@ impl AggregateIpFlows {
         if self.reap_at != 0 {
             self.remove_ended(cx);
         }
-        self.reap_at = self.now.saturating_add(self.reap_interval);
+        self.reap_at = self.now.saturating_add(self.reap.0);
     }
 
     fn remove_ended(&mut self, cx: &mut Context) {
