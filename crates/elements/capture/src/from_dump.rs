@@ -1,8 +1,7 @@
 //! `FromDump`: packets from a capture file.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, Make, Next, Role, Signals,
-    parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals, parse_integer,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_port::pcap::{Error, Fault, ReadOptions, Reader};
@@ -14,7 +13,11 @@ use super::{
     span::{Place, Span},
     stamp::Stamp,
 };
-use linerate_kit::{annotations, call, printed::reason};
+use linerate_kit::{
+    annotations,
+    call::{self, End},
+    printed::reason,
+};
 
 /// Records passed over before others have their turn.
 const SKIP_LIMIT: usize = 4096;
@@ -91,17 +94,11 @@ struct FromDump {
     timing_offset: u64,
     force_ip: bool,
     end: End,
+    /// Whether it does not read on behind the end of the span.
+    deactivates: bool,
     /// Whether the end of the file has been reported.
     ended: bool,
     count: u64,
-}
-
-/// What happens at the end.
-enum End {
-    Nothing,
-    Deactivate,
-    Stop,
-    Call(HandlerCall),
 }
 
 /// Why no more packets were read.
@@ -121,17 +118,8 @@ enum Stop {
 impl FromDump {
     fn new(make: &mut Make<'_>) -> FromDump {
         let span = Span::from_args(make);
-        let stop = make.or("STOP", false);
-        let call: Option<HandlerCall> = make.get("END_CALL");
-        if stop && call.is_some() {
-            make.error("END_CALL and STOP are mutually exclusive");
-        }
-        let end = match call {
-            Some(call) => End::Call(call),
-            None if stop => End::Stop,
-            None if span.has_end() => End::Deactivate,
-            None => End::Nothing,
-        };
+        let end = End::from_args(make);
+        let deactivates = !end.is_set() && span.has_end();
         make.get::<bool>("MMAP");
         let path = make.need("FILENAME");
         FromDump {
@@ -146,6 +134,7 @@ impl FromDump {
             timing_offset: 0,
             force_ip: make.or("FORCE_IP", false),
             end,
+            deactivates,
             ended: false,
             count: 0,
         }
@@ -306,8 +295,8 @@ impl FromDump {
 
     fn at_end(&mut self, cx: &mut Context) {
         match &self.end {
+            End::Nothing if self.deactivates => self.source.active = false,
             End::Nothing => {}
-            End::Deactivate => self.source.active = false,
             End::Stop => {
                 self.source.active = false;
                 cx.driver.stop();
@@ -432,7 +421,7 @@ impl Element for FromDump {
                 let by = Stamp::parse(value).ok_or_else(|| {
                     HandlerError::refused("'extend_interval' takes a time interval")
                 })?;
-                let ends = !matches!(self.end, End::Nothing);
+                let ends = self.end.is_set() || self.deactivates;
                 self.span.extend(by, ends);
                 if ends {
                     self.source.active = true;

@@ -1,10 +1,10 @@
 //! `TimeFilter`: packets of a range of times.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
 use linerate_memory::Frame;
 
 use super::{FAMILY, stamp::Stamp};
-use linerate_kit::call;
+use linerate_kit::call::{self, End};
 
 pub(super) const CLASS: Class = Class {
     name: "TimeFilter",
@@ -59,17 +59,10 @@ struct TimeFilter {
     end: (Stamp, Base),
     /// Whether a packet has been seen and all times are absolute.
     ready: bool,
-    at_end: Option<AtEnd>,
+    at_end: End,
     /// Whether the end is still to be acted upon.
     armed: bool,
     chosen: Vec<bool>,
-}
-
-/// What happens at the end.
-#[derive(Clone)]
-enum AtEnd {
-    Stop,
-    Call(HandlerCall),
 }
 
 impl TimeFilter {
@@ -95,16 +88,12 @@ impl TimeFilter {
         if ends.len() > 1 {
             make.error("END, END_AFTER, END_AFTER_INIT, and INTERVAL are mutually exclusive");
         }
-        let (stop, call): (_, Option<HandlerCall>) = (make.or("STOP", false), make.get("END_CALL"));
-        if stop && call.is_some() {
-            make.error("END_CALL and STOP are mutually exclusive");
-        }
-        let at_end = call.map(AtEnd::Call).or(stop.then_some(AtEnd::Stop));
+        let at_end = End::from_args(make);
         TimeFilter {
             start: starts.first().copied().unwrap_or((Stamp(0), Base::FirstPacket)),
             end: ends.first().copied().unwrap_or((NEVER, Base::Epoch)),
             ready: false,
-            armed: at_end.is_some(),
+            armed: at_end.is_set(),
             at_end,
             chosen: Vec::new(),
         }
@@ -145,10 +134,10 @@ impl TimeFilter {
             let before = self.end.0;
             self.armed = false;
             match self.at_end.clone() {
-                None => {}
-                Some(AtEnd::Stop) => cx.driver.stop(),
+                End::Nothing => {}
+                End::Stop => cx.driver.stop(),
                 // Who is called may call back.
-                Some(AtEnd::Call(made)) => cx.stand_in(self, |cx| {
+                End::Call(made) => cx.stand_in(self, |cx| {
                     let expand = |value: &str| value.replace("$t", &time.to_string());
                     call::perform_standing_in(&made, cx, expand);
                 }),
@@ -215,7 +204,7 @@ impl Element for TimeFilter {
             "extend_interval" => self.end.0 = self.end.0.plus(time),
             _ => return Err(HandlerError::missing(handler)),
         }
-        self.armed = self.at_end.is_some();
+        self.armed = self.at_end.is_set();
         Ok(String::new())
     }
 }

@@ -1,6 +1,38 @@
 //! Handlers that elements write when something has happened to them.
 
-use linerate_graph::{Context, Element, HandlerCall, HandlerError, unquoted};
+use linerate_graph::{Context, Element, HandlerCall, HandlerError, Make, unquoted};
+
+/// What an element does at an end that its configuration has set.
+#[derive(Debug, Clone, Default)]
+pub enum End {
+    /// Nothing else.
+    #[default]
+    Nothing,
+    /// It asks for the end of the run.
+    Stop,
+    /// It writes a handler.
+    Call(HandlerCall),
+}
+
+impl End {
+    /// From the arguments `STOP` and `END_CALL`.
+    pub fn from_args(make: &mut Make<'_>) -> End {
+        let (stop, call) = (make.or("STOP", false), make.get("END_CALL"));
+        if stop && call.is_some() {
+            make.error("END_CALL and STOP are mutually exclusive");
+        }
+        match call {
+            Some(call) => End::Call(call),
+            None if stop => End::Stop,
+            None => End::Nothing,
+        }
+    }
+
+    /// Whether something is done.
+    pub fn is_set(&self) -> bool {
+        !matches!(self, End::Nothing)
+    }
+}
 
 /// Writes a handler for `element`, which is at work and whose own handlers are
 /// therefore written directly. `expand` may change the value.

@@ -1,14 +1,14 @@
 //! `InfiniteSource` and `RandomSource`: packets as fast as they are taken.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, Make, Next, Signals,
-    parse_bool, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Signals, parse_bool,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
 use linerate_kit::{
-    call,
+    call::{self, End},
     random::Random,
     template::{Template, stamp},
 };
@@ -105,28 +105,13 @@ struct InfiniteSource {
     pushes: bool,
 }
 
-/// What happens when the limit is reached.
-enum End {
-    Nothing,
-    Stop,
-    Call(HandlerCall),
-}
-
 impl InfiniteSource {
     fn new(make: &mut Make<'_>, template: Template) -> InfiniteSource {
         let burst = make.get::<i64>("BURST");
         if burst.is_some_and(|burst| burst < 1) {
             make.error("burst size must be >= 1");
         }
-        let end = match (make.or("STOP", false), make.get::<HandlerCall>("END_CALL")) {
-            (true, Some(_)) => {
-                make.error("END_CALL and STOP are mutually exclusive");
-                End::Nothing
-            }
-            (true, None) => End::Stop,
-            (false, Some(call)) => End::Call(call),
-            (false, None) => End::Nothing,
-        };
+        let end = End::from_args(make);
         InfiniteSource {
             template,
             random: None,
