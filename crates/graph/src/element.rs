@@ -5,7 +5,11 @@ use std::{any::Any, sync::Arc};
 use linerate_memory::Frame;
 use linerate_port::Wake;
 
-use crate::{Context, OffWorker, class::Handler, error::HandlerError};
+use crate::{
+    Context, OffWorker,
+    class::Handler,
+    error::{HandlerError, HandlerResult},
+};
 
 /// One element of a running graph, used by one worker.
 ///
@@ -137,12 +141,7 @@ pub trait Element: Any + Send {
     /// # Errors
     ///
     /// When it cannot be read now or the parameter is wrong.
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         let _ = (cx, parameter);
         Err(HandlerError::missing(handler))
     }
@@ -152,12 +151,7 @@ pub trait Element: Any + Send {
     /// # Errors
     ///
     /// When the value is wrong. Nothing has then changed.
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let _ = (cx, value);
         Err(HandlerError::missing(handler))
     }

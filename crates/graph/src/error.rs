@@ -26,6 +26,9 @@ impl From<Diagnostics> for BuildError {
     }
 }
 
+/// What a handler answers.
+pub type HandlerResult = Result<String, HandlerError>;
+
 /// A handler call that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HandlerError {

@@ -64,7 +64,7 @@ pub use engine::{
     Clock, Context, Driver, ElementUsage, Outputs, Pace, Rank, TICKETS_DEFAULT, TICKETS_LIMIT,
     Usage, WorkerStats,
 };
-pub use error::{BuildError, HandlerError};
+pub use error::{BuildError, HandlerError, HandlerResult};
 pub use fields::{Arguments, Setting, derive};
 pub use library::{DuplicateClass, Library};
 pub use linerate_graph_derive::Arguments;
