@@ -9,7 +9,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, Make, Text,
+    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, HandlerResult, Make, Text,
     lang::config::shift_word, parse_bool, parse_integer, unquoted,
 };
 use linerate_memory::{Frame, Meta};
@@ -356,7 +356,7 @@ impl Element for AggregateCounter {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let call = |at: &Option<(u64, Action)>| {
             at.as_ref()
                 .map_or(String::new(), |(at, action)| format!("{at} {}", action.text(cx.name())))
@@ -373,12 +373,7 @@ impl Element for AggregateCounter {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let value = value.trim();
         let truth = || parse_bool(value).ok_or_else(|| HandlerError::refused("type mismatch"));
         let call = |cx: &Context| {

@@ -1,8 +1,8 @@
 //! `AggregateIP`: groups packets by a field.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, Make, Step, Text, Way,
-    unquoted,
+    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Step,
+    Text, Way, unquoted,
 };
 use linerate_memory::{Frame, Meta, PacketMut};
 
@@ -132,7 +132,7 @@ impl Element for AggregateIp {
         self.pass(cx, frame);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "header" => Ok(self.field.header_name()),
             "bit_offset" => Ok(self.field.offset.to_string()),

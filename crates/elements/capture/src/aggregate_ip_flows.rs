@@ -3,8 +3,8 @@
 use std::{collections::HashMap, io::BufWriter, mem};
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Rank,
-    Seconds,
+    Arguments, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef,
+    HandlerResult, Make, Rank, Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -480,7 +480,7 @@ impl Element for AggregateIpFlows {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "flows" => Ok(self.known().to_string()),
             "refused" => Ok(self.refused.to_string()),
@@ -488,7 +488,7 @@ impl Element for AggregateIpFlows {
         }
     }
 
-    fn write(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         if handler != "clear" {
             return Err(HandlerError::missing(handler));
         }

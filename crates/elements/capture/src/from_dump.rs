@@ -1,7 +1,8 @@
 //! `FromDump`: packets from a capture file.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Signals,
+    parse_integer,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_port::pcap::{Error, Fault, ReadOptions, Reader};
@@ -379,7 +380,7 @@ impl Element for FromDump {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let reader = self.reader.as_ref();
         match handler {
             "count" => Ok(self.count.to_string()),
@@ -393,12 +394,7 @@ impl Element for FromDump {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let value = value.trim();
         match handler {
             "reset_counts" => self.count = 0,

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals, Text,
+    Arg, Class, Context, Element, Handler, HandlerResult, Make, Next, Role, Signals, Text,
     lang::config::words, parse_integer, unquoted,
 };
 use linerate_memory::Frame;
@@ -559,7 +559,7 @@ impl Element for FromIpSummaryDump {
         Ok(())
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "encap" => Ok("IP".into()),
             "filepos" => Ok(self.lines.as_ref().map_or(0, Lines::position).to_string()),
@@ -567,12 +567,7 @@ impl Element for FromIpSummaryDump {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         self.source.write(cx, handler, value)
     }
 }

@@ -1,6 +1,6 @@
 //! What elements have in common that make packets of what they read in a file.
 
-use linerate_graph::{Context, HandlerError, Make, parse_bool};
+use linerate_graph::{Context, HandlerError, HandlerResult, Make, parse_bool};
 use linerate_memory::Frame;
 
 use super::sample::Sample;
@@ -42,7 +42,7 @@ impl Source {
     }
 
     /// Handlers that are read.
-    pub(super) fn read(&self, handler: &str) -> Result<String, HandlerError> {
+    pub(super) fn read(&self, handler: &str) -> HandlerResult {
         match handler {
             "sampling_prob" => Ok(self.sample.text()),
             "active" => Ok(self.active.to_string()),
@@ -56,12 +56,7 @@ impl Source {
     }
 
     /// Handlers that are written.
-    pub(super) fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    pub(super) fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "active" => {
                 let active = parse_bool(value.trim());

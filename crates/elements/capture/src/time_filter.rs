@@ -1,6 +1,6 @@
 //! `TimeFilter`: packets of a range of times.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::{FAMILY, stamp::Stamp};
@@ -175,7 +175,7 @@ impl Element for TimeFilter {
         Ok(())
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "start" => Ok(self.start.0.to_string()),
             "end" => Ok(self.end.0.to_string()),
@@ -184,12 +184,7 @@ impl Element for TimeFilter {
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let time = Stamp::parse(value).ok_or_else(|| HandlerError::refused("expected time"))?;
         match handler {
             "start" => {

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, SignedTime};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, SignedTime,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, stamp::Stamp};
@@ -64,7 +66,7 @@ impl Element for TimeRange {
         *range = (first, last);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let (first, last) = *self.range.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match handler {
             "first" => Stamp(first).to_string(),
@@ -75,7 +77,7 @@ impl Element for TimeRange {
         })
     }
 
-    fn write(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         *self.range.lock().unwrap_or_else(PoisonError::into_inner) = (0, 0);
         Ok(String::new())
     }

@@ -1,8 +1,8 @@
 //! `ToDump`: packets to a capture file.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Role,
-    Text,
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,
+    Make, Next, Role, Text,
 };
 use linerate_memory::Frame;
 use linerate_port::pcap::{Error, Fault, Format, Options, Precision, Writer};
@@ -272,7 +272,7 @@ impl Element for ToDump {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "filename" => Ok(shown(&self.path).into()),
@@ -280,7 +280,7 @@ impl Element for ToDump {
         }
     }
 
-    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "reset_counts" => self.count = 0,
             _ => return Err(HandlerError::missing(handler)),

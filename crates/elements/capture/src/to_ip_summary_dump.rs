@@ -7,7 +7,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Text,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Text,
     lang::config::{quote, words},
     unquoted,
 };
@@ -348,7 +348,7 @@ impl Element for ToIpSummaryDump {
         self.file.let_go();
     }
 
-    fn write(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "flush" => self.flush(cx),
             _ => return Err(HandlerError::missing(handler)),

@@ -3,8 +3,8 @@
 //! The element is `FastClick`'s; Click has none of that kind.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Role,
-    lang::config::shift_word,
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,
+    Make, Role, lang::config::shift_word,
 };
 
 use super::{FAMILY, script::numbers};
@@ -58,12 +58,7 @@ impl HandlerAggregate {
 }
 
 impl Element for HandlerAggregate {
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         let (name, parameter) = shift_word(parameter);
         let mut answers = Vec::new();
         for element in self.elements.clone() {

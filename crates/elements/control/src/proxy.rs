@@ -1,6 +1,8 @@
 //! `HandlerProxy`: the handlers of other elements, as its own.
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerRef, Role};
+use linerate_graph::{
+    Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Role,
+};
 
 use super::FAMILY;
 
@@ -42,22 +44,12 @@ fn target(cx: &Context, name: &str) -> Result<HandlerRef, HandlerError> {
 }
 
 impl Element for HandlerProxy {
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         let target = target(cx, handler)?;
         cx.stand_in(self, |cx| cx.read_handler(&target, parameter))
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let target = target(cx, handler)?;
         cx.stand_in(self, |cx| cx.write_handler(&target, value))
     }

@@ -7,8 +7,8 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, IpProtocol, Make, Next, Role, TcpPort,
-    UdpPort, parse_bool,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, IpProtocol, Make, Next,
+    Role, TcpPort, UdpPort, parse_bool,
 };
 use linerate_memory::Frame;
 use linerate_port::{DropReason, LeasedPort, PortUri, Wake};
@@ -345,7 +345,7 @@ impl Element for FromPort {
         self.intake.close(cx);
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.intake.received(cx).0.to_string()),
             "bytes" => Ok(self.intake.received(cx).1.to_string()),
@@ -379,12 +379,7 @@ impl Element for FromPort {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "reset_counts" | "reset_count" => self.intake.reset_counts(cx),
             "active" => {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Signals,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Signals,
 };
 use linerate_memory::{FRAME_LIMIT, Frame};
 use linerate_port::{DropReason, PortUri, Wake};
@@ -257,7 +257,7 @@ impl Element for ToPort {
         self.outlet.close(cx);
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.outlet.sent().0.to_string()),
             "bytes" => Ok(self.outlet.sent().1.to_string()),
@@ -275,7 +275,7 @@ impl Element for ToPort {
         }
     }
 
-    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "reset_counts" => self.outlet.reset_counts(),
             _ => return Err(HandlerError::missing(handler)),

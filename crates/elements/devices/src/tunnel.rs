@@ -9,8 +9,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Ipv4Prefix, Make, Next, Preparation, Role,
-    Text, Value,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Ipv4Prefix, Make, Next,
+    Preparation, Role, Text, Value,
 };
 use linerate_host::interface;
 use linerate_memory::{Frame, Meta, Slot};
@@ -430,7 +430,7 @@ impl Element for Tunnel {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "dev_name" => {
                 let intake = self.intake.as_ref().map(Intake::uri);

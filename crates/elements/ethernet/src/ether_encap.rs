@@ -1,6 +1,6 @@
 //! `EtherEncap`: a fixed Ethernet header in front of packets.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
@@ -58,7 +58,7 @@ impl Element for EtherEncap {
         header::put(cx, frame, &self.header);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "dst" => Ok(mac_text(address(&self.header, 0))),
             "src" => Ok(mac_text(address(&self.header, 6))),
@@ -66,12 +66,7 @@ impl Element for EtherEncap {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let (place, keyword) = match handler {
             "src" => (1, "SRC"),
             "dst" => (2, "DST"),

@@ -1,6 +1,6 @@
 //! `EtherRewrite`: other Ethernet addresses.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
@@ -80,16 +80,11 @@ impl Element for EtherRewrite {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         Ok(mac_text(address(&self.addresses, if handler == "src" { 6 } else { 0 })))
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let (place, keyword, at) = if handler == "src" { (0, "SRC", 6) } else { (1, "DST", 0) };
         let mac: MacAddr = written(cx, keyword, value)?;
         self.addresses[at..at + 6].copy_from_slice(&mac.0);

@@ -2,7 +2,7 @@
 //! last heard of.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Inert, Make, Merge, Seconds,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Inert, Make, Merge, Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -184,7 +184,7 @@ impl Element for EtherSwitch {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         if handler == "table" {
             let hosts = self.hosts.hosts(cx.steady());
             let line = |(mac, _, port)| format!("{} {port}\n", mac_text(mac));
@@ -193,22 +193,13 @@ impl Element for EtherSwitch {
         read(cx, &mut self.hosts, handler)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         write(cx, &mut self.hosts, handler, value)
     }
 }
 
 /// Handlers of all switches but `table`.
-pub(super) fn read(
-    cx: &Context,
-    hosts: &mut MacTable,
-    handler: &str,
-) -> Result<String, HandlerError> {
+pub(super) fn read(cx: &Context, hosts: &mut MacTable, handler: &str) -> HandlerResult {
     match handler {
         "timeout" => Ok(hosts.timeout().to_string()),
         "count" => Ok(hosts.count(cx.steady()).to_string()),
@@ -224,7 +215,7 @@ pub(super) fn write(
     hosts: &mut MacTable,
     handler: &str,
     value: &str,
-) -> Result<String, HandlerError> {
+) -> HandlerResult {
     match handler {
         "timeout" => {
             hosts.set_timeout(match value_of(cx, value) {

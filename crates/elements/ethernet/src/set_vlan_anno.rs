@@ -1,6 +1,6 @@
 //! `SetVLANAnno`: sets the VLAN annotation.
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerError};
+use linerate_graph::{Arg, Class, Context, Element, HandlerError, HandlerResult};
 use linerate_memory::Frame;
 
 use super::{
@@ -46,16 +46,11 @@ impl Element for SetVlanAnno {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         if handler == "config" { Ok(self.0.text()) } else { self.0.read(handler) }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if handler == "vlan_tci" && value.trim() == "ANNO" {
             return Err(HandlerError::refused("VLAN_TCI: invalid number"));
         }

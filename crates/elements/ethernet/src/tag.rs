@@ -1,6 +1,8 @@
 //! VLAN tags in arguments and handlers.
 
-use linerate_graph::{Arg, Context, Handler, HandlerError, Make, Scope, Value, Word, integer_in};
+use linerate_graph::{
+    Arg, Context, Handler, HandlerError, HandlerResult, Make, Scope, Value, Word, integer_in,
+};
 use linerate_packet::vlan::Tci;
 
 use super::written;
@@ -96,7 +98,7 @@ impl Tagging {
         text
     }
 
-    pub(super) fn read(self, handler: &str) -> Result<String, HandlerError> {
+    pub(super) fn read(self, handler: &str) -> HandlerResult {
         let tag = Tci(self.tci);
         Ok(match handler {
             "vlan_tci" if self.annotated => "ANNO".into(),

@@ -1,7 +1,7 @@
 //! `VLANEncap`, `EtherVLANEncap`: 802.1Q tags.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Way, Writes,
+    Arg, Class, Context, Element, Exit, Handler, HandlerResult, Make, Way, Writes,
 };
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{EtherType, MacAddr};
@@ -142,7 +142,7 @@ impl Element for Shim {
         });
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "config" => Ok(self.text()),
             "ethertype" => Ok(self.ethertype.to_string()),
@@ -150,12 +150,7 @@ impl Element for Shim {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "ethertype" => self.ethertype = written(cx, "ETHERTYPE", value)?,
             _ => self.tagging.write(cx, handler, value)?,
@@ -231,7 +226,7 @@ impl Element for Ether {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "config" => Ok(self.text()),
             "dst" => Ok(mac_text(address(&self.header, 0))),
@@ -241,12 +236,7 @@ impl Element for Ether {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "src" | "dst" => {
                 let MacAddr(mac) = written_mac(cx, value)?;

@@ -1,7 +1,7 @@
 //! `VLANSwitch`: a learning switch whose ports are in VLANs.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Inert, Make, lang::config::words,
+    Arg, Class, Context, Element, Handler, HandlerResult, Inert, Make, lang::config::words,
     parse_integer,
 };
 use linerate_memory::{Frame, Slot};
@@ -315,7 +315,7 @@ impl Element for VlanSwitch {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         if handler == "table" {
             let hosts = self.hosts.hosts(cx.steady());
             let line = |(mac, vlan, port)| format!("{} {vlan} {port}\n", mac_text(mac));
@@ -324,12 +324,7 @@ impl Element for VlanSwitch {
         ether_switch::read(cx, &mut self.hosts, handler)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         ether_switch::write(cx, &mut self.hosts, handler, value)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, Exit, Handler, HandlerError, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Element, Exit, Handler, HandlerResult, Step, Way};
 use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::{
     IpProtocol,
@@ -153,19 +153,14 @@ impl Element for Encap {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "vni" => Ok(self.vni.0.to_string()),
             _ => self.read_field(handler),
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "vni" => self.vni = written(cx, "VNI", value)?,
             _ => return self.write_field(cx, handler, value),

@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Scope, Text, Value, Writes,
-    unquoted,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Scope, Text,
+    Value, Writes, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -109,7 +109,7 @@ impl Element for Ip6Encap {
         });
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let text = |at| address6::text(Ipv6Addr::from(address(&self.header, at)));
         match handler {
             "src" => Ok(text(SOURCE)),
@@ -119,12 +119,7 @@ impl Element for Ip6Encap {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
         let value = value.trim();
         match handler {

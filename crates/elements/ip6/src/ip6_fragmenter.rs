@@ -2,7 +2,7 @@
 //!
 //! RFC 8200 section 4.5.
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerError};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerResult};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, ipv6_ext::Extensions};
 
@@ -167,7 +167,7 @@ impl Element for Ip6Fragmenter {
         frame.drain_front(frame.len(), |slot| self.send(cx, slot));
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.read_field(handler)
     }
 }

@@ -1,7 +1,7 @@
 //! `SetIP6DSCP`: the class of service.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Scope, Value, Writes,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Scope, Value, Writes,
 };
 use linerate_memory::Frame;
 
@@ -59,7 +59,7 @@ impl Element for SetIp6Dscp {
         });
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "dscp" if self.text.is_empty() => {
                 Ok(cx.config().trim().trim_start_matches("DSCP ").into())
@@ -69,12 +69,7 @@ impl Element for SetIp6Dscp {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if handler != "dscp" {
             return Err(HandlerError::missing(handler));
         }

@@ -1,6 +1,6 @@
 //! Handlers that elements write when something has happened to them.
 
-use linerate_graph::{Context, Element, HandlerCall, HandlerError, Make, unquoted};
+use linerate_graph::{Context, Element, HandlerCall, HandlerResult, Make, unquoted};
 
 /// What an element does at an end that its configuration has set.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +63,7 @@ pub fn perform_standing_in(
     report(cx, written);
 }
 
-fn report(cx: &Context, written: Result<String, HandlerError>) {
+fn report(cx: &Context, written: HandlerResult) {
     if let Err(error) = written {
         let text = format!("{}: {error}\n", cx.name());
         cx.console().report(&text);

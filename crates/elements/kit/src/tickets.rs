@@ -5,7 +5,7 @@
 //! Among equals the one that has not been served last goes first, as Click's list
 //! has it.
 
-use linerate_graph::{Context, Handler, HandlerError, Make, parse_integer};
+use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Make, parse_integer};
 
 use crate::written::port_of;
 
@@ -132,7 +132,7 @@ impl Tickets {
     }
 
     /// Reads one of its handlers.
-    pub fn read(&self, handler: &str) -> Result<String, HandlerError> {
+    pub fn read(&self, handler: &str) -> HandlerResult {
         Ok(self.ports[self.port_of(handler)?].tickets.to_string())
     }
 

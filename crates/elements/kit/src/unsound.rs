@@ -1,6 +1,6 @@
 //! Packets that elements check and find wrong: how many, and what is said of them.
 
-use linerate_graph::{Arguments, Context, Exit, Handler, HandlerError};
+use linerate_graph::{Arguments, Context, Exit, Handler, HandlerError, HandlerResult};
 
 /// The handler that `DETAILS` adds.
 const DETAILS: Handler = Handler::count("drop_details", "packets that were not sound, by reason");
@@ -45,7 +45,7 @@ impl<const N: usize> Unsound<N> {
     }
 
     /// Handlers that are read.
-    pub fn read(&self, cx: &Context, handler: &str) -> Result<String, HandlerError> {
+    pub fn read(&self, cx: &Context, handler: &str) -> HandlerResult {
         match handler {
             "drops" => Ok(self.counts.iter().sum::<u64>().to_string()),
             "drop_details" if self.details => {

@@ -17,7 +17,7 @@ use etherparse::{
     TransportSlice,
 };
 use linerate_graph::{
-    Class, Context, Control, Element, Handler, HandlerError, Library, Options, Router,
+    Class, Context, Control, Element, Handler, HandlerResult, Library, Options, Router,
 };
 use linerate_memory::{ArenaOptions, Frame};
 
@@ -60,7 +60,7 @@ impl Element for Sound {
         cx.discard(frame);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         Ok(match handler {
             "seen" => self.seen.to_string(),
             "rewritten" => self.rewritten.to_string(),

@@ -12,7 +12,7 @@ use std::{
 
 use common::load_text;
 use linerate_graph::{
-    Class, Context, Control, Element, Handler, HandlerError, Library, Next, Options, Router,
+    Class, Context, Control, Element, Handler, HandlerResult, Library, Next, Options, Router,
 };
 use linerate_memory::{ArenaOptions, Frame};
 
@@ -62,7 +62,7 @@ impl Element for Source {
         Next::Again
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         Ok(self.0.to_string())
     }
 }
@@ -103,7 +103,7 @@ impl Element for Sink {
         cx.discard(frame);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         // All numbers from 0 to the last have this sum.
         let whole = self.last.wrapping_mul(self.last + 1) / 2;
         Ok(match handler {

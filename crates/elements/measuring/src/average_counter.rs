@@ -1,6 +1,8 @@
 //! `AverageCounter`: counts packets and bytes between the first and the last.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Merge};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge,
+};
 use linerate_memory::{
     Frame, Slot,
     clock::{cycles, cycles_per_second},
@@ -96,7 +98,7 @@ impl Element for AverageCounter {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.counts.count.to_string()),
             "byte_count" => Ok(self.counts.bytes.to_string()),
@@ -106,7 +108,7 @@ impl Element for AverageCounter {
         }
     }
 
-    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "reset" => self.counts = Counts::default(),
             _ => return Err(HandlerError::missing(handler)),

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Merge, Text, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge, Text,
+    parse_integer,
 };
 use linerate_memory::{Frame, Meta};
 
@@ -128,12 +129,7 @@ impl Element for CounterGroups {
         }
     }
 
-    fn read(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.sum(parameter)?.packets.to_string()),
             "byte_count" => Ok(self.sum(parameter)?.bytes.to_string()),
@@ -150,7 +146,7 @@ impl Element for CounterGroups {
         }
     }
 
-    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "reset" => self.groups.fill(Group::default()),
             _ => return Err(HandlerError::missing(handler)),

@@ -1,7 +1,7 @@
 //! `SetCycleCount`, `CycleCountAccum`, `RoundTripCycleCount`: how many cycles
 //! packets take from one point of a graph to another.
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError};
+use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult};
 use linerate_memory::{Frame, clock::cycles};
 
 use super::FAMILY;
@@ -117,7 +117,7 @@ impl Element for CycleCountAccum {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "cycles" => Ok(self.cycles.to_string()),
@@ -126,7 +126,7 @@ impl Element for CycleCountAccum {
         }
     }
 
-    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "reset_counts" => *self = CycleCountAccum::default(),
             _ => return Err(HandlerError::missing(handler)),
@@ -164,7 +164,7 @@ impl Element for RoundTripCycleCount {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "packets" => Ok(self.packets.to_string()),
             "cycles" => Ok(self.cycles.to_string()),
@@ -172,7 +172,7 @@ impl Element for RoundTripCycleCount {
         }
     }
 
-    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "reset_counts" => *self = RoundTripCycleCount::default(),
             _ => return Err(HandlerError::missing(handler)),

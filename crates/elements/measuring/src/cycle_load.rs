@@ -1,6 +1,8 @@
 //! `CycleLoad`: burns cycles, in place of work whose cost is to be studied.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, burner::Burner};
@@ -55,7 +57,7 @@ impl Element for CycleLoad {
         self.burner.burn(self.per_frame + self.per_packet * frame.len() as u64);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "cycles" => Ok(self.per_packet.to_string()),
             "frame_cycles" => Ok(self.per_frame.to_string()),
@@ -63,12 +65,7 @@ impl Element for CycleLoad {
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let number = parse_integer(value).filter(|number| (0..=i128::from(LIMIT)).contains(number));
         let number = number.ok_or_else(|| HandlerError::refused("invalid number"))? as u64;
         match handler {

@@ -7,7 +7,7 @@
 //! prefetcher guesses the next one.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Text, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Text, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -119,7 +119,7 @@ impl Element for MemoryLoad {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "size" => Ok((self.lines.len() * LINE).to_string()),
             "accesses" => Ok(self.accesses.to_string()),
@@ -127,12 +127,7 @@ impl Element for MemoryLoad {
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let range = 0..=i128::from(ACCESSES_LIMIT);
         match (handler, parse_integer(value).filter(|number| range.contains(number))) {
             ("accesses", Some(number)) => self.accesses = number as u32,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerError, Make, Text, unquoted};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Text, unquoted};
 use linerate_memory::{Frame, Meta};
 
 use super::FAMILY;
@@ -186,16 +186,11 @@ impl Element for Print {
         self.text.clear();
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.read_field(handler)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         self.write_field(cx, handler, value)
     }
 }

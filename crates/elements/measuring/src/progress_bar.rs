@@ -3,8 +3,8 @@
 use std::{io::IsTerminal, time::Duration};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, Make, Text, parse_bool,
-    unquoted,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Text,
+    parse_bool, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -356,7 +356,7 @@ impl Element for ProgressBar {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "active" => Ok(self.active.to_string()),
             "banner" => Ok(self.bar.banner.clone()),
@@ -368,12 +368,7 @@ impl Element for ProgressBar {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let value = unquoted(value);
         let named = |text: &str| {
             let find =

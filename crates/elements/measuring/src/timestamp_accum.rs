@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -85,7 +85,7 @@ impl Element for TimestampAccum {
         self.own.set((count, time));
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = all.iter().map(|totals| totals.get());
         let (count, time) = totals.fold((0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
@@ -99,7 +99,7 @@ impl Element for TimestampAccum {
         })
     }
 
-    fn write(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         self.own.set((0, 0.0));
         Ok(String::new())
     }

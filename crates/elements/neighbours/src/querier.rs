@@ -7,7 +7,7 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use linerate_graph::{Context, HandlerError, Make, Rank, Seconds};
+use linerate_graph::{Context, HandlerError, HandlerResult, Make, Rank, Seconds};
 use linerate_memory::{Frame, PacketMut, Slot};
 
 use super::{Address, remembered::Remembered, shared::Shared};
@@ -157,7 +157,7 @@ impl<A: Address> Querier<A> {
     }
 
     /// Handlers that are read.
-    pub fn read(&self, cx: &Context, handler: &str) -> Result<String, HandlerError> {
+    pub fn read(&self, cx: &Context, handler: &str) -> HandlerResult {
         let Some(shared) = &self.shared else { return Err(HandlerError::missing(handler)) };
         let count = match handler {
             "stats" => {
@@ -174,12 +174,7 @@ impl<A: Address> Querier<A> {
     }
 
     /// Handlers that are written.
-    pub fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    pub fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if handler == "clear" {
             (self.queries, self.responses, self.drops, self.spoofed) = (0, 0, 0, 0);
         }

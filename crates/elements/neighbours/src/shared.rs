@@ -8,7 +8,9 @@ use std::{
     },
 };
 
-use linerate_graph::{Arg, Context, Handler, HandlerError, Make, Seconds, lang::config::words};
+use linerate_graph::{
+    Arg, Context, Handler, HandlerError, HandlerResult, Make, Seconds, lang::config::words,
+};
 use linerate_memory::Slot;
 use linerate_packet::MacAddr;
 
@@ -195,7 +197,7 @@ impl<A: Address> Shared<A> {
     }
 
     /// Handlers of tables that are read.
-    pub fn read(&self, cx: &Context, handler: &str) -> Result<String, HandlerError> {
+    pub fn read(&self, cx: &Context, handler: &str) -> HandlerResult {
         let neighbours = self.lock();
         match handler {
             "table" => Ok(neighbours.text(milliseconds(cx))),
@@ -207,12 +209,7 @@ impl<A: Address> Shared<A> {
     }
 
     /// Handlers of tables that are written.
-    pub fn write(
-        &self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    pub fn write(&self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let now = milliseconds(cx);
         let (ip, mac) = match handler {
             "insert" => address_pair::<A>(cx, value)?,

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_time};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, parse_time,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER, wake_at};
@@ -151,19 +153,14 @@ impl Element for Delay {
         cx.discard(&mut self.held);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "delay" => Ok(interval_text(self.delay)),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match (handler, parse_time(value).filter(|time| *time >= 0.0)) {
             ("delay", Some(delay)) => {
                 self.delay = delay as u64;

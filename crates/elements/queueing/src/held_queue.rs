@@ -10,7 +10,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use linerate_graph::{Class, Context, Element, HandlerError, Make, Signals, parse_u32};
+use linerate_graph::{
+    Class, Context, Element, HandlerError, HandlerResult, Make, Signals, parse_u32,
+};
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
@@ -248,7 +250,7 @@ impl Element for HeldQueue {
         packets.into_iter().for_each(|slot| cx.pool.give_one(slot));
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let core = self.core();
         match handler {
             "length" => Ok(core.packets.len().to_string()),
@@ -259,12 +261,7 @@ impl Element for HeldQueue {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "reset_counts" => {
                 let mut core = self.core();

@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, time::Duration};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_bandwidth, parse_time,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next,
+    parse_bandwidth, parse_time,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -170,7 +171,7 @@ impl Element for LinkUnqueue {
         self.reset(cx);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "latency" => Ok(interval_text(self.latency)),
             "bandwidth" => Ok(self.bandwidth.to_string()),
@@ -179,12 +180,7 @@ impl Element for LinkUnqueue {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "latency" => {
                 let latency = parse_time(value).filter(|time| *time >= 0.0);

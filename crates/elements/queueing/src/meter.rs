@@ -1,6 +1,8 @@
 //! `Meter` and `BandwidthMeter`: packets go where the rate says.
 
-use linerate_graph::{Arg, Bandwidth, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{
+    Arg, Bandwidth, Class, Context, Element, Handler, HandlerError, HandlerResult, Make,
+};
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
@@ -106,7 +108,7 @@ impl Element for Meter {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "rate" => {
                 self.rate.pass(cx.steady());

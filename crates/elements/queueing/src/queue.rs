@@ -11,7 +11,8 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Replica, Signals, parse_u32,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Replica, Signals,
+    parse_u32,
 };
 use linerate_memory::{
     Frame, Slot,
@@ -487,7 +488,7 @@ impl Element for Queue {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "length" => Ok(self.len().to_string()),
             "highwater_length" => Ok(self.core.highwater.load(Ordering::Relaxed).to_string()),
@@ -497,12 +498,7 @@ impl Element for Queue {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "reset_counts" => {
                 self.core.drops.store(0, Ordering::Relaxed);

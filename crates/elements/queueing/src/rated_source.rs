@@ -1,8 +1,8 @@
 //! `RatedSource`: packets made at a rate.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Signals, parse_bool,
-    parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Signals,
+    parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -156,7 +156,7 @@ impl Element for RatedSource {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "data" => Ok(self.template.text()),
@@ -168,12 +168,7 @@ impl Element for RatedSource {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let syntax = || HandlerError::refused("syntax error");
         let number = || parse_integer(value).ok_or_else(syntax);
         match handler {

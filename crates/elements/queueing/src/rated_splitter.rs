@@ -1,7 +1,7 @@
 //! `RatedSplitter` and `BandwidthRatedSplitter`: what is above a rate goes
 //! elsewhere.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::{
@@ -119,19 +119,14 @@ impl Element for RatedSplitter {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "rate" => Ok(self.bucket.rate().text(self.unit)),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match (handler, self.unit.parse(value)) {
             ("rate", Ok(rate)) => {
                 self.bucket.change_filled(rate, self.burst.capacity(rate, self.unit));

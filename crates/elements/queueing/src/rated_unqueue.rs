@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Next};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, ahead::Ahead, wake_at, wrong};
@@ -201,7 +203,7 @@ impl Element for RatedUnqueue {
         self.ahead.close(cx);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "rate" => Ok(self.bucket.rate().text(self.unit)),
             "active" => Ok(self.active.to_string()),
@@ -213,12 +215,7 @@ impl Element for RatedUnqueue {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "rate" => match self.unit.parse(value) {
                 Ok(rate) => {

@@ -4,8 +4,8 @@
 //! in Click's fixed point.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, Make, Plan, Processing, Scope,
-    Text, Value, lang::config::words,
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerResult, Make, Plan,
+    Processing, Scope, Text, Value, lang::config::words,
 };
 use linerate_memory::Frame;
 
@@ -330,7 +330,7 @@ impl Element for Red {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let average = || binary_text(self.average.scaled().max(0) as u64, Average::SCALE);
         match handler {
             "drops" => Ok(self.drops.to_string()),
@@ -367,12 +367,7 @@ impl Element for Red {
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let mut limits = self.limits;
         let keyword = handler.to_ascii_uppercase();
         match handler {

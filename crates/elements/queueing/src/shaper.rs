@@ -1,6 +1,6 @@
 //! `Shaper` and `BandwidthShaper`: pull at a rate.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER, ahead::Ahead, wake_at, wrong};
@@ -106,19 +106,14 @@ impl Element for Shaper {
         self.ahead.close(cx);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "rate" => Ok(self.rate()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "rate" => match self.unit.parse(value) {
                 Ok(rate) if rate.period == SECOND => {

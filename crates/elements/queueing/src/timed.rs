@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, parse_bool, parse_integer,
-    parse_time,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_bool,
+    parse_integer, parse_time,
 };
 use linerate_memory::Frame;
 
@@ -146,7 +146,7 @@ impl Element for TimedSource {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "data" => Ok(self.template.text()),
@@ -158,12 +158,7 @@ impl Element for TimedSource {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "reset" => self.count = 0,
             "data" => self.template.set_data(value),
@@ -206,19 +201,14 @@ impl Element for TimedSink {
         Ok(())
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "interval" => Ok(interval_text(self.interval)),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "interval" => self.interval = written_interval(value)?,
             _ => return Err(HandlerError::missing(handler)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linerate_graph::{Context, Handler, HandlerError, Scope, parse_integer};
+use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Scope, parse_integer};
 use linerate_packet::IpProtocol;
 
 use super::{
@@ -21,7 +21,7 @@ pub(super) fn read(
     handler: &str,
     parameter: &str,
     now: u64,
-) -> Result<String, HandlerError> {
+) -> HandlerResult {
     let set = locked(&home.set);
     let rewriter = home.rewriter;
     let specs = &set.rewriters[usize::from(rewriter)].specs;

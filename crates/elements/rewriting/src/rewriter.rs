@@ -2,7 +2,9 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
-use linerate_graph::{Annotation, Context, Element, Handler, HandlerError, Make, Scope};
+use linerate_graph::{
+    Annotation, Context, Element, Handler, HandlerError, HandlerResult, Make, Scope,
+};
 use linerate_lookup::exact::Entry;
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::IpProtocol;
@@ -365,23 +367,13 @@ impl<F: Flavour> Element for Rewriter<F> {
         }
     }
 
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         let now = milliseconds_now(cx);
         let home = self.home().ok_or_else(|| HandlerError::missing(handler))?;
         handlers::read(home, cx, handler, parameter, now)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let now = milliseconds_now(cx);
         let registry = Arc::clone(&self.registry);
         let home = self.home().ok_or_else(|| HandlerError::missing(handler))?;

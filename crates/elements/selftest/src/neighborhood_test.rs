@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, Plan, flow_outputs};
+use linerate_graph::{
+    Class, Context, Element, Handler, HandlerError, HandlerResult, Plan, flow_outputs,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -90,12 +92,7 @@ impl Element for NeighborhoodTest {
         cx.drop_frame(frame, 0);
     }
 
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         let (way, port) = match handler.strip_prefix("upstream") {
             Some(port) => (Way::Up, port),
             None => (Way::Down, handler.strip_prefix("downstream").unwrap_or_default()),

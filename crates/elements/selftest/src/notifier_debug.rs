@@ -1,7 +1,7 @@
 //! `NotifierDebug`: what an element that waits is told.
 
 use linerate_graph::{
-    Class, Context, Element, Handler, HandlerError, HandlerRef, Plan, Processing,
+    Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Plan, Processing,
 };
 use linerate_memory::Frame;
 
@@ -60,7 +60,7 @@ fn queues(plan: &Plan, start: usize, up: bool) -> Vec<usize> {
 impl Element for NotifierDebug {
     fn push(&mut self, _: &mut Context, _: usize, _: &mut Frame) {}
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         if handler != "signal" {
             return Err(HandlerError::missing(handler));
         }

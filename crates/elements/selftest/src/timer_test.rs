@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, parse_bool, parse_time,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_bool,
+    parse_time,
 };
 use linerate_memory::Frame;
 
@@ -116,7 +117,7 @@ impl Element for TimerTest {
         cx.console().report(&text);
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "scheduled" => Ok(cx.timer(TIMER).is_some().to_string()),
             "expiry" => Ok(shown(self.expiry)),
@@ -124,12 +125,7 @@ impl Element for TimerTest {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let wrong = || HandlerError::Refused("syntax error".into());
         match handler {
             "scheduled" if parse_bool(value).ok_or_else(wrong)? => self.set(cx, self.expiry),

@@ -15,7 +15,7 @@ mod scratch;
 use std::sync::{Arc, Mutex};
 
 use linerate_graph::{
-    Arg, BuildError, Class, Console, Context, Element, Handler, HandlerError, Library, Next,
+    Arg, BuildError, Class, Console, Context, Element, Handler, HandlerResult, Library, Next,
     Options, Router, Text, lang::Globals, load,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
@@ -133,7 +133,7 @@ impl Run {
     }
 
     /// Writes a handler, `element.handler`.
-    pub fn write(&mut self, handler: &str, value: &str) -> Result<String, HandlerError> {
+    pub fn write(&mut self, handler: &str, value: &str) -> HandlerResult {
         self.router().write(handler, value)
     }
 
@@ -207,7 +207,7 @@ impl Element for Collect {
         Ok(())
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let hex = |bytes: &Vec<u8>| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let lines: Vec<String> = match handler {
             "times" => self.1.iter().map(|at| (at - START).to_string()).collect(),

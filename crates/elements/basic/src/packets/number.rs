@@ -11,7 +11,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Reads, Writes, parse_integer,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Reads, Writes,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -127,7 +128,7 @@ impl Element for NumberPacket {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.load(Relaxed).to_string()),
             _ => Err(HandlerError::missing(handler)),
@@ -210,7 +211,7 @@ impl Element for CheckNumberPacket {
         cx.console().report(&text);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         // The first of those that came equally often.
         let show = |found: Option<(usize, u32)>, none: &str| {
             found.map_or(none.to_owned(), |(place, count)| format!("[{place}] : {count}"))
@@ -231,12 +232,7 @@ impl Element for CheckNumberPacket {
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "count" => {
                 let count = parse_integer(value.trim()).and_then(|count| u32::try_from(count).ok());

@@ -1,6 +1,6 @@
 //! `PaintTee`: a copy of packets of one colour.
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerError};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerResult};
 use linerate_memory::Frame;
 
 use super::{FAMILY, color::Color};
@@ -59,16 +59,11 @@ impl Element for PaintTee {
         self.copy(cx, frame);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.read_field(handler)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         self.write_field(cx, handler, value)
     }
 }

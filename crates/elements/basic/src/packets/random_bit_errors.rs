@@ -4,7 +4,9 @@
 //! the number of bits from one error to the next is geometrically distributed:
 //! it is drawn, by inversion, instead of every bit.
 
-use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerError, Make, unquoted};
+use linerate_graph::{
+    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, unquoted,
+};
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
@@ -141,7 +143,7 @@ impl Element for RandomBitErrors {
         self.failed = failed;
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "p_bit_error" => Ok(self.probability.to_string()),
             "error_kind" => Ok(match self.kind {
@@ -155,12 +157,7 @@ impl Element for RandomBitErrors {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "p_bit_error" => {
                 let read = Probability::read(value.trim());

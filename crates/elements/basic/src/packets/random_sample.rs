@@ -1,7 +1,8 @@
 //! `RandomSample`: packets drawn at random.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, Make, Reads, Step, Way,
+    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Reads,
+    Step, Way,
 };
 use linerate_memory::{Frame, Packet};
 
@@ -96,7 +97,7 @@ impl Element for RandomSample {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "sampling_prob" => Ok(self.probability.to_string()),
             "drop_prob" => Ok(self.probability.complement().to_string()),
@@ -105,12 +106,7 @@ impl Element for RandomSample {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let probability = || {
             let read =
                 Probability::read(value.trim()).ok().filter(|read| *read <= Probability::ONE);

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, Make, Scope, Setting, SignedTime,
-    Step, Value, Way,
+    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Scope, Setting,
+    SignedTime, Step, Value, Way,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -176,14 +176,14 @@ impl Element for SetDelta {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "first" => Ok(SignedTime::of(self.first).to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "reset" => self.first = 0,
             _ => return Err(HandlerError::missing(handler)),

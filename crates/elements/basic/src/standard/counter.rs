@@ -1,8 +1,8 @@
 //! `Counter`: counts packets and bytes and estimates their rates.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, Make, Merge, Text,
-    lang::config::shift_word, parse_integer, unquoted,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Merge,
+    Text, lang::config::shift_word, parse_integer, unquoted,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -185,7 +185,7 @@ impl Element for Counter {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "byte_count" => Ok(self.bytes.to_string()),
@@ -199,12 +199,7 @@ impl Element for Counter {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "reset" | "reset_counts" => self.reset(),
             "count_call" => {

@@ -1,6 +1,8 @@
 //! `Discard` and `Idle`: the ends of a graph.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_bool};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, parse_bool,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -92,7 +94,7 @@ impl Element for Discard {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "active" => Ok(self.active.to_string()),
@@ -100,12 +102,7 @@ impl Element for Discard {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "reset_counts" => self.count = 0,
             "active" => {

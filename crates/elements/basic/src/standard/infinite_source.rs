@@ -1,8 +1,8 @@
 //! `InfiniteSource` and `RandomSource`: packets as fast as they are taken.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Signals, parse_bool,
-    parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Signals,
+    parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -230,7 +230,7 @@ impl Element for InfiniteSource {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "data" => Ok(self.template.text()),
@@ -242,12 +242,7 @@ impl Element for InfiniteSource {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let refused = |error: &'static str| move || HandlerError::refused(error);
         let number = parse_integer(value);
         match handler {

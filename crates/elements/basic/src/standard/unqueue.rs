@@ -1,7 +1,8 @@
 //! `Unqueue`: where pull becomes push.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, parse_bool, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, parse_bool,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -105,7 +106,7 @@ impl Element for Unqueue {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "active" => Ok(self.active.to_string()),
@@ -115,12 +116,7 @@ impl Element for Unqueue {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let syntax = || HandlerError::refused("syntax error");
         let number = || parse_integer(value).ok_or_else(syntax);
         match handler {

@@ -1,7 +1,8 @@
 //! `Block`: away with what comes too often.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, lang::config::split, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, lang::config::split,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -45,11 +46,11 @@ impl Element for Block {
         }
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         Ok(self.threshold.to_string())
     }
 
-    fn write(&mut self, _: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, _: &str, value: &str) -> HandlerResult {
         let arguments = split(value);
         let [number] = &arguments[..] else {
             return Err(HandlerError::refused("expecting 1 integer"));

@@ -1,6 +1,8 @@
 //! `Bypass`: a way round that costs nothing while it is not taken.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_bool};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_bool,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -66,19 +68,14 @@ impl Element for Bypass {
         Ok(())
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "active" => Ok(self.active.to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if handler != "active" {
             return Err(HandlerError::missing(handler));
         }

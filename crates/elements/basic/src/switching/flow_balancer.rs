@@ -1,6 +1,8 @@
 //! `FlowBalancer`: spreads flows over outputs and keeps each on its own.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
+};
 use linerate_memory::Frame;
 use linerate_packet::{
     Ethernet, IpProtocol,
@@ -191,7 +193,7 @@ impl Element for FlowBalancer {
         self.others += old.others;
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         fn words(items: impl Iterator<Item = impl ToString>) -> String {
             items.map(|item| item.to_string()).collect::<Vec<_>>().join(" ")
         }
@@ -209,12 +211,7 @@ impl Element for FlowBalancer {
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let outputs = self.counts.len();
         match handler {
             "active" => self.active = active_of(value, outputs).map_err(HandlerError::Refused)?,

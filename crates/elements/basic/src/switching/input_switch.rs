@@ -1,6 +1,8 @@
 //! `InputSwitch`: the packets of one input.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -52,19 +54,14 @@ impl Element for InputSwitch {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "switch" | "config" => Ok(self.input.to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if handler != "switch" {
             return Err(HandlerError::missing(handler));
         }

@@ -1,6 +1,8 @@
 //! `PullSwitch`, `SimplePullSwitch`, `StaticPullSwitch`: pull from one input.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -92,19 +94,14 @@ impl Element for PullSwitch {
         (self.input < 0).then_some(0)
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "switch" | "config" => Ok(self.input.to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if handler != "switch" {
             return Err(HandlerError::missing(handler));
         }

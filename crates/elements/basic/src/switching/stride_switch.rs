@@ -1,6 +1,6 @@
 //! `StrideSwitch`: packets to the outputs in proportion to tickets.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
@@ -51,19 +51,14 @@ impl Element for StrideSwitch {
         });
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "config" => Ok(self.tickets.text()),
             _ => self.tickets.read(handler),
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         self.tickets.write(cx, handler, value)?;
         Ok(String::new())
     }

@@ -1,6 +1,6 @@
 //! `Suppressor`: ports that can be shut.
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, parse_bool};
+use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult, parse_bool};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -64,16 +64,11 @@ impl Element for Suppressor {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         Ok(self.active[self.port(handler)?].to_string())
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if handler == "reset" {
             self.active.fill(true);
         } else {

@@ -1,6 +1,8 @@
 //! `Switch`, `StaticSwitch`: all packets by one output.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, parse_integer};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -75,19 +77,14 @@ impl Element for Switch {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "switch" | "config" => Ok(self.output.to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        _: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if handler != "switch" {
             return Err(HandlerError::missing(handler));
         }

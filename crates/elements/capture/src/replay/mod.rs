@@ -4,7 +4,9 @@
 //! Packets are kept outside of the arena, so that a capture may be larger than
 //! that, and every one that is sent has a buffer of its own.
 
-use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerError, Next, parse_bool};
+use linerate_graph::{
+    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Next, parse_bool,
+};
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
@@ -289,7 +291,7 @@ impl Element for ReplayUnqueue {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "active" => Ok(self.active.to_string()),
             "loaded" => Ok(self.loaded.to_string()),
@@ -299,12 +301,7 @@ impl Element for ReplayUnqueue {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "active" => {
                 let active = parse_bool(value.trim());

@@ -11,7 +11,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Next, Role, Text,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Text,
     lang::config::{quote, shift_word, split, uncomment, words},
     parse_integer,
 };
@@ -424,7 +424,7 @@ impl Script {
         name: &str,
         write: bool,
         text: &str,
-    ) -> Result<String, HandlerError> {
+    ) -> HandlerResult {
         let mut errors = Errors::caller();
         let rest = self.activate(cx, name, write, text, &mut errors);
         match errors {
@@ -605,12 +605,7 @@ impl Element for Script {
         self.signals = None;
     }
 
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         // Variables of Click's scripts are called so, which has no such handlers.
         let own = matches!(handler, "avg" | "count") && self.exported.contains_key(handler);
         if !own && let Some(answer) = numbers::compute(handler, parameter) {
@@ -648,12 +643,7 @@ impl Element for Script {
         answer.map_err(HandlerError::Refused)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "set" => {
                 let (name, value) = shift_word(value);

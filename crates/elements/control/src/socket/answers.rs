@@ -1,7 +1,7 @@
 //! What clients of a control socket are told.
 
 use linerate_graph::{
-    HandlerError,
+    HandlerError, HandlerResult,
     lang::{Diagnostics, Severity},
 };
 
@@ -22,7 +22,7 @@ pub(super) fn answer_write(client: &mut Client, full: &str, written: Result<(), 
 }
 
 /// Answers a command to read a handler.
-pub(super) fn answer_read(client: &mut Client, full: &str, read: Result<String, HandlerError>) {
+pub(super) fn answer_read(client: &mut Client, full: &str, read: HandlerResult) {
     match read {
         Ok(data) => {
             client.message(code::OK, &format!("Read handler '{full}' OK"), false);

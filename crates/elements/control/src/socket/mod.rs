@@ -11,8 +11,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next, Role,
-    parse_integer,
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,
+    Make, Next, Role, parse_integer,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
@@ -558,7 +558,7 @@ impl Element for ControlSocket {
         self.epoll = None;
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match (handler, &self.place) {
             ("port", Place::Tcp { .. }) => Ok(self.port.to_string()),
             ("filename", Place::Unix(name)) => Ok(name.clone()),

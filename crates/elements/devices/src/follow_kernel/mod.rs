@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use linerate_graph::{
-    Answer, Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make,
-    Next, Role, handler::find,
+    Answer, Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef,
+    HandlerResult, Make, Next, Role, handler::find,
 };
 use linerate_host::interface::{MAIN_TABLE, Prefix};
 use linerate_memory::Frame;
@@ -350,7 +350,7 @@ impl Element for FollowKernel {
         self.follower = None;
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.settle();
         Ok(match handler {
             "routes" => self.routes.len().to_string(),

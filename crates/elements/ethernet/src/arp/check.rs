@@ -1,6 +1,6 @@
 //! `CheckARPHeader`: only packets with a sound ARP header (RFC 826).
 
-use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerError, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Step, Way};
 use linerate_memory::{Frame, PacketMut};
 
 use crate::FAMILY;
@@ -98,7 +98,7 @@ impl Element for CheckArpHeader {
         self.pass(cx, frame);
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.unsound.read(cx, handler)
     }
 

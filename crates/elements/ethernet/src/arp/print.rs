@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerError, SignedTime};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, SignedTime};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::MacAddr;
 
@@ -140,16 +140,11 @@ impl Element for ArpPrint {
         self.lines.open()
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.read_field(handler)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         self.write_field(cx, handler, value)
     }
 }

@@ -3,7 +3,8 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make, Rank, Text,
+    Arg, Class, Context, Element, Handler, HandlerResult, Ipv4OrPrefix, Ipv4Prefix, Make, Rank,
+    Text,
 };
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -353,7 +354,7 @@ impl Element for ArpQuerier {
         self.querier.close(cx);
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "broadcast" => Ok(self.broadcast.to_string()),
             "ipaddr" => Ok(self.ip.to_string()),
@@ -361,12 +362,7 @@ impl Element for ArpQuerier {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "broadcast" => self.broadcast = written_ip(cx, value)?,
             "ipaddr" => self.ip = written_ip(cx, value)?,

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, Ipv4OrPrefix, Ipv4Prefix, Make,
-    Writes, lang::config::words,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Ipv4OrPrefix,
+    Ipv4Prefix, Make, Writes, lang::config::words,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -177,12 +177,7 @@ impl Element for ArpResponder {
         });
     }
 
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         if handler == "table" {
             let line = |route: &Route| format!("{} {}\n", route.prefix(), mac_text(route.mac));
             return Ok(self.routes.iter().map(line).collect());
@@ -192,12 +187,7 @@ impl Element for ArpResponder {
         Ok(self.lookup(ip).map(mac_text).unwrap_or_default())
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let prefix = |word: &str| value_of::<Ipv4OrPrefix>(cx, word).ok().map(|prefix| prefix.0);
         if handler == "add" {
             let routes = parse(value, prefix, |word| value_of(cx, word).ok());

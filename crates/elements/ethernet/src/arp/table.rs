@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, Make, Role};
+use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Role};
 use linerate_memory::Frame;
 
 use super::TIMEOUT;
@@ -77,19 +77,14 @@ impl Element for ArpTable {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match &self.0 {
             Some(shared) => shared.read(cx, handler),
             None => Err(HandlerError::missing(handler)),
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match &self.0 {
             Some(shared) => shared.write(cx, handler, value),
             None => Err(HandlerError::missing(handler)),

@@ -6,7 +6,7 @@
 //! arrives; Click takes one for the message of a root.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, Make, Next,
+    Arg, Class, Context, Element, ElementRef, Handler, HandlerRef, HandlerResult, Make, Next,
 };
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
@@ -263,7 +263,7 @@ impl Element for SpanTree {
         Ok(())
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         let ports = self.ports.iter().map(|port| port.message.text());
         Ok(ports.chain([self.best.text()]).collect())
     }

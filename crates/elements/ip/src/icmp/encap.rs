@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Word, Writes,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Word, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::checksum;
@@ -146,7 +146,7 @@ impl Element for IcmpEncap {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "src" => Ok(self.addresses[0].to_string()),
             "dst" => Ok(self.addresses[1].to_string()),
@@ -154,12 +154,7 @@ impl Element for IcmpEncap {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let address = || {
             let address = written::address(cx, value);
             address.map_err(|_| HandlerError::refused("syntax error"))

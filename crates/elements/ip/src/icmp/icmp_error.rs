@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerError, Make, Word};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Word};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::checksum;
 
@@ -215,16 +215,11 @@ impl Element for IcmpError {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.read_field(handler)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         self.write_field(cx, handler, value)
     }
 }

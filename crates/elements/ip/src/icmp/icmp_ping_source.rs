@@ -6,7 +6,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, Make, Seconds, parse_bool,
+    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Seconds,
+    parse_bool,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, checksum};
@@ -349,7 +350,7 @@ impl Element for PingSource {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "active" => return Ok(self.active.to_string()),
             "src" => return Ok(self.source.to_string()),
@@ -368,12 +369,7 @@ impl Element for PingSource {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let address = || {
             let address = written::address(cx, value);
             address.map_err(|_| HandlerError::refused("syntax error"))

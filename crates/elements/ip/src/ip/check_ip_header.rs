@@ -2,7 +2,7 @@
 //!
 //! RFC 1812 sections 4.2.2.5, 4.2.2.11 and 5.2.2.
 
-use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerError, Make, Writes};
+use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Make, Writes};
 use linerate_memory::Frame;
 
 use super::{
@@ -92,7 +92,7 @@ impl Element for CheckIpHeader {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.unsound.read(cx, handler)
     }
 

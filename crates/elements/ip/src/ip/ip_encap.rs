@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Text, Writes, unquoted,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Text, Writes,
+    unquoted,
 };
 use linerate_memory::Frame;
 
@@ -135,7 +136,7 @@ impl Element for IpEncap {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let text = |address: Option<[u8; 4]>| {
             address.map_or("DST_ANNO".into(), |address| Ipv4Addr::from(address).to_string())
         };
@@ -146,12 +147,7 @@ impl Element for IpEncap {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let address = linerate_kit::written::address(cx, value).ok();
         match (handler, address) {
             ("src", None) => return Err(HandlerError::refused("SRC: parse error")),

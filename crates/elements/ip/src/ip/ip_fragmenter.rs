@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerError, Make, Rank};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Rank};
 use linerate_memory::{Arena, Frame, Meta, Slot};
 
 use super::FAMILY;
@@ -264,7 +264,7 @@ impl Element for IpFragmenter {
         self.slots = slots;
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.read_field(handler)
     }
 }

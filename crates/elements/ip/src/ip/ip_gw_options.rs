@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, net::Ipv4Addr};
 
-use linerate_graph::{Arguments, Class, Context, Element, Exit, Exits, HandlerError, Make};
+use linerate_graph::{Arguments, Class, Context, Element, Exit, Exits, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::{FAMILY, milliseconds_of_day, options};
@@ -84,7 +84,7 @@ impl Element for IpGwOptions {
         cx.leave(exits);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.read_field(handler)
     }
 }

@@ -1,6 +1,6 @@
 //! `IPPrint`: shows IP packets as tcpdump did.
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerError, Word};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Word};
 use linerate_memory::{Frame, Meta, Slot};
 
 use super::{
@@ -74,16 +74,11 @@ impl Element for IpPrint {
         self.lines.write(cx);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.read_field(handler)
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         self.write_field(cx, handler, value)
     }
 }

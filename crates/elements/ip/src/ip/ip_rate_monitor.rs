@@ -6,8 +6,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Fixed, Handler, HandlerError, Make, Word, lang::config::split,
-    parse_integer,
+    Arg, Class, Context, Element, Fixed, Handler, HandlerError, HandlerResult, Make, Word,
+    lang::config::split, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -191,7 +191,7 @@ impl Element for RateMonitor {
         }
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let epoch = epoch_at(cx.steady());
         self.with(|tree| match handler {
             "look" => Ok(tree.text(epoch)),
@@ -202,12 +202,7 @@ impl Element for RateMonitor {
         })
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let epoch = epoch_at(cx.steady());
         let refused = |text: &str| Err(HandlerError::refused(text));
         let arguments = split(value);

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, Make, Rank, Seconds,
+    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Rank, Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -364,7 +364,7 @@ impl Element for IpReassembler {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "dump" => Ok(self.dump()),
             "held" => Ok(self.table.len().to_string()),

@@ -3,8 +3,8 @@
 //! RFC 2474 and RFC 3168.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, Make, Step, Text, Way,
-    parse_u32, unquoted,
+    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Step,
+    Text, Way, parse_u32, unquoted,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -100,11 +100,11 @@ impl Element for SetIpDscp {
         self.pass(cx, frame);
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         Ok(self.dscp.to_string())
     }
 
-    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> HandlerResult {
         let number = parse_u32(value.trim());
         let number = number.map_err(|e| HandlerError::refused(format!("DSCP: {e}")))?;
         self.dscp = code_point(number).map_err(HandlerError::refused)?;
@@ -157,11 +157,11 @@ impl Element for SetIpEcn {
         self.pass(cx, frame);
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         Ok(self.given.0.clone())
     }
 
-    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> HandlerResult {
         self.ecn = ecn(&unquoted(value.trim())).map_err(HandlerError::refused)?;
         self.given = Text(value.trim().to_owned());
         record_argument(cx, 0, "ECN", value);

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use linerate_graph::{Arguments, Context, Element, Handler, HandlerError, Reads, Step, Way};
+use linerate_graph::{Arguments, Context, Element, Handler, HandlerResult, Reads, Step, Way};
 use linerate_memory::{Frame, Packet};
 
 use linerate_kit::{ip::ip, unsound::Unsound};
@@ -59,7 +59,7 @@ impl<C: Check> Element for CheckHeader<C> {
         self.pass(cx, frame);
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         self.unsound.read(cx, handler)
     }
 

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Make, Merge, UdpPort, parse_bool,
-    parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge, UdpPort,
+    parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
@@ -319,7 +319,7 @@ impl Element for FastUdp {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.count.to_string()),
             "rate" => Ok(self.measured_rate().to_string()),
@@ -328,12 +328,7 @@ impl Element for FastUdp {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let number = parse_integer(value.trim());
         let wrong = |text: &str| HandlerError::refused(text);
         match handler {

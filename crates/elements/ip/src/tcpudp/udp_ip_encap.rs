@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, Make, Scope, Text, UdpPort, Value,
-    Writes, unquoted,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Scope, Text,
+    UdpPort, Value, Writes, unquoted,
 };
 use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
@@ -166,7 +166,7 @@ impl Element for UdpIpEncap {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "src" => Ok(Ipv4Addr::from(self.header.source()).to_string()),
             "dst" => {
@@ -179,12 +179,7 @@ impl Element for UdpIpEncap {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let value = value.trim();
         let parse_error = |name: &str| HandlerError::refused(format!("{name}: parse error"));
         match handler {

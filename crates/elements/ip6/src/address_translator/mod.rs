@@ -7,8 +7,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, Inert, Make, Seconds, Value, Writes,
-    lang::config::words,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Inert, Make, Seconds,
+    Value, Writes, lang::config::words,
 };
 use linerate_memory::Frame;
 
@@ -231,7 +231,7 @@ impl Element for Translator {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "count" => Ok(self.mappings().count().to_string()),
             "refused" => Ok(self.mappings().refused.to_string()),

@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Ipv6OrPrefix, Ipv6Prefix, Make,
-    lang::config::words,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Ipv6OrPrefix, Ipv6Prefix,
+    Make, lang::config::words,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::MacAddr;
@@ -171,12 +171,7 @@ impl Element for Advertiser {
         (0..).zip(lost).for_each(|(reason, count)| cx.count_drops(reason, count));
     }
 
-    fn read(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         match handler {
             "table" => {
                 let line = |Route { prefix: Ipv6Prefix { address, length }, mac }: &Route| {

@@ -6,7 +6,7 @@
 
 use std::{net::Ipv6Addr, sync::Arc};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Rank};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Rank};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{EtherType, MacAddr};
 
@@ -420,19 +420,14 @@ impl Element for Solicitor {
         self.querier.close(cx);
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "state" => Ok(self.claim.state().name().into()),
             _ => self.querier.read(cx, handler),
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         self.querier.write(cx, handler, value)
     }
 }

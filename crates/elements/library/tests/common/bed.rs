@@ -4,7 +4,7 @@
 use std::{collections::HashMap, net::Ipv4Addr};
 
 use linerate_graph::{
-    Arg, Class, Console, Context, Element, Handler, HandlerError, Library, Make, Next, Options,
+    Arg, Class, Console, Context, Element, Handler, HandlerResult, Library, Make, Next, Options,
     Router,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
@@ -161,7 +161,7 @@ impl Element for Same {
         std::mem::swap(self, old.downcast_mut::<Same>().expect("the same class"));
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         Ok(match handler {
             "seen" => self.seen.to_string(),
             "flows" => self.flows.len().to_string(),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use linerate_elements::library;
 use linerate_graph::{
-    Class, Console, Context, Element, Handler, HandlerError, Library, Options, Router,
+    Class, Console, Context, Element, Handler, HandlerResult, Library, Options, Router,
     lang::Globals, load,
 };
 use linerate_memory::{Arena, Frame};
@@ -289,7 +289,7 @@ impl Element for Record {
         cx.discard(frame);
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         Ok(self.0.trim_end().into())
     }
 }

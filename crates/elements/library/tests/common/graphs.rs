@@ -13,7 +13,7 @@ use std::{
 
 use linerate_elements::library;
 use linerate_graph::{
-    Arg, Class, Console, Context, Element, Handler, HandlerError, Library, Merge, Options, Router,
+    Arg, Class, Console, Context, Element, Handler, HandlerResult, Library, Merge, Options, Router,
     lang::Globals, load,
 };
 use linerate_memory::{Arena, Frame};
@@ -578,7 +578,7 @@ impl Element for Record {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         Ok(if handler == "count" { self.count.to_string() } else { self.text.trim_end().into() })
     }
 }

@@ -6,7 +6,8 @@ pub(crate) mod bed;
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, Library, Make, Next, Plan,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Library, Make,
+    Next, Plan,
     lang::{Globals, config::shift_word},
     load,
 };
@@ -97,7 +98,7 @@ impl Element for Source {
         self.made = old.downcast_mut::<Source>().expect("the same class").made;
     }
 
-    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, _: &str, _: &str) -> HandlerResult {
         Ok(self.made.to_string())
     }
 }
@@ -141,7 +142,7 @@ impl Element for Sink {
         std::mem::swap(self, old.downcast_mut::<Sink>().expect("the same class"));
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         Ok(if handler == "seen" { self.seen } else { self.wrong }.to_string())
     }
 }

@@ -1,6 +1,6 @@
 //! `Classifier`: an output for each pattern of bytes.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::{FAMILY, pattern};
@@ -71,7 +71,7 @@ impl Element for Classifier {
         self.matcher.send(cx, frame, UNMATCHED);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "program" => Ok(self.matcher.program().to_string()),
             _ => Err(HandlerError::missing(handler)),

@@ -1,6 +1,8 @@
 //! `IPClassifier`: an output for each expression.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make, Plan, Scope};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Plan, Scope,
+};
 use linerate_memory::Frame;
 
 use super::{
@@ -87,7 +89,7 @@ impl Element for IpClassifier {
         self.matcher.send(cx, frame, UNMATCHED);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match self.output_of(handler) {
             Some(output) => Ok(self.patterns[output].clone()),
             None if handler == super::PROGRAM.name => Ok(self.matcher.program().to_string()),
@@ -95,12 +97,7 @@ impl Element for IpClassifier {
         }
     }
 
-    fn write(
-        &mut self,
-        cx: &mut Context,
-        handler: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let output = self.output_of(handler).ok_or_else(|| HandlerError::missing(handler))?;
         let mut patterns = self.patterns.clone();
         patterns[output] = value.to_owned();

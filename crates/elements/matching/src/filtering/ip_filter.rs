@@ -1,6 +1,6 @@
 //! `IPFilter`: packets go where the first rule that holds for them says.
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerError, Make, Scope};
+use linerate_graph::{Arg, Class, Context, Element, HandlerError, HandlerResult, Make, Scope};
 use linerate_memory::Frame;
 
 use super::{
@@ -58,7 +58,7 @@ impl Element for IpFilter {
         self.matcher.send(cx, frame, DENIED);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "program" => Ok(self.matcher.program().to_string()),
             _ => Err(HandlerError::missing(handler)),

@@ -1,7 +1,7 @@
 //! `IPsecAuthHMACSHA1` and `IPsecAuthSHA1`: the digest behind packets.
 
 use hmac::Mac as _;
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 use sha1::{Digest as _, Sha1};
 
@@ -135,7 +135,7 @@ impl Element for Auth {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "drops" => Ok(self.drops.to_string()),
             _ => Err(HandlerError::missing(handler)),

@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{HandlerError, OffWorker, Scope, Value};
+use linerate_graph::{HandlerError, HandlerResult, OffWorker, Scope, Value};
 
 use super::{
     change::Change,
@@ -93,12 +93,7 @@ pub(super) fn full<A>(refusal: Refusal<A>) -> HandlerError {
 }
 
 impl OffWorker for Routes4 {
-    fn read(
-        &self,
-        scope: &Scope<'_>,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&self, scope: &Scope<'_>, handler: &str, parameter: &str) -> HandlerResult {
         match handler {
             "table" => {
                 let mut text = String::new();
@@ -119,7 +114,7 @@ impl OffWorker for Routes4 {
         }
     }
 
-    fn write(&self, scope: &Scope<'_>, handler: &str, value: &str) -> Result<String, HandlerError> {
+    fn write(&self, scope: &Scope<'_>, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "add" | "set" | "remove" => {
                 let mut change = self.table.change();

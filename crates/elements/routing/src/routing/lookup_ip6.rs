@@ -9,8 +9,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, Inert, Ipv6OrPrefix, Make, OffWorker,
-    Scope, Value, parse_integer,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Inert, Ipv6OrPrefix, Make,
+    OffWorker, Scope, Value, parse_integer,
 };
 use linerate_lookup::prefix::Address;
 use linerate_memory::Frame;
@@ -258,12 +258,7 @@ fn one_hop(scope: &Scope<'_>, text: &str, wrong: &mut Vec<String>) -> Option<Rou
 }
 
 impl OffWorker for Routes6 {
-    fn read(
-        &self,
-        scope: &Scope<'_>,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&self, scope: &Scope<'_>, handler: &str, parameter: &str) -> HandlerResult {
         match handler {
             "table" => {
                 let mut text = String::new();
@@ -294,7 +289,7 @@ impl OffWorker for Routes6 {
         }
     }
 
-    fn write(&self, scope: &Scope<'_>, handler: &str, value: &str) -> Result<String, HandlerError> {
+    fn write(&self, scope: &Scope<'_>, handler: &str, value: &str) -> HandlerResult {
         let value = value.trim();
         match handler {
             "add" => self.add(scope, value)?,

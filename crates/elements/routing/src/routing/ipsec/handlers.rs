@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{HandlerError, OffWorker, Scope, Value};
+use linerate_graph::{HandlerError, HandlerResult, OffWorker, Scope, Value};
 
 use super::tunnels::Tunnels;
 use crate::routing::{change::Change, handlers::lines};
@@ -53,12 +53,7 @@ impl Routes {
 }
 
 impl OffWorker for Routes {
-    fn read(
-        &self,
-        scope: &Scope<'_>,
-        handler: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
+    fn read(&self, scope: &Scope<'_>, handler: &str, parameter: &str) -> HandlerResult {
         if handler == "table" {
             return Ok(self.tunnels.table());
         }
@@ -72,7 +67,7 @@ impl OffWorker for Routes {
         })
     }
 
-    fn write(&self, scope: &Scope<'_>, handler: &str, value: &str) -> Result<String, HandlerError> {
+    fn write(&self, scope: &Scope<'_>, handler: &str, value: &str) -> HandlerResult {
         let done = match handler {
             "ctrl" => self.control(scope, value),
             command => {
