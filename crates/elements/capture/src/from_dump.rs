@@ -2,7 +2,6 @@
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Signals,
-    parse_integer,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_port::pcap::{Error, Fault, ReadOptions, Reader};
@@ -18,6 +17,7 @@ use linerate_kit::{
     annotations,
     call::{self, End},
     printed::reason,
+    written::integer_or,
 };
 
 /// Records passed over before others have their turn.
@@ -403,9 +403,7 @@ impl Element for FromDump {
                 self.ended = false;
             }
             "filepos" => {
-                let position = parse_integer(value).and_then(|number| u64::try_from(number).ok());
-                let position = position
-                    .ok_or_else(|| HandlerError::refused("argument must be file offset"))?;
+                let position = integer_or(value, "argument must be file offset")?;
                 self.open().map_err(HandlerError::Refused)?;
                 if let Some(reader) = &mut self.reader {
                     reader.seek(position).map_err(|error| HandlerError::Refused(said(&error)))?;

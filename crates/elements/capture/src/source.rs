@@ -1,9 +1,10 @@
 //! What elements have in common that make packets of what they read in a file.
 
-use linerate_graph::{Context, HandlerError, HandlerResult, Make, parse_bool};
+use linerate_graph::{Context, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::sample::Sample;
+use linerate_kit::written::boolean_or;
 
 /// Which file, and which of its packets are sent when.
 pub(super) struct Source {
@@ -59,8 +60,7 @@ impl Source {
     pub(super) fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "active" => {
-                let active = parse_bool(value.trim());
-                self.active = active.ok_or_else(|| HandlerError::refused("type mismatch"))?;
+                self.active = boolean_or(value, "type mismatch")?;
                 self.wake(cx);
             }
             "stop" => {

@@ -10,13 +10,23 @@ use linerate_graph::{
 
 /// A truth value.
 pub fn boolean(value: &str) -> Result<bool, HandlerError> {
-    parse_bool(value.trim()).ok_or_else(|| HandlerError::refused("expected boolean"))
+    boolean_or(value, "expected boolean")
+}
+
+/// The same, refused in other words.
+pub fn boolean_or(value: &str, refusal: &str) -> Result<bool, HandlerError> {
+    parse_bool(value.trim()).ok_or_else(|| HandlerError::refused(refusal))
 }
 
 /// An integer that fits.
 pub fn integer<T: TryFrom<i128>>(value: &str) -> Result<T, HandlerError> {
+    integer_or(value, "expected integer")
+}
+
+/// The same, refused in other words.
+pub fn integer_or<T: TryFrom<i128>>(value: &str, refusal: &str) -> Result<T, HandlerError> {
     let number = parse_integer(value.trim()).and_then(|number| T::try_from(number).ok());
-    number.ok_or_else(|| HandlerError::refused("expected integer"))
+    number.ok_or_else(|| HandlerError::refused(refusal))
 }
 
 /// The port a handler with a number behind its name is about: 3 for `active3`.

@@ -12,11 +12,11 @@ use std::{
 
 use linerate_graph::{
     Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Reads, Writes,
-    parse_integer,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
+use linerate_kit::written::integer_or;
 
 /// Drop reasons: of NumberPacket, and of CheckNumberPacket.
 const NO_BUFFER: usize = 0;
@@ -235,10 +235,11 @@ impl Element for CheckNumberPacket {
     fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "count" => {
-                let count = parse_integer(value.trim()).and_then(|count| u32::try_from(count).ok());
-                let count = count.filter(|count| *count <= MOST);
-                let count =
-                    count.ok_or_else(|| HandlerError::refused("expected unsigned integer"))?;
+                let refusal = "expected unsigned integer";
+                let count = integer_or(value, refusal)?;
+                if count > MOST {
+                    return Err(HandlerError::refused(refusal));
+                }
                 self.counts = resized(&self.current, count);
                 Ok(String::new())
             }

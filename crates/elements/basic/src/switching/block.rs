@@ -2,12 +2,11 @@
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, lang::config::split,
-    parse_integer,
 };
 use linerate_memory::Frame;
 
 use super::{FAMILY, split as split_frame};
-use linerate_kit::annotations::aggregate;
+use linerate_kit::{annotations::aggregate, written::integer_or};
 
 pub(super) const CLASS: Class = Class {
     name: "Block",
@@ -55,8 +54,7 @@ impl Element for Block {
         let [number] = &arguments[..] else {
             return Err(HandlerError::refused("expecting 1 integer"));
         };
-        let number = parse_integer(number).and_then(|number| i32::try_from(number).ok());
-        self.threshold = number.ok_or_else(|| HandlerError::refused("not an integer"))?;
+        self.threshold = integer_or(number, "not an integer")?;
         Ok(String::new())
     }
 }

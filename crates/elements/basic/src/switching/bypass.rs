@@ -1,11 +1,10 @@
 //! `Bypass`: a way round that costs nothing while it is not taken.
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_bool,
-};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::FAMILY;
+use linerate_kit::written::boolean_or;
 
 pub(super) const CLASS: Class = Class {
     name: "Bypass",
@@ -79,8 +78,7 @@ impl Element for Bypass {
         if handler != "active" {
             return Err(HandlerError::missing(handler));
         }
-        let active = parse_bool(value.trim());
-        self.active = active.ok_or_else(|| HandlerError::refused("syntax error"))?;
+        self.active = boolean_or(value, "syntax error")?;
         cx.pass_through(&[self.route(0), self.route(1)]);
         cx.notify();
         Ok(String::new())

@@ -1,11 +1,10 @@
 //! `InputSwitch`: the packets of one input.
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
-};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::FAMILY;
+use linerate_kit::written::integer_or;
 
 /// Drop reason.
 const OTHER_INPUT: usize = 0;
@@ -65,9 +64,7 @@ impl Element for InputSwitch {
         if handler != "switch" {
             return Err(HandlerError::missing(handler));
         }
-        let input = parse_integer(value.trim()).and_then(|number| i32::try_from(number).ok());
-        let input =
-            input.ok_or_else(|| HandlerError::refused("InputSwitch input must be integer"))?;
+        let input: i32 = integer_or(value, "InputSwitch input must be integer")?;
         self.input = if i64::from(input) < self.inputs as i64 { input } else { -1 };
         Ok(String::new())
     }

@@ -1,11 +1,10 @@
 //! `PullSwitch`, `SimplePullSwitch`, `StaticPullSwitch`: pull from one input.
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
-};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::FAMILY;
+use linerate_kit::written::integer_or;
 
 pub(super) const PULL_SWITCH: Class = Class {
     name: "PullSwitch",
@@ -105,8 +104,7 @@ impl Element for PullSwitch {
         if handler != "switch" {
             return Err(HandlerError::missing(handler));
         }
-        let input = parse_integer(value.trim()).and_then(|number| i32::try_from(number).ok());
-        self.set(input.ok_or_else(|| HandlerError::refused("syntax error"))?);
+        self.set(integer_or(value, "syntax error")?);
         // Where all packets come and go on one worker, who waits is told when there are some.
         let empty = |input| self.alone && cx.ready(input) == Some(0);
         if usize::try_from(self.input).is_ok_and(|input| !empty(input)) {

@@ -1,10 +1,10 @@
 //! `Suppressor`: ports that can be shut.
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult, parse_bool};
+use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult};
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::written::port_of;
+use linerate_kit::written::{boolean_or, port_of};
 
 /// Drop reason.
 const SUPPRESSED: usize = 0;
@@ -73,8 +73,7 @@ impl Element for Suppressor {
             self.active.fill(true);
         } else {
             let port = self.port(handler)?;
-            let active = parse_bool(value.trim());
-            self.active[port] = active.ok_or_else(|| HandlerError::refused("type mismatch"))?;
+            self.active[port] = boolean_or(value, "type mismatch")?;
         }
         cx.notify();
         Ok(String::new())

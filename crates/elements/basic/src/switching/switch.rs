@@ -1,11 +1,10 @@
 //! `Switch`, `StaticSwitch`: all packets by one output.
 
-use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
-};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::FAMILY;
+use linerate_kit::written::integer_or;
 
 /// Drop reason.
 const OFF: usize = 0;
@@ -88,8 +87,7 @@ impl Element for Switch {
         if handler != "switch" {
             return Err(HandlerError::missing(handler));
         }
-        let output = parse_integer(value.trim()).and_then(|number| i32::try_from(number).ok());
-        self.set(output.ok_or_else(|| HandlerError::refused("Switch output must be integer"))?);
+        self.set(integer_or(value, "Switch output must be integer")?);
         Ok(String::new())
     }
 }

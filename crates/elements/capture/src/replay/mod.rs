@@ -5,12 +5,12 @@
 //! that, and every one that is sent has a buffer of its own.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Next, parse_bool,
+    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Next,
 };
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
-use linerate_kit::written::integer;
+use linerate_kit::written::{boolean_or, integer};
 
 mod recording;
 
@@ -304,8 +304,7 @@ impl Element for ReplayUnqueue {
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "active" => {
-                let active = parse_bool(value.trim());
-                self.active = active.ok_or_else(|| HandlerError::refused("type mismatch"))?;
+                self.active = boolean_or(value, "type mismatch")?;
                 self.began = cx.steady();
             }
             "reset" => {

@@ -7,7 +7,6 @@ use std::{
 
 use linerate_graph::{
     Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Seconds,
-    parse_bool,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, checksum};
@@ -376,8 +375,7 @@ impl Element for PingSource {
         };
         match handler {
             "active" => {
-                let active = parse_bool(value.trim());
-                self.active = active.ok_or_else(|| HandlerError::refused("type mismatch"))?;
+                self.active = written::boolean_or(value, "type mismatch")?;
                 if !self.active {
                     cx.clear_timer(TIMER);
                 } else if self.timed && cx.timer(TIMER).is_none() {
@@ -387,10 +385,7 @@ impl Element for PingSource {
             "src" => self.source = address()?,
             "dst" => self.destination = address()?,
             "limit" => {
-                let limit = written::integer(value);
-                let limit =
-                    limit.map_err(|_| HandlerError::refused("'limit' should be integer"))?;
-                self.state().limit = limit;
+                self.state().limit = written::integer_or(value, "'limit' should be integer")?;
                 self.go_on(cx);
             }
             "interval" => {

@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge, UdpPort,
-    parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
@@ -20,6 +19,7 @@ use linerate_kit::{
     },
     random::Random,
     rate::Gap,
+    written::{boolean_or, integer_or},
 };
 
 /// Shortest packet.
@@ -329,25 +329,20 @@ impl Element for FastUdp {
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
-        let number = parse_integer(value.trim());
-        let wrong = |text: &str| HandlerError::refused(text);
         match handler {
             "reset" => self.reset(),
             "active" => {
-                let active = parse_bool(value.trim());
-                self.active = active.ok_or_else(|| wrong("active parameter must be boolean"))?;
+                self.active = boolean_or(value, "active parameter must be boolean")?;
                 if self.active {
                     self.reset();
                 }
             }
             "limit" => {
-                let limit = number.and_then(|limit| i32::try_from(limit).ok());
-                let limit = limit.ok_or_else(|| wrong("limit parameter must be integer >= 0"))?;
+                let limit: i32 = integer_or(value, "limit parameter must be integer >= 0")?;
                 self.limit = limit.into();
             }
             "rate" => {
-                let rate = number.and_then(|rate| u32::try_from(rate).ok());
-                let rate = rate.ok_or_else(|| wrong("rate parameter must be integer >= 0"))?;
+                let rate: u32 = integer_or(value, "rate parameter must be integer >= 0")?;
                 if rate > MOST_RATE {
                     return Err(HandlerError::refused(format!(
                         "rate too large; max is {MOST_RATE}"
@@ -359,8 +354,7 @@ impl Element for FastUdp {
                 }
             }
             "length" => {
-                let length = number.and_then(|length| u32::try_from(length).ok());
-                let length = length.ok_or_else(|| wrong("length parameter must be integer"))?;
+                let length: u32 = integer_or(value, "length parameter must be integer")?;
                 self.set_length(i32::try_from(length).unwrap_or(i32::MAX));
                 (0..self.flows.len()).for_each(|flow| self.draw_ports(flow));
                 self.count = 0;
