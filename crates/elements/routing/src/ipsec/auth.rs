@@ -1,16 +1,18 @@
 //! `IPsecAuthHMACSHA1` and `IPsecAuthSHA1`: the digest behind packets.
 
 use hmac::Mac as _;
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Reads, Way,
+    Writes,
+};
 use linerate_memory::Frame;
 use sha1::{Digest as _, Sha1};
 
 use super::{
     DIGEST, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
     association::{Association, Known},
-    esp, sift,
+    esp,
 };
-use linerate_kit::room;
 
 /// Drop reasons behind the common ones.
 const TOO_LONG: usize = 3;
@@ -61,78 +63,67 @@ struct Auth {
     kind: Kind,
     verifies: bool,
     drops: u64,
-    has_other: bool,
     known: Known,
 }
 
 impl Auth {
     fn new(make: &mut Make<'_>, kind: Kind) -> Auth {
         let verifies = make.need::<i32>("VERIFY") != 0;
-        let has_other = make.outputs() > 1;
-        Auth { kind, verifies, drops: 0, has_other, known: Known::new(make) }
+        Auth { kind, verifies, drops: 0, known: Known::new(make) }
     }
 }
 
 impl Kind {
-    fn digest(self, by: Option<&Association>, bytes: &[u8]) -> Result<[u8; DIGEST], usize> {
+    fn digest(self, by: Option<&Association>, bytes: &[u8]) -> Result<[u8; DIGEST], Exit> {
         let whole: [u8; 20] = match self {
             Kind::Plain => Sha1::digest(bytes).into(),
             Kind::Hmac => {
-                let mut mac = by.ok_or(NO_ASSOCIATION)?.hmac.clone();
+                let mut mac = by.ok_or(Exit::Drop(NO_ASSOCIATION))?.hmac.clone();
                 mac.update(bytes);
                 mac.finalize().into_bytes().into()
             }
         };
-        whole.first_chunk().copied().ok_or(SHORT)
+        whole.first_chunk().copied().ok_or(Exit::Drop(SHORT))
     }
 
     /// Whether a digest is right, in a time that does not tell where it is not.
-    fn check(self, by: Option<&Association>, bytes: &[u8], digest: &[u8]) -> Result<(), usize> {
+    fn check(self, by: Option<&Association>, bytes: &[u8], digest: &[u8]) -> Way {
         let right = self.digest(by, bytes)?;
         let differs = right.iter().zip(digest).fold(0, |differs, (a, b)| differs | (a ^ b));
-        if differs == 0 { Ok(()) } else { Err(WRONG) }
+        if differs == 0 { Ok(()) } else { Err(Exit::Refuse(WRONG)) }
     }
 }
 
 impl Element for Auth {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        if !self.verifies {
-            cx.unshare(frame, NO_BUFFER);
-        }
-        let arena = cx.pool.arena();
         let Auth { kind, verifies, ref mut known, .. } = *self;
-        let failed = sift(frame, |slot| {
-            let association = known.of(arena.meta(slot));
-            if verifies {
-                let bytes = arena.packet(slot);
-                let (bytes, digest) = bytes.split_last_chunk::<DIGEST>().ok_or(SHORT)?;
-                kind.check(association, bytes, digest)?;
-                slot.truncate(slot.len() - DIGEST);
-                return Ok(());
-            }
-            let digest = kind.digest(association, arena.packet(slot))?;
-            if !room::put(arena, slot, DIGEST) {
-                return Err(TOO_LONG);
-            }
-            let bytes = arena.packet_mut(slot);
-            if let Some(end) = bytes.and_then(|bytes| bytes.last_chunk_mut()) {
-                *end = digest;
-            }
-            Ok(())
-        });
-        for (slot, reason) in failed {
-            if reason == WRONG {
-                if self.drops == 0 {
-                    cx.console().report("Invalid SHA1 authentication digest\n");
+        let mut wrong = 0;
+        if verifies {
+            cx.sift::<Reads>(frame, NO_BUFFER, |packet| {
+                let by = known.of(packet.meta());
+                let (bytes, digest) =
+                    packet.bytes().split_last_chunk::<DIGEST>().ok_or(Exit::Drop(SHORT))?;
+                kind.check(by, bytes, digest)
+                    .inspect_err(|exit| wrong += u64::from(*exit == Exit::Refuse(WRONG)))?;
+                packet.truncate(packet.len() - DIGEST);
+                Ok(())
+            });
+        } else {
+            cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+                let digest = kind.digest(known.of(packet.meta()), packet.bytes())?;
+                if !packet.append(DIGEST) {
+                    return Err(Exit::Drop(TOO_LONG));
                 }
-                self.drops += 1;
-            }
-            if reason == WRONG && self.has_other {
-                cx.out.emit(1, slot);
-            } else {
-                cx.drop_packet(slot, reason);
-            }
+                if let Some(end) = packet.bytes_mut().last_chunk_mut() {
+                    *end = digest;
+                }
+                Ok(())
+            });
         }
+        if wrong > 0 && self.drops == 0 {
+            cx.console().report("Invalid SHA1 authentication digest\n");
+        }
+        self.drops += wrong;
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {

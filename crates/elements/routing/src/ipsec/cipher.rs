@@ -10,13 +10,13 @@ use aes::{
     cipher::{Array, BlockCipherDecrypt as _, BlockCipherEncrypt as _},
 };
 use des::Des;
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arg, Class, Context, Element, Exit, Make, Writes};
 use linerate_memory::Frame;
 
 use super::{
     DIGEST, DROPS, ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
     association::{Association, Known},
-    esp, sift,
+    esp,
 };
 
 pub(super) const AES: Class = Class {
@@ -149,30 +149,31 @@ impl Cipher {
 
 impl Element for Blocks {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let (arena, console) = (cx.pool.arena(), cx.console());
         let Blocks { cipher, encrypts, ref mut known } = *self;
-        let failed = sift(frame, |slot| {
-            let Some(association) = known.of(arena.meta(slot)) else {
-                console.report(match (cipher, encrypts) {
-                    (Cipher::Des, _) => "DES: No SADataTuple annotation. Check man page\n",
-                    (Cipher::Aes, false) => {
-                        "AES: No SADataTuple reference annotation. check man page\n"
-                    }
-                    (Cipher::Aes, true) => {
-                        "AES: No SADataTuple annotation. This module is not properly placed \
-                         check man page\n"
-                    }
-                });
-                return Err(NO_ASSOCIATION);
-            };
-            let covered = cipher.covers(slot.len());
-            let bytes = arena.packet_mut(slot).ok_or(NO_BUFFER)?;
-            let (header, payload) = bytes.split_at_mut_checked(ESP).ok_or(SHORT)?;
-            let payload = payload.get_mut(..covered).ok_or(SHORT)?;
+        let mut unknown = 0;
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let association = known.of(packet.meta()).ok_or_else(|| {
+                unknown += 1;
+                Exit::Drop(NO_ASSOCIATION)
+            })?;
+            let covered = cipher.covers(packet.len());
+            let (header, payload) =
+                packet.bytes_mut().split_at_mut_checked(ESP).ok_or(Exit::Drop(SHORT))?;
+            let payload = payload.get_mut(..covered).ok_or(Exit::Drop(SHORT))?;
             cipher.apply(association, payload, link(&header[LINK..]), encrypts);
             Ok(())
         });
-        failed.into_iter().for_each(|(slot, reason)| cx.drop_packet(slot, reason));
+        for _ in 0..unknown {
+            cx.console().report(match (cipher, encrypts) {
+                (Cipher::Des, _) => "DES: No SADataTuple annotation. Check man page\n",
+                (Cipher::Aes, false) => {
+                    "AES: No SADataTuple reference annotation. check man page\n"
+                }
+                (Cipher::Aes, true) => {
+                    "AES: No SADataTuple annotation. This module is not properly placed \
+                     check man page\n"
+                }
+            });
+        }
     }
 }

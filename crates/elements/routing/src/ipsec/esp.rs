@@ -4,13 +4,12 @@ use aes::{
     Aes128,
     cipher::{BlockCipherEncrypt as _, KeyInit as _},
 };
-use linerate_graph::{Arguments, Class, Context, Element, Exit, Make, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Element, Exit, Make, Step, Way, Writes};
 use linerate_memory::{Frame, Meta, PacketMut};
 
 use super::{
     ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
     association::{Known, Replay},
-    sift,
 };
 use linerate_kit::{
     annotations::parameters_index,
@@ -150,33 +149,32 @@ fn padding(bytes: &[u8]) -> Result<usize, &'static str> {
 
 impl Element for Unencap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let (arena, console) = (cx.pool.arena(), cx.console());
-        let failed = sift(frame, |slot| {
-            let association = self.known.of(arena.meta(slot)).ok_or(NO_ASSOCIATION)?;
-            let bytes = arena.packet(slot);
-            let (header, payload) = bytes.split_first_chunk::<ESP>().ok_or(SHORT)?;
+        let mut said = String::new();
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let association = self.known.of(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
+            let (header, payload) =
+                packet.bytes().split_first_chunk::<ESP>().ok_or(Exit::Drop(SHORT))?;
             let wrong = match association.receive(u32::from_be_bytes(get_four(header, 4))) {
                 Replay::New => "",
-                Replay::Zero => return Err(REPLAYED),
+                Replay::Zero => return Err(Exit::Drop(REPLAYED)),
                 Replay::TooOld => "This packet is too old to be accepted",
                 Replay::Seen => "This packet is already seen...",
             };
             if !wrong.is_empty() {
-                console.report(&format!("Replay protection: {wrong}\n"));
-                return Err(REPLAYED);
+                said += &format!("Replay protection: {wrong}\n");
+                return Err(Exit::Drop(REPLAYED));
             }
             let padding = padding(payload).map_err(|wrong| {
-                console.report(&format!("{wrong}\n"));
-                PADDING
+                said += &format!("{wrong}\n");
+                Exit::Drop(PADDING)
             })?;
-            slot.truncate(slot.len() - padding);
-            slot.pull(ESP);
-            if let Some(meta) = arena.meta_mut(slot) {
-                start_moved(meta, ESP as i32);
-            }
+            packet.truncate(packet.len() - padding);
+            packet.pull(ESP);
+            start_moved(packet.meta_mut(), ESP as i32);
             Ok(())
         });
-        failed.into_iter().for_each(|(slot, reason)| cx.drop_packet(slot, reason));
+        if !said.is_empty() {
+            cx.console().report(&said);
+        }
     }
 }

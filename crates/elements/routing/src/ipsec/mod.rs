@@ -9,10 +9,7 @@
 //! does, so that either end of a tunnel may be Click; its algorithms are no longer
 //! recommended, and its way to chain AES blocks is its own.
 
-use std::cell::Cell;
-
 use linerate_graph::{Class, Inert};
-use linerate_memory::{Frame, Slot};
 
 pub(crate) mod association;
 mod auth;
@@ -62,17 +59,3 @@ const SA_TABLE: Class = Class {
     make: |_| Box::new(Inert),
     ..Class::here()
 };
-
-/// Keeps the packets `judge` has nothing against; returns the others with what it
-/// says of them.
-fn sift(
-    frame: &mut Frame,
-    mut judge: impl FnMut(&mut Slot) -> Result<(), usize>,
-) -> Vec<(Slot, usize)> {
-    // Frames without any, nearly all, take no memory.
-    let mut failed = Vec::new();
-    let reason = Cell::new(0);
-    let keep = |slot: &mut Slot| judge(slot).map_err(|why| reason.set(why)).is_ok();
-    frame.sift(keep, |slot| failed.push((slot, reason.get())));
-    failed
-}
