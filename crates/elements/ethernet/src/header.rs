@@ -51,8 +51,11 @@ pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &
     room::make(cx.pool.arena(), frame, N);
     let annotated = cx.world().annotated;
     let mut failed = Vec::new();
-    let judge = |packet: &mut PacketMut<'_>| room::put_header(packet, header, annotated);
-    cx.pool.arena().sift_packets(frame, judge, |slot, ()| failed.push(slot));
+    let put = |packet: &mut PacketMut<'_>| match room::put_header(packet, header, annotated) {
+        true => Ok(()),
+        false => Err(()),
+    };
+    cx.pool.arena().sift_packets(frame, put, |slot, ()| failed.push(slot));
     failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
 }
 
@@ -66,7 +69,10 @@ pub(super) fn put_one<const N: usize>(
     if packet.headroom() < N && packet.prepend(N) {
         packet.pull(N);
     }
-    room::put_header(packet, header, annotated).map_err(|()| Exit::Drop(TOO_LONG))
+    match room::put_header(packet, header, annotated) {
+        true => Ok(()),
+        false => Err(Exit::Drop(TOO_LONG)),
+    }
 }
 
 fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {

@@ -31,16 +31,16 @@ pub fn make(arena: &Arena, frame: &mut Frame, length: usize) {
     }
 }
 
-/// Puts a header in front of a packet, behind which the network header begins; `Err`
+/// Puts a header in front of a packet, behind which the network header begins; `false`
 /// when there is no room.
 #[inline(always)]
 pub fn put_header<const N: usize>(
     packet: &mut PacketMut<'_>,
     header: &[u8; N],
     annotated: bool,
-) -> Result<(), ()> {
+) -> bool {
     if !packet.push(N) {
-        return Err(());
+        return false;
     }
     let (bytes, meta) = packet.parts();
     if let Some(to) = bytes.first_chunk_mut() {
@@ -50,7 +50,7 @@ pub fn put_header<const N: usize>(
         start_moved(meta, -(N as i32));
         meta.network = N as u16;
     }
-    Ok(())
+    true
 }
 
 /// Adds `count` bytes at the end, which hold anything. `false`, changing

@@ -84,8 +84,8 @@ impl<A: Address> Querier<A> {
         let encapsulate = |packet: &mut PacketMut<'_>| {
             place.set(place.get() + 1);
             match remembered.find(A::destination(packet.meta()), now, generations) {
-                Some(header) => room::put_header(packet, header, true),
-                None => Err(()),
+                Some(header) if room::put_header(packet, header, true) => Ok(()),
+                _ => Err(()),
             }
         };
         let keep = |slot, ()| missed.push((place.get() - 1, slot));
