@@ -63,7 +63,7 @@ fn empty_page() -> Box<Page> {
 #[derive(Arguments)]
 #[arguments(check = AggregateFirst::check)]
 struct AggregateFirst {
-    /// an AggregateIPFlows; checked, not needed
+    /// an `AggregateIPFlows`; checked, not needed
     #[arg(keyword, kind = "element", shown = "")]
     notifier: Option<ElementRef>,
     #[init(make.shared(Seen::new))]

@@ -42,7 +42,7 @@ pub(crate) const HANDLERS: &[Handler] = &[
     Handler::read("highwater_length", "most packets held so far"),
     Handler::value("capacity", "most packets it can hold"),
     Handler::read("drops", "packets dropped because it was full"),
-    Handler::button("reset_counts", "sets drops and highwater_length to what they are now"),
+    Handler::button("reset_counts", "sets drops to zero and highwater_length to length"),
     Handler::button("reset", "drops all packets it holds"),
 ];
 

@@ -18,7 +18,7 @@ use linerate_memory::Frame;
 use super::FAMILY;
 use linerate_kit::written::integer_or;
 
-/// Drop reasons: of NumberPacket, and of CheckNumberPacket.
+/// Drop reasons: of `NumberPacket`, and of `CheckNumberPacket`.
 const NO_BUFFER: usize = 0;
 const TOO_LONG: usize = 1;
 const OTHER: usize = 0;

@@ -103,7 +103,7 @@ struct IcmpError {
     #[arg(keyword, kind = "bytes", default = 0)]
     #[handler(value)]
     pmtu: u32,
-    /// whether FixIPSrc is to set the source
+    /// whether `FixIPSrc` is to set the source
     #[arg(keyword, default = true)]
     set_fix_anno: bool,
     #[group]
