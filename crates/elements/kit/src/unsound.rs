@@ -24,7 +24,7 @@ pub struct Unsound<const N: usize> {
 
 impl<const N: usize> Unsound<N> {
     /// Where a packet goes that is wrong for this reason.
-    #[inline]
+    #[cold]
     pub fn refuse(&mut self, reason: usize) -> Exit {
         self.found.push(reason);
         Exit::Refuse(reason)
