@@ -78,6 +78,27 @@ pub fn ip_mut<'a>(bytes: &'a mut [u8], meta: &Meta) -> Option<&'a mut [u8]> {
     bytes.get_mut(usize::from(meta.network)..).filter(|ip| ip.len() >= LEAST)
 }
 
+/// The options of a header, given what is behind its fixed part, up to their end or one
+/// that is not sound: where they are there, and their bytes. Those of one byte say nothing.
+#[inline]
+pub fn options(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            match *bytes.get(at..)? {
+                [1, ..] => at += 1,
+                [] | [_] | [0, ..] => return None,
+                [_, length, ..] => {
+                    let option = bytes.get(at..at + usize::from(length))?;
+                    let found = Some((at, option)).filter(|_| length >= 2);
+                    at += option.len();
+                    return found;
+                }
+            }
+        }
+    })
+}
+
 /// How long the header says it is; at least [`LEAST`] and at most what is there.
 #[inline(always)]
 pub fn header_length(ip: &[u8]) -> usize {
@@ -133,4 +154,20 @@ pub fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<(&'p mut [u8], &'p mut
 pub fn head<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8; LEAST], Exit> {
     let head = known(packet)?.0.first_chunk_mut();
     head.ok_or(Exit::Drop(NO_HEADER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_end_with_their_list_or_with_one_that_is_not_sound() {
+        let found =
+            |bytes: &[u8]| options(bytes).map(|(at, it)| (at, it.len())).collect::<Vec<_>>();
+        assert_eq!(found(&[]), []);
+        assert_eq!(found(&[1, 7, 3, 4, 1, 131, 2, 0, 9, 2]), [(1, 3), (5, 2)]);
+        assert_eq!(found(&[7, 2, 9, 1, 7, 2]), [(0, 2)], "too short to be one");
+        assert_eq!(found(&[7, 2, 9, 5, 0]), [(0, 2)], "longer than what is there");
+        assert_eq!(found(&[7]), []);
+    }
 }

@@ -3,7 +3,8 @@
 //! RFC 1122 section 3.2.2 and RFC 1812 section 4.3.2.
 
 use linerate_kit::ip::{
-    DESTINATION, LEAST, SOURCE, get_four, header_length, is_first_fragment, is_multicast, protocol,
+    DESTINATION, LEAST, SOURCE, get_four, header_length, is_first_fragment, is_multicast, options,
+    protocol,
 };
 use linerate_packet::IpProtocol;
 
@@ -96,28 +97,13 @@ pub(super) struct SourceRoute {
 impl SourceRoute {
     /// The source route of the header `ip` begins with, when it is sound.
     pub(super) fn find(ip: &[u8]) -> Option<SourceRoute> {
-        let header = &ip[..header_length(ip)];
-        let mut at = LEAST;
-        loop {
-            let (kind, length) = match *header.get(at..)? {
-                [0, ..] => return None,
-                [1, ..] => {
-                    at += 1;
-                    continue;
-                }
-                [kind, length, ..] => (kind, usize::from(length)),
-                _ => return None,
-            };
-            if length < 2 || at + length > header.len() {
-                return None;
-            }
-            let pointer = header.get(at + 2).map_or(0, |pointer| usize::from(*pointer));
+        options(&ip[LEAST..header_length(ip)]).find_map(|(at, option)| {
+            let length = option.len();
+            let pointer = option.get(2).map_or(0, |pointer| usize::from(*pointer));
             let sound = pointer >= 4 && pointer.is_multiple_of(4) && pointer <= length + 1;
-            if SOURCE_ROUTES.contains(&kind) && sound {
-                return Some(SourceRoute { at, length, pointer });
-            }
-            at += length;
-        }
+            let found = SOURCE_ROUTES.contains(&option[0]) && sound;
+            found.then_some(SourceRoute { at: LEAST + at, length, pointer })
+        })
     }
 
     /// The way back: an option for the error, in whole words.

@@ -12,7 +12,7 @@ use linerate_kit::{
     ip::{
         DESTINATION, DONT_FRAGMENT, FRAGMENT, FRAGMENT_OFFSET, IDENT, LEAST, MORE_FRAGMENTS,
         NO_BUFFER, NO_HEADER, REFUSED, SOURCE, TOTAL_LENGTH, fill_checksum, get_four, get16,
-        header_length, ip, ip_mut, put16,
+        header_length, ip, ip_mut, options, put16,
     },
     random::Random,
 };
@@ -207,23 +207,11 @@ impl IpFragmenter {
 
 /// Those options of a header that are for all fragments, in whole words.
 fn copied_options<'a>(bytes: &[u8], start: usize, header: usize, to: &'a mut [u8; 40]) -> &'a [u8] {
-    let options = bytes.get(start + LEAST..start + header).unwrap_or_default();
-    let (mut at, mut length) = (0, 0);
-    while let Some(&[kind, ref rest @ ..]) = options.get(at..) {
-        // An option of one byte is not copied.
-        if kind == 1 {
-            at += 1;
-            continue;
-        }
-        let size = rest.first().map_or(0, |size| usize::from(*size));
-        let Some(option) = options.get(at..at + size).filter(|_| kind != 0 && size >= 2) else {
-            break;
-        };
-        if kind & 0x80 != 0 {
-            to[length..length + size].copy_from_slice(option);
-            length += size;
-        }
-        at += size;
+    let behind = bytes.get(start + LEAST..start + header).unwrap_or_default();
+    let mut length = 0;
+    for (_, option) in options(behind).filter(|(_, option)| option[0] & 0x80 != 0) {
+        to[length..length + option.len()].copy_from_slice(option);
+        length += option.len();
     }
     &to[..length.next_multiple_of(4)]
 }

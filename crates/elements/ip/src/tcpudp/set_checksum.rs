@@ -15,7 +15,7 @@ use linerate_packet::checksum::{Sum, pseudo_v4, udp_nonzero};
 use super::FAMILY;
 use linerate_kit::ip::{
     DESTINATION, DROPS, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, REFUSED, SOURCE,
-    TOTAL_LENGTH, get_four, get16, header_length, known, protocol, put16,
+    TOTAL_LENGTH, get_four, get16, header_length, known, options, protocol, put16,
 };
 
 pub(super) const TCP: Class = Class {
@@ -55,25 +55,14 @@ pub(super) const UDP: Class = Class {
 /// 4.1.3.4).
 pub(super) fn pseudo_header(ip: &[u8], length: usize) -> Sum {
     let mut destination = get_four(ip, DESTINATION);
-    let options = &ip[LEAST..header_length(ip)];
-    let mut at = 0;
-    while let Some(&[kind, ref rest @ ..]) = options.get(at..) {
-        if kind == 1 {
-            at += 1;
-            continue;
-        }
-        let size = rest.first().map_or(0, |size| usize::from(*size));
-        let Some(option) = options.get(at..at + size).filter(|_| kind != 0 && size >= 2) else {
-            break;
-        };
+    for (_, option) in options(&ip[LEAST..header_length(ip)]) {
         // Loose and strict source routes.
-        if let (131 | 137, [_, _, pointer, addresses @ ..]) = (kind, option)
-            && usize::from(*pointer) + 3 <= size
+        if let [131 | 137, _, pointer, addresses @ ..] = option
+            && usize::from(*pointer) + 3 <= option.len()
             && let Some(last) = addresses.last_chunk()
         {
             destination = *last;
         }
-        at += size;
     }
     let source = Ipv4Addr::from(get_four(ip, SOURCE));
     pseudo_v4(source, destination.into(), protocol(ip), length as u16)
