@@ -84,10 +84,7 @@ impl AggregateFirst {
 impl Step<Reads> for AggregateFirst {
     #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        match self.seen.is_first(aggregate(packet.meta())) {
-            true => Ok(()),
-            false => Err(Exit::Refuse(SEEN)),
-        }
+        if self.seen.is_first(aggregate(packet.meta())) { Ok(()) } else { Err(Exit::Refuse(SEEN)) }
     }
 }
 

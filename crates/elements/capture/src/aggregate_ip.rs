@@ -118,10 +118,8 @@ impl Step for AggregateIp {
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (bytes, meta) = packet.parts();
         let value = self.value(bytes, meta).ok_or(Exit::Output(1))?;
-        let before = match self.incremental {
-            true => annotations::aggregate(meta) << self.field.length,
-            false => 0,
-        };
+        let before =
+            if self.incremental { annotations::aggregate(meta) << self.field.length } else { 0 };
         annotations::set_aggregate(meta, before.wrapping_add(value));
         Ok(())
     }

@@ -51,9 +51,10 @@ impl Step for AggregateLength {
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let length = packet.len() as u32;
         let meta = packet.meta_mut();
-        let offset = match self.from_header {
-            false => 0,
-            true => from_start(meta.network).ok_or(Exit::Drop(NO_HEADER))?,
+        let offset = if self.from_header {
+            from_start(meta.network).ok_or(Exit::Drop(NO_HEADER))?
+        } else {
+            0
         };
         let length = length.wrapping_sub(offset.cast_unsigned());
         set_aggregate(meta, length.wrapping_add(extra_length(meta)));

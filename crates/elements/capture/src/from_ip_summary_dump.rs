@@ -369,9 +369,10 @@ impl FromIpSummaryDump {
         let Some(lines) = &mut self.lines else { return false };
         loop {
             let was_binary = self.format.binary;
-            let read = match was_binary {
-                true => lines.record(&mut self.line).map(|kind| kind.map(|text| !text)),
-                false => lines.line(&mut self.line).map(|more| more.then_some(false)),
+            let read = if was_binary {
+                lines.record(&mut self.line).map(|kind| kind.map(|text| !text))
+            } else {
+                lines.line(&mut self.line).map(|more| more.then_some(false))
             };
             let place = if was_binary { "record " } else { "" };
             let landmark = format_args!("{shown}:{place}{}", lines.count).to_string();
@@ -410,9 +411,10 @@ impl FromIpSummaryDump {
             }
             let blank = !packed && line.trim().is_empty();
             if !blank && !std::mem::replace(&mut self.complained, true) {
-                warn(match self.format.fields.is_empty() {
-                    true => "no '!data' provided".into(),
-                    false => "packet parse error".into(),
+                warn(if self.format.fields.is_empty() {
+                    "no '!data' provided".into()
+                } else {
+                    "packet parse error".into()
                 });
             }
         }

@@ -51,9 +51,8 @@ pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &
     room::make(cx.pool.arena(), frame, N);
     let annotated = cx.world().annotated;
     let mut failed = Vec::new();
-    let put = |packet: &mut PacketMut<'_>| match room::put_header(packet, header, annotated) {
-        true => Ok(()),
-        false => Err(()),
+    let put = |packet: &mut PacketMut<'_>| {
+        if room::put_header(packet, header, annotated) { Ok(()) } else { Err(()) }
     };
     cx.pool.arena().sift_packets(frame, put, |slot, ()| failed.push(slot));
     failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
@@ -69,10 +68,7 @@ pub(super) fn put_one<const N: usize>(
     if packet.headroom() < N && packet.prepend(N) {
         packet.pull(N);
     }
-    match room::put_header(packet, header, annotated) {
-        true => Ok(()),
-        false => Err(Exit::Drop(TOO_LONG)),
-    }
+    if room::put_header(packet, header, annotated) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
 }
 
 fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {

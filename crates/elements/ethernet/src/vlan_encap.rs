@@ -205,9 +205,10 @@ impl Ether {
     /// A header by the packet's annotation.
     fn encapsulate(&self, packet: &mut PacketMut<'_>, annotated: bool) -> Way {
         let tci = packet.meta().vlan;
-        match self.tagging.is_native(tci) {
-            true => header::put_one(packet, &self.header, annotated),
-            false => header::put_one(packet, &self.tagged(tci), annotated),
+        if self.tagging.is_native(tci) {
+            header::put_one(packet, &self.header, annotated)
+        } else {
+            header::put_one(packet, &self.tagged(tci), annotated)
         }
     }
 }

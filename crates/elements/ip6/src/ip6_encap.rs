@@ -98,9 +98,10 @@ impl Element for Ip6Encap {
             put16(&mut head, LENGTH, length);
             let (bytes, meta) = packet.parts();
             mark(meta, 0);
-            match *annotated {
-                true => head[DESTINATION..].copy_from_slice(&meta.destination),
-                false => meta.destination = address(&head, DESTINATION),
+            if *annotated {
+                head[DESTINATION..].copy_from_slice(&meta.destination);
+            } else {
+                meta.destination = address(&head, DESTINATION);
             }
             if let Some(to) = bytes.first_chunk_mut() {
                 *to = head;

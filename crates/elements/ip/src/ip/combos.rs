@@ -88,9 +88,10 @@ impl Step for IpInputCombo {
 
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let checked = match packet.pull(ETHERNET) {
-            true => self.rules.check::<true>(packet, 0),
-            false => Err(Reason::Tiny),
+        let checked = if packet.pull(ETHERNET) {
+            self.rules.check::<true>(packet, 0)
+        } else {
+            Err(Reason::Tiny)
         };
         packet.meta_mut().paint = self.color as u8;
         checked.map_err(|reason| {

@@ -83,10 +83,7 @@ impl Shown {
             "ASCII" => Contents::Ascii,
             _ => {
                 // Click names the other value.
-                let other = match whole.is_empty() {
-                    true => "no".into(),
-                    false => whole.to_ascii_uppercase(),
-                };
+                let other = if whole.is_empty() { "no".into() } else { whole.to_ascii_uppercase() };
                 make.error(format!(
                     "bad payload value '{other}'; should be 'false', 'hex', or 'ascii'"
                 ));
@@ -319,10 +316,8 @@ impl<'a> Line<'a> {
                     to.push_str(TRUNCATED_ICMP);
                     return Ok(());
                 }
-                let number = |at| match self.shown.swap {
-                    true => get16(icmp, at),
-                    false => get16(icmp, at).to_be(),
-                };
+                let number =
+                    |at| if self.shown.swap { get16(icmp, at) } else { get16(icmp, at).to_be() };
                 write!(to, "({}, {})", number(4), number(6))
             }
             3 => self.unreachable(to, code, code_name),
