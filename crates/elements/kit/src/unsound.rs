@@ -33,15 +33,17 @@ impl<const N: usize> Unsound<N> {
     /// Counts the packets of a frame that were wrong. The first of all, or each, is reported
     /// in a line that ends with the reason.
     #[cold]
-    pub fn report(&mut self, cx: &Context, line: &str) {
+    pub fn report(&mut self, cx: &Context, line: impl Fn() -> String) {
         let mut text = String::new();
         for reason in self.found.drain(..) {
             if self.verbose || self.counts == [0; N] {
-                text += &format!("{line}: {}\n", reasons(cx)[reason]);
+                text += &format!("{}: {}\n", line(), reasons(cx)[reason]);
             }
             self.counts[reason] += 1;
         }
-        cx.console().report(&text);
+        if !text.is_empty() {
+            cx.console().report(&text);
+        }
     }
 
     /// Handlers that are read.

@@ -89,7 +89,7 @@ impl Step for CheckArpHeader {
     }
 
     fn end(&mut self, cx: &mut Context) {
-        self.unsound.report(cx, "ARP header check failed");
+        self.unsound.report(cx, || "ARP header check failed".to_owned());
     }
 }
 

@@ -87,8 +87,7 @@ impl Element for CheckIpHeader {
             })
         };
         if refused {
-            let line = format!("{}: IP header check failed", cx.name());
-            self.unsound.report(cx, &line);
+            self.unsound.report(cx, || format!("{}: IP header check failed", cx.name()));
         }
     }
 

@@ -45,12 +45,14 @@ impl<C: Check> Step<Reads> for CheckHeader<C> {
     }
 
     fn end(&mut self, cx: &mut Context) {
-        let mut line = String::new();
-        if C::NAMES_ITSELF {
-            let class = cx.plan().elements[cx.element()].class.name;
-            line = format!("{} :: {class}: ", cx.name());
-        }
-        self.unsound.report(cx, &format!("{line}{} header check failed", C::PROTOCOL));
+        self.unsound.report(cx, || {
+            let mut line = String::new();
+            if C::NAMES_ITSELF {
+                let class = cx.plan().elements[cx.element()].class.name;
+                line = format!("{} :: {class}: ", cx.name());
+            }
+            format!("{line}{} header check failed", C::PROTOCOL)
+        });
     }
 }
 
