@@ -45,6 +45,8 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use linerate_host::{
@@ -75,6 +77,9 @@ const VLAN_TAG: usize = 4;
 const ARENA_SHARE: usize = 4;
 /// Buffers a queue waits with at least.
 const FILL_MIN: usize = 64;
+/// How long a program of ours may stay on an interface that we have closed: another thread
+/// may have forked, and its child has our descriptors until it executes its program.
+const FORK_PATIENCE: Duration = Duration::from_millis(250);
 
 /// What the queues of a port have in common. Dropped with the last of them,
 /// which detaches the program.
@@ -258,18 +263,19 @@ fn attach(
         // Some drivers take a large MTU only from a program that says it copes
         // with fragments. We need not: a frame fits a buffer.
         let fragments = || bpf::load(&program, true);
-        let done =
+        let attach = || {
             bpf::attach(plain.as_fd(), index, hook).or_else(|first| match first.raw_os_error() {
                 Some(libc::EPERM | libc::EBUSY | libc::EEXIST | libc::ENODEV) => Err(first),
                 _ => match fragments() {
                     Ok(program) => bpf::attach(program.as_fd(), index, hook).map_err(|_| first),
                     Err(_) => Err(first),
                 },
-            });
-        match done {
+            })
+        };
+        match while_busy(FORK_PATIENCE, attach) {
             Ok(link) => return Ok(Attached { sockets, hook, _link: link }),
             Err(error) => {
-                let busy = matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST));
+                let busy = is_busy(&error);
                 refusal = Some(error);
                 if busy {
                     break;
@@ -291,6 +297,23 @@ fn attach(
             )),
         _ => errors.failed("attach an XDP program")(source),
     })
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+/// Tries again for a while what somebody is in the way of.
+fn while_busy<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let until = Instant::now() + patience;
+    loop {
+        match attempt() {
+            Err(error) if is_busy(&error) && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
+    }
 }
 
 /// Makes a socket per queue.

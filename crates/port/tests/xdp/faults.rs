@@ -2,8 +2,10 @@
 
 use std::{
     io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
     process::{Command, Stdio},
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use linerate_memory::{Arena, ArenaOptions, Frame};
@@ -46,6 +48,28 @@ fn what_cannot_be_opened_says_why_and_what_to_do() {
     }
     let large = ArenaOptions { buffer_size: 3274, huge: false, ..Default::default() };
     rig.open("xdp:x0", &large.create().unwrap()).unwrap();
+}
+
+/// A child has the descriptors of its parent until it executes a program.
+#[test]
+#[ignore = "needs root"]
+fn an_interface_is_free_again_though_another_thread_forks() {
+    let rig = Rig::new(1);
+    let arena = arena();
+    let first = rig.open("xdp:x0", &arena).unwrap();
+    let mut program = Command::new("true");
+    // SAFETY: to sleep is allowed between fork and exec.
+    unsafe {
+        program.pre_exec(|| {
+            thread::sleep(Duration::from_millis(100));
+            Ok(())
+        });
+    }
+    let starter = thread::spawn(move || program.status());
+    thread::sleep(Duration::from_millis(30));
+    first.close();
+    rig.open("xdp:x0", &arena).unwrap().close();
+    assert!(starter.join().unwrap().unwrap().success());
 }
 
 #[test]
