@@ -178,9 +178,10 @@ impl AggregateIpFlows {
         let Some(header) = header else { return Verdict::Other };
         let table = usize::from(!header.is_tcp);
         let reversed = header.source > header.destination;
-        let hosts = match reversed {
-            true => (header.destination, header.source),
-            false => (header.source, header.destination),
+        let hosts = if reversed {
+            (header.destination, header.source)
+        } else {
+            (header.source, header.destination)
         };
         if self.is_full() {
             self.make_room(cx, (time / 1_000_000_000) as u32);

@@ -247,9 +247,10 @@ mod tests {
     fn switch(config: &str, feeds: [&str; 3]) -> Run {
         let mut text = format!("s :: EtherSwitch({config});");
         for (port, feed) in feeds.iter().enumerate() {
-            text += &match feed.is_empty() {
-                true => format!("Idle -> [{port}] s;"),
-                false => format!("Packets({}) -> [{port}] s;", packets(feed)),
+            text += &if feed.is_empty() {
+                format!("Idle -> [{port}] s;")
+            } else {
+                format!("Packets({}) -> [{port}] s;", packets(feed))
             };
             text += &format!("s [{port}] -> c{port} :: Collect;");
         }

@@ -88,9 +88,10 @@ impl Tagging {
     /// What stands for the arguments.
     pub(super) fn text(self) -> String {
         let tag = Tci(self.tci);
-        let mut text = match self.annotated {
-            true => String::from("ANNO"),
-            false => format!("VLAN_ID {}, VLAN_PCP {}", tag.id(), tag.priority()),
+        let mut text = if self.annotated {
+            String::from("ANNO")
+        } else {
+            format!("VLAN_ID {}, VLAN_PCP {}", tag.id(), tag.priority())
         };
         if self.native != 0 {
             text += &format!(", NATIVE_VLAN {}", self.native);

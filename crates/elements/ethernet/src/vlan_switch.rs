@@ -284,10 +284,8 @@ impl Element for VlanSwitch {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         self.classify(cx, port, frame);
         let learns = self.hosts.learns();
-        let outputs = match learns {
-            true => std::mem::take(self.hosts.forward(port as u16)),
-            false => Vec::new(),
-        };
+        let outputs =
+            if learns { std::mem::take(self.hosts.forward(port as u16)) } else { Vec::new() };
         let places = std::mem::take(&mut self.places);
         let mut all = places.iter().enumerate();
         frame.drain_front(frame.len(), |slot| {
@@ -342,9 +340,10 @@ mod tests {
         let mut text =
             "s :: VLANSwitch(ACCESS 10, ACCESS 20, TRUNK 10 20-30 NATIVE 1, TRUNK ALL);".to_owned();
         for at in 0..4 {
-            text += &match at == port {
-                true => format!("Packets({packets}) -> [{at}] s;"),
-                false => format!("Idle -> [{at}] s;"),
+            text += &if at == port {
+                format!("Packets({packets}) -> [{at}] s;")
+            } else {
+                format!("Idle -> [{at}] s;")
             };
             text += &format!("s [{at}] -> c{at} :: Collect;");
         }

@@ -130,10 +130,7 @@ impl Icmp6Error {
             return Err(Silence::Group);
         }
         let source = address(packet, SOURCE);
-        match source[0] == 0xff || source == [0; 16] {
-            true => Err(Silence::Source),
-            false => Ok(()),
-        }
+        if source[0] == 0xff || source == [0; 16] { Err(Silence::Source) } else { Ok(()) }
     }
 
     /// The error about a packet.

@@ -24,10 +24,7 @@ pub fn general(value: f64) -> String {
 
 /// A number without the zeros at the end of its fraction.
 fn without_zeros(text: &str) -> &str {
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.'),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
 #[cfg(test)]

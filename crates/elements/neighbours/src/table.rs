@@ -446,11 +446,10 @@ impl<A: Address> Neighbours<A> {
             let (ip, mac) = (ip.text(), mac_text(mac));
             let (seconds, micros) = (age / 1000, age % 1000 * 1000);
             let place = if neighbour.lapsed { -place } else { place };
-            Some(match A::AGES {
-                true => {
-                    ((Reverse(age), place), format!("{ip} {known} {mac} {seconds}.{micros:06}\n"))
-                }
-                false => ((Reverse(0), place.abs()), format!("{ip} {known} {mac}\n")),
+            Some(if A::AGES {
+                ((Reverse(age), place), format!("{ip} {known} {mac} {seconds}.{micros:06}\n"))
+            } else {
+                ((Reverse(0), place.abs()), format!("{ip} {known} {mac}\n"))
             })
         };
         let mut lines: Vec<_> = self.ages.values().zip(1..).filter_map(line).collect();

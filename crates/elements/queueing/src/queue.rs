@@ -100,9 +100,10 @@ pub(crate) fn capacity_from_args(make: &mut Make<'_>) -> usize {
 /// A capacity as it was written, if there is memory for it.
 pub(crate) fn capacity(written: Result<u32, String>) -> Result<usize, String> {
     let wanted = written.map_err(|error| format!("CAPACITY: {error}"))? as usize;
-    match wanted > CAPACITY_LIMIT {
-        true => Err(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}")),
-        false => Ok(wanted),
+    if wanted > CAPACITY_LIMIT {
+        Err(format!("CAPACITY: out of range, bound {CAPACITY_LIMIT}"))
+    } else {
+        Ok(wanted)
     }
 }
 

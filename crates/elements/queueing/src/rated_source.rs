@@ -122,11 +122,13 @@ impl RatedSource {
 
 impl Element for RatedSource {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        match self.produce(cx, frame.limit(), frame) {
-            true => Next::Sleep,
+        if self.produce(cx, frame.limit(), frame) {
+            Next::Sleep
+        } else if frame.is_empty() {
             // All buffers are on their way: they come back.
-            false if frame.is_empty() => Next::Idle,
-            false => Next::Again,
+            Next::Idle
+        } else {
+            Next::Again
         }
     }
 

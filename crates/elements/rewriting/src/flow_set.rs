@@ -285,9 +285,10 @@ impl FlowSet {
         if !kind.allows(to) || forward.max(reply) as usize >= at.outputs {
             return Err(Unmapped::Drop);
         }
-        let (guarantee, idle) = match kind.is_tcp(map) {
-            true => (at.times.tcp.guarantee, at.times.tcp.idle),
-            false => (at.times.other.guarantee, at.times.other.idle),
+        let (guarantee, idle) = if kind.is_tcp(map) {
+            (at.times.tcp.guarantee, at.times.tcp.idle)
+        } else {
+            (at.times.other.guarantee, at.times.other.idle)
         };
         let (key, back) = (flow.key(rewriter, map), to.reversed().key(rewriter, map));
         if let Some(other) = self.table.lookup(&back) {

@@ -171,9 +171,10 @@ impl Kind {
                 .or_else(|| of(ANY, Ends { src: nowhere, ..bare })),
             Kind::Pair => of(ANY, bare),
             Kind::Ping if protocol == IpProtocol::ICMP => {
-                let ends = match is_reply {
-                    true => Ends { src, dst, src_port: after(src_port), dst_port: src_port },
-                    false => Ends { src, dst, src_port, dst_port: after(src_port) },
+                let ends = if is_reply {
+                    Ends { src, dst, src_port: after(src_port), dst_port: src_port }
+                } else {
+                    Ends { src, dst, src_port, dst_port: after(src_port) }
                 };
                 of(IpProtocol::ICMP, ends)
             }

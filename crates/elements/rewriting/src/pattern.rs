@@ -174,9 +174,10 @@ impl Pattern {
     }
 
     fn vary(&self, ends: Ends, value: u32) -> Ends {
-        match self.with_ports {
-            true => Ends { src_port: self.src_port.wrapping_add(value as u16), ..ends },
-            false => Ends { src: self.address(value), ..ends },
+        if self.with_ports {
+            Ends { src_port: self.src_port.wrapping_add(value as u16), ..ends }
+        } else {
+            Ends { src: self.address(value), ..ends }
         }
     }
 
@@ -225,9 +226,8 @@ fn ports(text: &str) -> Option<(u16, u32)> {
 impl fmt::Display for Pattern {
     /// As Click shows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let or_dash = |address: Ipv4Addr| match address.is_unspecified() {
-            true => "-".to_owned(),
-            false => address.to_string(),
+        let or_dash = |address: Ipv4Addr| {
+            if address.is_unspecified() { "-".to_owned() } else { address.to_string() }
         };
         match self.top {
             top if top > 0 && !self.with_ports => write!(f, "{}-{}", self.src, self.address(top))?,

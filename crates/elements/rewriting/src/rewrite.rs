@@ -149,9 +149,11 @@ fn watch(tcp: &[u8; 18], header: usize, length: u16, mapping: &mut Mapping) -> E
     if has_payload {
         mapping.flags |= flags::DATA;
     }
-    match mapping.flags == before {
-        _ if bits & RST != 0 => Event::Reset,
-        true => Event::None,
-        false => Event::Seen,
+    if bits & RST != 0 {
+        Event::Reset
+    } else if mapping.flags == before {
+        Event::None
+    } else {
+        Event::Seen
     }
 }

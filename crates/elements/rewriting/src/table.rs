@@ -83,9 +83,10 @@ fn line(text: &mut String, set: &FlowSet, entry: Entry, key: &FlowV4, mapping: &
     if shift != 0 {
         let _ = write!(text, " seq {shift:+}");
     }
-    let other = match mapping.is_both() {
-        true => rewriter.specs.get(usize::from(mapping.input)).and_then(|it| it.action.forward()),
-        false => set.table.get(mapping.peer).map(|peer| peer.output),
+    let other = if mapping.is_both() {
+        rewriter.specs.get(usize::from(mapping.input)).and_then(|it| it.action.forward())
+    } else {
+        set.table.get(mapping.peer).map(|peer| peer.output)
     };
     let other = other.unwrap_or(mapping.output);
     let (forward, back) = if reply { (other, mapping.output) } else { (mapping.output, other) };
@@ -138,9 +139,10 @@ pub(super) fn flow(text: &str, scope: &Scope<'_>) -> Result<Ends, String> {
     if words.len() > 4 {
         errors.push("too many arguments".into());
     }
-    match errors.is_empty() {
-        true => Ok(Ends { src, dst, src_port, dst_port }),
-        false => Err(errors.join("\n")),
+    if errors.is_empty() {
+        Ok(Ends { src, dst, src_port, dst_port })
+    } else {
+        Err(errors.join("\n"))
     }
 }
 

@@ -35,9 +35,10 @@ impl Times {
     /// For how long after its last packet a flow lives.
     pub(super) fn of(&self, forward: &Mapping, reply: &Mapping) -> u64 {
         // Where both are one, its first packet went forward.
-        let (seen, before) = match reply.is_both() {
-            true => (reply.flags >> flags::FIRST, 0),
-            false => (forward.flags, forward.packets),
+        let (seen, before) = if reply.is_both() {
+            (reply.flags >> flags::FIRST, 0)
+        } else {
+            (forward.flags, forward.packets)
         };
         let both = |flag: u8| seen & reply.flags & flag != 0;
         let is_tcp = forward.flags & flags::TCP != 0;

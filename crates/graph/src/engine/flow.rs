@@ -361,9 +361,10 @@ impl Context {
     #[inline]
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
-        Some(match self.stations[element].has_companions {
-            false => self.run_turns(element, usize::MAX, frame),
-            true => self.run_together(element, frame),
+        Some(if self.stations[element].has_companions {
+            self.run_together(element, frame)
+        } else {
+            self.run_turns(element, usize::MAX, frame)
         })
     }
 

@@ -147,9 +147,10 @@ fn weights_of(text: &str, outputs: usize) -> Result<Vec<u32>, String> {
     let number = |word| parse_integer(word).and_then(|number| u32::try_from(number).ok());
     let weights: Option<Vec<u32>> = text.split_whitespace().map(number).collect();
     let weights = weights.ok_or("weights are numbers of at least 0")?;
-    match weights.len() == outputs {
-        true => Ok(weights),
-        false => Err(format!("{} weights for {outputs} outputs", weights.len())),
+    if weights.len() == outputs {
+        Ok(weights)
+    } else {
+        Err(format!("{} weights for {outputs} outputs", weights.len()))
     }
 }
 

@@ -116,10 +116,7 @@ impl ArpQuerier {
     fn new(make: &mut Make<'_>) -> ArpQuerier {
         let limits = shared::limits(make, TIMEOUT);
         let Ipv4OrPrefix(Ipv4Prefix { address: ip, mask }) = make.need("IP");
-        let mac = match make.is_given("ETH") {
-            true => make.need("ETH"),
-            false => by_name(make),
-        };
+        let mac = if make.is_given("ETH") { make.need("ETH") } else { by_name(make) };
         let given = make.element_of("TABLE", "ARPTable", |class| class.name == table::CLASS.name);
         let own = given.is_none();
         let name = given.map_or(make.name(), |table| &make.plan().elements[table.0].name);

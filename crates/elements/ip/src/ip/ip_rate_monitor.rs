@@ -160,9 +160,10 @@ impl Element for RateMonitor {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         self.count(cx, port, frame);
         if port > 0 {
-            match port < cx.out.count() {
-                true => cx.out.emit_frame(port, frame),
-                false => cx.drop_frame(frame, NO_OUTPUT),
+            if port < cx.out.count() {
+                cx.out.emit_frame(port, frame);
+            } else {
+                cx.drop_frame(frame, NO_OUTPUT);
             }
         }
     }

@@ -120,9 +120,10 @@ impl Reader<'_, '_> {
             match self.fixed(&words, plan.fixed_ports) {
                 Some(ends) => plan.fixed.push(ends),
                 None => {
-                    let what = match plan.fixed_ports {
-                        true => "<IP6Address> <port> <IP6Address> <port>",
-                        false => "<IP6Address> <IP6Address>",
+                    let what = if plan.fixed_ports {
+                        "<IP6Address> <port> <IP6Address> <port>"
+                    } else {
+                        "<IP6Address> <IP6Address>"
                     };
                     self.make.error(format!("argument {at} should be : {what}"));
                 }

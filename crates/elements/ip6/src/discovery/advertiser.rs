@@ -113,10 +113,9 @@ impl Advertiser {
 
     fn lookup(&self, ip: Ipv6Addr) -> Option<&Route> {
         let fitting = self.routes.iter().filter(|route| route.has(ip));
-        fitting.reduce(|best, route| match route.prefix.length > best.prefix.length {
-            true => route,
-            false => best,
-        })
+        fitting.reduce(
+            |best, route| if route.prefix.length > best.prefix.length { route } else { best },
+        )
     }
 
     /// The answer to a packet, and where it goes.

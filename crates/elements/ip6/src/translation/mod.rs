@@ -76,10 +76,7 @@ impl Prefix {
     /// The IPv4 address in an IPv6 address, which is not zero.
     fn part(&self, v6: [u8; 16]) -> Result<[u8; 4], Refused> {
         let v4 = v6.last_chunk().copied().unwrap_or_default();
-        match v6[..12] == self.0 && v4 != [0; 4] {
-            true => Ok(v4),
-            false => Err(Refused::Address),
-        }
+        if v6[..12] == self.0 && v4 != [0; 4] { Ok(v4) } else { Err(Refused::Address) }
     }
 }
 

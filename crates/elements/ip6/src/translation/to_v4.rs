@@ -162,10 +162,7 @@ fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Refuse
     let payload = &mut message[start..];
     if head.protocol == ICMP {
         // No error is about an error.
-        return match echo(payload, ip, head.payload) {
-            true => Ok(()),
-            false => Err(Refused::Untranslatable),
-        };
+        return if echo(payload, ip, head.payload) { Ok(()) } else { Err(Refused::Untranslatable) };
     }
     if !head.is_later {
         readdress(payload, head.protocol, &ip[8..V6], &head.bytes[12..V4]);

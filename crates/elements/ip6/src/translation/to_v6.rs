@@ -175,10 +175,7 @@ fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Refuse
     let payload = &mut message[start..];
     if head.protocol == ICMP6 {
         // No error is about an error.
-        return match echo(payload, &head) {
-            true => Ok(()),
-            false => Err(Refused::Untranslatable),
-        };
+        return if echo(payload, &head) { Ok(()) } else { Err(Refused::Untranslatable) };
     }
     if !head.is_later {
         readdress(payload, head.protocol, &ip[12..V4], &head.bytes[8..V6]);

@@ -36,10 +36,13 @@ impl Neighbours<Ipv6Addr> {
         let (learnt, mac) = match said.mac {
             Some(mac) if !is_known => (Learnt::Expected, mac),
             None if !is_known => return (Learnt::Refused, VecDeque::new()),
-            Some(mac) if mac != neighbour.mac => match said.overrides {
-                true => (Learnt::Changed, mac),
-                false => return (Learnt::Refused, VecDeque::new()),
-            },
+            Some(mac) if mac != neighbour.mac => {
+                if said.overrides {
+                    (Learnt::Changed, mac)
+                } else {
+                    return (Learnt::Refused, VecDeque::new());
+                }
+            }
             // That it is there is only known when it has been asked.
             _ if said.solicited => (Learnt::Expected, neighbour.mac),
             _ => return (Learnt::Expected, VecDeque::new()),
