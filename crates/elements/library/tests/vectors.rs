@@ -49,6 +49,28 @@ fn cases() -> Config {
     }
 }
 
+/// A copy wakes the second task by itself before another wakes it through the first, though
+/// the first has packets of both.
+#[test]
+fn copies_wake_tasks_in_their_order() {
+    let text = "
+        TimedSource(10ms, LIMIT 9) -> e1 :: Number(0) -> Queue(250) -> Unqueue(BURST 2)
+            -> e2 :: Via(2) -> e3 :: Tee;
+        e3 [0] -> Null -> Truncate(60) -> e5 :: CheckPaint(1);
+        e6p :: PrioSched; e3 [1] -> Queue(8) -> [0] e6p; e5 [0] -> Queue(5) -> [1] e6p;
+        e3 [2] -> Queue(64) -> [2] e6p; e6p -> Unqueue(BURST 5) -> e6 :: Via(6);
+        e7p :: DRRSched; e5 [1] -> Queue(30) -> [0] e7p; e6 -> Queue(2) -> [1] e7p;
+        e7p -> Unqueue(BURST 300) -> e7 :: Via(7) -> Queue(5000) -> e9 :: Passing
+            -> Discard(BURST 40);
+        DriverManager(wait 1s, stop);";
+    let run = |frame_limit| ARENA.with(|arena| run(text, frame_limit, arena));
+    let single = run(1);
+    for frame_limit in [7, 32, 256, 2048] {
+        let found = difference(&single, &run(frame_limit), Turns::Said);
+        assert!(found.is_none(), "frames of {frame_limit}: {}", found.unwrap());
+    }
+}
+
 proptest! {
     #![proptest_config(cases())]
 

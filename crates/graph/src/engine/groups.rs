@@ -169,6 +169,10 @@ impl Groups {
                 };
                 let leader = self.leader[way.element];
                 match (way.pulled, shared) {
+                    // That order is not with those that come here past the task.
+                    (true, true) if handled && by_others(&pulled_by[0], way.element) => {
+                        return true;
+                    }
                     (true, true) => {}
                     (true, false) => {
                         let [directly, past_another] =
