@@ -1,10 +1,10 @@
 //! Packets pulled before it is known whether they may go yet.
 //!
 //! Where bytes are rationed, how many packets may be pulled depends on their
-//! lengths. A guess from the last length gives whole frames with a call each;
-//! where lengths vary a few packets too many may have been pulled, which are
-//! held and go first the next time. With equal lengths no more are held than
-//! Click holds.
+//! lengths. A guess from the longest so far gives whole frames with a call each
+//! where lengths are equal, and never more packets than Click has pulled: one too
+//! many would make room in a full queue. Only of packets longer than any before
+//! some too many may have been pulled, which are held and go first the next time.
 
 use linerate_graph::Context;
 use linerate_memory::{Frame, Slot};
@@ -12,14 +12,14 @@ use linerate_memory::{Frame, Slot};
 /// Packets held, from one input.
 pub(super) struct Ahead {
     held: Frame,
-    /// Length of the last packet that went.
-    typical: u64,
+    /// Length of the longest packet that went; more than any has before the first.
+    longest: u64,
 }
 
 impl Ahead {
     pub(super) fn new(frame_limit: usize) -> Ahead {
         // The first guess must not be too high: one packet.
-        Ahead { held: Frame::new(frame_limit), typical: u64::from(u16::MAX) }
+        Ahead { held: Frame::new(frame_limit), longest: u64::MAX }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -35,7 +35,7 @@ impl Ahead {
     /// and one more.
     pub(super) fn refill(&mut self, cx: &mut Context, port: usize, bytes: u64, most: usize) {
         if self.held.is_empty() {
-            let count = usize::try_from(bytes / self.typical.max(1)).unwrap_or(usize::MAX);
+            let count = usize::try_from(bytes / self.longest.max(1)).unwrap_or(usize::MAX);
             cx.pull(port, count.saturating_add(1).min(most), &mut self.held);
         }
     }
@@ -52,8 +52,9 @@ impl Ahead {
         let slots = self.held.slots().iter().take(most.min(to.room()));
         let count = slots.take_while(may_go).count();
         let gone = &self.held.slots()[..count];
-        if let Some(last) = gone.last() {
-            self.typical = last.len() as u64;
+        if let Some(longest) = gone.iter().map(|slot| slot.len() as u64).max() {
+            let before = if self.longest == u64::MAX { 0 } else { self.longest };
+            self.longest = longest.max(before);
         }
         let bytes = Slot::total_len(gone);
         to.append(&mut self.held, count);
@@ -91,7 +92,7 @@ impl Ahead {
     /// Takes over what another one holds.
     pub(super) fn take_state(&mut self, old: &mut Ahead) {
         self.held.append(&mut old.held, usize::MAX);
-        self.typical = old.typical;
+        self.longest = old.longest;
     }
 
     /// Gives the held packets back.
