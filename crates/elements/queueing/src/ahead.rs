@@ -48,14 +48,21 @@ impl Ahead {
         most: usize,
         mut may: impl FnMut(u64) -> bool,
     ) -> (usize, u64) {
-        let may_go = |slot: &&Slot| may(slot.len() as u64);
+        let mut longest = if self.longest == u64::MAX { 0 } else { self.longest };
+        let may_go = |slot: &&Slot| {
+            let length = slot.len() as u64;
+            let goes = may(length);
+            if goes {
+                longest = longest.max(length);
+            }
+            goes
+        };
         let slots = self.held.slots().iter().take(most.min(to.room()));
         let count = slots.take_while(may_go).count();
-        let gone = &self.held.slots()[..count];
-        if let Some(longest) = gone.iter().map(|slot| slot.len() as u64).max() {
-            let before = if self.longest == u64::MAX { 0 } else { self.longest };
-            self.longest = longest.max(before);
+        if count > 0 {
+            self.longest = longest;
         }
+        let gone = &self.held.slots()[..count];
         let bytes = Slot::total_len(gone);
         to.append(&mut self.held, count);
         (count, bytes)
