@@ -5,7 +5,13 @@
 //! carries a mark in its environment, which processes inherit, and who has the mark when the case is
 //! over is killed.
 
-use std::{fs, process, process::Command, sync::atomic::AtomicU32, sync::atomic::Ordering};
+use std::{
+    fs,
+    process::{self, Command},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -13,6 +19,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 const VARIABLE: &str = "LINERATE_CONFORMANCE_CASE";
 /// How often all processes are gone through: what is killed may have started another one just then.
 const PASSES: usize = 8;
+/// How long a process that runs a program, but has no environment, is taken to be about to get it:
+/// it is empty while one program replaces another, and stays so with few.
+const NEW_PROGRAM: Duration = Duration::from_millis(20);
 
 /// The mark of what a command starts.
 pub(super) struct Mark(String);
@@ -49,16 +58,29 @@ impl Mark {
         // Held while its environment is read, the descriptor names the same process when the signal
         // is sent, whoever has the number then.
         let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-        // Gone, another user's, or the kernel's own and without one. A zombie's is empty.
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let environment = environment(pid)?;
         environment.split(|byte| *byte == 0).find(|variable| *variable == self.0.as_bytes())?;
         pidfd_send_signal(process, Signal::KILL).ok()
     }
 }
 
+/// The environment of a process; none if it is gone, a zombie, another user's, or the kernel's own.
+fn environment(pid: i32) -> Option<Vec<u8>> {
+    let start = Instant::now();
+    loop {
+        let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        // Neither a zombie nor a thread of the kernel runs a program.
+        let runs_a_program = fs::read_link(format!("/proc/{pid}/exe")).is_ok();
+        if !bytes.is_empty() || !runs_a_program || start.elapsed() > NEW_PROGRAM {
+            return (!bytes.is_empty()).then_some(bytes);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, process::Stdio, thread, time::Duration};
+    use std::process::Stdio;
 
     use super::*;
 
@@ -71,12 +93,12 @@ mod tests {
         let mark = Mark::set(&mut command);
         let output = command.output().expect("a shell");
         let pid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        let environ = Path::new("/proc").join(&pid).join("environ");
+        let pid = pid.parse().expect("a number");
         // Until it runs the program, it has the environment of the shell that forked it, which has
         // the mark as well.
-        assert!(fs::read(&environ).is_ok_and(|bytes| !bytes.is_empty()), "{pid}");
+        assert!(environment(pid).is_some(), "{pid}");
         assert!(mark.kill_all() >= 1);
-        while fs::read(&environ).is_ok_and(|bytes| !bytes.is_empty()) {
+        while environment(pid).is_some() {
             thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(mark.kill_all(), 0);

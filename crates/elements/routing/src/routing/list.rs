@@ -104,9 +104,11 @@ impl<A: Family> List<A> {
             Order::ByAddress => {}
             Order::Nested => {
                 // A route that is left without others inside it stays where it
-                // had come to be.
+                // had come to be; one whose last inside went comes behind the
+                // one that is its last now.
                 self.sort();
                 self.places.retain(|place| *place != Some(key));
+                self.sorted = false;
             }
             Order::FirstFree | Order::LowestFree | Order::LastFreed => {
                 let Some(at) = self.index.remove(&key) else { return };

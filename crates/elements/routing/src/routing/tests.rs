@@ -258,6 +258,22 @@ fn commands_are_carried_out_together_or_not_at_all() {
     }
 }
 
+/// The order is that of Click's table after each step.
+#[test]
+fn a_route_whose_last_inside_is_removed_comes_behind_the_one_before() {
+    let mut run = Run::new(
+        "Idle -> r :: SortedIPLookup(10.0.0.0/24 0, 0.0.0.0/14 0, 10.0.1.0/24 0) -> Discard",
+    );
+    let listed = |run: &mut Run| {
+        let table = run.read("r.table");
+        table.lines().filter_map(|line| line.split('\t').next()).collect::<Vec<_>>().join(" ")
+    };
+    run.write("r.set", "10.0.0.0/23 0.0.0.2 0").unwrap();
+    assert_eq!(listed(&mut run), "10.0.0.0/24 0.0.0.0/14 10.0.1.0/24 10.0.0.0/23");
+    run.write("r.remove", "10.0.1.0/24").unwrap();
+    assert_eq!(listed(&mut run), "10.0.0.0/24 10.0.0.0/23 0.0.0.0/14");
+}
+
 #[test]
 fn a_table_is_reloaded_whole_or_not_at_all() {
     let mut run = Run::new("Idle -> r :: RadixIPLookup(1/8 0, 0/0 1) -> Discard; r[1] -> Discard");
