@@ -13,8 +13,8 @@ use std::{
 
 use linerate_elements::library;
 use linerate_graph::{
-    Arg, Class, Console, Context, Element, Handler, HandlerResult, Library, Merge, Options, Router,
-    lang::Globals, load,
+    Arg, Class, Console, Context, Element, Handler, HandlerResult, Library, Merge, Options, Plan,
+    Processing, Router, lang::Globals, load,
 };
 use linerate_memory::{Arena, Frame};
 
@@ -29,7 +29,8 @@ pub(crate) struct Outcome {
     pub(crate) records: Vec<(String, Vec<Packet>)>,
     /// Handlers that count.
     pub(crate) counts: Vec<(String, String)>,
-    /// By queue: whether it was filled by three quarters at some time.
+    /// By queue: whether it was nearly full at some time: by three quarters, or but for a packet
+    /// or less of each task that fills it.
     pub(crate) fill: Vec<(String, bool)>,
     /// What was printed.
     pub(crate) printed: String,
@@ -366,7 +367,8 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
     let mut outcome = Outcome::default();
     let elements: Vec<(String, &'static Class)> =
         router.plan().elements.iter().map(|at| (at.name.clone(), at.class)).collect();
-    for (name, class) in elements {
+    let fillers: Vec<u64> = (0..elements.len()).map(|at| fillers(router.plan(), at)).collect();
+    for (at, (name, class)) in elements.into_iter().enumerate() {
         let mut read = |handler: &str| router.read(&format!("{name}.{handler}"), "").unwrap();
         if class.name == "Record" || class.name == "Passing" {
             let packets = read("packets");
@@ -390,7 +392,8 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
             outcome.counts.push((name.clone(), format!("length {length}")));
             let number = |text: String| text.parse::<u64>().unwrap();
             let (most, capacity) = (number(read("highwater_length")), number(read("capacity")));
-            outcome.fill.push((name.clone(), 4 * most >= 3 * capacity));
+            let nearly = 4 * most >= 3 * capacity || most + fillers[at] > capacity;
+            outcome.fill.push((name.clone(), nearly));
         }
     }
     router.close();
@@ -402,6 +405,24 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
     let lines = lines.lines().filter(|line| !line.contains("overflow"));
     outcome.printed = lines.fold(String::new(), |all, line| all + line + "\n");
     outcome
+}
+
+/// How many tasks push packets to an element.
+fn fillers(plan: &Plan, element: usize) -> u64 {
+    let (mut seen, mut open) = (vec![false; plan.elements.len()], vec![element]);
+    let mut tasks = 0;
+    while let Some(at) = open.pop() {
+        let inputs = plan.elements[at].sources.iter().zip(&plan.elements[at].inputs);
+        let pushed = inputs.filter(|(_, input)| **input == Processing::Push);
+        for from in pushed.flat_map(|(sources, _)| sources).map(|source| source.element) {
+            if !std::mem::replace(&mut seen[from], true) {
+                let is_pushed_to = plan.elements[from].inputs.contains(&Processing::Push);
+                tasks += u64::from(!is_pushed_to);
+                open.push(from);
+            }
+        }
+    }
+    tasks
 }
 
 /// What a run with whole frames shows that one with single packets does not.
