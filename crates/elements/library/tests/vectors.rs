@@ -63,9 +63,31 @@ fn copies_wake_tasks_in_their_order() {
         e7p -> Unqueue(BURST 300) -> e7 :: Via(7) -> Queue(5000) -> e9 :: Passing
             -> Discard(BURST 40);
         DriverManager(wait 1s, stop);";
+    all_is_the_same(text);
+}
+
+/// On one way some of them are numbered, because it parts and meets again; on the other all
+/// come in the order they had.
+#[test]
+fn copies_come_in_the_order_of_their_packets() {
+    all_is_the_same(
+        "InfiniteSource(LIMIT 153, BURST 40) -> Number(1) -> copies :: Tee;
+        copies [1] -> Null -> Passing -> Discard;
+        copies [0] -> a :: Classifier(7/00%03, 7/01%03, 7/02%03, -);
+        a [3] -> b :: Classifier(7/00%03, 7/01%03, 7/02%03, -);
+        b [1] -> c :: Classifier(7/00%03, 7/01%03, 7/02%03, -);
+        a [2] -> Queue(1000) -> Discard(BURST 1);
+        c [3] -> Queue(1) -> Discard(BURST 1);
+        b [2] -> q :: Queue(2) -> Discard(BURST 16); b [0] -> q; c [1] -> q;
+        c [0] -> Discard; b [3] -> Discard; a [1] -> Discard; a [0] -> Discard;
+        c [2] -> Discard; DriverManager(wait 1s, stop);",
+    );
+}
+
+fn all_is_the_same(text: &str) {
     let run = |frame_limit| ARENA.with(|arena| run(text, frame_limit, arena));
     let single = run(1);
-    for frame_limit in [7, 32, 256, 2048] {
+    for frame_limit in [2, 7, 32, 256, 2048] {
         let found = difference(&single, &run(frame_limit), Turns::Said);
         assert!(found.is_none(), "frames of {frame_limit}: {}", found.unwrap());
     }

@@ -290,6 +290,9 @@ pub(crate) fn wire(
         nodes.push(node);
         stations.push(station);
     }
+    if !single_packets {
+        number_copies(plan, &groups, &mut stations);
+    }
     let limits = find_limits(plan);
     let mut pulled = Vec::with_capacity(nodes.len());
     for at in 0..nodes.len() {
@@ -495,6 +498,20 @@ fn stores_pulled(plan: &Plan, task: usize) -> Vec<usize> {
         }
     }
     stores
+}
+
+/// Copies have one number, that of the buffer they share. Where any of them are numbered, all
+/// are, and in front of where they part: else those of a way where no ways meet would have
+/// numbers in part, from another way.
+fn number_copies(plan: &Plan, groups: &Groups, stations: &mut [Station]) {
+    let numbers = |at: usize, stations: &[Station]| stations[at].meets_again || groups.is_joint(at);
+    for (at, element) in plan.elements.iter().enumerate() {
+        if element.class.copies {
+            let behind = pushed_to(plan, at);
+            let any = (0..behind.len()).any(|at| behind[at] && numbers(at, stations));
+            stations[at].meets_again |= any;
+        }
+    }
 }
 
 /// Marks the elements where packets wait side by side for one task.
