@@ -144,6 +144,22 @@ fn ctrl_c_ends_the_run_with_its_totals() {
     assert!(rest.iter().any(|line| line.starts_with("(engine)")), "{rest:?}");
 }
 
+/// Flows are not packets: a translator's tables take no packet memory.
+#[test]
+fn only_queues_take_packet_memory() {
+    let buffers = |config: &str| {
+        let config = format!("{config}; InfiniteSource(LIMIT 1, STOP true) -> Discard");
+        let output = linerate(&["run", "-e", &config, "--json", "-q"]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        json(text(&output.stdout).lines().next().unwrap())["buffers"].as_u64().unwrap()
+    };
+    let none = buffers("Idle -> Discard");
+    let nat = "r :: IPRewriter(pattern 198.18.0.1 1024-65535# - - 0 0);
+        s :: EtherSwitch; Idle -> r -> Discard; Idle -> s -> Discard; Idle -> [1] s [1] -> Discard";
+    assert_eq!(buffers(nat), none);
+    assert!(buffers("Idle -> q :: Queue(10000) -> Discard") > none + 9000);
+}
+
 fn fails(arguments: &[&str], code: i32, reason: &str) {
     let Output { status, stderr, .. } = linerate(arguments).output().unwrap();
     assert_eq!(status.code(), Some(code), "{arguments:?}: {}", text(&stderr));

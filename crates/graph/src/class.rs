@@ -223,6 +223,8 @@ pub struct Arg {
     pub need: Need,
     /// Whether it is looked for among what all others left ([`Arg::late`]).
     pub late: bool,
+    /// Whether it says how many packets the element may hold ([`Arg::holds`]).
+    pub holds: bool,
     /// What is written for it, for people: `bool`, `packets`, `bandwidth`.
     pub kind: &'static str,
     /// What holds when it is not given, for people.
@@ -238,6 +240,7 @@ impl Arg {
             name,
             need: Need::Positional { required: true },
             late: false,
+            holds: false,
             kind,
             default: "",
             help,
@@ -251,7 +254,8 @@ impl Arg {
         default: &'static str,
         help: &'static str,
     ) -> Arg {
-        Arg { name, need: Need::Positional { required: false }, late: false, kind, default, help }
+        let need = Need::Positional { required: false };
+        Arg { name, need, late: false, holds: false, kind, default, help }
     }
 
     /// A keyword argument that may be left out.
@@ -261,18 +265,25 @@ impl Arg {
         default: &'static str,
         help: &'static str,
     ) -> Arg {
-        Arg { name, need: Need::Keyword { required: false }, late: false, kind, default, help }
+        let need = Need::Keyword { required: false };
+        Arg { name, need, late: false, holds: false, kind, default, help }
     }
 
     /// All positional arguments from here on ([`Make::rest`]).
     pub const fn rest(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
-        Arg { name, need: Need::Rest, late: false, kind, default: "", help }
+        Arg { name, need: Need::Rest, late: false, holds: false, kind, default: "", help }
     }
 
     /// Keywords of the other arguments may be written in front of it. In Click
     /// elements decide that one by one: most want positional arguments first.
     pub const fn late(self) -> Arg {
         Arg { late: true, ..self }
+    }
+
+    /// It is the number of packets that the element keeps when it is full: packet memory has
+    /// room for them ([`Plan::packets_held`]).
+    pub const fn holds(self) -> Arg {
+        Arg { holds: true, ..self }
     }
 }
 

@@ -198,11 +198,12 @@ impl Plan {
         words.filter_map(|word| self.resolve(word, name)).collect()
     }
 
-    /// Packets all its queues hold when they are full: the sum of the `CAPACITY`
-    /// arguments. What is no number is another's to report, and counts nothing.
+    /// Packets all its elements hold when they are full: the sum of the arguments that say so
+    /// ([`Arg::holds`](crate::Arg::holds)). What is no number is another's to report, and
+    /// counts nothing.
     pub fn packets_held(&self) -> usize {
         let capacity = |at: usize| {
-            let arg = self.elements[at].class.arg("CAPACITY")?;
+            let arg = self.elements[at].class.args.iter().find(|arg| arg.holds)?;
             let arguments = self.arguments(at);
             let text = arguments.last(arg.name).map_or(arg.default, |(text, _)| text);
             usize::try_from(parse_integer(text.trim())?).ok()

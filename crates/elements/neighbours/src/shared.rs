@@ -28,7 +28,7 @@ const UNANSWERED: usize = 2;
 
 /// The arguments of who has a table.
 pub const ARGS: [Arg; 5] = [
-    Arg::keyword("CAPACITY", "packets", "2048", "most packets that wait; 0: 65536"),
+    Arg::keyword("CAPACITY", "packets", "2048", "most packets that wait; 0: 65536").holds(),
     Arg::keyword("ENTRY_CAPACITY", "addresses", "0", "most addresses; 0: 65536, at most 262144"),
     Arg::keyword(
         "ENTRY_PACKET_CAPACITY",

@@ -36,7 +36,7 @@ const FULL: usize = 0;
 
 /// What all queues are told, and can be asked.
 pub(crate) const ARGS: &[Arg] =
-    &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds")];
+    &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds").holds()];
 pub(crate) const HANDLERS: &[Handler] = &[
     Handler::read("length", "packets held"),
     Handler::read("highwater_length", "most packets held so far"),
