@@ -7,7 +7,7 @@ use std::{
 
 use linerate_graph::{
     BuildError,
-    lang::{Diagnostics, SourceMap},
+    lang::{Cause, Diagnostics, SourceMap},
 };
 use linerate_host::interface::InterfaceError;
 use linerate_lab::{experiment::ExperimentError, point::SpecError, store::StoreError};
@@ -62,6 +62,8 @@ impl std::error::Error for UsageError {}
 #[derive(Debug)]
 pub(crate) struct ConfigurationError {
     errors: usize,
+    /// What all of it comes from, where that is one thing.
+    cause: Option<Cause>,
     /// What is wrong with it, marked in its source.
     text: String,
 }
@@ -70,7 +72,17 @@ impl ConfigurationError {
     /// From what was found; in colours if standard error is a terminal.
     pub(crate) fn new(found: &Diagnostics, sources: &SourceMap) -> ConfigurationError {
         let text = found.rich(sources, io::stderr().is_terminal());
-        ConfigurationError { errors: found.errors(), text }
+        ConfigurationError { errors: found.errors_told(), cause: found.cause().cloned(), text }
+    }
+
+    /// That of a port or an interface which the configuration needs and cannot have; else the
+    /// configuration itself is wrong.
+    fn code(&self) -> Code {
+        let cause = self.cause.as_ref().map(Cause::error);
+        match cause.and_then(code_of_cause) {
+            None | Some(Code::Usage | Code::Failure) => Code::Configuration,
+            Some(code) => code,
+        }
     }
 
     /// From what kept the elements from being made.
@@ -111,8 +123,8 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     if cause.is::<UsageError>() {
         return Some(Code::Usage);
     }
-    if cause.is::<ConfigurationError>() {
-        return Some(Code::Configuration);
+    if let Some(error) = cause.downcast_ref::<ConfigurationError>() {
+        return Some(error.code());
     }
     if let Some(error) = cause.downcast_ref::<MemoryError>() {
         return Some(match error {

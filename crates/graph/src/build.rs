@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     class::{Class, Preparation, Role},
+    complaint::{Complaint, report},
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
@@ -16,9 +17,9 @@ use crate::{
         wiring::{Placement, Wiring, wire},
     },
     error::BuildError,
-    lang::{Diagnostic, Diagnostics, Span},
+    lang::Diagnostics,
     library::Library,
-    make::{Complaint, Make, Replica, SharedValues, World},
+    make::{Make, Replica, SharedValues, World},
     names::Names,
     off_worker::OffWorkers,
     plan::Plan,
@@ -77,6 +78,7 @@ impl Base {
             off_workers: OffWorkers::default(),
             version: self.options.version.clone(),
             predecessor,
+            failure: Arc::default(),
         };
         let preparation = prepare(&plan, &mut world, &mut errors);
         let mut assigned = vec![None; plan.elements.len()];
@@ -110,7 +112,8 @@ impl Base {
                 cx.stations[at].install(element);
                 // What has informed others was reported then.
                 if replica.index == 0 && !informs(plan.elements[at].class) {
-                    report(&plan, at, "configuring", make.into_complaints(), &mut errors);
+                    let found = make.into_complaints();
+                    report(&plan, &world.names, at, "configuring", found, &mut errors);
                 }
             }
         }
@@ -194,7 +197,9 @@ fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
             return;
         }
         if let Some(Err(error)) = cx.call(at, |element, cx| element.initialize(cx)) {
-            report(plan, at, "initializing", vec![Complaint::error(error)], errors);
+            let cause = cx.world().failure.lock().expect("no panic while held").take();
+            let found = vec![Complaint { cause, ..Complaint::error(error) }];
+            report(plan, &cx.world().names, at, "initializing", found, errors);
         }
     }
 }
@@ -218,7 +223,7 @@ fn prepare(plan: &Plan, world: &mut World, errors: &mut Diagnostics) -> Preparat
             // Others only look at their arguments, which are checked when they
             // are made.
             if informing {
-                report(plan, at, "configuring", make.into_complaints(), errors);
+                report(plan, &world.names, at, "configuring", make.into_complaints(), errors);
             }
         }
     };
@@ -227,32 +232,4 @@ fn prepare(plan: &Plan, world: &mut World, errors: &mut Diagnostics) -> Preparat
     world.names = Arc::new(std::mem::take(&mut preparation.names));
     ask(world, &mut preparation, false);
     preparation
-}
-
-/// Reports what was said about an element, in Click's words.
-fn report(plan: &Plan, at: usize, doing: &str, found: Vec<Complaint>, errors: &mut Diagnostics) {
-    let element = &plan.elements[at];
-    let context = format!("While {doing} '{} :: {}':", element.name, element.class.name);
-    for Complaint { message, severity, argument, help } in found {
-        let mut landmark = plan.flat.elements[at].landmark.clone();
-        if let Some(span) = argument.and_then(|argument| span_of(plan, at, &argument)) {
-            landmark.span = span;
-        }
-        let mut found = Diagnostic::error(landmark, message);
-        found.severity = severity;
-        errors.push(found.context(context.as_str()).help(help));
-    }
-}
-
-/// Where an argument is written, if it can be told: its element's
-/// configuration stands in the text as it is, and the argument is in it once.
-fn span_of(plan: &Plan, at: usize, argument: &str) -> Option<Span> {
-    let span = plan.flat.elements[at].landmark.span;
-    let config = plan.elements[at].config.as_str();
-    let text = plan.source.get(span.start..span.end).filter(|_| span.file == plan.flat.file)?;
-    let start = text.rfind(config).filter(|_| !argument.is_empty())?;
-    let mut places = config.match_indices(argument);
-    let (within, _) = places.next().filter(|_| places.next().is_none())?;
-    let start = span.start + start + within;
-    Some(Span { start, end: start + argument.len(), ..span })
 }

@@ -36,6 +36,7 @@ mod arguments;
 mod build;
 mod call;
 mod class;
+mod complaint;
 mod console;
 mod control;
 mod element;

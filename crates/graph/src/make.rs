@@ -18,9 +18,10 @@ use linerate_port::Context as PortContext;
 use crate::{
     arguments::{Arguments, keyword},
     class::{Class, Need},
+    complaint::Complaint,
     console::Console,
     lang::{
-        Severity,
+        Cause, Severity,
         config::{split, unquote},
     },
     library::Library,
@@ -80,12 +81,22 @@ pub struct World {
     pub(crate) off_workers: OffWorkers,
     /// The graph this one is to replace.
     pub predecessor: Option<Arc<Plan>>,
+    /// The error an element could not be initialized for ([`World::failed`]).
+    pub(crate) failure: Arc<Mutex<Option<Cause>>>,
 }
 
 impl World {
     /// The arena all packets are in.
     pub fn arena(&self) -> &Arena {
         &self.ports.arena
+    }
+
+    /// The text of an error for which an element cannot be initialized. Programs that run the
+    /// graph see the error itself: its kind decides how they end.
+    pub fn failed(&self, error: impl std::error::Error + Send + Sync + 'static) -> String {
+        let text = error.to_string();
+        *self.failure.lock().expect("no panic while held") = Some(Cause::new(error));
+        text
     }
 
     /// What all elements of this graph share: one value of each type, made by
@@ -136,26 +147,6 @@ pub struct Replica {
 impl Replica {
     /// The only one.
     pub const ONLY: Replica = Replica { worker: 0, index: 0, count: 1, pushed: true, pulled: true };
-}
-
-/// Something said about an element's configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Complaint {
-    /// What is wrong, or else worth saying.
-    pub(crate) message: String,
-    /// How bad it is.
-    pub(crate) severity: Severity,
-    /// The argument it is about, as it was written.
-    pub(crate) argument: Option<String>,
-    /// What was probably meant.
-    pub(crate) help: Option<String>,
-}
-
-impl Complaint {
-    pub(crate) fn error(message: impl Into<String>) -> Complaint {
-        let severity = Severity::Error;
-        Complaint { message: message.into(), severity, argument: None, help: None }
-    }
 }
 
 impl<'a> Make<'a> {
@@ -321,6 +312,25 @@ impl<'a> Make<'a> {
     /// wrong by itself: it may be a consequence.
     pub fn error(&mut self, message: impl Into<String>) {
         self.complaints.push(Complaint::error(message));
+    }
+
+    /// The same about an argument, and perhaps a word of it, which is marked. `help` says what
+    /// was probably meant.
+    pub fn error_at(
+        &mut self,
+        message: impl Into<String>,
+        argument: &str,
+        word: Option<&str>,
+        help: Option<String>,
+    ) {
+        let (argument, word) = (Some(argument.to_owned()), word.map(str::to_owned));
+        self.complaints.push(Complaint { argument, word, help, ..Complaint::error(message) });
+    }
+
+    /// What Click says besides, and what only follows from another error: people who mend that
+    /// one need not be told.
+    pub fn error_follows(&mut self, message: impl Into<String>) {
+        self.complaints.push(Complaint { follows: true, ..Complaint::error(message) });
     }
 
     /// Something about the configuration is likely not meant; it is run all the

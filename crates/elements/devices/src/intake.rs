@@ -118,8 +118,7 @@ impl Intake {
     pub(super) fn open(&mut self, cx: &mut Context) -> Result<(), String> {
         let world = Arc::clone(cx.world());
         let share = world.common::<PortUsers>().receiver(&self.uri, cx.element(), self.replica);
-        let (port, opened) =
-            share.open(&self.uri, &world.ports, LeasedPort::receives, "received from");
+        let (port, opened) = share.open(&self.uri, &world, LeasedPort::receives, "received from");
         self.port = Some(port);
         self.place = (share.number, share.users);
         opened?;

@@ -83,7 +83,7 @@ impl Outlet {
     pub(super) fn open(&mut self, cx: &mut Context) -> Result<(), String> {
         let world = Arc::clone(cx.world());
         let share = world.common::<PortUsers>().sender(&self.uri, cx.element(), self.replica);
-        let (port, opened) = share.open(&self.uri, &world.ports, LeasedPort::transmits, "sent to");
+        let (port, opened) = share.open(&self.uri, &world, LeasedPort::transmits, "sent to");
         self.port = Some(port);
         opened?;
         self.attach(cx);

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use linerate_graph::{Make, Replica, Text, Value};
+use linerate_graph::{Make, Replica, Text, Value, World};
 use linerate_port::{Context as PortContext, Direction, LeasedPort, PortUri};
 
 /// The port elements of a graph, by the port's name.
@@ -151,14 +151,15 @@ impl Share {
     pub(super) fn open(
         &self,
         uri: &PortUri,
-        ports: &PortContext,
+        world: &World,
         sides: fn(&LeasedPort) -> usize,
         used: &str,
     ) -> (Arc<LeasedPort>, Result<(), String>) {
+        let ports = &world.ports;
         // Each opening is lent apart from the others.
         let port = ports.leases.join(&format!("{uri} {}", self.opening), uri);
         let opened = match port.open(&self.context(ports)) {
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(world.failed(error)),
             Ok(()) if sides(&port) == 0 => Err(format!("{uri}: it cannot be {used}")),
             Ok(()) => Ok(()),
         };

@@ -20,13 +20,14 @@ use super::{
     wiring::Placement,
 };
 use crate::{
+    complaint::Complaint,
     console::Console,
     control::Control,
     element::{Element, Next},
     error::HandlerError,
     handler::LateWrite,
     lang::Severity,
-    make::{Complaint, Make, Replica, Scope, World},
+    make::{Make, Replica, Scope, World},
     plan::Plan,
     step::Exits,
 };

@@ -9,10 +9,16 @@ use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use super::source::{Landmark, SourceMap, Span};
+use super::{
+    cause::Cause,
+    source::{Landmark, SourceMap, Span},
+};
 
 /// More than these are counted, not kept.
 const KEPT_MAX: usize = 1000;
+
+/// More than these are no help to people.
+const SHOWN_MAX: usize = 20;
 
 /// Bytes of source shown on either side of a place.
 const CONTEXT_BYTES: usize = 4000;
@@ -82,6 +88,11 @@ pub struct Diagnostic {
     pub context: Option<String>,
     /// Whether Click names no line for it; the rich form does.
     pub unplaced: bool,
+    /// Whether it only follows from another finding: not in the rich form.
+    pub follows: bool,
+    /// The error it comes from. In the rich form it is said in the place of the message, once
+    /// for all that have it in common.
+    pub cause: Option<Cause>,
     /// When it was found; findings of parser and resolver are merged by it.
     pub(super) order: Order,
 }
@@ -98,6 +109,8 @@ impl Diagnostic {
             help: None,
             context: None,
             unplaced: false,
+            follows: false,
+            cause: None,
             order: Order::LAST,
         }
     }
@@ -182,18 +195,32 @@ impl Diagnostic {
     /// The finding with its source, as rustc would show it; with colours if
     /// `styled`.
     pub fn rich(&self, sources: &SourceMap, styled: bool) -> String {
+        self.rich_with(0, sources, styled)
+    }
+
+    /// The same, where so many others have its cause.
+    fn rich_with(&self, others: usize, sources: &SourceMap, styled: bool) -> String {
+        let cause = self.cause.as_ref().map(Cause::to_string);
+        let elsewhere = (others > 0).then(|| {
+            let plural = if others == 1 { "" } else { "s" };
+            format!("The same is wrong at {others} other place{plural}")
+        });
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
             Severity::Note => Level::NOTE,
         };
-        let mut main = level.primary_title(self.message.as_str()).element(snippet(
+        let title = cause.as_deref().unwrap_or(&self.message);
+        let mut main = level.primary_title(title).element(snippet(
             sources,
             &self.landmark,
             self.label.as_deref(),
         ));
         if let Some(context) = &self.context {
             main = main.element(Level::NOTE.message(context.trim_end_matches(':')));
+        }
+        if let Some(elsewhere) = &elsewhere {
+            main = main.element(Level::NOTE.message(elsewhere.as_str()));
         }
         if let Some(help) = &self.help {
             main = main.element(Level::HELP.message(help.as_str()));
@@ -322,15 +349,45 @@ impl Diagnostics {
         out
     }
 
-    /// All findings with their source; with colours if `styled`.
+    /// The findings for people, one for each cause, and how many others have it.
+    fn told(&self) -> Vec<(&Diagnostic, usize)> {
+        let mut told: Vec<(&Diagnostic, usize)> = Vec::new();
+        for found in self.list.iter().filter(|found| !found.follows) {
+            let same = |(other, _): &&mut (&Diagnostic, usize)| {
+                found.cause.is_some() && found.cause == other.cause
+            };
+            match told.iter_mut().find(same) {
+                Some((_, others)) => *others += 1,
+                None => told.push((found, 0)),
+            }
+        }
+        told
+    }
+
+    /// How many errors there are for people: one for each cause.
+    pub fn errors_told(&self) -> usize {
+        let is_error = |(found, _): &&(&Diagnostic, usize)| found.severity == Severity::Error;
+        self.told().iter().filter(is_error).count() + self.left_out
+    }
+
+    /// The first cause, where all errors have one.
+    pub fn cause(&self) -> Option<&Cause> {
+        let mut errors = self.list.iter().filter(|found| found.severity == Severity::Error);
+        let all = errors.clone().all(|found| found.cause.is_some());
+        errors.next()?.cause.as_ref().filter(|_| all)
+    }
+
+    /// The findings for people with their source, the first of many; with colours if `styled`.
     pub fn rich(&self, sources: &SourceMap, styled: bool) -> String {
         let mut out = String::new();
-        for diagnostic in &self.list {
-            out.push_str(&diagnostic.rich(sources, styled));
+        let told = self.told();
+        for (diagnostic, others) in told.iter().take(SHOWN_MAX) {
+            out.push_str(&diagnostic.rich_with(*others, sources, styled));
             out.push('\n');
         }
-        if self.left_out > 0 {
-            let _ = writeln!(out, "{} further messages left out", self.left_out);
+        let left_out = told.len().saturating_sub(SHOWN_MAX) + self.left_out;
+        if left_out > 0 {
+            let _ = writeln!(out, "{left_out} further messages left out");
         }
         out
     }

@@ -33,6 +33,7 @@
 //! ```
 
 pub mod ast;
+mod cause;
 pub mod config;
 pub mod diagnostic;
 pub mod flat;
@@ -44,6 +45,7 @@ pub mod source;
 mod tests;
 
 pub use ast::Ast;
+pub use cause::Cause;
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use flat::{Flat, FlatConnection, FlatElement, PortRef, Requirement};
 pub use parser::parse;

@@ -116,6 +116,11 @@ impl SourceMap {
         &self.files[file.0 as usize].text
     }
 
+    /// All texts: the configuration and the libraries it requires.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| &*file.text)
+    }
+
     /// The name the text was added under.
     pub fn name(&self, file: FileId) -> &Arc<str> {
         &self.files[file.0 as usize].name

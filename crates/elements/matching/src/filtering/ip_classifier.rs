@@ -60,7 +60,7 @@ impl IpClassifier {
             patterns.clear();
         }
         let rules = Rules::read(&as_rules(&patterns), outputs, Dictionary(scope));
-        rules.tell(make);
+        rules.tell(make, &patterns);
         let matcher = matcher(&rules, make.plan(), make.world.frame_limit);
         if rules.errors().is_empty() && patterns.len() == outputs {
             let reached = |output: &usize| matcher.program().reaches(To::Output(*output));

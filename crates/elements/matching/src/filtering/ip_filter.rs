@@ -43,8 +43,9 @@ struct IpFilter {
 impl IpFilter {
     fn new(make: &mut Make<'_>) -> IpFilter {
         let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
-        let rules = Rules::read(&make.rest(), make.outputs(), Dictionary(scope));
-        rules.tell(make);
+        let patterns = make.rest();
+        let rules = Rules::read(&patterns, make.outputs(), Dictionary(scope));
+        rules.tell(make, &patterns);
         let formulas = rules.formulas();
         let program = program(&formulas);
         let frame_limit = make.world.frame_limit;

@@ -41,7 +41,7 @@ impl<'a> Parser<'a> {
     pub(super) fn parse(mut self) -> Tree {
         let tree = self.expression();
         if let Some(word) = self.word() {
-            self.found.error(format!("garbage after expression at '{word}'"));
+            self.found.error_at(word, format!("garbage after expression at '{word}'"));
         }
         tree
     }
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         let near = self.word().unwrap_or_default();
         self.value(&mut draft, prefix);
         if self.at == first {
-            self.found.error(format!("empty term near '{near}'"));
+            self.found.error_at(near, format!("empty term near '{near}'"));
             return None;
         }
         let primitive = draft.complete(&self.before, prefix, mask, self.found)?;
@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
         match self.dictionary.meaning(word, draft.kind, draft.protocol) {
             Meaning::Unclear(error) => {
-                self.found.error(error);
+                self.found.error_at(word, error);
                 draft.broken = true;
             }
             Meaning::Value(kind, number) => (draft.data, draft.number) = (Data::Of(kind), number),
@@ -319,7 +319,7 @@ impl<'a> Parser<'a> {
                     || prefix != Some(Prefix::Ip) && self.ethernet(word, draft))
                 {
                     if draft.relation != Relation::Equal || draft.negated {
-                        self.found.error(format!("dangling operator near '{word}'"));
+                        self.found.error_at(word, format!("dangling operator near '{word}'"));
                     }
                     self.at -= 1;
                 }

@@ -74,18 +74,26 @@ pub(super) struct Draft {
 pub(super) struct Findings(pub(super) Vec<Finding>);
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Finding {
-    Error(String),
-    Warning(String),
+pub(super) struct Finding {
+    pub(super) text: String,
+    pub(super) is_error: bool,
+    /// The word that is not understood.
+    pub(super) word: Option<String>,
 }
 
 impl Findings {
     pub(super) fn error(&mut self, text: impl Into<String>) {
-        self.0.push(Finding::Error(text.into()));
+        self.0.push(Finding { text: text.into(), is_error: true, word: None });
+    }
+
+    /// An error because of a word.
+    pub(super) fn error_at(&mut self, word: &str, text: impl Into<String>) {
+        let word = Some(word.to_owned()).filter(|word| !word.is_empty());
+        self.0.push(Finding { text: text.into(), is_error: true, word });
     }
 
     fn warn(&mut self, text: impl Into<String>) {
-        self.0.push(Finding::Warning(text.into()));
+        self.0.push(Finding { text: text.into(), is_error: false, word: None });
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     parser::Parser,
     primitive::{Finding, Findings},
     tree::Tree,
-    words::{Dictionary, split},
+    words::{Dictionary, meant, split},
 };
 use crate::decision::{Formula, Program, Test, To};
 
@@ -24,54 +24,66 @@ pub(super) struct Rule {
 pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
     /// What is wrong, and what is to be told.
-    findings: Vec<Finding>,
+    findings: Vec<Told>,
+}
+
+/// What is said about a pattern.
+#[derive(Debug)]
+struct Told {
+    pattern: usize,
+    finding: Finding,
+    /// Whether it follows from something else that is wrong with the pattern: what is behind a
+    /// word that is not understood is not either.
+    follows: bool,
 }
 
 impl Rules {
     /// Reads rules for an element with so many outputs.
     pub(super) fn read(texts: &[String], outputs: usize, dictionary: Dictionary<'_>) -> Rules {
         let (mut rules, mut findings) = (Vec::new(), Vec::new());
-        for (number, text) in texts.iter().enumerate() {
+        for (pattern, text) in texts.iter().enumerate() {
             let words = split(&unquoted(text));
+            let mut found = Findings::default();
             let Some((action, words)) = words.split_first() else {
-                findings.push(Finding::Error(format!("empty pattern {number}")));
+                found.error(format!("empty pattern {pattern}"));
+                findings.extend(told(pattern, found));
                 continue;
             };
-            let mut found = Findings::default();
             let to = read_action(action, outputs, &mut found);
             let tree = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                 [] | ["-" | "any" | "all"] => None,
                 _ => Some(Parser::new(words, dictionary, &mut found).parse()),
             };
             rules.push(Rule { to, tree });
-            findings.extend(found.0.into_iter().map(|finding| match finding {
-                Finding::Error(text) => Finding::Error(format!("pattern {number}: {text}")),
-                Finding::Warning(text) => {
-                    Finding::Warning(format!("pattern {number}: warning: {text}"))
-                }
-            }));
+            for finding in &mut found.0 {
+                let warning = if finding.is_error { "" } else { "warning: " };
+                finding.text = format!("pattern {pattern}: {warning}{}", finding.text);
+            }
+            findings.extend(told(pattern, found));
         }
         Rules { rules, findings }
     }
 
     /// What is wrong, a line each; empty when nothing is.
     pub(super) fn errors(&self) -> Vec<&str> {
-        fn error(finding: &Finding) -> Option<&str> {
-            match finding {
-                Finding::Error(text) => Some(text),
-                Finding::Warning(_) => None,
-            }
-        }
-        self.findings.iter().filter_map(error).collect()
+        let errors = self.findings.iter().filter(|told| told.finding.is_error);
+        errors.map(|told| told.finding.text.as_str()).collect()
     }
 
-    /// Says all that is to be said.
-    pub(super) fn tell(&self, make: &mut Make<'_>) {
-        for finding in &self.findings {
-            match finding {
-                Finding::Error(text) => make.error(text.clone()),
+    /// Says all that is to be said of patterns that are written so.
+    pub(super) fn tell(&self, make: &mut Make<'_>, patterns: &[String]) {
+        for Told { pattern, finding, follows } in &self.findings {
+            let text = finding.text.clone();
+            match finding.is_error {
+                true if *follows => make.error_follows(text),
+                true => {
+                    let word = finding.word.as_deref();
+                    let help = word.and_then(meant).map(|word| format!("did you mean `{word}`?"));
+                    let written = patterns.get(*pattern).map_or("", String::as_str);
+                    make.error_at(text, written, word, help);
+                }
                 // Click's warning begins behind the pattern it is about.
-                Finding::Warning(text) => make.tell(text.clone()),
+                false => make.tell(text),
             }
         }
     }
@@ -87,6 +99,18 @@ impl Rules {
         };
         self.rules.iter().map(formula).collect()
     }
+}
+
+/// What was found about a pattern. People are told of one error of it: the first word that is
+/// not understood, or else the first error.
+fn told(pattern: usize, found: Findings) -> Vec<Told> {
+    let at = |wanted: fn(&Finding) -> bool| found.0.iter().position(wanted);
+    let first = at(|found| found.is_error && found.word.is_some()).or_else(|| at(|it| it.is_error));
+    let told = found.0.into_iter().enumerate().map(|(at, finding)| {
+        let follows = finding.is_error && Some(at) != first;
+        Told { pattern, finding, follows }
+    });
+    told.collect()
 }
 
 /// The program of formulas.
@@ -112,7 +136,7 @@ fn read_action(word: &str, outputs: usize, found: &mut Findings) -> To {
                 }
             },
             None => {
-                found.error(format!("unknown slot ID '{word}'"));
+                found.error_at(word, format!("unknown slot ID '{word}'"));
                 To::Never
             }
         },

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{IpProtocol, Ipv4Prefix, Scope, Value, parse_integer, parse_port};
+use linerate_host::closest;
 use linerate_packet::MacAddr;
 
 use super::kind::{Field, Kind, protocol};
@@ -62,6 +63,19 @@ const SYNTAX: [&str; 6] = ["dest", "dst", "ether", "ip", "not", "src"];
 
 const TCP_FLAGS: [(&str, u32); 6] =
     [("ack", 16), ("fin", 1), ("psh", 8), ("rst", 4), ("syn", 2), ("urg", 32)];
+
+/// Words between and in the place of primitives, actions in front of expressions, and the
+/// protocols people write most.
+const OTHERS: [&str; 14] = [
+    "all", "allow", "and", "any", "deny", "drop", "false", "icmp", "or", "tcp", "true", "udp",
+    "echo", "gre",
+];
+
+/// The word of the language that was probably meant by another.
+pub(super) fn meant(word: &str) -> Option<&'static str> {
+    let known = KINDS.iter().map(|(name, _)| *name).chain(SYNTAX).chain(OTHERS);
+    closest(word, known.chain(TCP_FLAGS.iter().map(|(name, _)| *name)))
+}
 
 fn find<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)

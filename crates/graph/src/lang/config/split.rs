@@ -1,5 +1,7 @@
 //! Arguments and words.
 
+use std::ops::Range;
+
 use super::{comment, is_space, opaque};
 
 /// Cuts `config` at its top-level commas. Every argument is
@@ -21,6 +23,17 @@ pub fn split(config: &str) -> Vec<String> {
         rest = &rest[(length + 1).min(rest.len())..];
     }
     arguments
+}
+
+/// Where the arguments are that [`split`] makes of `config`, with the space around them.
+pub(crate) fn places(config: &str) -> Vec<Range<usize>> {
+    let (mut places, mut start) = (Vec::new(), 0);
+    while start < config.len() {
+        let end = start + take(&config[start..], true).1;
+        places.push(start..end);
+        start = end + 1;
+    }
+    places
 }
 
 /// `text` without the space around it, and with one space for each comment

@@ -1,0 +1,41 @@
+//! The error behind a finding: findings are text for people, and this is what programs decide by.
+
+use std::{error::Error, fmt, sync::Arc};
+
+/// Why something was found, where it was an error of something else: of an interface, a port, a
+/// file. Findings with the same cause are one to people.
+#[derive(Clone)]
+pub struct Cause(Arc<dyn Error + Send + Sync>);
+
+impl Cause {
+    /// An error as a cause.
+    pub fn new(error: impl Error + Send + Sync + 'static) -> Cause {
+        Cause(Arc::new(error))
+    }
+
+    /// The error.
+    pub fn error(&self) -> &(dyn Error + 'static) {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What says the same is the same.
+impl PartialEq for Cause {
+    fn eq(&self, other: &Cause) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Cause {}
