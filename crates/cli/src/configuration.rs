@@ -2,6 +2,7 @@
 //! with the libraries it requires and the control sockets asked for.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     io::{self, IsTerminal, Read},
     path::Path,
@@ -16,9 +17,11 @@ use linerate_graph::{
     },
 };
 
+use linerate_host::closest;
+
 use crate::{
     archive::{self, Member},
-    exit::ConfigurationError,
+    exit::{ConfigurationError, UsageError},
 };
 
 /// Where the text comes from.
@@ -215,6 +218,34 @@ pub(crate) fn system_message(error: &io::Error) -> String {
     }
 }
 
+/// Refuses values of variables that are in none of the texts: the one that was meant would keep
+/// its default.
+pub(crate) fn check_variables(globals: &Globals, sources: &SourceMap) -> Result<(), UsageError> {
+    let known: BTreeSet<&str> = sources.texts().flat_map(variables_in).collect();
+    for (name, value) in &globals.variables {
+        if known.contains(name.as_str()) {
+            continue;
+        }
+        let hint = match closest(name, known.iter().copied()) {
+            Some(meant) => format!("did you mean {meant}={value}?"),
+            None if known.is_empty() => "it has none".into(),
+            None => format!("it has {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+        };
+        let reason = format!("{name}={value}: the configuration has no variable ${name}; {hint}");
+        return Err(UsageError(reason));
+    }
+    Ok(())
+}
+
+/// The names behind `$` in a text.
+fn variables_in(text: &str) -> impl Iterator<Item = &str> {
+    text.split('$').skip(1).filter_map(|behind| {
+        let name = behind.strip_prefix('{').unwrap_or(behind);
+        let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        Some(&name[..end.unwrap_or(name.len())]).filter(|name| !name.is_empty())
+    })
+}
+
 /// Splits `NAME=value`; `None` when it is something else.
 pub(crate) fn variable(argument: &str) -> Option<(String, String)> {
     let (name, value) = argument.split_once('=')?;
@@ -233,6 +264,24 @@ mod tests {
         for file in ["=x", "a/b=c", "file", "a.b=c"] {
             assert_eq!(variable(file), None, "{file}");
         }
+    }
+
+    #[test]
+    fn values_of_no_variable_are_refused() {
+        let mut sources = SourceMap::new();
+        sources.add("config", "define($LEFT 1, $R_2 x); Idle -> Print(${WHO}$LEFT) -> Discard");
+        sources.add("library", "elementclass A { $in, | Null }");
+        let check = |name: &str| {
+            let globals = Globals { variables: vec![(name.into(), "v".into())] };
+            check_variables(&globals, &sources).map_err(|error| error.0)
+        };
+        for known in ["LEFT", "R_2", "WHO", "in"] {
+            assert_eq!(check(known), Ok(()), "{known}");
+        }
+        let slip = "LEFTT=v: the configuration has no variable $LEFTT; did you mean LEFT=v?";
+        assert_eq!(check("LEFTT"), Err(slip.into()));
+        let other = "FOO=v: the configuration has no variable $FOO; it has LEFT, R_2, WHO, in";
+        assert_eq!(check("FOO"), Err(other.into()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! on their cores, and the clock that drives the table.
 
 use std::{
+    fmt::Display,
     panic,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
@@ -128,9 +129,20 @@ pub(crate) fn stop_on_signals() -> Result<Stop> {
 /// default, several commands on one machine would all get the same core.
 pub(crate) fn cores(running: &Running) -> Result<Vec<Option<u32>>> {
     let Some(text) = &running.cores else { return Ok(vec![None]) };
-    let cores =
-        parse_cores(text).map_err(|error| UsageError(format!("--cores {text}: {error}")))?;
-    Ok(cores.into_iter().map(Some).collect())
+    Ok(usable_cores(text)?.into_iter().map(Some).collect())
+}
+
+/// The cores of a list, each of which this process may use.
+pub(crate) fn usable_cores(text: &str) -> Result<Vec<u32>, UsageError> {
+    let wrong = |error: &dyn Display| UsageError(format!("--cores {text}: {error}"));
+    let cores = parse_cores(text).map_err(|error| wrong(&error))?;
+    // What a thread may be put on is not what it may run on now: it is tried, on one that ends.
+    let tried = thread::scope(|scope| {
+        scope.spawn(|| cores.iter().try_for_each(|core| pin_current_thread(*core))).join()
+    });
+    let tried = tried.unwrap_or_else(|cause| panic::resume_unwind(cause));
+    tried.map_err(|error| wrong(&error))?;
+    Ok(cores)
 }
 
 /// A worker's work: told when to stop, it returns what came of it.

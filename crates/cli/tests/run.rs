@@ -175,9 +175,71 @@ fn what_is_wrong_is_shown_and_has_its_exit_code() {
     fails(&["run", "a.click", "b.click"], 2, "more than one");
     fails(&["run", "-e", "Idle", "--watch"], 2, "--watch needs a FILE");
     fails(&["run", "-e", "Idle", "--simtime", "-j", "2"], 2, "one worker");
+    for command in [&["run", "-e", "Idle"][..], &["forward", "null:", "null:"]] {
+        fails(&[command, &["--cores", "999"]].concat(), 2, "core 999 cannot be used");
+    }
     fails(&["run", "/nonexistent.click"], 5, "/nonexistent.click");
     fails(&["elements", "Que"], 2, "Queue");
     fails(&["call", "/nonexistent.socket", "list"], 5, "/nonexistent.socket");
+}
+
+/// One error for one interface that is not there, and one for a variable that is misspelt.
+#[test]
+fn what_is_missing_is_named_once() {
+    let router = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router.click");
+    let router = router.to_str().unwrap();
+    let said = |arguments: &[&str], code: i32| {
+        let output = linerate(arguments).output().unwrap();
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
+        err
+    };
+    let err = said(&["check", router, "LEFT=no-such-if0", "RIGHT=no-such-if1"], 4);
+    assert!(err.contains("has 2 errors"), "{err}");
+    for name in ["no-such-if0", "no-such-if1"] {
+        assert_eq!(err.matches(&format!("no interface named {name}")).count(), 1, "{err}");
+    }
+    let err = said(&["check", router, "LEFT=l", "RIGHT=lo"], 4);
+    assert!(err.contains("did you mean lo?") && err.contains("lo has no Ethernet"), "{err}");
+    let err = said(&["check", router, "LEFTT=lo"], 2);
+    assert!(err.contains("did you mean LEFT=lo?"), "{err}");
+    let err = said(&["run", "-e", "Idle -> Discard", "FOO=1"], 2);
+    assert!(err.contains("no variable $FOO"), "{err}");
+}
+
+/// Devices that cannot be had have their own exit codes also when a configuration names them.
+#[test]
+fn devices_of_a_configuration_have_their_exit_codes() {
+    let folder = Folder::new("devices");
+    let missing = folder.0.join("missing.pcap");
+    fails(&["run", "-e", "FromDevice(no-such-if0) -> Discard"], 4, "no-such-if0");
+    fails(&["check", "-e", "Idle -> ToPort(packet:no-such-if0)"], 4, "no-such-if0");
+    let capture = format!("FromPort(pcap:{}) -> Discard", missing.display());
+    fails(&["run", "-e", &capture], 5, "missing.pcap");
+    fails(&["run", "-e", "FromPort(packet:lo?no=1) -> Discard"], 8, "no option");
+    // What is wrong besides is what has to be mended first.
+    fails(&["run", "-e", "FromDevice(no-such-if0) -> Queue(x) -> Discard"], 8, "CAPACITY");
+}
+
+#[test]
+fn words_of_filters_are_marked_once_and_floods_of_errors_end() {
+    let config = "f :: IPFilter(allow scr host 1.2.3.4, allow tpc, deny dst prot 5);
+        Idle -> f -> Discard";
+    let output = linerate(&["check", "-e", config]).output().unwrap();
+    let err = text(&output.stderr);
+    assert!(err.contains("has 3 errors"), "{err}");
+    let marks = err.lines().filter(|line| line.contains('^'));
+    let marked: Vec<usize> = marks.map(|line| line.matches('^').count()).collect();
+    assert_eq!(marked, ["scr", "tpc", "prot"].map(str::len), "{err}");
+    assert!(err.contains("did you mean `src`?") && err.contains("did you mean `tcp`?"), "{err}");
+    let folder = Folder::new("binary");
+    let path = folder.0.join("binary");
+    let bytes: Vec<u8> =
+        (0..40_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::write(&path, bytes).unwrap();
+    let output = linerate(&["check", path.to_str().unwrap()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(8));
+    assert!(output.stderr.len() < 20_000, "{}", output.stderr.len());
 }
 
 #[test]

@@ -76,6 +76,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let until = args.running.duration.map(|duration| started + duration);
     let mut total = Totals::default();
     let mut first = true;
+    session::cores(args.running)?;
     // Before memory is filled for them.
     probe(&args.from)?;
     probe(&args.to)?;

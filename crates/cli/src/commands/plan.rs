@@ -27,7 +27,7 @@ use serde_json::json;
 
 use crate::{
     args::{Format, Plan},
-    configuration::{Parsed, click_path},
+    configuration::{Parsed, check_variables, click_path},
     exit::{ConfigurationError, UsageError, cannot_read, cannot_write},
 };
 
@@ -170,6 +170,7 @@ fn try_out<T>(
     let (source, globals) = args.configuration.source()?;
     let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
     let parsed = Parsed::new(source.name(), &text, &globals, library, &click_path());
+    check_variables(&globals, &parsed.sources)?;
     if parsed.found.has_errors() {
         return Err(ConfigurationError::new(&parsed.found, &parsed.sources).into());
     }

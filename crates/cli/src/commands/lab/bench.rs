@@ -22,7 +22,7 @@ use serde_json::json;
 use super::show::Show;
 use crate::{
     args::{Bench, Known},
-    configuration::{Parsed, click_path},
+    configuration::{Parsed, check_variables, click_path},
     exit::{ConfigurationError, UsageError, cannot_read},
     session,
     units::short,
@@ -329,7 +329,8 @@ impl Setup<'_> {
     }
 
     fn plan(&self, text: Option<&str>) -> Result<(Plan, SourceMap, String)> {
-        let (source, mut globals) = self.args.device.source()?;
+        let (source, given) = self.args.device.source()?;
+        let mut globals = given.clone();
         let ports = PORTS.map(|(name, port)| (name.to_owned(), port.to_owned()));
         globals.variables.extend(ports);
         let name = source.name().to_owned();
@@ -338,6 +339,7 @@ impl Setup<'_> {
             None => source.read().map_err(|error| cannot_read(&name, error))?,
         };
         let parsed = Parsed::new(&name, &text, &globals, self.library, &click_path());
+        check_variables(&given, &parsed.sources)?;
         let (plan, sources) = parsed.into_plan(self.library)?;
         Ok((plan, sources, name))
     }

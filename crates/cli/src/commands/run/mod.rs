@@ -177,7 +177,9 @@ impl PlanLoader {
     fn plan(&self) -> Result<(Plan, SourceMap)> {
         let name = self.source.name();
         let text = self.source.read().map_err(|error| cannot_read(name, error))?;
-        self.parse(name, &text).into_plan(&self.library)
+        let parsed = self.parse(name, &text);
+        configuration::check_variables(&self.globals, &parsed.sources)?;
+        parsed.into_plan(&self.library)
     }
 
     /// What a client has written to `hotconfig`.
@@ -198,7 +200,6 @@ impl PlanLoader {
 impl GraphRunning {
     fn cores(&self) -> Result<Vec<u32>> {
         let Some(text) = &self.cores else { return Ok(Vec::new()) };
-        let cores = linerate_host::machine::parse_cores(text);
-        Ok(cores.map_err(|error| UsageError(format!("--cores {text}: {error}")))?)
+        Ok(session::usable_cores(text)?)
     }
 }
