@@ -31,14 +31,29 @@ impl Drop for Watched {
 ///
 /// When they cannot be watched for.
 pub(crate) fn end_run(control: Control, signals: &[i32]) -> io::Result<Watched> {
+    end_run_or_tell(control, signals, &[])
+}
+
+/// The same, and each of `others` raises its flag instead.
+///
+/// # Errors
+///
+/// When they cannot be watched for.
+pub(crate) fn end_run_or_tell(
+    control: Control,
+    signals: &[i32],
+    others: &[(i32, Arc<AtomicBool>)],
+) -> io::Result<Watched> {
     let (mut told, teller) = UnixStream::pair()?;
     let mut watches = Vec::new();
-    for &signal in signals {
+    let ending = signals.iter().map(|signal| (*signal, None));
+    let telling = others.iter().map(|(signal, flag)| (*signal, Some(Arc::clone(flag))));
+    for (signal, tells) in ending.chain(telling) {
         let raised = Arc::new(AtomicBool::new(false));
         // The flag first, so that it is up when the thread is told.
         flag::register(signal, Arc::clone(&raised))?;
         low_level::pipe::register(signal, teller.try_clone()?)?;
-        watches.push(Watch { signal, raised, left: 0, ends: false });
+        watches.push(Watch { signal, raised, tells, left: 0, ends: false });
     }
     let over = Arc::new(AtomicBool::new(false));
     let watched = Watched(Arc::clone(&over));
@@ -58,6 +73,8 @@ pub(crate) fn end_run(control: Control, signals: &[i32]) -> io::Result<Watched> 
 struct Watch {
     signal: i32,
     raised: Arc<AtomicBool>,
+    /// The flag it raises, where it does not end the run.
+    tells: Option<Arc<AtomicBool>>,
     /// How often it was left to elements.
     left: u32,
     /// Whether it has ended the run.
@@ -70,6 +87,8 @@ impl Watch {
         // An element that has taken it may already handle it no longer.
         if driver.handles_signal(self.signal) || driver.signals_taken(self.signal) > self.left {
             self.left += 1;
+        } else if let Some(flag) = self.tells.as_ref().filter(|_| !over) {
+            flag.store(true, Ordering::Release);
         } else if over || self.ends {
             // One that has no default action is not watched for.
             let _ = low_level::emulate_default_handler(self.signal);

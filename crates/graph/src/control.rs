@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use crate::{
@@ -99,6 +102,20 @@ impl Control {
     pub fn stop(&self) {
         self.base.driver.abort();
         (0..self.base.hub.workers()).for_each(|worker| self.base.hub.ring(worker));
+    }
+
+    /// Asks all workers for a sign of life, which each gives between two rounds. Waits for none.
+    pub fn roll_call(&self) -> RollCall {
+        let workers = self.base.hub.workers();
+        let missing = Arc::new(AtomicUsize::new(workers));
+        for worker in 0..workers {
+            let missing = Arc::clone(&missing);
+            let answer = move |_: &mut Context| {
+                missing.fetch_sub(1, Ordering::Relaxed);
+            };
+            self.base.hub.post(worker, Box::new(answer));
+        }
+        RollCall { missing }
     }
 
     /// The graph that runs and the figures of each worker, elements in the
@@ -311,6 +328,19 @@ impl Control {
         for worker in 0..self.base.hub.workers() {
             self.base.hub.post(worker, Box::new(|cx| cx.tasks.wake_waiting()));
         }
+    }
+}
+
+/// Signs of life that workers were asked for.
+#[derive(Debug)]
+pub struct RollCall {
+    missing: Arc<AtomicUsize>,
+}
+
+impl RollCall {
+    /// Whether all workers have given theirs.
+    pub fn is_complete(&self) -> bool {
+        self.missing.load(Ordering::Relaxed) == 0
     }
 }
 

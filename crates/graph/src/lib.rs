@@ -59,7 +59,7 @@ mod value;
 pub use arguments::keyword as argument_keyword;
 pub use class::{Access, Arg, Class, Handler, Inert, Merge, Need, Preparation, Role, Signals};
 pub use console::{Console, Listener};
-pub use control::Control;
+pub use control::{Control, RollCall};
 pub use element::{Element, Next};
 pub use engine::{
     Clock, Context, Driver, ElementUsage, Outputs, Pace, Rank, TICKETS_DEFAULT, TICKETS_LIMIT,

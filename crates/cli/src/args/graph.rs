@@ -74,7 +74,11 @@ Examples:
   linerate run router.click --json | jq .workers
       one object per interval
 
-The table is on standard error; standard output is the configuration's.")]
+The table is on standard error; standard output is the configuration's.
+
+When ports are open and workers run, a line says that it is ready. Scripts wait for that by
+`linerate call ADDRESS --ready`, by --ready-fd, or for the event \"ready\" of --json; a service
+manager is told (Type=notify or notify-reload, WatchdogSec=), and its SIGHUP reads the file again.")]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) configuration: Configuration,
@@ -93,6 +97,10 @@ pub(crate) struct Run {
     /// Replace the configuration, without losing packets, whenever its file changes
     #[arg(long, help_heading = "Running")]
     pub(crate) watch: bool,
+
+    /// Write a line to this open file descriptor when packets would be handled
+    #[arg(long, value_name = "NUMBER", help_heading = "Running")]
+    pub(crate) ready_fd: Option<u32>,
 
     /// Let clients of control sockets replace the configuration: the `hotconfig` handler
     #[arg(long, short = 'R', help_heading = "Running")]
@@ -215,15 +223,17 @@ Examples:
   linerate call 7777 q.capacity 2000
       write
   linerate call /run/router.sock list
-  linerate call otherhost:7777 config")]
+  linerate call otherhost:7777 config
+  linerate call 7777 --ready --timeout 30s && echo it runs
+      wait until it is ready; the exit code says whether")]
 pub(crate) struct Call {
     /// The router's control socket: a TCP port, HOST:PORT, or a UNIX socket's path
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: String,
 
     /// The handler: ELEMENT.HANDLER, or HANDLER for a global one
-    #[arg(value_name = "HANDLER")]
-    pub(crate) handler: String,
+    #[arg(value_name = "HANDLER", required_unless_present = "ready")]
+    pub(crate) handler: Option<String>,
 
     /// What to write to it; - for standard input [default: read it]
     #[arg(value_name = "VALUE")]
@@ -236,6 +246,10 @@ pub(crate) struct Call {
     /// Parameter of a read handler that takes one
     #[arg(long, short = 'p', value_name = "TEXT", conflicts_with_all = ["value", "write"])]
     pub(crate) parameter: Option<String>,
+
+    /// Wait until the router is ready: its ports are open and it handles packets
+    #[arg(long, conflicts_with_all = ["handler", "value", "write", "parameter"])]
+    pub(crate) ready: bool,
 
     /// Give up after this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]

@@ -8,17 +8,21 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{TcpStream, ToSocketAddrs},
     os::unix::net::UnixStream,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::args::Call;
 
+/// How often it is asked whether a router is ready.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// More bytes than any handler answers with.
 const LONGEST: usize = 1 << 30;
 
 pub(crate) fn run(args: &Call) -> Result<()> {
+    let Some(handler) = &args.handler else { return wait_until_ready(args) };
     let mut client = Client::connect(&args.address, args.timeout)
         .with_context(|| format!("cannot reach a router at {}", args.address))?;
     let value = match args.value.as_deref() {
@@ -32,13 +36,13 @@ pub(crate) fn run(args: &Call) -> Result<()> {
     };
     match value {
         Some(value) => {
-            let told = client.write(&args.handler, &value)?;
+            let told = client.write(handler, &value)?;
             if !told.is_empty() {
                 eprintln!("{told}");
             }
         }
         None => {
-            let mut data = client.read(&args.handler, args.parameter.as_deref())?;
+            let mut data = client.read(handler, args.parameter.as_deref())?;
             if data.last().is_some_and(|last| *last != b'\n') {
                 data.push(b'\n');
             }
@@ -48,6 +52,25 @@ pub(crate) fn run(args: &Call) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Waits until a router answers. Its ports are open when its control socket is, and what
+/// answers is a worker that runs.
+fn wait_until_ready(args: &Call) -> Result<()> {
+    let end = Instant::now() + args.timeout;
+    loop {
+        let left = end.saturating_duration_since(Instant::now()).max(LOOK_AGAIN);
+        let answer = Client::connect(&args.address, left)
+            .and_then(|mut client| client.read("version", None));
+        let error = match answer {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        if Instant::now() >= end {
+            return Err(error.context(format!("{} is not ready", args.address)));
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
 }
 
 /// A stream to a router.

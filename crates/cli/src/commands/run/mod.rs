@@ -1,12 +1,16 @@
 //! `linerate run`: a configuration, with where its cycles go.
 
 mod figures;
+mod life;
 mod screen;
 mod watch;
 
 use std::{
-    sync::Arc,
-    sync::mpsc::{self, RecvTimeoutError},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -23,10 +27,12 @@ use crate::{
     args::{GraphRunning, Run},
     configuration::{self, Parsed, Source, control_socket},
     exit::{ConfigurationError, UsageError, cannot_read},
+    service::Service,
     session,
-    signals::end_run,
+    signals::{end_run, end_run_or_tell},
 };
 use figures::Figures;
+use life::Life;
 use screen::Screen;
 use watch::Watch;
 
@@ -36,6 +42,8 @@ const CACHE: usize = 1024;
 const ALERT: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
+    let begun = Instant::now();
+    let mut service = Service::new(args.ready_fd)?;
     let running = &args.running;
     let (source, globals) = args.configuration.source()?;
     let mut watch = match (&source, args.watch) {
@@ -67,6 +75,7 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         }),
         ..Options::default()
     };
+    service.status("taking memory and opening ports");
     let arena = session::arena_for(&running.memory, plan.packets_held())?;
     let ports = linerate_port::Context {
         devices: args.configuration.devices(),
@@ -97,8 +106,15 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         }),
     )?;
 
-    let signals = [consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
-    let watched = end_run(control.clone(), &signals).context("cannot watch for signals")?;
+    // Where nobody could hang up, that signal has the file read again, as service managers expect.
+    let reload = Arc::new(AtomicBool::new(false));
+    let reloads = [(consts::SIGHUP, Arc::clone(&reload))];
+    let ends = [consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
+    let watched = match (Service::is_managed(), &loader.source) {
+        (true, Source::File(_)) => end_run_or_tell(control.clone(), &ends[..2], &reloads),
+        _ => end_run(control.clone(), &ends),
+    };
+    let watched = watched.context("cannot watch for signals")?;
     let started = Instant::now();
     let until = running.duration.map(|duration| started + duration);
     let (ended, end) = mpsc::channel::<()>();
@@ -112,8 +128,16 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     let mut next = started + running.showing.interval;
     let mut last = (started, Figures::read(&control));
     let mut shown = Ok(());
+    let mut life = Life::new(&control);
     loop {
         let now = Instant::now();
+        if shown.is_ok() {
+            shown = life.look(&control, &mut service, now, |status| {
+                let seconds = begun.elapsed().as_secs_f64();
+                let object = json!({ "seconds": seconds, "status": status });
+                screen.ready(&format!("ready after {seconds:.2} s: {status}"), object)
+            });
+        }
         if until.is_some_and(|until| now >= until) || shown.is_err() {
             control.stop();
         }
@@ -123,17 +147,21 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
             last = (now, figures);
             next += running.showing.interval * (1 + late(now - next, running.showing.interval));
         }
-        if let Some(watch) = &mut watch
-            && watch.has_changed()
-        {
-            replace(&control, &loader, &screen);
+        let changed = watch.as_mut().is_some_and(Watch::has_changed);
+        if reload.swap(false, Ordering::AcqRel) || changed {
+            service.reloading();
+            let replaced = replace(&control, &loader, &screen);
+            let status = life.status(&control);
+            service.ready(&if replaced { status } else { format!("{status}; {REFUSED}") });
         }
-        let left = until.map_or(ALERT, |until| until.saturating_duration_since(now));
-        let wait = ALERT.min(left).min(next.saturating_duration_since(now));
+        let left = if life.is_ready() { ALERT } else { life::SOON };
+        let left = until.map_or(left, |until| left.min(until.saturating_duration_since(now)));
+        let wait = left.min(next.saturating_duration_since(now));
         if end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
             break;
         }
     }
+    service.stopping();
     let mut router = worker.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
     let took = started.elapsed();
     drop(watched);
@@ -153,16 +181,20 @@ fn late(by: Duration, interval: Duration) -> u32 {
     u32::try_from(by.as_nanos() / interval.as_nanos().max(1)).unwrap_or(0)
 }
 
-/// Puts what the file says now in the place of what runs; when that cannot be,
-/// says why and leaves it.
-fn replace(control: &Control, loader: &PlanLoader, screen: &Screen) {
+/// What there is to say when what a file says now cannot be run.
+const REFUSED: &str = "the old configuration goes on";
+
+/// Puts what the file says now in the place of what runs, and returns whether it could; when that
+/// cannot be, says why and leaves it.
+fn replace(control: &Control, loader: &PlanLoader, screen: &Screen) -> bool {
     let replaced = loader.plan().and_then(|(plan, sources)| {
         control.replace(plan).map_err(|error| ConfigurationError::of(error, &sources))
     });
-    match replaced {
+    match &replaced {
         Ok(()) => screen.note(&format!("{} has changed and runs now", loader.source.name())),
-        Err(error) => screen.note(&format!("{error:#}; the old configuration goes on")),
+        Err(error) => screen.note(&format!("{error:#}; {REFUSED}")),
     }
+    replaced.is_ok()
 }
 
 /// Reads the configuration, as often as need be.

@@ -70,6 +70,18 @@ impl Screen {
         Ok(())
     }
 
+    /// Says that all is ready.
+    pub(super) fn ready(&self, text: &str, mut object: Value) -> Result<()> {
+        if self.output.json {
+            object["event"] = "ready".into();
+            return Ok(self.output.object(&object)?);
+        }
+        if !self.quiet {
+            self.note(text);
+        }
+        Ok(())
+    }
+
     /// Tells of something that happened.
     pub(super) fn note(&self, text: &str) {
         let _drawn = self.erase();

@@ -1,0 +1,102 @@
+//! What whoever started a command is told of it: a service manager over `NOTIFY_SOCKET`
+//! (sd_notify(3)), a script through a file descriptor.
+
+use std::{
+    env,
+    fs::File,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use sd_notify::NotifyState;
+
+use crate::{exit::UsageError, output::Output};
+
+/// Tells it.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// Written to once.
+    descriptor: Option<File>,
+    /// How often a sign of life is due.
+    watchdog: Option<Duration>,
+    next: Instant,
+    /// Whether the service manager could not be told something.
+    failed: bool,
+}
+
+impl Service {
+    /// `descriptor` is an open file descriptor of this process, for a line when all is ready.
+    ///
+    /// # Errors
+    ///
+    /// When it is none that can be written to.
+    pub(crate) fn new(descriptor: Option<u32>) -> Result<Service, UsageError> {
+        let open = |number: u32| {
+            // Through its name, which opens it once more and so leaves nobody's descriptor closed.
+            let file = File::options().write(true).open(format!("/proc/self/fd/{number}"));
+            file.map_err(|error| {
+                let advice = "open it for the command, as in 3>/run/ready or a pipe";
+                UsageError(format!("--ready-fd {number}: {error}; {advice}"))
+            })
+        };
+        let descriptor = descriptor.map(open).transpose()?;
+        // Half of the time, as sd_watchdog_enabled(3) advises.
+        let watchdog = sd_notify::watchdog_enabled().map(|period| period / 2);
+        Ok(Service { descriptor, watchdog, next: Instant::now(), failed: false })
+    }
+
+    /// Whether a service manager wants to be told.
+    pub(crate) fn is_managed() -> bool {
+        env::var_os("NOTIFY_SOCKET").is_some()
+    }
+
+    /// What is going on, in a line.
+    pub(crate) fn status(&mut self, text: &str) {
+        self.tell(&[NotifyState::Status(text)]);
+    }
+
+    /// All is ready, for the first time or after [`Service::reloading`].
+    pub(crate) fn ready(&mut self, status: &str) {
+        if let Some(mut file) = self.descriptor.take() {
+            // Whoever has stopped reading does not want to know.
+            let _ = file.write_all(b"ready\n");
+        }
+        self.tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    }
+
+    /// Another configuration is being read.
+    pub(crate) fn reloading(&mut self) {
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => self.tell(&[NotifyState::Reloading, now]),
+            Err(_) => self.tell(&[NotifyState::Reloading]),
+        }
+    }
+
+    /// The end has begun.
+    pub(crate) fn stopping(&mut self) {
+        self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+    }
+
+    /// Whether a sign of life is due: it is to be given by [`Service::alive`].
+    pub(crate) fn wants_life(&mut self, now: Instant) -> bool {
+        let Some(period) = self.watchdog.filter(|_| now >= self.next) else { return false };
+        self.next = now + period;
+        true
+    }
+
+    /// A sign of life.
+    pub(crate) fn alive(&mut self) {
+        self.tell(&[NotifyState::Watchdog]);
+    }
+
+    /// Tells the service manager, if there is one. That it does not listen ends nothing, and is
+    /// said once.
+    fn tell(&mut self, states: &[NotifyState<'_>]) {
+        if let Err(error) = sd_notify::notify(states)
+            && !std::mem::replace(&mut self.failed, true)
+        {
+            let text = format!("linerate: cannot tell the service manager: {error}");
+            Output::new(false).line(&text);
+        }
+    }
+}
