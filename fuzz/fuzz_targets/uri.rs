@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use linerate_memory::ArenaOptions;
-use linerate_port::{Context, Direction, PortUri, open};
+use linerate_port::{Context, DRIVERS, Direction, PortUri, Value, open};
 
 thread_local! {
     static CONTEXT: Context = {
@@ -19,12 +19,18 @@ fuzz_target!(|text: &str| {
     let printed = uri.to_string();
     assert_eq!(printed.parse::<PortUri>().as_ref(), Ok(&uri), "{printed}");
 
-    let mut options = uri.options();
-    let _ = options.text("out");
-    let _ = options.number("queues", 1..=64);
-    let _ = options.switch("copy");
-    let _ = options.value::<f64>("speed", "a factor");
-    let _ = options.finish();
+    for driver in DRIVERS {
+        let mut options = uri.options(driver.options);
+        for option in driver.all_options() {
+            let _ = match option.value {
+                Value::Switch => options.switch(option.name).map(drop),
+                Value::Number { .. } => options.number(option.name).map(drop),
+                Value::Word(_) => options.word(option.name).map(drop),
+                Value::Text { .. } => options.value::<f64>(option.name).map(drop),
+            };
+        }
+        let _ = options.finish();
+    }
 
     // The driver that touches nothing outside; the others' options are taken by the same code.
     if uri.driver() == "null" {

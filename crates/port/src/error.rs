@@ -43,7 +43,7 @@ pub enum UriError {
         suggestion: String,
     },
     /// The driver has no such option.
-    #[error("port {uri}: there is no option {option:?}; options are: {known}")]
+    #[error("port {uri}: there is no option {option:?}; options are: {known}{suggestion}")]
     UnknownOption {
         /// The port.
         uri: String,
@@ -51,6 +51,18 @@ pub enum UriError {
         option: String,
         /// The driver's options.
         known: String,
+        /// `; did you mean ...?`, or nothing.
+        suggestion: String,
+    },
+    /// The driver has the option for another case.
+    #[error("port {uri}: option {option} is of use only {when}")]
+    UselessOption {
+        /// The port.
+        uri: String,
+        /// The option.
+        option: String,
+        /// When it is of use.
+        when: &'static str,
     },
     /// An option's value is not of its kind.
     #[error("port {uri}: option {option}={value}: expected {expected}")]

@@ -10,8 +10,9 @@
 //! `tun:`), `xdp`. Each has a file for opening (`mod.rs`, `driver.rs` or the only one), and
 //! one or two for what is called per burst, `receive` and `transmit`.
 //!
-//! What they share: `port` (the traits, and waiting), `uri` (names and options), `open`
-//! (the list of drivers), `lease` (one port for several users), [`counters`] (packets, and
+//! What they share: `port` (the traits, and waiting), `uri` (names), `driver` (what each
+//! declares of itself), `options` (options taken as declared), `open` (the list of drivers),
+//! `lease` (one port for several users), [`counters`] (packets, and
 //! drops by reason), `offload` (checksums and segmentation that a sender on this host left
 //! undone), `kernel` (what opening an interface has in common), `devices` (names of other
 //! frameworks), `error`.
@@ -22,12 +23,14 @@
 mod af_packet;
 pub mod counters;
 mod devices;
+mod driver;
 mod error;
 mod kernel;
 mod lease;
 mod null;
 mod offload;
 mod open;
+mod options;
 pub mod pcap;
 mod port;
 pub mod ring;
@@ -38,11 +41,13 @@ mod xdp;
 
 pub use counters::{Counters, Counts, DropReason};
 pub use devices::{Devices, parse_device};
+pub use driver::{Driver, OptionGroup, PortOption, Value};
 pub use error::{OpenError, PortError, UriError};
 pub use lease::{LeasedPort, Leases};
-pub use open::{DRIVERS, Driver, open, probe};
+pub use open::{DRIVERS, open, probe};
+pub use options::Options;
 pub use port::{
     Context, Copies, DRAIN_LIMIT, Direction, Interest, Port, PortInfo, Queue, Receive, Transmit,
     Wake, drain, wait_any,
 };
-pub use uri::{Options, PortUri};
+pub use uri::PortUri;

@@ -3,10 +3,7 @@
 //! For measuring everything but a port: what is left is the cost of taking
 //! buffers, passing slots on and giving buffers back.
 //!
-//! Options: `size=N` frame length in bytes without FCS (60), `copy` writes
-//! every frame received and reads every frame sent, `count=N` ends after that
-//! many frames (endless), `queues=N`. Without `copy` the frames hold whatever
-//! their buffers held before.
+//! Unless they are copied the frames hold whatever their buffers held before.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -14,23 +11,71 @@ use linerate_memory::{Frame, PoolCache};
 
 use crate::{
     counters::{Counters, DropReason},
+    driver::{Driver, OptionGroup, PortOption, Value},
     error::{OpenError, PortError},
     port::{Context, Copies, Port, PortInfo, Queue, Receive, Transmit, Wake},
     uri::PortUri,
 };
 
-/// Shortest Ethernet frame, without FCS.
-const SIZE_DEFAULT: usize = 60;
-/// Queues a software port may have.
-const QUEUES_MAX: u64 = 64;
+/// What it is and which options it has.
+pub(crate) const DRIVER: Driver = Driver {
+    name: "null",
+    object: "",
+    summary: "frames out of nothing; discards what it is sent",
+    description: "\
+For measuring everything but a port: what is left is the cost of taking buffers, passing packets
+on and giving buffers back. Without `copy` nobody writes the frames, so they hold whatever their
+buffers held before.",
+    needs: "It needs no privileges and no interface.",
+    examples: &[
+        ("null:", "frames of 60 bytes without end"),
+        ("null:?size=1514&count=1000", "a thousand of the longest that plain Ethernet carries"),
+        ("null:?copy", "frames that are really written and read"),
+    ],
+    options: &[OptionGroup {
+        when: "",
+        options: &[
+            PortOption {
+                name: "size",
+                value: Value::Number { least: 14, most: u64::MAX },
+                // The shortest Ethernet frame.
+                default: "60",
+                help: "Length of the frames in bytes, without FCS; at most what fits a buffer.",
+            },
+            PortOption {
+                name: "copy",
+                value: Value::Switch,
+                default: "off",
+                help: "Writes every frame that is received, and reads every frame that is sent.",
+            },
+            PortOption {
+                name: "count",
+                value: Value::Number { least: 0, most: u64::MAX },
+                default: "endless",
+                help: "Ends after that many frames.",
+            },
+            QUEUES,
+        ],
+    }],
+    interface: false,
+    open,
+};
 
-pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
-    let mut options = uri.options();
-    let room = context.arena.room();
-    let size = options.number("size", 14..=room as u64)?.map_or(SIZE_DEFAULT, |n| n as usize);
-    let copy = options.switch("copy")?.unwrap_or(false);
-    let count = options.number("count", 0..=u64::MAX)?;
-    let queues = options.number("queues", 1..=QUEUES_MAX)?.map(|n| n as usize);
+/// The queues of a port in software.
+pub(crate) const QUEUES: PortOption = PortOption {
+    name: "queues",
+    value: Value::Number { least: 1, most: 64 },
+    default: "one for each worker that uses it",
+    help: "How many queues there are.",
+};
+
+fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let mut options = uri.options(DRIVER.options);
+    let room = context.arena.room() as u64;
+    let size = options.number_to("size", room)?.unwrap_or(options.default_of("size")) as usize;
+    let copy = options.is_on("copy")?;
+    let count = options.number("count")?;
+    let queues = options.number("queues")?.map(|n| n as usize);
     options.finish()?;
 
     let template: Arc<[u8]> = template(size).into();

@@ -4,6 +4,7 @@ use linerate_host::closest;
 
 use crate::{
     af_packet,
+    driver::Driver,
     error::{OpenError, UriError},
     kernel::OpenErrors,
     null, pcap,
@@ -13,72 +14,9 @@ use crate::{
     xdp,
 };
 
-/// A kind of port.
-#[derive(Debug, Clone, Copy)]
-pub struct Driver {
-    /// The part of a port's name before the colon.
-    pub name: &'static str,
-    /// How such a port is written, for help texts.
-    pub usage: &'static str,
-    /// What it is, in a line.
-    pub summary: &'static str,
-    /// Whether it needs an interface that is there.
-    interface: bool,
-    open: fn(&PortUri, &Context) -> Result<Port, OpenError>,
-}
-
 /// All drivers.
-pub const DRIVERS: &[Driver] = &[
-    Driver {
-        name: "null",
-        usage: "null:[?size=60&copy&count=N]",
-        summary: "frames out of nothing; discards what it is sent",
-        interface: false,
-        open: null::open,
-    },
-    Driver {
-        name: "ring",
-        usage: "ring:NAME[?slots=1024&loop&seed=N]",
-        summary: "joins two parts of one process, without a copy",
-        interface: false,
-        open: ring::open,
-    },
-    Driver {
-        name: "pcap",
-        usage: "pcap:FILE[?rate=recorded|max|1Mpps&loop=N&snaplen=N]",
-        summary: "replays a capture file, or writes one",
-        interface: false,
-        open: pcap::open,
-    },
-    Driver {
-        name: "xdp",
-        usage: "xdp:IF[?queues=N&mode=auto&zerocopy&kernel=none&match=TERMS&busy-poll=USEC]",
-        summary: "a network interface through AF_XDP, past the kernel's network stack",
-        interface: true,
-        open: xdp::open,
-    },
-    Driver {
-        name: "packet",
-        usage: "packet:IF[?queues=N&slots=4096&promisc=off&qdisc=on&time=on&outbound=on]",
-        summary: "any network interface, through an AF_PACKET socket; one copy",
-        interface: true,
-        open: af_packet::open,
-    },
-    Driver {
-        name: "tap",
-        usage: "tap:NAME[?addr=10.0.0.1/24&queues=N&vnet&mtu=N&mac=MAC&up=no]",
-        summary: "this machine's own network stack, through an interface made for it",
-        interface: false,
-        open: tap::open,
-    },
-    Driver {
-        name: "tun",
-        usage: "tun:NAME[?addr=10.0.0.1/24&queues=N&mtu=N&up=no]",
-        summary: "as tap, with IP packets instead of Ethernet frames",
-        interface: false,
-        open: tap::open,
-    },
-];
+pub const DRIVERS: &[Driver] =
+    &[null::DRIVER, ring::DRIVER, pcap::DRIVER, xdp::DRIVER, af_packet::DRIVER, tap::TAP, tap::TUN];
 
 /// Opens a port.
 ///

@@ -3,9 +3,6 @@
 //! The first port opened under a name is one end and the second the other;
 //! what one end transmits the other receives, in order, without a copy. With
 //! `loop` there is one end only, which receives what it transmits.
-//!
-//! Options: `slots=N` places in each direction (1024), `queues=N`, `loop`,
-//! `seed=N` frames put in at the start, to circulate, of `size=N` bytes (60).
 
 use std::{
     collections::HashMap,
@@ -23,14 +20,61 @@ use rustix::event::EventfdFlags;
 
 use crate::{
     counters::{Counters, DropReason},
+    driver::{Driver, OptionGroup, PortOption, Value},
     error::{OpenError, PortError},
-    null::template,
+    null::{self, template},
     port::{Context, Copies, Interest, Port, PortInfo, Queue, Receive, Transmit, Wake},
     uri::PortUri,
 };
 
-/// Slots in each direction unless told otherwise.
-const SLOTS_DEFAULT: usize = 1024;
+/// What it is and which options it has.
+pub(crate) const DRIVER: Driver = Driver {
+    name: "ring",
+    object: "NAME",
+    summary: "joins two parts of one process, without a copy",
+    description: "\
+The first port opened under a name is one end and the second the other; what one end transmits the
+other receives, in order. With `loop` there is one end only, which receives what it transmits.",
+    needs: "It needs no privileges and no interface.",
+    examples: &[
+        ("ring:a", "one end; whoever opens it next has the other"),
+        ("ring:a?loop&seed=256", "256 frames that circulate"),
+    ],
+    options: &[OptionGroup {
+        when: "",
+        options: &[
+            PortOption {
+                name: "slots",
+                value: Value::Number { least: 1, most: 1 << 20 },
+                default: "1024",
+                help: "Places in each direction, rounded up to a power of two.",
+            },
+            PortOption {
+                name: "loop",
+                value: Value::Switch,
+                default: "off",
+                help: "There is one end only, which receives what it transmits.",
+            },
+            PortOption {
+                name: "seed",
+                value: Value::Number { least: 0, most: 1 << 20 },
+                default: "0",
+                help: "Frames that are put in at the start, to circulate; at most as many as \
+                       there are slots.",
+            },
+            PortOption {
+                name: "size",
+                value: Value::Number { least: 14, most: u64::MAX },
+                default: "60",
+                help: "Length of those frames in bytes, without FCS; at most what fits a buffer.",
+            },
+            null::QUEUES,
+        ],
+    }],
+    interface: false,
+    open,
+};
+
 /// How soon a sender looks again at a full ring.
 const FULL_RETRY: Duration = Duration::from_micros(50);
 
@@ -52,14 +96,15 @@ impl fmt::Debug for Registry {
 /// One end: a receiving and a transmitting side per queue.
 type End = Vec<(RingReceive, RingTransmit)>;
 
-pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
-    let mut options = uri.options();
-    let slots = options.number("slots", 1..=1 << 20)?.map_or(SLOTS_DEFAULT, |n| n as usize);
-    let queues = options.number("queues", 1..=64)?.map(|n| n as usize);
-    let single = options.switch("loop")?.unwrap_or(false);
-    let seed = options.number("seed", 0..=slots as u64)?.unwrap_or(0) as usize;
+fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let mut options = uri.options(DRIVER.options);
+    let slots = options.number("slots")?.unwrap_or(options.default_of("slots")) as usize;
+    let queues = options.number("queues")?.map(|n| n as usize);
+    let single = options.is_on("loop")?;
+    let seed = options.number_to("seed", slots as u64)?.unwrap_or(options.default_of("seed"));
+    let seed = seed as usize;
     let room = context.arena.room() as u64;
-    let size = options.number("size", 14..=room)?.map_or(60, |n| n as usize);
+    let size = options.number_to("size", room)?.unwrap_or(options.default_of("size")) as usize;
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
     let system = |step| move |source| OpenError::System { port: uri.to_string(), step, source };

@@ -1,12 +1,6 @@
 //! `packet:IF` sends and receives through an `AF_PACKET` socket: any Linux
 //! network interface, no change to it, one copy per packet each way.
 //!
-//! Options: `queues=N` sockets that share the packets received by flow hash
-//! (1), `slots=N` places in each receive ring (4096), `promisc=off` leaves
-//! out frames for other hosts, `qdisc=on` sends through the interface's queueing
-//! discipline instead of around it, `time=on` notes when each packet was
-//! received, `outbound=on` receives what this host sends as well.
-//!
 //! # What it does about the kernel's ways
 //!
 //! - Packets this host sends on the interface are not received, unless asked
@@ -55,24 +49,85 @@ use self::{
     transmit::PacketTransmit,
 };
 use crate::{
+    driver::{Driver, OptionGroup, PortOption, Value},
     error::OpenError,
     kernel::{FRAMING, OpenErrors},
+    null::QUEUES,
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
 
-/// Slots of a receive ring unless told otherwise: 4 ms of packets at a million
-/// per second, about as long as a worker is kept from running now and then.
-const SLOTS_DEFAULT: usize = 4096;
+/// What it is and which options it has.
+pub(crate) const DRIVER: Driver = Driver {
+    name: "packet",
+    object: "IF",
+    summary: "any network interface, through an AF_PACKET socket; one copy",
+    description: "\
+Works with every Ethernet interface of Linux and changes nothing about it. The kernel's network
+stack receives the packets as well: this port has a copy of each. A VLAN tag that the kernel took
+out is put back, and what a sender on this host left to the interface (checksums, segmentation) is
+done here, so nothing has to be turned off with ethtool.",
+    needs: "It needs the capability `cap_net_raw`, which root has.",
+    examples: &[
+        ("packet:eth1", "what eth1 receives, for whomever it is"),
+        ("packet:eth1?promisc=off&time=on", "what is for this host, with the time it came at"),
+        ("packet:eth1?queues=4&slots=16384", "four queues with longer rings"),
+    ],
+    options: &[OptionGroup {
+        when: "",
+        options: &[
+            PortOption {
+                name: "queues",
+                default: "one for each worker that uses it",
+                help: "Sockets that share the packets received, each flow on one of them.",
+                ..QUEUES
+            },
+            PortOption {
+                name: "slots",
+                value: Value::Number { least: 8, most: 1 << 18 },
+                // 4 ms of packets at a million per second, about as long as a worker is kept
+                // from running now and then.
+                default: "4096",
+                help: "Packets that each queue holds while nobody takes them.",
+            },
+            PortOption {
+                name: "promisc",
+                value: Value::Switch,
+                default: "on",
+                help: "Frames for other hosts are received, too.",
+            },
+            PortOption {
+                name: "qdisc",
+                value: Value::Switch,
+                default: "off",
+                help: "Sends through the interface's queueing discipline instead of past it.",
+            },
+            PortOption {
+                name: "time",
+                value: Value::Switch,
+                default: "off",
+                help: "Notes when the kernel received each packet.",
+            },
+            PortOption {
+                name: "outbound",
+                value: Value::Switch,
+                default: "off",
+                help: "Receives what this host sends on the interface as well.",
+            },
+        ],
+    }],
+    interface: true,
+    open,
+};
 
-pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
-    let mut options = uri.options();
-    let queues = options.number("queues", 1..=64)?.map(|n| n as usize);
-    let slots = options.number("slots", 8..=1 << 18)?.map_or(SLOTS_DEFAULT, |n| n as usize);
-    let promiscuous = options.switch("promisc")?.unwrap_or(true);
-    let qdisc = options.switch("qdisc")?.unwrap_or(false);
-    let time = options.switch("time")?.unwrap_or(false);
-    let outbound = options.switch("outbound")?.unwrap_or(false);
+fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let mut options = uri.options(DRIVER.options);
+    let queues = options.number("queues")?.map(|n| n as usize);
+    let slots = options.number("slots")?.unwrap_or(options.default_of("slots")) as usize;
+    let promiscuous = options.is_on("promisc")?;
+    let qdisc = options.is_on("qdisc")?;
+    let time = options.is_on("time")?;
+    let outbound = options.is_on("outbound")?;
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
     let errors = OpenErrors::new(uri, "cap_net_raw");

@@ -3,14 +3,6 @@
 //! Which of the two is decided by the direction it is opened in; in both directions it receives, and
 //! writes only to a file named by `out`, so that a file is never overwritten by mistake. `-` is
 //! standard input or output.
-//!
-//! Options to receive: `rate=max` (as fast as frames are taken, the default), `rate=recorded` (with the
-//! recorded gaps; `speed=2` halves them) or `rate=1Mpps`; `loop=N` passes through the file, `loop` or
-//! `loop=0` endlessly. A file to be looped is first read into memory if it is not larger than 1 GiB.
-//!
-//! Options to transmit: `format=pcap|pcapng` (else by the file's extension), `precision=nano|micro`,
-//! `snaplen=N`, `interface=NAME` (recorded in pcapng), `times=now|packet`; `out=FILE`. `rotate-bytes=N`,
-//! `rotate-seconds=N` and `rotate-packets=N` begin new files, of which `keep=N` keeps the newest.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,16 +15,144 @@ use super::rotate::{Limits, Rotating};
 use super::source::Source;
 use super::writer::{Options as WriteOptions, Precision, Writer};
 use super::{Format, MAX_PACKET};
+use crate::driver::{Driver, OptionGroup, PortOption, Value};
 use crate::error::{OpenError, UriError};
+use crate::options::Options;
 use crate::port::{Context, Copies, Direction, Port, PortInfo, Queue, Receive, Transmit};
-use crate::uri::{Options, PortUri};
+use crate::uri::PortUri;
 
-pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+/// What it is and which options it has.
+pub(crate) const DRIVER: Driver = Driver {
+    name: "pcap",
+    object: "FILE",
+    summary: "replays a capture file, or writes one",
+    description: "\
+Reads pcap and pcapng, of either byte order, and writes either. Opened to receive, it reads the
+file; opened to transmit, it writes it; in both directions it reads, and writes only to the file
+that `out` names, so that a file is never overwritten by mistake. `-` is standard input or output.
+A file to be looped is read into memory first if it is not larger than 1 GiB.",
+    needs: "It needs no privileges beyond those for the file.",
+    examples: &[
+        ("pcap:trace.pcap", "the packets of a file, as fast as they are taken"),
+        ("pcap:trace.pcap?rate=recorded&speed=2", "with half the gaps that were recorded"),
+        ("pcap:trace.pcap?rate=10kpps&loop", "ten thousand per second, over and over"),
+        ("pcap:new.pcapng?snaplen=128", "written to: the first 128 bytes of each packet"),
+        ("pcap:new.pcap?rotate-seconds=60&keep=10", "written to: the last ten minutes"),
+    ],
+    options: &[
+        OptionGroup {
+            when: "when the file is read",
+            options: &[
+                PortOption {
+                    name: "rate",
+                    value: Value::Text {
+                        form: "max|recorded|RATE",
+                        expected: "max, recorded, or packets per second up to 1G, as in 1Mpps",
+                    },
+                    default: "max",
+                    help: "As fast as frames are taken, with the gaps that were recorded, or so \
+                           many packets per second.",
+                },
+                PortOption {
+                    name: "speed",
+                    value: Value::Text {
+                        form: "FACTOR",
+                        expected: "a factor above 0, as in 2 or 0.5",
+                    },
+                    default: "1",
+                    help: "Divides the recorded gaps; goes with rate=recorded.",
+                },
+                PortOption {
+                    name: "loop",
+                    value: Value::Text { form: "N", expected: "a number of passes, 0 for endless" },
+                    default: "1",
+                    help: "How many times the file is passed through; without a value, or 0, \
+                           endlessly.",
+                },
+            ],
+        },
+        OptionGroup {
+            when: "when the port is opened in both directions",
+            options: &[PortOption {
+                name: "out",
+                value: Value::Text { form: "FILE", expected: "a file" },
+                default: "none",
+                help: "The file that is written.",
+            }],
+        },
+        OptionGroup {
+            when: "when a file is written",
+            options: &[
+                PortOption {
+                    name: "format",
+                    value: Value::Text { form: "pcap|pcapng", expected: "pcap or pcapng" },
+                    default: "pcapng where the file's name ends in it, else pcap",
+                    help: "The file's format.",
+                },
+                PortOption {
+                    name: "precision",
+                    value: Value::Text { form: "nano|micro", expected: "nano or micro" },
+                    default: "nano",
+                    help: "Times in nanoseconds or microseconds.",
+                },
+                PortOption {
+                    name: "snaplen",
+                    value: Value::Number { least: 1, most: MAX_PACKET as u64 },
+                    default: "all of it",
+                    help: "Keeps at most so many bytes of each packet.",
+                },
+                PortOption {
+                    name: "interface",
+                    value: Value::Text { form: "NAME", expected: "a name" },
+                    default: "none",
+                    help: "The interface that a pcapng file says the packets came from.",
+                },
+                PortOption {
+                    name: "times",
+                    value: Value::Word(&[
+                        ("now", "when it is written"),
+                        ("packet", "its own time, which a port noted or another file had"),
+                    ]),
+                    default: "now",
+                    help: "The time that is written with a packet.",
+                },
+                PortOption {
+                    name: "rotate-seconds",
+                    value: Value::Text { form: "SECONDS", expected: "a number of seconds above 0" },
+                    default: "one file",
+                    help: "Begins a new file after this time, by the times of the packets.",
+                },
+                PortOption {
+                    name: "rotate-bytes",
+                    value: Value::Number { least: 1, most: u64::MAX },
+                    default: "one file",
+                    help: "Begins a new file when one has this size.",
+                },
+                PortOption {
+                    name: "rotate-packets",
+                    value: Value::Number { least: 1, most: u64::MAX },
+                    default: "one file",
+                    help: "Begins a new file after so many packets.",
+                },
+                PortOption {
+                    name: "keep",
+                    value: Value::Text { form: "N", expected: "a number of files, at least 1" },
+                    default: "all",
+                    help: "Keeps only the newest files.",
+                },
+            ],
+        },
+    ],
+    interface: false,
+    open,
+};
+
+fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let file = |reason: String| OpenError::File { port: uri.to_string(), reason };
     if uri.name().is_empty() {
         return Err(file("no file is named; write pcap:FILE, or pcap:- for a pipe".into()));
     }
-    let mut options = uri.options();
+    let mut options = uri.options(DRIVER.options);
     let replay =
         context.direction.receives().then(|| ReplayOptions::take(&mut options)).transpose()?;
     let record = match context.direction {
@@ -85,10 +205,9 @@ struct ReplayOptions {
 
 impl ReplayOptions {
     fn take(options: &mut Options<'_>) -> Result<Self, UriError> {
-        let expected = "max, recorded, or packets per second up to 1G, as in 1Mpps";
-        let rate = options.value("rate", expected)?.unwrap_or(Rate::Max);
-        let speed = options.value::<Speed>("speed", "a factor above 0, as in 2 or 0.5")?;
-        let passes = options.value::<Passes>("loop", "a number of passes, 0 for endless")?;
+        let rate = options.value("rate")?.unwrap_or(Rate::Max);
+        let speed = options.value::<Speed>("speed")?;
+        let passes = options.value::<Passes>("loop")?;
         Ok(Self {
             rate,
             speed: speed.map_or(1.0, |Speed(speed)| speed),
@@ -160,29 +279,29 @@ struct RecordOptions {
 
 impl RecordOptions {
     fn take(path: PathBuf, options: &mut Options<'_>) -> Result<Self, UriError> {
-        let format = options.value::<Format>("format", "pcap or pcapng")?;
+        let format = options.value::<Format>("format")?;
         let mut write = WriteOptions::new(format.unwrap_or(Format::of(&path)));
-        if let Some(precision) = options.value::<Precision>("precision", "nano or micro")? {
+        if let Some(precision) = options.value::<Precision>("precision")? {
             write.precision = precision;
         }
-        if let Some(snaplen) = options.number("snaplen", 1..=MAX_PACKET.into())? {
+        if let Some(snaplen) = options.number("snaplen")? {
             // In range, so it fits.
             write.snaplen = snaplen as u32;
         }
         write.interface = options.text("interface").map(str::to_owned);
-        let times = options.value::<Times>("times", "now or packet")?;
-        let duration = options.value::<Seconds>("rotate-seconds", "a number of seconds above 0")?;
+        let times = options.word("times")?;
+        let duration = options.value::<Seconds>("rotate-seconds")?;
         let limits = Limits {
-            bytes: options.number("rotate-bytes", 1..=u64::MAX)?,
+            bytes: options.number("rotate-bytes")?,
             duration: duration.map(|Seconds(duration)| duration),
-            records: options.number("rotate-packets", 1..=u64::MAX)?,
-            files: options.value("keep", "a number of files, at least 1")?,
+            records: options.number("rotate-packets")?,
+            files: options.value("keep")?,
         };
         Ok(Self {
             path,
             options: write,
             limits: (limits != Limits::default()).then_some(limits),
-            packet_times: matches!(times, Some(Times::Packet)),
+            packet_times: times == Some("packet"),
         })
     }
 
@@ -206,23 +325,6 @@ impl std::str::FromStr for Seconds {
         let seconds = text.parse().map_err(|_| ())?;
         let duration = Duration::try_from_secs_f64(seconds).map_err(|_| ())?;
         if duration.is_zero() { Err(()) } else { Ok(Self(duration)) }
-    }
-}
-
-enum Times {
-    Now,
-    Packet,
-}
-
-impl std::str::FromStr for Times {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "now" => Ok(Self::Now),
-            "packet" => Ok(Self::Packet),
-            _ => Err(()),
-        }
     }
 }
 
@@ -392,9 +494,13 @@ mod tests {
             (sample() + "?speed=2", receive, "add rate=recorded"),
             (sample() + "?speed=0&rate=recorded", receive, "a factor above 0"),
             (sample() + "?loop=x", receive, "0 for endless"),
-            (sample() + "?snaplen=64", receive, "no option \"snaplen\""),
+            (sample() + "?snaplen=64", receive, "snaplen is of use only when a file is written"),
             ("pcap:-?loop".into(), receive, "only once"),
-            (directory.uri("x.pcap?rate=max"), transmit, "no option \"rate\""),
+            (
+                directory.uri("x.pcap?rate=max"),
+                transmit,
+                "rate is of use only when the file is read",
+            ),
             (directory.uri("x.pcap?format=erf"), transmit, "pcap or pcapng"),
             (directory.uri("x.pcap?snaplen=0"), transmit, "from 1 to 262144"),
             (directory.uri("x.pcap?rotate-seconds=-1"), transmit, "seconds above 0"),

@@ -31,7 +31,7 @@ mod writer;
 
 use std::path::Path;
 
-pub(crate) use driver::open;
+pub(crate) use driver::DRIVER;
 pub use error::{Corruption, Error, Fault};
 pub use reader::{Interface, ReadOptions, Reader, Record, Tail};
 pub use rotate::{Limits, Rotating};

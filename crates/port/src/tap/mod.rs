@@ -6,14 +6,9 @@
 //! with the port; one that `ip tuntap add` made stays. It lives in the network
 //! namespace the port is opened in.
 //!
-//! Options: `queues=N` (1), among which the stack shares its packets by flow;
-//! `addr=10.0.0.1/24` gives the interface an address, `gateway=10.0.0.2` makes
-//! a default route through it, `mac=` and `mtu=`
-//! another Ethernet address and MTU; `up=no` leaves it to others to set it up.
-//! `tun:NAME` is the same for IP packets without an Ethernet header; it has no
-//! `mac` and no `vnet`.
+//! `tun:NAME` is the same for IP packets without an Ethernet header.
 //!
-//! `vnet` lets the stack leave checksums and segmentation to us: up to 64 KiB
+//! With `vnet` the stack leaves checksums and segmentation to us: up to 64 KiB
 //! of a stream come in one system call and are segmented here (see `offload`),
 //! with one more copy. Without it the stack does both.
 //!
@@ -37,16 +32,113 @@ use linerate_packet::MacAddr;
 
 use self::{device::Form, receive::TapReceive, transmit::TapTransmit};
 use crate::{
+    driver::{Driver, OptionGroup, PortOption, Value},
     error::{OpenError, UriError},
     kernel::{FRAMING, OpenErrors},
+    null::QUEUES,
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
 
 /// The MTU the kernel gives a new interface.
 const MTU_DEFAULT: usize = 1500;
-/// Least MTU an Ethernet interface can have, and most a TAP interface can.
-const MTU_RANGE: std::ops::RangeInclusive<u64> = 68..=65521;
+
+/// What `tap:` is and which options it has.
+pub(crate) const TAP: Driver = Driver {
+    name: "tap",
+    object: "NAME",
+    summary: "this machine's own network stack, through an interface made for it",
+    description: "\
+The other end of a TAP interface: what this machine's network stack sends on the interface is
+received here, and what is sent here comes in there. The interface is made when there is none of
+that name, and vanishes with the port; one that `ip tuntap add` made stays. It lives in the network
+namespace the port is opened in. Each packet takes a system call, since the kernel has no way to
+pass several.",
+    needs: "It needs the capability `cap_net_admin`, which root has.",
+    examples: &[
+        ("tap:tap0?addr=10.0.0.1/24", "an interface tap0 with that address, set up"),
+        ("tap:tap0?up=no", "one that others set up"),
+        ("tap:tap0?queues=4&vnet", "four queues, with long packets of streams segmented here"),
+    ],
+    options: &[
+        OptionGroup { when: "", options: COMMON },
+        OptionGroup {
+            when: "with tap:, where packets have Ethernet headers",
+            options: &[
+                PortOption {
+                    name: "mac",
+                    value: Value::Text {
+                        form: "MAC",
+                        expected: "an Ethernet address of one station, as 02:00:00:00:00:01",
+                    },
+                    default: "the kernel's choice",
+                    help: "The interface's Ethernet address.",
+                },
+                PortOption {
+                    name: "vnet",
+                    value: Value::Switch,
+                    default: "off",
+                    help: "Lets the stack leave checksums and segmentation to this port: up to \
+                           64 KiB of a stream come in one system call, for one more copy.",
+                },
+            ],
+        },
+    ],
+    interface: false,
+    open,
+};
+
+/// What `tun:` is and which options it has.
+pub(crate) const TUN: Driver = Driver {
+    name: "tun",
+    object: "NAME",
+    summary: "as tap, with IP packets instead of Ethernet frames",
+    description: "\
+The other end of a TUN interface: what this machine's network stack sends on the interface is
+received here, and what is sent here comes in there, as IP packets without an Ethernet header. All
+else is as with `tap:`.",
+    needs: "It needs the capability `cap_net_admin`, which root has.",
+    examples: &[("tun:tun0?addr=10.0.0.1/24", "an interface tun0 with that address, set up")],
+    options: &[OptionGroup { when: "", options: COMMON }],
+    interface: false,
+    open,
+};
+
+/// The options that both have.
+const COMMON: &[PortOption] = &[
+    PortOption {
+        name: "addr",
+        value: Value::Text {
+            form: "ADDRESS/PREFIX",
+            expected: "an address with its prefix, as 10.0.0.1/24",
+        },
+        default: "none",
+        help: "An address for the interface, IPv4 or IPv6.",
+    },
+    PortOption {
+        name: "gateway",
+        value: Value::Text { form: "ADDRESS", expected: "an IPv4 address" },
+        default: "none",
+        help: "Makes a default route through the interface to this address.",
+    },
+    PortOption {
+        name: "mtu",
+        // The least an Ethernet interface can have, and the most a TAP interface can.
+        value: Value::Number { least: 68, most: 65521 },
+        default: "what the interface has, 1500 when it is made",
+        help: "The interface's MTU.",
+    },
+    PortOption {
+        name: "up",
+        value: Value::Switch,
+        default: "on",
+        help: "Sets the interface up; off leaves that to others.",
+    },
+    PortOption {
+        help: "How many queues there are, among which the stack shares its packets by flow.",
+        ..QUEUES
+    },
+];
 
 /// What the interface is to be like.
 struct Settings {
@@ -57,21 +149,17 @@ struct Settings {
     up: bool,
 }
 
-pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
-    let mut options = uri.options();
-    let queues = options.number("queues", 1..=64)?.map(|n| n as usize);
-    let tun = uri.driver() == "tun";
-    let vnet = !tun && options.switch("vnet")?.unwrap_or(false);
+fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let tun = uri.driver() == TUN.name;
+    let mut options = uri.options(TAP.options);
+    let queues = options.number("queues")?.map(|n| n as usize);
+    let vnet = !tun && options.is_on("vnet")?;
     let settings = Settings {
-        up: options.switch("up")?.unwrap_or(true),
-        address: options.value("addr", "an address with its prefix, as 10.0.0.1/24")?,
-        gateway: options.value("gateway", "an IPv4 address")?,
-        mtu: options.number("mtu", MTU_RANGE)?.map(|n| n as u32),
-        mac: if tun {
-            None
-        } else {
-            options.value("mac", "an Ethernet address of one station, as 02:00:00:00:00:01")?
-        },
+        up: options.is_on("up")?,
+        address: options.value("addr")?,
+        gateway: options.value("gateway")?,
+        mtu: options.number("mtu")?.map(|n| n as u32),
+        mac: if tun { None } else { options.value("mac")? },
     };
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
@@ -248,7 +336,7 @@ mod tests {
     #[test]
     fn refuses_options_by_name() {
         let error = refused("tap:t0?adr=10.0.0.1/24").to_string();
-        assert!(error.contains("adr") && error.contains("queues, vnet, up, addr"), "{error}");
+        assert!(error.contains("adr") && error.contains("addr, gateway, mtu, up"), "{error}");
         for option in [
             "queues=0",
             "queues=65",

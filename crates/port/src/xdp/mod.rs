@@ -7,24 +7,6 @@
 //! them from, so a packet forwarded between two such ports stays where it is.
 //! Program and sockets go when the process ends, however it ends.
 //!
-//! Options:
-//! - `queues=N|all`: queues to use (all, unless the caller has a wish);
-//! - `mode=native|generic|auto`: where the program runs (native if possible);
-//! - `zerocopy`, `copy`: whether the device uses our buffers itself (if it can
-//!   and the arena has huge pages);
-//! - `kernel=none|control|unmatched`: what goes to the kernel's network stack
-//!   instead (none); `match=udp:4789,ethertype:0x88b5,...`: what does not,
-//!   with `unmatched`;
-//! - `busy-poll=USEC`: the device's receive work is done by the thread that
-//!   receives. It also wants `napi_defer_hard_irqs` and `gro_flush_timeout`
-//!   set on the interface (`Documentation/networking/napi.rst`);
-//! - `need-wakeup=on|off`: the kernel says when it wants to be called (on);
-//! - `ring=N`: entries of each ring (2048);
-//! - `checksum=complete|leave|auto`: whether packets that this host sent to the
-//!   interface with an unfinished checksum are finished (`auto`: on virtual
-//!   links, where both ends are this host, at a few cycles per packet);
-//! - `promisc=on|off`: packets for other hosts are received too (on).
-//!
 //! Packets in several pieces are not received: the MTU must fit a buffer.
 
 mod assembler;
@@ -55,6 +37,7 @@ use linerate_host::{
 };
 use linerate_memory::{Arena, PageKind};
 
+pub(crate) use self::options::DRIVER;
 use self::{
     device::Device,
     options::{CopyMode, Queues, Settings},
@@ -142,7 +125,7 @@ impl PortState {
     }
 }
 
-pub(crate) fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let settings = Settings::parse(uri)?;
     let errors = OpenErrors::with_remedy(
         uri,

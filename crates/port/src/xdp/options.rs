@@ -1,19 +1,139 @@
 //! What can be asked of an `xdp:` port by its name.
 
+use std::str::FromStr;
+
 use linerate_host::bpf::Hook;
 
 use crate::{
+    driver::{Driver, OptionGroup, PortOption, Value},
     error::UriError,
     uri::PortUri,
     xdp::program::{KernelShare, TERMS_MAX, Term},
 };
 
-/// Entries of each ring unless told otherwise.
-const RING_DEFAULT: u32 = 2048;
-const RING_MIN: u64 = 64;
-const RING_MAX: u64 = 1 << 16;
-/// Longest busy poll, in microseconds.
-const BUSY_POLL_MAX: u64 = 10_000;
+/// What it is and which options it has.
+pub(crate) const DRIVER: Driver = Driver {
+    name: "xdp",
+    object: "IF",
+    summary: "a network interface through AF_XDP, past the kernel's network stack",
+    description: "\
+A small program, run by the kernel for every packet the interface receives, hands packets to this
+port before the kernel's network stack sees them; `kernel` and `match` say what it leaves to the
+kernel. The buffers of the packet memory are those the kernel puts packets in and sends them from,
+so a packet that is forwarded between two such ports stays where it is. Program and sockets go when
+the process ends, however it ends. Packets in several pieces are not received: the MTU must fit a
+buffer.",
+    needs: "It needs the capabilities `cap_net_admin`, `cap_net_raw`, `cap_bpf` and, where locked \
+            memory is limited, `cap_ipc_lock`; root has them.",
+    examples: &[
+        ("xdp:eth1", "all queues of eth1, in the best mode there is"),
+        ("xdp:eth1?match=udp:4789", "VXLAN only; the kernel keeps the rest"),
+        ("xdp:eth1?kernel=control", "ARP, ICMP and the like stay the kernel's"),
+        (
+            "xdp:eth1?queues=2&zerocopy&busy-poll=20",
+            "two queues, or an error where they would copy",
+        ),
+    ],
+    options: &[OptionGroup {
+        when: "",
+        options: &[
+            PortOption {
+                name: "queues",
+                value: Value::Text { form: "all|N", expected: "all or a number from 1" },
+                default: "all, or one for each worker that uses it",
+                help: "Queues of the interface that are used. Packets of the others stay the \
+                       kernel's.",
+            },
+            PortOption {
+                name: "mode",
+                value: Value::Word(&[
+                    ("native", "in the driver"),
+                    ("generic", "in the kernel's network stack, with every driver, but slower"),
+                    ("auto", "native where the driver can, else generic"),
+                ]),
+                default: "auto",
+                help: "Where the program runs.",
+            },
+            PortOption {
+                name: "zerocopy",
+                value: Value::Switch,
+                default: "where the driver can and the packet memory has huge pages",
+                help: "The device uses our buffers itself; an error where it cannot.",
+            },
+            PortOption {
+                name: "copy",
+                value: Value::Switch,
+                default: "where zerocopy is not possible",
+                help: "The kernel copies.",
+            },
+            PortOption {
+                name: "kernel",
+                value: Value::Word(&[
+                    ("none", "nothing"),
+                    (
+                        "control",
+                        "ARP, ICMP, IGMP, ICMPv6, EAPOL and the link-local protocols (spanning \
+                         tree, LACP, LLDP)",
+                    ),
+                    ("unmatched", "what `match` does not name"),
+                ]),
+                default: "none; unmatched where there is match",
+                help: "What goes to the kernel's network stack instead.",
+            },
+            PortOption {
+                name: "match",
+                value: Value::Text {
+                    form: "TERMS",
+                    expected: "up to 64 of ethertype:N, proto:N, udp:PORT, tcp:PORT and \
+                               sctp:PORT, separated by commas",
+                },
+                default: "everything",
+                help: "The packets that come here, as in `udp:4789,ethertype:0x88b5`; all \
+                       others go to the kernel.",
+            },
+            PortOption {
+                name: "busy-poll",
+                // Longest in microseconds.
+                value: Value::Number { least: 0, most: 10_000 },
+                default: "0",
+                help: "The thread that receives does the device's receive work, for so many \
+                       microseconds at a time; 0: the kernel does it. It also wants \
+                       `napi_defer_hard_irqs` and `gro_flush_timeout` set on the interface.",
+            },
+            PortOption {
+                name: "need-wakeup",
+                value: Value::Switch,
+                default: "on",
+                help: "The kernel says when it wants to be called; off: it is called every time.",
+            },
+            PortOption {
+                name: "ring",
+                value: Value::Number { least: 64, most: 1 << 16 },
+                default: "2048",
+                help: "Entries of each ring, rounded up to a power of two.",
+            },
+            PortOption {
+                name: "checksum",
+                value: Value::Word(&[
+                    ("complete", "they are finished"),
+                    ("leave", "they are passed on as they are"),
+                    ("auto", "they are finished on virtual links, at a few cycles per packet"),
+                ]),
+                default: "auto",
+                help: "What becomes of packets that a program on this host sent to the \
+                       interface with an unfinished checksum, as happens on virtual links.",
+            },
+            PortOption {
+                name: "promisc",
+                value: Value::Switch,
+                default: "on",
+                help: "Packets for other hosts are received, too.",
+            },
+        ],
+    }],
+    interface: true,
+    open: super::open,
+};
 
 /// Whether the device moves packets itself or the kernel copies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,69 +170,48 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn parse(uri: &PortUri) -> Result<Settings, UriError> {
-        let bad = |option, value: &str, expected: &str| UriError::Value {
-            uri: uri.to_string(),
-            option,
-            value: value.into(),
-            expected: expected.into(),
-        };
-        let mut options = uri.options();
-        let queues = match options.text("queues") {
-            None => None,
-            Some("all") => Some(Queues::All),
-            Some(text) => match text.parse() {
-                Ok(count @ 1..) => Some(Queues::Exactly(count)),
-                _ => return Err(bad("queues", text, "all or a number from 1")),
-            },
-        };
-        let hook = match options.text("mode") {
-            None | Some("auto") => None,
+        let mut options = uri.options(DRIVER.options);
+        let queues = options.value("queues")?;
+        let hook = match options.word("mode")? {
             Some("native") => Some(Hook::Native),
             Some("generic") => Some(Hook::Generic),
-            Some(text) => return Err(bad("mode", text, "native, generic or auto")),
+            _ => None,
         };
         let zero_copy = options.switch("zerocopy")?;
         let copy = options.switch("copy")?;
         let copy_mode = match (zero_copy, copy) {
             (Some(true), Some(true)) => {
-                return Err(bad("copy", "yes", "not to be given together with zerocopy"));
+                return Err(options.refuse(
+                    "copy",
+                    "yes",
+                    "not to be given together with zerocopy",
+                ));
             }
             (Some(true), _) | (None, Some(false)) => CopyMode::ZeroCopy,
             (_, Some(true)) | (Some(false), _) => CopyMode::Copy,
             (None, None) => CopyMode::Auto,
         };
-        let terms = match options.text("match") {
-            None => None,
-            Some(text) => Some(terms(text).ok_or_else(|| {
-                bad(
-                    "match",
-                    text,
-                    "up to 64 of ethertype:N, proto:N, udp:PORT, tcp:PORT and sctp:PORT, \
-                     separated by commas",
-                )
-            })?),
-        };
-        let share = match (options.text("kernel"), terms) {
-            (None | Some("unmatched"), Some(terms)) => KernelShare::Unmatched(terms),
-            (None | Some("none"), None) => KernelShare::None,
-            (Some("control"), None) => KernelShare::Control,
+        let terms = options.value::<Terms>("match")?;
+        let share = match (options.word("kernel")?, terms) {
+            (None | Some("unmatched"), Some(Terms(terms))) => KernelShare::Unmatched(terms),
+            (Some(text), Some(_)) => {
+                return Err(options.refuse("kernel", text, "unmatched when match is given"));
+            }
             (Some("unmatched"), None) => {
-                return Err(bad("kernel", "unmatched", "match=... to say what is not for it"));
+                let expected = "match=... to say what is not for it";
+                return Err(options.refuse("kernel", "unmatched", expected));
             }
-            (Some(text @ ("none" | "control")), Some(_)) => {
-                return Err(bad("kernel", text, "unmatched when match is given"));
-            }
-            (Some(text), _) => return Err(bad("kernel", text, "none, control or unmatched")),
+            (Some("control"), None) => KernelShare::Control,
+            (_, None) => KernelShare::None,
         };
-        let busy_poll = options.number("busy-poll", 0..=BUSY_POLL_MAX)?;
-        let need_wakeup = options.switch("need-wakeup")?.unwrap_or(true);
-        let ring = options.number("ring", RING_MIN..=RING_MAX)?;
-        let promiscuous = options.switch("promisc")?.unwrap_or(true);
-        let complete = match options.text("checksum") {
-            None | Some("auto") => None,
+        let busy_poll = options.number("busy-poll")?.unwrap_or(options.default_of("busy-poll"));
+        let need_wakeup = options.is_on("need-wakeup")?;
+        let ring = options.number("ring")?.unwrap_or(options.default_of("ring"));
+        let promiscuous = options.is_on("promisc")?;
+        let complete = match options.word("checksum")? {
             Some("complete") => Some(true),
             Some("leave") => Some(false),
-            Some(text) => return Err(bad("checksum", text, "complete, leave or auto")),
+            _ => None,
         };
         options.finish()?;
         Ok(Settings {
@@ -120,18 +219,37 @@ impl Settings {
             hook,
             copy_mode,
             share,
-            busy_poll: busy_poll.filter(|&time| time > 0).map(|time| time as u32),
+            busy_poll: (busy_poll > 0).then_some(busy_poll as u32),
             need_wakeup,
-            ring: ring.map_or(RING_DEFAULT, |size| (size as u32).next_power_of_two()),
+            ring: (ring as u32).next_power_of_two(),
             promiscuous,
             complete,
         })
     }
 }
 
-fn terms(text: &str) -> Option<Vec<Term>> {
-    let terms: Vec<Term> = text.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
-    (terms.len() <= TERMS_MAX).then_some(terms)
+impl FromStr for Queues {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Queues, ()> {
+        match (text, text.parse()) {
+            ("all", _) => Ok(Queues::All),
+            (_, Ok(count @ 1..)) => Ok(Queues::Exactly(count)),
+            _ => Err(()),
+        }
+    }
+}
+
+/// The terms of `match`.
+struct Terms(Vec<Term>);
+
+impl FromStr for Terms {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Terms, ()> {
+        let terms: Vec<Term> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        if terms.len() <= TERMS_MAX { Ok(Terms(terms)) } else { Err(()) }
+    }
 }
 
 #[cfg(test)]

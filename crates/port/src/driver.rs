@@ -1,0 +1,263 @@
+//! What a kind of port is and which options it has, declared once: what is refused, what
+//! `linerate ports --help-uri` explains and the pages of `docs/ports` come from here.
+
+use crate::{
+    error::OpenError,
+    port::{Context, Port},
+    uri::PortUri,
+};
+
+/// A kind of port.
+#[derive(Debug, Clone, Copy)]
+pub struct Driver {
+    /// The part of a port's name before the colon.
+    pub name: &'static str,
+    /// What is behind the colon, as help texts call it: `IF`, or nothing.
+    pub object: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    /// What to know of it, in Markdown.
+    pub description: &'static str,
+    /// What it takes to open one, in a sentence.
+    pub needs: &'static str,
+    /// Ports one could write, and what each of them is.
+    pub examples: &'static [(&'static str, &'static str)],
+    /// Its options.
+    pub options: &'static [OptionGroup],
+    /// Whether it needs an interface that is there.
+    pub(crate) interface: bool,
+    pub(crate) open: fn(&PortUri, &Context) -> Result<Port, OpenError>,
+}
+
+/// Options that are of use in the same case.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionGroup {
+    /// The case, as in "when the file is read"; empty: always.
+    pub when: &'static str,
+    /// The options.
+    pub options: &'static [PortOption],
+}
+
+/// An option of a port.
+#[derive(Debug, Clone, Copy)]
+pub struct PortOption {
+    /// The part before the equals sign.
+    pub name: &'static str,
+    /// What the part behind it may be.
+    pub value: Value,
+    /// What it is when it is not given: a value, or a few words.
+    pub default: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+}
+
+/// What an option's value may be.
+#[derive(Debug, Clone, Copy)]
+pub enum Value {
+    /// On or off; the name alone is on.
+    Switch,
+    /// A whole number.
+    Number {
+        /// The least it can be.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// One of these words, each with what it means.
+    Word(&'static [(&'static str, &'static str)]),
+    /// Text that is read further.
+    Text {
+        /// How it is written, as in `ADDRESS/PREFIX`.
+        form: &'static str,
+        /// What it should have been, for who wrote it wrong.
+        expected: &'static str,
+    },
+}
+
+impl Driver {
+    /// How such a port is written: `null:[?size=N&copy]`.
+    pub fn usage(&self) -> String {
+        let options: Vec<String> = self.all_options().map(PortOption::usage).collect();
+        let query = match options.as_slice() {
+            [] => String::new(),
+            options => format!("[?{}]", options.join("&")),
+        };
+        format!("{}:{}{query}", self.name, self.object)
+    }
+
+    /// The options of all groups.
+    pub fn all_options(&self) -> impl Iterator<Item = &'static PortOption> {
+        self.options.iter().flat_map(|group| group.options)
+    }
+}
+
+impl PortOption {
+    /// How it is written: `size=N`.
+    pub fn usage(&self) -> String {
+        match self.value {
+            Value::Switch => self.name.into(),
+            Value::Number { .. } => format!("{}=N", self.name),
+            Value::Word(words) => {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                format!("{}={}", self.name, words.join("|"))
+            }
+            Value::Text { form, .. } => format!("{}={form}", self.name),
+        }
+    }
+}
+
+impl Value {
+    /// What it may be, in words: `a number from 1 to 64`.
+    pub fn expected(&self) -> String {
+        match self {
+            Value::Switch => "yes or no".into(),
+            Value::Number { least, most: u64::MAX } => format!("a number from {least}"),
+            Value::Number { least, most } => format!("a number from {least} to {most}"),
+            Value::Word(words) => {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                match words.as_slice() {
+                    [rest @ .., last] if !rest.is_empty() => {
+                        format!("{} or {last}", rest.join(", "))
+                    }
+                    words => words.join(""),
+                }
+            }
+            Value::Text { expected, .. } => (*expected).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ArenaOptions;
+
+    use super::*;
+    use crate::{DRIVERS, Direction, UriError, open};
+
+    const DIRECTIONS: [Direction; 3] = [Direction::Receive, Direction::Transmit, Direction::Both];
+
+    /// What opening says of its name's options, in every direction. The rest of the name is
+    /// such that nothing outside is touched.
+    fn complaints(driver: &Driver, query: &str) -> Vec<Option<UriError>> {
+        let object = match driver.name {
+            "tap" | "tun" => "no interface has spaces",
+            "pcap" => "/nonesuch/nonesuch.pcap",
+            _ => "nonesuch0",
+        };
+        let uri = format!("{}:{object}?{query}", driver.name).parse().unwrap();
+        let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        let context = Context::new(arena.create().unwrap());
+        let complaint = |direction| match open(&uri, &context.toward(direction)) {
+            Err(OpenError::Uri(UriError::Syntax { .. })) => None,
+            Err(OpenError::Uri(error)) => Some(error),
+            _ => None,
+        };
+        DIRECTIONS.map(complaint).into()
+    }
+
+    #[test]
+    fn every_declared_option_is_parsed_by_what_it_declares() {
+        for driver in DRIVERS {
+            for option in driver.all_options() {
+                let name = format!("{}: {}", driver.name, option.name);
+                let wrong = match option.value {
+                    Value::Number { most: u64::MAX, .. } => "-1".into(),
+                    Value::Number { most, .. } => (most + 1).to_string(),
+                    // Some take any.
+                    _ => "?".to_owned(),
+                };
+                let found = complaints(driver, &format!("{}={wrong}", option.name));
+                let refused = |found: &Option<UriError>| matches!(found, Some(UriError::Value { option: of, .. }) if *of == option.name);
+                let any = matches!(option.value, Value::Text { form: "FILE" | "NAME", .. });
+                assert!(any || found.iter().any(refused), "{name}: {found:?}");
+                assert!(!any || found.iter().any(Option::is_none), "{name}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_word_and_every_default_that_is_a_value_is_taken() {
+        for driver in DRIVERS {
+            for option in driver.all_options() {
+                let values = match option.value {
+                    Value::Word(words) => words.iter().map(|(word, _)| *word).collect(),
+                    Value::Number { .. } => {
+                        option.default.parse::<u64>().iter().map(|_| option.default).collect()
+                    }
+                    _ => vec!["on"; usize::from(matches!(option.value, Value::Switch))],
+                };
+                for value in values {
+                    let found = complaints(driver, &format!("{}={value}", option.name));
+                    // Not every word makes sense alone, but then another option is spoken of.
+                    let fine = |found: &Option<UriError>| match found {
+                        Some(UriError::Value { expected, .. }) => {
+                            *expected != option.value.expected()
+                        }
+                        found => found.is_none(),
+                    };
+                    assert!(
+                        found.iter().any(fine),
+                        "{}: {}={value}: {found:?}",
+                        driver.name,
+                        option.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused_with_the_known_ones_and_the_one_meant() {
+        for driver in DRIVERS {
+            for found in complaints(driver, "nonesuch") {
+                let error = found.unwrap().to_string();
+                assert!(
+                    error.contains("there is no option \"nonesuch\"; options are: "),
+                    "{error}"
+                );
+                let known = driver.all_options().filter(|option| error.contains(option.name));
+                assert!(known.count() > 0, "{error}");
+            }
+            let option = driver.options[0].options[0].name;
+            let found = complaints(driver, &format!("{option}x"));
+            let hint = format!("; did you mean {option}?");
+            let meant = |found: &Option<UriError>| {
+                found.as_ref().is_some_and(|error| error.to_string().ends_with(&hint))
+            };
+            assert!(found.iter().any(meant), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn every_driver_and_option_is_explained() {
+        let is_line = |text: &str| !text.is_empty() && !text.contains('\n');
+        for driver in DRIVERS {
+            assert!(is_line(driver.summary) && is_line(driver.needs), "{}", driver.name);
+            assert!(driver.description.trim().len() > 60, "{}", driver.name);
+            assert!(!driver.examples.is_empty(), "{}", driver.name);
+            for (port, _) in driver.examples {
+                assert_eq!(port.parse::<PortUri>().unwrap().driver(), driver.name);
+            }
+            for option in driver.all_options() {
+                let name = format!("{}: {}", driver.name, option.name);
+                assert!(is_line(option.help) && option.help.ends_with('.'), "{name}");
+                assert!(is_line(option.default), "{name}");
+            }
+            let mut names: Vec<&str> = driver.all_options().map(|option| option.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), driver.all_options().count(), "{} twice", driver.name);
+        }
+    }
+
+    #[test]
+    fn the_options_of_every_example_are_taken() {
+        for driver in DRIVERS {
+            for (port, _) in driver.examples {
+                let query = port.split_once('?').map_or("", |(_, query)| query);
+                let found = complaints(driver, query);
+                assert!(found.iter().any(Option::is_none), "{port}: {found:?}");
+            }
+        }
+    }
+}
