@@ -62,7 +62,7 @@ enum Command {
     Miri(miri::Args),
     /// Install the Debian packages whose programs the tests are checked against.
     Peers(peers::Args),
-    /// Write the reference of the elements, docs/elements, anew.
+    /// Write the references of elements and ports, docs/elements and docs/ports, anew.
     Reference,
     /// Run what others wrote for Click with our programs, beside Click.
     Conformance(conformance::Args),

@@ -1,4 +1,5 @@
-//! `cargo xtask reference`: the pages in `docs/elements`, written anew from the elements.
+//! `cargo xtask reference`: the pages in `docs/elements` and `docs/ports`, written anew from the
+//! elements and the drivers.
 
 use anyhow::Result;
 
@@ -6,5 +7,8 @@ use crate::shell;
 
 pub(crate) fn run() -> Result<()> {
     let arguments = ["run", "--quiet", "--package", "linerate", "--bin", "linerate", "--"];
-    shell::run(shell::cargo(&arguments).args(["elements", "--write", "docs/elements"]))
+    for (command, folder) in [("elements", "docs/elements"), ("ports", "docs/ports")] {
+        shell::run(shell::cargo(&arguments).args([command, "--write", folder]))?;
+    }
+    Ok(())
 }

@@ -22,7 +22,8 @@
 //! codes and errors), `service` (who is told that all is ready), `signals`, `units` and `ranges` (what people type).
 //!
 //! Configurations: `configuration` reads them, `archive` unpacks them, `graph` draws them,
-//! `reference` writes the pages of elements (`docs/elements`, `linerate elements`).
+//! `reference` writes the pages of elements (`docs/elements`, `linerate elements`);
+//! `port_reference` those of ports (`docs/ports`, `linerate ports --help-uri`).
 //!
 //! `click` and `click-flatten`: `click`, with a command line of its own.
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod exit;
 mod graph;
 mod live;
 mod output;
+mod port_reference;
 mod ranges;
 mod reference;
 mod service;

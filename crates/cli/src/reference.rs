@@ -1,10 +1,13 @@
 //! The reference of the elements, generated from their classes: what
 //! `linerate elements` prints and what is in `docs/elements`.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, fs, path::Path};
 
+use anyhow::Result;
 use linerate_graph::{Access, Class, Handler, Library, Need};
 use serde_json::{Value, json};
+
+use crate::exit::cannot_write;
 
 /// The classes by family, families and classes in the order of their names.
 pub(crate) fn families(library: &Library) -> Vec<(&'static str, Vec<&'static Class>)> {
@@ -24,6 +27,17 @@ pub(crate) fn pages(library: &Library) -> Vec<(String, String)> {
     let mut pages = vec![("README.md".to_owned(), index(library))];
     pages.extend(library.iter().map(|class| (format!("{}.md", class.name), markdown(class))));
     pages
+}
+
+/// Writes pages to a folder, which is made.
+pub(crate) fn write(folder: &Path, pages: Vec<(String, String)>) -> Result<()> {
+    for (name, text) in pages {
+        let path = folder.join(name);
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| cannot_write(&path, error))?;
+    }
+    Ok(())
 }
 
 /// The table of contents.
@@ -210,7 +224,7 @@ fn ports(class: &Class) -> String {
     format!("{}, {}", side(inputs, "input", input), side(outputs, "output", output))
 }
 
-fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
@@ -221,12 +235,12 @@ fn paragraphs(text: &str) -> String {
 }
 
 /// A cell of a table: a bar would end it.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
 /// Text in lines of at most 80 columns, each behind `indent` spaces.
-fn wrap(text: &str, indent: usize) -> String {
+pub(crate) fn wrap(text: &str, indent: usize) -> String {
     let mut out = String::new();
     for (number, paragraph) in text.trim().split("\n\n").enumerate() {
         if number > 0 {
@@ -252,7 +266,7 @@ fn wrap(text: &str, indent: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
+    use std::collections::BTreeSet;
 
     use super::*;
 

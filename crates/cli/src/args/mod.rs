@@ -326,11 +326,24 @@ Examples:
   linerate ports
       all interfaces of this network namespace
   linerate ports eth1 --json
-      everything known about one")]
+      everything known about one
+  linerate ports --help-uri
+      the kinds of port there are
+  linerate ports --help-uri xdp
+      what an xdp: port is, and all its options")]
 pub(crate) struct Ports {
     /// Interfaces to show [default: all]
     #[arg(value_name = "INTERFACE")]
     pub(crate) interfaces: Vec<String>,
+
+    /// Explain a kind of port and its options [default: list the kinds]
+    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "",
+          conflicts_with = "interfaces")]
+    pub(crate) help_uri: Option<String>,
+
+    /// Write the reference, a page for each kind and an index, to this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["interfaces", "help_uri", "json"])]
+    pub(crate) write: Option<PathBuf>,
 
     /// Print JSON, one object per line
     #[arg(long)]

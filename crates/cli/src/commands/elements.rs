@@ -1,11 +1,8 @@
 //! `linerate elements`: the reference, made from the classes themselves.
 
-use std::{
-    fs,
-    io::{self, Write},
-};
+use std::io::{self, Write};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use linerate_graph::Library;
 use linerate_host::similar;
 use serde_json::json;
@@ -18,13 +15,7 @@ use crate::{
 
 pub(crate) fn run(args: &Elements, library: &Library) -> Result<()> {
     if let Some(folder) = &args.write {
-        for (name, text) in reference::pages(library) {
-            let path = folder.join(name);
-            fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&path, text))
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        return Ok(());
+        return reference::write(folder, reference::pages(library));
     }
     let mut classes = Vec::new();
     for name in &args.names {

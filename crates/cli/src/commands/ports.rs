@@ -1,12 +1,17 @@
-//! `linerate ports`: the interfaces there are, and what ports can do with them.
+//! `linerate ports`: the interfaces there are, and what ports can do with them; and the kinds
+//! of port with their options.
 
 use std::{fmt::Write as _, io::Write as _};
 
 use anyhow::Result;
-use linerate_host::interface::{self, Interface, XdpMode};
+use linerate_host::{
+    closest,
+    interface::{self, Interface, XdpMode},
+};
+use linerate_port::{DRIVERS, Driver};
 use serde::Serialize;
 
-use crate::{args::Ports, units::short};
+use crate::{args::Ports, exit::UsageError, output, port_reference, reference, units::short};
 
 /// A port an interface can be opened as.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +29,12 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &Ports) -> Result<()> {
+    if let Some(folder) = &args.write {
+        return reference::write(folder, port_reference::pages());
+    }
+    if let Some(kind) = &args.help_uri {
+        return explain(kind, args.json);
+    }
     let interfaces = if args.interfaces.is_empty() {
         interface::inspect_all()?
     } else {
@@ -40,6 +51,32 @@ pub(crate) fn run(args: &Ports) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Explains a kind of port, or lists all.
+fn explain(kind: &str, json: bool) -> Result<()> {
+    // So that the name of a port does, too.
+    let kind = kind.split(':').next().unwrap_or(kind);
+    let drivers: Vec<&Driver> =
+        DRIVERS.iter().filter(|driver| kind.is_empty() || driver.name == kind).collect();
+    let text = match drivers.as_slice() {
+        [] => return Err(unknown(kind).into()),
+        drivers if json => {
+            drivers.iter().map(|driver| format!("{}\n", port_reference::json(driver))).collect()
+        }
+        [driver] => port_reference::text(driver),
+        _ => port_reference::list(),
+    };
+    Ok(output::data(&text)?)
+}
+
+fn unknown(kind: &str) -> UsageError {
+    let names = || DRIVERS.iter().map(|driver| driver.name);
+    let hint = match closest(kind, names()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    UsageError(format!("no kind of port is called {kind:?}; {hint}"))
 }
 
 /// The interface in a line, its ports in a line each, then what to look out
@@ -217,6 +254,17 @@ eth1: device, ice, up, mtu 1500, queues 8 receive 8 transmit, 100 Gbit/s, numa n
         interface.link.kind = "tun".into();
         interface.link.ethernet = false;
         assert!(names(&interface).is_empty());
+    }
+
+    #[test]
+    fn a_kind_of_port_that_there_is_not() {
+        assert_eq!(
+            unknown("xpd").to_string(),
+            "no kind of port is called \"xpd\"; did you mean xdp?"
+        );
+        let error = explain("dpdk", false).unwrap_err();
+        assert!(error.to_string().contains("; there are null, ring, "), "{error}");
+        assert_eq!(crate::exit::code_of(&error), crate::exit::Code::Usage);
     }
 
     #[test]
