@@ -8,6 +8,7 @@
 mod bench;
 mod check;
 mod conformance;
+mod dist;
 #[cfg(test)]
 mod documents;
 mod fuzz;
@@ -68,6 +69,8 @@ enum Command {
     Conformance(conformance::Args),
     /// Measure against other frameworks.
     Bench(bench::Args),
+    /// Make what people install: a Debian package, a static tarball, a container image.
+    Dist(dist::Args),
 }
 
 fn main() -> ExitCode {
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Reference => reference::run(),
         Command::Conformance(args) => conformance::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Dist(args) => dist::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

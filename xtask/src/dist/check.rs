@@ -1,0 +1,90 @@
+//! Installs and uses what was made, where nothing of this machine changes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+use linerate_testlab::programs;
+use serde_json::Value;
+
+use crate::shell;
+
+/// Installs the package on this machine's system, on top of which it writes to memory only: in a
+/// mount namespace of its own, with an overlay for its root.
+pub(super) fn deb(package: &Path) -> Result<()> {
+    let name = package.file_name().context("a package has a name")?.to_string_lossy();
+    let scratch = tempfile::tempdir().context("no temporary folder")?;
+    let script = super::source("xtask/src/dist/check-deb.sh");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "--propagation", "private", "sh"]).arg(script);
+    shell::run(command.arg(scratch.path()).arg(package).arg(&*name).current_dir("/"))
+}
+
+/// Unpacks the tarball, and runs it where there is nothing else.
+pub(super) fn tarball(archive: &Path) -> Result<()> {
+    let scratch = tempfile::tempdir().context("no temporary folder")?;
+    let mut unpack = Command::new("tar");
+    shell::run(unpack.arg("-xzf").arg(archive).arg("-C").arg(scratch.path()))?;
+    let top = fs::read_dir(scratch.path())?.next().context("an empty archive")??.path();
+    first(&top, "/", "/bin/linerate")
+}
+
+/// Unpacks the image as a container engine does, and runs what it says.
+pub(super) fn image(archive: &Path) -> Result<()> {
+    let scratch = tempfile::tempdir().context("no temporary folder")?;
+    let (layout, root) = (scratch.path().join("layout"), scratch.path().join("root"));
+    fs::create_dir(&layout)?;
+    fs::create_dir(&root)?;
+    shell::run(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(&layout))?;
+    let index = json(&layout.join("index.json"))?;
+    let manifest = json(&blob(&layout, &index["manifests"][0])?)?;
+    let config = json(&blob(&layout, &manifest["config"])?)?;
+    for layer in manifest["layers"].as_array().context("no layers")? {
+        let layer = blob(&layout, layer)?;
+        shell::run(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&root))?;
+    }
+    let text = |value: &Value| value.as_str().map(str::to_owned).context("no text");
+    let start = text(&config["config"]["Entrypoint"][0])?;
+    first(&root, &text(&config["config"]["WorkingDir"])?, &start)
+}
+
+/// Installs as those do who have a toolchain.
+pub(super) fn cargo_install() -> Result<()> {
+    let scratch = tempfile::tempdir().context("no temporary folder")?;
+    let mut install = shell::cargo(&["install", "--locked", "--path", "crates/cli", "--root"]);
+    shell::run(install.arg(scratch.path()))?;
+    let mut run = Command::new(scratch.path().join("bin/linerate"));
+    run.args(["run", "examples/first.click", "--duration", "1s"]).current_dir(shell::root());
+    shell::run(&mut run)
+}
+
+/// The file a descriptor names, with the contents it says.
+fn blob(layout: &Path, descriptor: &Value) -> Result<PathBuf> {
+    let digest = descriptor["digest"].as_str().context("no digest")?;
+    let digest = digest.strip_prefix("sha256:").context("another digest")?;
+    let path = layout.join("blobs/sha256").join(digest);
+    let sum = shell::output(Command::new("sha256sum").arg(&path))?;
+    let size = fs::metadata(&path)?.len();
+    if !sum.starts_with(digest) || Some(size) != descriptor["size"].as_u64() {
+        bail!("{} is not what it is called", path.display());
+    }
+    Ok(path)
+}
+
+fn json(path: &Path) -> Result<Value> {
+    Ok(serde_json::from_slice(&super::read(path)?)?)
+}
+
+/// Runs the README's first command as nobody, in a root where there is nothing but what was
+/// unpacked. `folder` is where its examples are.
+fn first(root: &Path, folder: &str, program: &str) -> Result<()> {
+    let example = format!("{}/examples/first.click", folder.trim_end_matches('/'));
+    let chroot = programs::find("chroot").context("no chroot")?;
+    let mut command = Command::new(chroot);
+    command.arg("--userspec=65534:65534").arg(root);
+    command.args([program, "run", &example, "--duration", "1s"]);
+    shell::run(command.env_clear().stdin(Stdio::null()))
+}

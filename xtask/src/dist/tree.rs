@@ -1,0 +1,82 @@
+//! The files that are installed, whatever brings them.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context, Result};
+
+use super::{PROGRAMS, read, source};
+use crate::shell;
+
+/// Shells, and where their completions belong below `share`.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "bash-completion/completions/linerate"),
+    ("zsh", "zsh/vendor-completions/_linerate"),
+    ("fish", "fish/vendor_completions.d/linerate.fish"),
+];
+
+/// A file.
+pub(super) struct File {
+    /// Where, below where its kind belongs, without a slash in front.
+    pub(super) path: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What is installed, by kind.
+pub(super) struct Tree {
+    /// Programs, by name.
+    pub(super) programs: Vec<File>,
+    /// Pages by name: `linerate.1`.
+    pub(super) manual: Vec<File>,
+    /// Below `share`.
+    pub(super) completions: Vec<File>,
+    /// Configurations by name.
+    pub(super) examples: Vec<File>,
+    /// What goes with every copy.
+    pub(super) documents: Vec<File>,
+}
+
+impl Tree {
+    /// With the programs in a folder, which also say what their pages and completions are.
+    pub(super) fn new(programs: &Path) -> Result<Tree> {
+        let scratch = tempfile::tempdir().context("no temporary folder")?;
+        let linerate = programs.join(PROGRAMS[0]);
+        let manual = scratch.path().join("man");
+        fs::create_dir(&manual)?;
+        shell::run(Command::new(&linerate).arg("man").arg(&manual))?;
+        let completions = COMPLETIONS.iter().map(|(name, path)| {
+            let text = shell::output(Command::new(&linerate).args(["completions", name]))?;
+            Ok(File { path: (*path).into(), bytes: text.into_bytes() })
+        });
+        let stripped = PROGRAMS.iter().map(|name| {
+            let to = scratch.path().join(name);
+            let mut strip = Command::new("strip");
+            shell::run(strip.arg("-o").arg(&to).arg(programs.join(name)))?;
+            Ok(File { path: (*name).into(), bytes: read(&to)? })
+        });
+        let documents = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+        let documents = documents
+            .iter()
+            .map(|name| Ok(File { path: (*name).into(), bytes: read(&source(name))? }));
+        Ok(Tree {
+            programs: stripped.collect::<Result<_>>()?,
+            manual: files(&manual)?,
+            completions: completions.collect::<Result<_>>()?,
+            examples: files(&source("examples"))?,
+            documents: documents.collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// The files right in a folder, by name.
+fn files(folder: &Path) -> Result<Vec<File>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            let path = entry.file_name().to_string_lossy().into_owned();
+            files.push(File { path, bytes: read(&entry.path())? });
+        }
+    }
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(files)
+}
