@@ -19,7 +19,8 @@
 //! `linerate`: `args` declares the command line (help, completions and man pages come from
 //! it), `commands` has a module per command. What they share: `session` (memory, workers,
 //! the clock that drives the table), `live` (what a running command prints), `exit` (exit
-//! codes and errors), `service` (who is told that all is ready), `signals`, `units` and `ranges` (what people type).
+//! codes and errors), `service` (who is told that all is ready), `signals`, `units` and `ranges`
+//! (what people type), `profile` (streams in a file).
 //!
 //! Configurations: `configuration` reads them, `archive` unpacks them, `graph` draws them,
 //! `reference` writes the pages of elements (`docs/elements`, `linerate elements`);
@@ -38,6 +39,7 @@ mod graph;
 mod live;
 mod output;
 mod port_reference;
+mod profile;
 mod ranges;
 mod reference;
 mod service;

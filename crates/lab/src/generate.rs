@@ -13,7 +13,7 @@ use crate::{
     clock::now,
     outlet::{Outlet, ProgressReader},
     rate::Schedule,
-    traffic::FrameMaker,
+    traffic::Frames,
 };
 
 /// Being late by less than this is made up for; what came due before is given
@@ -45,7 +45,7 @@ impl Generator {
     ///
     /// When `burst` is not in 1..=[`FRAME_LIMIT`](linerate_memory::FRAME_LIMIT).
     pub fn new(
-        maker: FrameMaker,
+        frames: impl Into<Frames>,
         schedule: Schedule,
         transmit: Box<dyn Transmit>,
         pool: PoolCache,
@@ -54,7 +54,7 @@ impl Generator {
         count: Option<u64>,
     ) -> Generator {
         Generator {
-            outlet: Outlet::new(maker, transmit, pool, burst),
+            outlet: Outlet::new(frames, transmit, pool, burst),
             schedule,
             idle,
             meter: Meter::new(),

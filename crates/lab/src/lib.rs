@@ -54,5 +54,5 @@ pub use sequence::{Sequence, SequenceCounts};
 pub use signature::{SIGNATURE_LEN, Signature};
 pub use sink::{Sink, SinkReader};
 pub use sizes::{FCS, IMIX, Sizes};
-pub use traffic::{FrameMaker, Order, Protocol, Traffic, TrafficError, Variation};
+pub use traffic::{FrameMaker, Frames, Mix, Order, Protocol, Traffic, TrafficError, Variation};
 pub use values::Values;

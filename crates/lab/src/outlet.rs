@@ -12,7 +12,7 @@ use std::{
 use linerate_memory::{Frame, PoolCache};
 use linerate_port::{DRAIN_LIMIT, PortError, Transmit, Wake, drain};
 
-use crate::traffic::FrameMaker;
+use crate::traffic::Frames;
 
 /// What a generator was to send and what came of it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl ProgressReader {
 
 /// One queue of a port and what is sent to it.
 pub(crate) struct Outlet {
-    maker: FrameMaker,
+    frames: Frames,
     transmit: Box<dyn Transmit>,
     pool: PoolCache,
     frame: Frame,
@@ -67,15 +67,15 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    /// Frames of `maker`, at most `burst` at a time.
+    /// Sends `frames`, at most `burst` at a time.
     pub(crate) fn new(
-        maker: FrameMaker,
+        frames: impl Into<Frames>,
         transmit: Box<dyn Transmit>,
         pool: PoolCache,
         burst: usize,
     ) -> Outlet {
         Outlet {
-            maker,
+            frames: frames.into(),
             transmit,
             pool,
             frame: Frame::new(burst),
@@ -85,9 +85,9 @@ impl Outlet {
     }
 
     /// Begins anew: other frames, and counts from zero.
-    pub(crate) fn begin(&mut self, maker: FrameMaker) {
+    pub(crate) fn begin(&mut self, frames: impl Into<Frames>) {
         self.pool.give(&mut self.frame);
-        self.maker = maker;
+        self.frames = frames.into();
         self.progress = Progress::default();
     }
 
@@ -121,9 +121,9 @@ impl Outlet {
     #[inline]
     pub(crate) fn make(&mut self, count: u64, time: u64) -> u64 {
         for _ in 0..count {
-            let Some(mut slot) = self.pool.take_one(self.maker.next_len()) else { break };
+            let Some(mut slot) = self.pool.take_one(self.frames.next_len()) else { break };
             if let Some(bytes) = self.pool.arena().packet_mut(&mut slot) {
-                self.maker.make(bytes, time);
+                self.frames.make(bytes, time);
             }
             if let Err(slot) = self.frame.push(slot) {
                 self.pool.give_one(slot);

@@ -5,6 +5,7 @@
 //! by increments, so that a frame costs some ten nanoseconds whatever varies.
 
 mod maker;
+mod mix;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,8 +16,11 @@ use linerate_packet::{
     vlan::Tci,
 };
 
-pub use self::maker::FrameMaker;
 use self::maker::{Fields, Template};
+pub use self::{
+    maker::FrameMaker,
+    mix::{Frames, Mix},
+};
 use crate::{
     signature::{SIGNATURE_LEN, Signature},
     sizes::{FCS, Sizes},
@@ -110,6 +114,8 @@ pub struct Traffic {
     pub order: Order,
     /// Whether each frame carries a [`Signature`].
     pub signed: bool,
+    /// What the payload behind the signature is, over and over; zeros when empty.
+    pub payload: Vec<u8>,
     /// Seed of what is random.
     pub seed: u64,
 }
@@ -161,6 +167,7 @@ impl Traffic {
             variation: Variation::none(ipv6),
             order: Order::Sequential,
             signed: true,
+            payload: Vec::new(),
             seed: 1,
         }
     }
@@ -225,6 +232,8 @@ impl Traffic {
             return Err(TrafficError::TooShort { size, need: need + FCS, signature });
         }
         let mut bytes = vec![0; wire];
+        let payload = bytes[need..].iter_mut().zip(self.payload.iter().cycle());
+        payload.for_each(|(byte, given)| *byte = *given);
         if self.signed {
             let signature = Signature { stream: 0, sequence: 0, time: 0 };
             bytes[headers..need].copy_from_slice(&signature.to_bytes());

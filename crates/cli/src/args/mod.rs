@@ -6,17 +6,16 @@ mod lab;
 mod plan;
 mod traffic;
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
-use linerate_lab::{Order, Pattern, Protocol, Rate, Values};
+use linerate_lab::Pattern;
 use linerate_packet::MacAddr;
 use linerate_port::PortUri;
 use linerate_worker::Idle;
 
 use crate::{
     exit,
-    ranges::parse_numbers,
     units::{parse_count, parse_duration, parse_size},
 };
 
@@ -29,7 +28,7 @@ pub(crate) use lab::{
     LabRun, LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs,
 };
 pub(crate) use plan::Plan;
-pub(crate) use traffic::Flows;
+pub(crate) use traffic::{Flows, Stream};
 
 /// Move packets at the speed of the link and see what each of them costs
 #[derive(Debug, Parser)]
@@ -191,6 +190,21 @@ Examples:
   linerate generate xdp:eth1 --size imix --rate 40% --sport 1000-1999 --dst 198.19.0.0/24
   linerate generate packet:eth1 --size 64-1518/64 --protocol tcp --vlan 10-19
   linerate generate packet:eth1 --pcap trace.pcap --rate 10kpps
+  linerate generate xdp:eth1 --profile office.toml
+
+A profile is a TOML file with a table for each stream, whose keys are the options above (without
+dashes, numbers and lists as text), a name, and either a rate of its own or a weight, its share of
+--rate:
+  [[stream]]
+  name = \"voice\"
+  size = \"200\"
+  dport = \"5060-5070\"
+  rate = \"5kpps\"
+  [[stream]]
+  name = \"rest\"
+  size = \"imix\"
+  src = \"198.18.0.0/24\"
+  rate = \"100Mbit/s\"
 
 Frames carry a sequence number and the time of sending in their payload, from which
 `linerate sink` finds loss, duplication, reordering and latency. Sizes count the four bytes
@@ -201,52 +215,17 @@ pub(crate) struct Generate {
     pub(crate) port: PortUri,
 
     #[command(flatten)]
-    pub(crate) flows: Flows,
+    pub(crate) stream: Stream,
 
-    /// How fast: max, 1.5Mpps, 100Mbit/s (on the wire), or 25% of the link
-    #[arg(long, short = 'r', value_name = "RATE", default_value = "max")]
-    pub(crate) rate: Rate,
+    /// Send the streams of this file instead, see below
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "protocol", "ipv6", "src",
+          "dst", "sport", "dport", "vlan", "outer_vlan", "src_mac", "dst_mac", "order", "pcap",
+          "payload", "priority", "ttl", "tos", "unsigned"])]
+    pub(crate) profile: Option<PathBuf>,
 
     /// Rhythm: cbr (equal gaps), poisson, or bursts:N (N back to back)
     #[arg(long, value_name = "PATTERN", default_value = "cbr")]
     pub(crate) pattern: Pattern,
-
-    /// Payload protocol: udp, tcp, icmp, or an ethertype such as 0x88b5
-    #[arg(long, value_name = "PROTOCOL", default_value = "udp")]
-    pub(crate) protocol: ProtocolArg,
-
-    /// VLANs of an 802.1Q tag: one or A-B
-    #[arg(long, value_name = "VLANS", value_parser = parse_numbers)]
-    pub(crate) vlan: Option<Values>,
-
-    /// VLAN of an 802.1ad tag around the 802.1Q tag
-    #[arg(long, value_name = "VLAN", requires = "vlan")]
-    pub(crate) outer_vlan: Option<u16>,
-
-    /// Priority of the tags, 0 to 7
-    #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
-    pub(crate) priority: u8,
-
-    /// Time to live or hop limit
-    #[arg(long, value_name = "HOPS", default_value_t = 64)]
-    pub(crate) ttl: u8,
-
-    /// Type of service or traffic class: DSCP and ECN in one byte
-    #[arg(long, value_name = "BYTE", default_value_t = 0)]
-    pub(crate) tos: u8,
-
-    /// How ranges are gone through: sequential (all combinations) or random
-    #[arg(long, value_name = "ORDER", default_value = "sequential")]
-    pub(crate) order: OrderArg,
-
-    /// Send frames without sequence number and time
-    #[arg(long)]
-    pub(crate) unsigned: bool,
-
-    /// Send the frames of this capture, over and over, instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "protocol", "ipv6", "src",
-          "dst", "sport", "dport", "vlan", "outer_vlan", "src_mac", "dst_mac", "order"])]
-    pub(crate) pcap: Option<PathBuf>,
 
     /// Seed of everything random: equal seeds make equal traffic
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -254,47 +233,6 @@ pub(crate) struct Generate {
 
     #[command(flatten)]
     pub(crate) running: Running,
-}
-
-/// A protocol as people type it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ProtocolArg(pub(crate) Protocol);
-
-impl FromStr for ProtocolArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<ProtocolArg, String> {
-        let protocol = match text {
-            "udp" => Protocol::Udp,
-            "tcp" => Protocol::Tcp,
-            "icmp" => Protocol::Icmp,
-            _ => {
-                let digits = text.strip_prefix("0x");
-                let number = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-                // Below are lengths, not types (IEEE Std 802.3, 3.2.6).
-                Protocol::Raw(number.filter(|&number| number >= 0x600).ok_or_else(|| {
-                    format!("{text:?} is not a protocol: write udp, tcp, icmp or 0x88b5")
-                })?)
-            }
-        };
-        Ok(ProtocolArg(protocol))
-    }
-}
-
-/// An order as people type it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OrderArg(pub(crate) Order);
-
-impl FromStr for OrderArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<OrderArg, String> {
-        match text {
-            "sequential" => Ok(OrderArg(Order::Sequential)),
-            "random" => Ok(OrderArg(Order::Random)),
-            _ => Err(format!("{text:?} is not an order: write sequential or random")),
-        }
-    }
 }
 
 /// Receive, and report rate, loss, reordering and latency

@@ -1,7 +1,9 @@
 //! Arguments that describe frames.
 
+use std::{path::PathBuf, str::FromStr};
+
 use clap::Args;
-use linerate_lab::{Sizes, Traffic, Values};
+use linerate_lab::{Order, Protocol, Rate, Sizes, Traffic, Values};
 use linerate_packet::MacAddr;
 
 use crate::{
@@ -68,6 +70,145 @@ impl Flows {
             *field = values.unwrap_or(*field);
         }
         Ok(traffic)
+    }
+}
+
+/// The frames of a stream, and how many of them.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Stream {
+    #[command(flatten)]
+    pub(crate) flows: Flows,
+
+    /// How fast: max, 1.5Mpps, 100Mbit/s (on the wire), or 25% of the link
+    #[arg(long, short = 'r', value_name = "RATE", default_value = "max")]
+    pub(crate) rate: Rate,
+
+    /// Payload protocol: udp, tcp, icmp, or an ethertype such as 0x88b5
+    #[arg(long, value_name = "PROTOCOL", default_value = "udp")]
+    pub(crate) protocol: ProtocolArg,
+
+    /// VLANs of an 802.1Q tag: one or A-B
+    #[arg(long, value_name = "VLANS", value_parser = parse_numbers)]
+    pub(crate) vlan: Option<Values>,
+
+    /// VLAN of an 802.1ad tag around the 802.1Q tag
+    #[arg(long, value_name = "VLAN", requires = "vlan")]
+    pub(crate) outer_vlan: Option<u16>,
+
+    /// Priority of the tags, 0 to 7
+    #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
+    pub(crate) priority: u8,
+
+    /// Time to live or hop limit
+    #[arg(long, value_name = "HOPS", default_value_t = 64)]
+    pub(crate) ttl: u8,
+
+    /// Type of service or traffic class: DSCP and ECN in one byte
+    #[arg(long, value_name = "BYTE", default_value_t = 0)]
+    pub(crate) tos: u8,
+
+    /// How ranges are gone through: sequential (all combinations) or random
+    #[arg(long, value_name = "ORDER", default_value = "sequential")]
+    pub(crate) order: OrderArg,
+
+    /// Send frames without sequence number and time
+    #[arg(long)]
+    pub(crate) unsigned: bool,
+
+    /// Send the frames of this capture, over and over, instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "protocol", "ipv6", "src",
+          "dst", "sport", "dport", "vlan", "outer_vlan", "src_mac", "dst_mac", "order"])]
+    pub(crate) pcap: Option<PathBuf>,
+
+    /// What the payload is behind sequence number and time, over and over: text, or bytes as in
+    /// 0xdeadbeef [default: zeros]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) payload: Option<Bytes>,
+}
+
+/// Bytes of a payload.
+#[derive(Debug, Clone)]
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
+
+fn parse_bytes(text: &str) -> Result<Bytes, String> {
+    let Some(digits) = text.strip_prefix("0x") else { return Ok(Bytes(text.into())) };
+    let pair = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(pair).collect();
+    let bytes = bytes.filter(|bytes| !bytes.is_empty());
+    Ok(Bytes(bytes.ok_or("after 0x come bytes of two hexadecimal digits each")?))
+}
+
+impl Stream {
+    /// What is to be sent from a port with this address.
+    pub(crate) fn traffic(&self, own: Option<MacAddr>, seed: u64) -> Result<Traffic, UsageError> {
+        let mut traffic = self.flows.traffic(own)?;
+        traffic.variation.vlans = self.vlan;
+        Ok(Traffic {
+            protocol: self.protocol.0,
+            traffic_class: self.tos,
+            ttl: self.ttl,
+            outer_vlan: self.outer_vlan,
+            priority: self.priority,
+            order: self.order.0,
+            signed: !self.unsigned,
+            payload: self.payload.clone().map_or(Vec::new(), |bytes| bytes.0),
+            seed,
+            ..traffic
+        })
+    }
+
+    /// What it is, for people.
+    pub(crate) fn describe(&self) -> String {
+        match (&self.pcap, self.protocol.0) {
+            (Some(path), _) => format!("frames of {}", path.display()),
+            (None, Protocol::Raw(ether_type)) => {
+                format!("{} bytes, ethertype {ether_type:#06x}", self.flows.size)
+            }
+            (None, protocol) => {
+                format!("{} bytes, {}", self.flows.size, format!("{protocol:?}").to_lowercase())
+            }
+        }
+    }
+}
+
+/// A protocol as people type it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProtocolArg(pub(crate) Protocol);
+
+impl FromStr for ProtocolArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ProtocolArg, String> {
+        let protocol = match text {
+            "udp" => Protocol::Udp,
+            "tcp" => Protocol::Tcp,
+            "icmp" => Protocol::Icmp,
+            _ => {
+                let digits = text.strip_prefix("0x");
+                let number = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+                // Below are lengths, not types (IEEE Std 802.3, 3.2.6).
+                Protocol::Raw(number.filter(|&number| number >= 0x600).ok_or_else(|| {
+                    format!("{text:?} is not a protocol: write udp, tcp, icmp or 0x88b5")
+                })?)
+            }
+        };
+        Ok(ProtocolArg(protocol))
+    }
+}
+
+/// An order as people type it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OrderArg(pub(crate) Order);
+
+impl FromStr for OrderArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OrderArg, String> {
+        match text {
+            "sequential" => Ok(OrderArg(Order::Sequential)),
+            "random" => Ok(OrderArg(Order::Random)),
+            _ => Err(format!("{text:?} is not an order: write sequential or random")),
+        }
     }
 }
 

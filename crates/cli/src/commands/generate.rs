@@ -2,14 +2,17 @@
 
 use std::{
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
 use linerate_lab::{
-    FCS, FrameMaker, Generator, LINE_OVERHEAD, Progress, ProgressReader, Protocol, Schedule,
-    Traffic,
+    FCS, FrameMaker, Frames, Generator, LINE_OVERHEAD, Mix, Pattern, Progress, ProgressReader,
+    Rate, Schedule, Traffic,
 };
 use linerate_packet::MacAddr;
 use linerate_port::{Context, Counters, Counts, Direction, Port, open, pcap::Reader, probe};
@@ -17,10 +20,11 @@ use linerate_worker::{Stage, Usage, UsageReader};
 use serde_json::json;
 
 use crate::{
-    args::Generate,
+    args::{self, Generate},
     exit::UsageError,
     live::{self, Cell, Live},
     output::Output,
+    profile::{self, Named, Share},
     session::{self, CACHE, Job, drive},
     units::{grouped, short},
 };
@@ -35,15 +39,10 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let output = Output::new(running.showing.json).beside(&args.port);
     let mut live = Live::new(output, running.showing.quiet);
 
-    let source = Source::new(args, &port)?;
-    let probe = source.maker(0, 0)?;
-    check_length(args, &port, &context, &probe)?;
-    let mean = probe.mean_len() + FCS as f64;
-    let rate = args
-        .rate
-        .packets_per_second(mean, port.info.speed)
-        .map_err(|reason| UsageError(format!("--rate {}: {reason}", args.rate)))?;
-    announce(args, &port, &context, rate, mean, &mut live)?;
+    let sources = Sources::new(args, &port)?;
+    let rate = sources.rate;
+    check_length(args, &port, &context, sources.frames(0, 0)?.longest())?;
+    announce(args, &port, &context, &sources, &mut live)?;
 
     let (_, transmits) = session::split(port);
     if transmits.is_empty() {
@@ -59,8 +58,12 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     for (index, (core, transmit)) in cores.into_iter().zip(transmits).enumerate() {
         readers.counters.push(Arc::clone(transmit.counters()));
         let share = |n: u64| n / workers as u64 + if index == 0 { n % workers as u64 } else { 0 };
+        let frames = sources.frames(run, index)?;
+        if let Frames::Mix(mix) = &frames {
+            readers.made.push(mix.made());
+        }
         let generator = Generator::new(
-            source.maker(run, index)?,
+            frames,
             Schedule::new(rate.map(|rate| rate / workers as f64), args.pattern, args.seed),
             transmit,
             context.arena.cache(CACHE),
@@ -85,19 +88,109 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
         Ok(())
     })?;
     let (time, figures) = last;
-    figures.print(time, started, &mut live)?;
+    let streams = readers.streams(&sources);
+    figures.print(time, started, &streams, &mut live)?;
     outcomes.into_iter().collect()
 }
 
-/// Where the frames come from.
+/// What is sent.
+struct Sources {
+    streams: Vec<Stream>,
+    /// Frames per second of all; none for as fast as possible.
+    rate: Option<f64>,
+    mean: f64,
+    /// Whether they are of a profile, and counted each.
+    named: bool,
+    random: Option<u64>,
+}
+
+/// A stream and its share of the frames.
+struct Stream {
+    name: String,
+    frames: Source,
+    weight: f64,
+}
+
+/// Where the frames of a stream come from.
 enum Source {
     Description(Traffic),
     Capture(FrameMaker),
 }
 
+impl Sources {
+    fn new(args: &Generate, port: &Port) -> Result<Sources> {
+        let speed = port.info.speed;
+        let per_second = |rate: Rate, mean: f64| {
+            let reason = |reason| UsageError(format!("--rate {rate}: {reason}"));
+            rate.packets_per_second(mean, speed).map_err(reason)
+        };
+        let wire = |frames: f64| frames + FCS as f64;
+        let random = (args.pattern == Pattern::Poisson).then_some(args.seed);
+        let Some(path) = &args.profile else {
+            let frames = Source::new(&args.stream, args.seed, port.info.mac)?;
+            let mean = wire(frames.maker(0, 0)?.mean_len());
+            let rate = per_second(args.stream.rate, mean)?;
+            let streams = vec![Stream { name: String::new(), frames, weight: 1.0 }];
+            return Ok(Sources { streams, rate, mean, named: false, random });
+        };
+        let mut streams = Vec::new();
+        let mut sum = None;
+        for Named { name, stream, share } in profile::read(path)? {
+            let of_stream = || format!("{}: stream {name}", path.display());
+            let frames = Source::new(&stream, args.seed, port.info.mac).with_context(of_stream)?;
+            let mean = wire(frames.maker(0, 0).with_context(of_stream)?.mean_len());
+            let weight = match share {
+                Share::Weight(weight) => weight,
+                Share::Rate => {
+                    let rate = per_second(stream.rate, mean).with_context(of_stream)?;
+                    let needed = || UsageError("rate max leaves nothing for others".into());
+                    let rate = rate.ok_or_else(needed).with_context(of_stream)?;
+                    *sum.get_or_insert(0.0) += rate;
+                    rate
+                }
+            };
+            streams.push(Stream { name, frames, weight });
+        }
+        if sum.is_some() && args.stream.rate != Rate::Max {
+            let reason = "the streams of the profile have rates: --rate is for those with weights";
+            return Err(UsageError(reason.into()).into());
+        }
+        let mut sources = Sources { streams, rate: sum, mean: 0.0, named: true, random };
+        sources.mean = wire(sources.frames(0, 0)?.mean_len());
+        if sum.is_none() {
+            sources.rate = per_second(args.stream.rate, sources.mean)?;
+        }
+        Ok(sources)
+    }
+
+    /// The frames of one worker of one run. What is random differs between
+    /// workers, and not between runs.
+    fn frames(&self, run: u16, worker: usize) -> Result<Frames> {
+        // A sink tells streams and workers apart by a number.
+        let number = |at: usize| worker * self.streams.len() + at;
+        if number(self.streams.len()) > 256 {
+            let reason = "more than 256 streams and workers: a sink could not tell them apart";
+            return Err(UsageError(reason.into()).into());
+        }
+        let makers = self.streams.iter().enumerate().map(|(at, stream)| {
+            let maker = stream.frames.maker(run << 8 | number(at) as u16, number(at))?;
+            Ok((maker, stream.weight))
+        });
+        let mut makers = makers.collect::<Result<Vec<_>>>()?;
+        Ok(match makers.pop() {
+            Some((maker, _)) if !self.named => maker.into(),
+            last => {
+                makers.extend(last);
+                let random = self.random.map(|seed| seed ^ (worker as u64) << 32);
+                Frames::Mix(Mix::new(makers, random))
+            }
+        })
+    }
+}
+
 impl Source {
-    fn new(args: &Generate, port: &Port) -> Result<Source> {
-        match &args.pcap {
+    fn new(stream: &args::Stream, seed: u64, mac: Option<MacAddr>) -> Result<Source> {
+        match &stream.pcap {
             Some(path) => {
                 let frames =
                     frames_of(path).with_context(|| format!("--pcap {}", path.display()))?;
@@ -105,20 +198,17 @@ impl Source {
                     .with_context(|| format!("--pcap {}", path.display()))?;
                 Ok(Source::Capture(maker))
             }
-            None => Ok(Source::Description(describe(args, port.info.mac)?)),
+            None => Ok(Source::Description(stream.traffic(mac, seed)?)),
         }
     }
 
-    /// The frames of one worker of one run. What is random differs between
-    /// workers, and not between runs.
-    fn maker(&self, run: u16, worker: usize) -> Result<FrameMaker> {
+    /// The frames that are signed with a number; what is random about them goes by another.
+    fn maker(&self, number: u16, random: usize) -> Result<FrameMaker> {
         match self {
             Source::Description(traffic) => {
-                let seed = traffic.seed ^ (worker as u64) << 32;
+                let seed = traffic.seed ^ (random as u64) << 32;
                 let traffic = Traffic { seed, ..traffic.clone() };
-                traffic
-                    .maker(run << 8 | worker as u16)
-                    .map_err(|error| UsageError(error.to_string()).into())
+                traffic.maker(number).map_err(|error| UsageError(error.to_string()).into())
             }
             Source::Capture(maker) => Ok(maker.clone()),
         }
@@ -136,31 +226,14 @@ fn frames_of(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(frames)
 }
 
-/// The traffic asked for.
-fn describe(args: &Generate, mac: Option<MacAddr>) -> Result<Traffic, UsageError> {
-    let mut traffic = args.flows.traffic(mac)?;
-    traffic.variation.vlans = args.vlan;
-    Ok(Traffic {
-        protocol: args.protocol.0,
-        traffic_class: args.tos,
-        ttl: args.ttl,
-        outer_vlan: args.outer_vlan,
-        priority: args.priority,
-        order: args.order.0,
-        signed: !args.unsigned,
-        seed: args.seed,
-        ..traffic
-    })
-}
-
 /// The longest frame must fit the buffers and the port.
 fn check_length(
     args: &Generate,
     port: &Port,
     context: &Context,
-    maker: &FrameMaker,
+    longest: usize,
 ) -> Result<(), UsageError> {
-    let (longest, room) = (maker.longest(), context.arena.room());
+    let room = context.arena.room();
     if longest > room {
         let needed = longest + context.arena.headroom();
         return Err(UsageError(format!(
@@ -185,19 +258,14 @@ fn announce(
     args: &Generate,
     port: &Port,
     context: &Context,
-    rate: Option<f64>,
-    mean: f64,
+    sources: &Sources,
     live: &mut Live,
 ) -> Result<()> {
     let running = &args.running;
-    let what = match (&args.pcap, args.protocol.0) {
-        (Some(path), _) => format!("frames of {}", path.display()),
-        (None, Protocol::Raw(ether_type)) => {
-            format!("{} bytes, ethertype {ether_type:#06x}", args.flows.size)
-        }
-        (None, protocol) => {
-            format!("{} bytes, {}", args.flows.size, format!("{protocol:?}").to_lowercase())
-        }
+    let &Sources { rate, mean, .. } = sources;
+    let what = match &args.profile {
+        Some(path) => format!("{} streams of {}", sources.streams.len(), path.display()),
+        None => args.stream.describe(),
     };
     let how_fast = rate.map_or("as fast as possible".into(), |rate| {
         let line = rate * 8.0 * (mean + LINE_OVERHEAD as f64);
@@ -211,7 +279,8 @@ fn announce(
     let object = json!({
         "command": "generate",
         "port": args.port.to_string(),
-        "sizes": args.flows.size.to_string(),
+        "sizes": args.profile.is_none().then(|| args.stream.flows.size.to_string()),
+        "profile": args.profile,
         "mean_size": mean,
         "intended_pps": rate,
         "pattern": args.pattern.to_string(),
@@ -225,6 +294,8 @@ fn announce(
 /// Where the workers' figures are read.
 #[derive(Default)]
 struct Readers {
+    /// By worker: by stream of a profile, how many frames have been made.
+    made: Vec<Vec<Arc<AtomicU64>>>,
     progress: Vec<ProgressReader>,
     counters: Vec<Arc<Counters>>,
     usage: Vec<UsageReader>,
@@ -239,6 +310,15 @@ struct Figures {
 }
 
 impl Readers {
+    /// By stream of a profile: how many frames have been made.
+    fn streams<'a>(&self, sources: &'a Sources) -> Vec<(&'a str, u64)> {
+        let made = |at: usize| -> u64 {
+            self.made.iter().map(|of_worker| of_worker[at].load(Ordering::Relaxed)).sum()
+        };
+        let named = sources.streams.iter().filter(|_| sources.named).enumerate();
+        named.map(|(at, stream)| (&*stream.name, made(at))).collect()
+    }
+
     fn read(&self) -> Figures {
         let mut figures = Figures {
             sent: self.counters.iter().map(|counters| counters.read()).sum(),
@@ -279,7 +359,13 @@ impl Figures {
         ]
     }
 
-    fn print(&self, time: Duration, started: Instant, live: &mut Live) -> Result<()> {
+    fn print(
+        &self,
+        time: Duration,
+        started: Instant,
+        streams: &[(&str, u64)],
+        live: &mut Live,
+    ) -> Result<()> {
         let seconds = time.as_secs_f64();
         let Figures { progress, sent, usage } = self;
         let line = sent.bytes + sent.packets * (FCS + LINE_OVERHEAD) as u64;
@@ -310,6 +396,9 @@ impl Figures {
                 grouped(progress.unsent())
             ));
         }
+        let stream =
+            |(name, made): &(&str, u64)| format!("  stream {name}: {} frames made", grouped(*made));
+        lines.extend(streams.iter().map(stream));
         lines.extend(live::drop_lines(sent, "on transmission"));
         let object = json!({
             "seconds": seconds,
@@ -320,6 +409,10 @@ impl Figures {
             "unsent": progress.unsent(),
             "sent_packets": sent.packets,
             "sent_bytes": sent.bytes,
+            "streams": streams
+                .iter()
+                .map(|(name, made)| json!({ "name": name, "made": made }))
+                .collect::<Vec<_>>(),
             "transmit_drops": live::drops(sent),
             "cycles_per_packet": usage.cycles_per_packet(),
         });
