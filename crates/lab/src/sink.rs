@@ -122,6 +122,7 @@ impl Sink {
                 let wakes = self.inlet.wakes();
                 self.sleeper.sleep(&wakes);
                 drop(wakes);
+                self.meter.slept();
                 let time = now();
                 if time >= self.due {
                     self.publish(time, false);

@@ -326,6 +326,7 @@ impl Forwarder {
         }
         self.sleeper.sleep(&wakes);
         drop(wakes);
+        self.meter.slept();
         self.refresh();
         Ok(())
     }

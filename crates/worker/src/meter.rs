@@ -3,7 +3,8 @@
 //! Time is split into working and waiting: reading the cycle counter costs
 //! more than forwarding a packet, so it is read only when the worker changes
 //! between the two, and for a sample: the stages of one round in [`SAMPLE`] are
-//! measured and stand for the others.
+//! measured and stand for the others. So are those of the first round behind a
+//! sleep, which is all there is where packets are rare; it stands for itself.
 
 use std::sync::{
     Arc,
@@ -35,11 +36,20 @@ const STAGES: usize = 3;
 struct Published {
     work: AtomicU64,
     wait: AtomicU64,
+    /// Up to when these two say what there was.
+    since: AtomicU64,
+    /// What the worker does since then: one of the numbers below.
+    doing: AtomicU64,
     bursts: AtomicU64,
     packets: AtomicU64,
     sampled_packets: AtomicU64,
     stages: [AtomicU64; STAGES],
 }
+
+/// What a worker does.
+const NOTHING: u64 = 0;
+const WAITS: u64 = 1;
+const WORKS: u64 = 2;
 
 /// One worker's cycle accounting. [`Meter::reader`] is for other threads.
 #[derive(Debug)]
@@ -51,6 +61,9 @@ pub struct Meter {
     bursts: u64,
     packets: u64,
     until_sample: u32,
+    /// How many rounds the one that is measured stands for, and when it began.
+    stands_for: u64,
+    began: u64,
     mark: u64,
     sample: [u64; STAGES],
     /// Cycles that reading the counter itself takes.
@@ -75,9 +88,9 @@ pub struct Usage {
     pub bursts: u64,
     /// Packets of those.
     pub packets: u64,
-    /// Packets in the bursts whose stages were measured.
+    /// Packets in the bursts for which those stand whose stages were measured.
     pub sampled_packets: u64,
-    /// Cycles of those, by [`Stage`].
+    /// Their cycles, by [`Stage`].
     pub stages: [u64; STAGES],
 }
 
@@ -97,6 +110,8 @@ impl Meter {
             bursts: 0,
             packets: 0,
             until_sample: 1,
+            stands_for: 1,
+            began: 0,
             mark: 0,
             sample: [0; STAGES],
             overhead: reading_cycles(),
@@ -117,8 +132,14 @@ impl Meter {
         }
         self.until_sample = SAMPLE;
         self.sample = [0; STAGES];
-        self.mark = cycles();
+        self.began = cycles();
+        self.mark = self.began;
         true
+    }
+
+    /// The worker has been asleep: the round that comes is measured.
+    pub fn slept(&mut self) {
+        (self.until_sample, self.stands_for) = (1, 1);
     }
 
     /// A stage of a measured round is over.
@@ -147,28 +168,62 @@ impl Meter {
     #[inline(never)]
     fn publish(&mut self, packets: usize, measured: bool) {
         let now = cycles();
-        let elapsed = now.wrapping_sub(self.since);
-        self.since = now;
-        // All of it counts as what the worker did until now. That a round was
-        // the first with packets, or the first without, is known only at its
-        // end, so its cycles are charged to the state before it: one reading of
-        // the counter per change of state, not two per round.
         let published = &*self.published;
-        add(if self.working { &published.work } else { &published.wait }, elapsed);
-        self.working = packets > 0;
+        let charge = |working: bool, elapsed: u64| {
+            add(if working { &published.work } else { &published.wait }, elapsed);
+        };
+        // That a round was the first with packets, or the first without, is
+        // known only at its end, so its cycles are charged to the state before
+        // it (one reading of the counter per change of state, not two per round),
+        // unless it was measured and so is known to have begun later.
+        let worked = packets > 0;
+        let until = if measured && worked != self.working { self.began } else { now };
+        charge(self.working, until.wrapping_sub(self.since));
+        charge(worked, now.wrapping_sub(until));
+        self.since = now;
+        self.working = worked;
         published.bursts.store(self.bursts, Ordering::Relaxed);
         published.packets.store(self.packets, Ordering::Relaxed);
-        if measured && packets > 0 {
-            add(&published.sampled_packets, packets as u64);
-            for (sum, cycles) in published.stages.iter().zip(self.sample) {
-                add(sum, cycles);
+        if measured {
+            let stands_for = std::mem::replace(&mut self.stands_for, SAMPLE.into());
+            if worked {
+                add(&published.sampled_packets, packets as u64 * stands_for);
+                for (sum, cycles) in published.stages.iter().zip(self.sample) {
+                    add(sum, cycles * stands_for);
+                }
             }
         }
+        published.doing.store(if worked { WORKS } else { WAITS }, Ordering::Relaxed);
+        published.since.store(now, Ordering::Release);
     }
 
     /// Publishes what is not published yet, at the end.
     pub fn finish(&mut self) {
         self.publish(0, false);
+        self.published.doing.store(NOTHING, Ordering::Relaxed);
+    }
+}
+
+impl Published {
+    /// Cycles of work and of waiting up to now.
+    fn work_and_wait(&self) -> (u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Acquire);
+        loop {
+            let since = load(&self.since);
+            let (mut work, mut wait, doing) =
+                (load(&self.work), load(&self.wait), load(&self.doing));
+            if load(&self.since) != since {
+                continue;
+            }
+            // The counters of two cores may differ a little.
+            let elapsed = i64::max(cycles().wrapping_sub(since) as i64, 0) as u64;
+            match doing {
+                WORKS => work += elapsed,
+                WAITS => wait += elapsed,
+                _ => {}
+            }
+            return (work, wait);
+        }
     }
 }
 
@@ -179,13 +234,15 @@ fn add(counter: &AtomicU64, by: u64) {
 }
 
 impl UsageReader {
-    /// The figures now: at most [`SAMPLE`] bursts old.
+    /// The figures now: at most [`SAMPLE`] bursts old, and what the worker does known up
+    /// to now.
     pub fn read(&self) -> Usage {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let published = &*self.published;
+        let (work, wait) = published.work_and_wait();
         Usage {
-            work: load(&published.work),
-            wait: load(&published.wait),
+            work,
+            wait,
             bursts: load(&published.bursts),
             packets: load(&published.packets),
             sampled_packets: load(&published.sampled_packets),
@@ -225,8 +282,9 @@ impl std::ops::Sub for Usage {
         let mut stages = self.stages;
         stages.iter_mut().zip(earlier.stages).for_each(|(now, then)| *now -= then);
         Usage {
-            work: self.work - earlier.work,
-            wait: self.wait - earlier.wait,
+            // What was taken for one of the two may have turned out to be the other.
+            work: self.work.saturating_sub(earlier.work),
+            wait: self.wait.saturating_sub(earlier.wait),
             bursts: self.bursts - earlier.bursts,
             packets: self.packets - earlier.packets,
             sampled_packets: self.sampled_packets - earlier.sampled_packets,
@@ -267,22 +325,62 @@ mod tests {
     #[test]
     fn stages_are_charged_to_the_packets_of_the_measured_bursts() {
         let mut meter = Meter::new();
-        let mut packets = 0;
-        for _ in 0..640 {
+        for _ in 0..641 {
             let measured = meter.round();
             if measured {
                 for stage in [Stage::Receive, Stage::Task, Stage::Transmit] {
                     meter.stage(stage);
                 }
-                packets += 8;
             }
             meter.done(1, 8, measured);
         }
         let usage = meter.reader().read();
-        assert_eq!(usage.sampled_packets, packets);
-        assert_eq!(packets, 80);
+        // The first for itself, and ten for all others.
+        assert_eq!(usage.sampled_packets, usage.packets);
         let all: u64 = usage.stages.iter().sum();
         assert!(usage.work + usage.wait >= all);
+    }
+
+    /// One packet now and then is not taken for waiting, nor the waiting for it.
+    #[test]
+    fn a_rare_packet_costs_what_its_round_does() {
+        let mut meter = Meter::new();
+        let reader = meter.reader();
+        let spin = |least: u64| {
+            let start = cycles();
+            while cycles() - start < least {}
+            cycles() - start
+        };
+        let (mut work, mut wait) = (0, 0);
+        for _ in 0..10 {
+            wait += spin(100_000);
+            meter.slept();
+            assert!(meter.round());
+            work += spin(10_000);
+            meter.stage(Stage::Receive);
+            meter.done(1, 1, true);
+            assert!(!meter.round());
+            meter.done(0, 0, false);
+        }
+        let usage = reader.read();
+        assert!(usage.work >= work && usage.wait >= wait, "{usage:?} {work} {wait}");
+        assert_eq!((usage.packets, usage.sampled_packets), (10, 10));
+        assert!(usage.stages[Stage::Receive as usize] >= work - 10 * meter.overhead);
+    }
+
+    /// A worker that sleeps says nothing, and is known to wait.
+    #[test]
+    fn what_a_worker_does_is_known_up_to_now() {
+        let mut meter = Meter::new();
+        let measured = meter.round();
+        meter.done(0, 0, measured);
+        let (reader, start) = (meter.reader(), cycles());
+        let before = reader.read();
+        while cycles() - start < 100_000 {}
+        let usage = reader.read() - before;
+        assert!(usage.wait > 90_000 && usage.work == 0, "{usage:?}");
+        meter.finish();
+        assert_eq!(reader.read(), reader.read());
     }
 
     #[test]
