@@ -7,12 +7,50 @@ use linerate_port::{Counts, DropReason};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    args::Showing,
     output::Output,
     units::{grouped, short},
 };
 
 /// Rows between two printings of the column titles.
 const TITLES_EVERY: usize = 20;
+
+/// Columns of an explanation.
+const WIDTH: usize = 100;
+
+/// What the figures of a row are, by their names in JSON. Cycles are those of the
+/// time-stamp counter.
+const MEANINGS: [(&str, &str); 29] = [
+    ("received_pps", "packets received per second"),
+    ("received_bps", "their bits per second"),
+    ("forward_pps", "packets sent by the second port per second"),
+    ("backward_pps", "packets sent by the first port per second"),
+    ("sent_pps", "packets sent per second"),
+    ("sent_bps", "their bits per second"),
+    ("intended_pps", "frames that the rate asks for per second"),
+    ("offered_pps", "frames given to the port per second, once each"),
+    ("accepted_pps", "frames the port took per second"),
+    ("line_bps", "their bits per second on the wire, with what Ethernet puts around a frame"),
+    ("unsent", "frames that came due so far and were not sent"),
+    ("lost", "numbers that are missing in the generator's streams"),
+    ("duplicates", "frames that came again"),
+    ("reordered", "frames that came behind later ones"),
+    ("latency_min_ns", "least time from sending to receiving"),
+    ("latency_p50_ns", "half of the frames took no longer"),
+    ("latency_p99_ns", "99 % took no longer"),
+    ("latency_max_ns", "no frame took longer"),
+    ("dropped_pps", "packets dropped per second"),
+    ("cycles_per_packet", "cycles of work for each packet"),
+    ("receive_cycles", "those for taking it from its port (part of C_IO), in some rounds"),
+    ("task_cycles", "those for what is done to it (C_task), in some rounds"),
+    ("make_cycles", "those for making it (C_task), in some rounds"),
+    ("transmit_cycles", "those for giving it to its port (part of C_IO), in some rounds"),
+    ("mean_burst", "packets moved at a time"),
+    ("idle", "part of the time in which there was nothing to do (C_busy)"),
+    ("recorded_pps", "packets recorded per second"),
+    ("recorded_bps", "their bits per second"),
+    ("filtered_pps", "packets left out per second"),
+];
 
 /// One figure of a row.
 #[derive(Debug, Clone)]
@@ -62,13 +100,15 @@ impl Cell {
 pub(crate) struct Live {
     output: Output,
     quiet: bool,
+    explain: bool,
     rows: usize,
     widths: Vec<usize>,
 }
 
 impl Live {
-    pub(crate) fn new(output: Output, quiet: bool) -> Live {
-        Live { output, quiet, rows: 0, widths: Vec::new() }
+    pub(crate) fn new(output: Output, showing: &Showing) -> Live {
+        let Showing { quiet, explain, .. } = *showing;
+        Live { output, quiet, explain, rows: 0, widths: Vec::new() }
     }
 
     /// Says what is about to run: lines for people, one object for machines.
@@ -106,6 +146,10 @@ impl Live {
         self.rows += 1;
         let time = format!("{:.1} s", time.as_secs_f64());
         self.output.line(&self.line(&time, shown.iter().map(|cell| &*cell.text)));
+        if std::mem::take(&mut self.explain) {
+            let explained = shown.iter().map(|cell| (&*cell.title, meaning(cell.key)));
+            sentence(explained).iter().for_each(|line| self.output.line(line));
+        }
         Ok(())
     }
 
@@ -133,6 +177,32 @@ impl Live {
     }
 }
 
+fn meaning(key: &str) -> &'static str {
+    let found = MEANINGS.iter().find(|(of, _)| *of == key);
+    debug_assert!(found.is_some(), "{key} has no meaning");
+    found.map_or("", |(_, meaning)| meaning)
+}
+
+/// What columns mean, as one sentence in lines that fit below a table.
+pub(crate) fn sentence<'a>(meanings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let parts: Vec<String> =
+        meanings.into_iter().map(|(title, meaning)| format!("{title}: {meaning}")).collect();
+    let text = parts.join("; ") + ".";
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is one from the start");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.into());
+        }
+    }
+    lines
+}
+
 /// Drops by reason, those that happened.
 pub(crate) fn drops(counts: &Counts) -> Value {
     let happened = |reason: &DropReason| counts.dropped_for(*reason) > 0;
@@ -150,4 +220,17 @@ pub(crate) fn drop_lines(counts: &Counts, place: &str) -> Vec<String> {
             format!("    {dropped} dropped {place}: {}", reason.meaning())
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_is_one_sentence_in_lines_that_fit() {
+        let lines = sentence([("a", "one"), ("b", &"word ".repeat(30))]);
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH));
+        assert!(lines[0].starts_with("a: one; b: word word"));
+        assert!(lines.last().unwrap().ends_with('.'));
+    }
 }

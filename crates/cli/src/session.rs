@@ -93,9 +93,15 @@ pub(crate) fn describe_arena(arena: &Arena, args: &Memory) -> String {
 
 /// What was opened, in a line.
 pub(crate) fn describe_port(port: &Port) -> String {
-    let queues = port.queues.len();
+    line_of_port(&port.info.uri.to_string(), port.queues.len(), &port.info.mode)
+}
+
+/// A name may end in a colon, and what the port says of itself in how many queues it has.
+fn line_of_port(uri: &str, queues: usize, mode: &str) -> String {
     let plural = if queues == 1 { "" } else { "s" };
-    format!("{}: {queues} queue{plural}, {}", port.info.uri, port.info.mode)
+    let count =
+        if mode.contains(" queue") { String::new() } else { format!("{queues} queue{plural}, ") };
+    format!("{uri} is open: {count}{mode}")
 }
 
 /// The queues of a port, by side.
@@ -215,6 +221,13 @@ pub(crate) fn drive<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_is_described_without_repetition() {
+        assert_eq!(line_of_port("null:", 1, "copied"), "null: is open: 1 queue, copied");
+        let xdp = line_of_port("xdp:eth1", 2, "XDP generic, 2 of 4 queues, copy mode");
+        assert_eq!(xdp, "xdp:eth1 is open: XDP generic, 2 of 4 queues, copy mode");
+    }
 
     #[test]
     fn queues_get_memory_within_bounds() {

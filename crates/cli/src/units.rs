@@ -36,6 +36,16 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
+/// A time from one update of a table to the next: short enough to wait for, and long
+/// enough to read.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(10);
+    match parse_duration(text)? {
+        short if short < LEAST => Err("an interval has at least 10ms".into()),
+        interval => Ok(interval),
+    }
+}
+
 /// A count: `1000`, `10k`, `5M`, `1G`; powers of 1000.
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a count: write a number or 10k, 5M, 1G");
@@ -79,6 +89,13 @@ pub(crate) fn short(value: f64) -> String {
         _ => 2,
     };
     format!("{scaled:.digits$}{prefix}")
+}
+
+/// The same with its unit: `987 pps`, `1.50 kpps`.
+pub(crate) fn with_unit(value: f64, unit: &str) -> String {
+    let number = short(value);
+    let space = if number.contains(' ') { "" } else { " " };
+    format!("{number}{space}{unit}")
 }
 
 /// A count with its digits in groups: `45,200,000`.
@@ -126,6 +143,14 @@ mod tests {
     }
 
     #[test]
+    fn intervals() {
+        assert_eq!(parse_interval("10ms"), Ok(Duration::from_millis(10)));
+        for text in ["0", "0s", "9ms", "1us"] {
+            assert!(parse_interval(text).unwrap_err().contains("10ms"), "{text}");
+        }
+    }
+
+    #[test]
     fn counts() {
         for (text, count) in [("7", 7), ("10k", 10_000), ("1_000", 1000), ("2.5M", 2_500_000)] {
             assert_eq!(parse_count(text), Ok(count), "{text}");
@@ -152,6 +177,9 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(short(value), text);
         }
+        assert_eq!(with_unit(987.0, "pps"), "987 pps");
+        assert_eq!(with_unit(0.0, "bit/s"), "0 bit/s");
+        assert_eq!(with_unit(1500.0, "pps"), "1.50 kpps");
     }
 
     #[test]

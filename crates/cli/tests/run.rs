@@ -127,8 +127,66 @@ fn figures_for_programs_balance() {
     let dropped = queue["drops"].as_object().unwrap().values().map(|n| n.as_u64().unwrap());
     assert_eq!(dropped.sum::<u64>(), source["packets"].as_u64().unwrap().saturating_sub(100));
     let worker = &summary["workers"][0];
-    let parts = ["io", "task", "busy"].map(|part| worker[part].as_f64().unwrap());
+    let parts = ["io", "task", "idle"].map(|part| worker[part].as_f64().unwrap());
     assert!((parts.iter().sum::<f64>() - 1.0).abs() < 0.02, "{worker}");
+}
+
+/// The objects of a run, one per line.
+fn objects(config: &str, options: &[&str]) -> Vec<Value> {
+    let arguments = [&["run", "-e", config, "--json", "--interval", "20ms"], options].concat();
+    let output = linerate(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(json).collect()
+}
+
+/// The rows of a table are all there is, in every interval.
+#[test]
+fn every_interval_is_whole() {
+    let config = "InfiniteSource -> Counter -> Queue -> Unqueue -> Discard;
+        RatedSource(RATE 100) -> Queue -> t :: ToPort(null:); Idle -> Discard";
+    let events = objects(config, &["--duration", "300ms"]);
+    assert!(events.len() > 5, "{events:?}");
+    for figures in &events[1..] {
+        let part = |figures: &Value, key: &str| figures[key].as_f64().unwrap();
+        let elements = figures["elements"].as_array().unwrap().iter();
+        let shares: f64 = elements.map(|element| part(element, "share")).sum();
+        let sum = shares + part(figures, "engine_share") + part(figures, "idle_share");
+        assert!((sum - 1.0).abs() < 1e-6, "{sum}: {figures}");
+        let worker = &figures["workers"][0];
+        let sum: f64 = ["io", "task", "idle"].map(|key| part(worker, key)).iter().sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{sum}: {figures}");
+    }
+}
+
+/// One that pulls has packets and costs like all others, however few they are.
+#[test]
+fn packets_of_a_sink_are_those_it_took() {
+    let config = "s :: RatedSource(RATE 200, LIMIT 20) -> q :: Queue -> t :: ToPort(null:);
+        DriverManager(wait 200ms)";
+    let events = objects(config, &[]);
+    let summary = events.last().unwrap();
+    for element in &summary["elements"].as_array().unwrap()[..3] {
+        assert_eq!(element["packets"], 20, "{element}");
+        assert!(element["cycles_per_packet"].as_f64().unwrap() > 0.0, "{element}");
+        assert!(element["share"].as_f64().unwrap() > 0.0, "{element}");
+    }
+}
+
+/// Words that mean what they say, explained where that is asked for.
+#[test]
+fn an_idle_run_says_idle() {
+    let arguments = ["run", "-e", "Idle -> Discard", "--duration", "200ms", "--explain"];
+    let output = linerate(&arguments).args(["--interval", "50ms"]).output().unwrap();
+    let err = text(&output.stderr);
+    let line = err.lines().rfind(|line| line.contains("worker 0:")).unwrap();
+    let idle = line.rsplit_once("idle").unwrap().1.trim().trim_end_matches(" %");
+    assert!(idle.parse::<f64>().unwrap() > 95.0, "{err}");
+    assert!(line.contains("  0 pps") && line.contains("processing"), "{err}");
+    assert!(err.lines().any(|line| line.starts_with("(idle) ")), "{err}");
+    for word in ["C_IO", "C_task", "C_busy", "cyc/pkt:", "share:", "frame:"] {
+        assert!(err.contains(word), "no {word}: {err}");
+    }
+    assert!(!line.contains("busy"), "{err}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub const GLOBAL: &[Handler] = &[
     Handler::write("stop", "takes away from the run count, one without a value"),
     Handler::read("classes", "the classes a configuration can use, one a line"),
     Handler::read("packages", "packages loaded: none, all elements are built in"),
-    Handler::read("cycles", "cycles of all workers: input and output, task, busy"),
+    Handler::read("cycles", "cycles of all workers: input and output, task, idle"),
     Handler::value(
         TIMEWARP,
         "how many seconds pass in a second, nowait if nobody waits, or simulation",
@@ -303,7 +303,7 @@ impl Context {
             "cycles" => {
                 let usage = self.stats().read();
                 let (io, task) = usage.io_and_task();
-                Ok(format!("io {io:.0}\ntask {task:.0}\nbusy {}", usage.wait))
+                Ok(format!("io {io:.0}\ntask {task:.0}\nidle {}", usage.wait))
             }
             _ if self.globals().any(|handler| handler.name == name) => {
                 Err(HandlerError::NotReadable(name.into()))

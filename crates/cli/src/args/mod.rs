@@ -16,7 +16,7 @@ use linerate_worker::Idle;
 
 use crate::{
     exit,
-    units::{parse_count, parse_duration, parse_size},
+    units::{parse_count, parse_duration, parse_interval, parse_size},
 };
 
 pub(crate) use graph::{
@@ -94,12 +94,16 @@ pub(crate) struct Running {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Showing {
     /// Time between two updates of the table
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     pub(crate) interval: Duration,
 
     /// Print no table, only the summary
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
+
+    /// Say under the table what its columns mean
+    #[arg(long)]
+    pub(crate) explain: bool,
 
     /// Print JSON on standard output, one object per line
     #[arg(long)]
@@ -440,6 +444,7 @@ mod tests {
             &["--idle", "sleep"],
             &["--arena", "lots"],
             &["--duration", "soon"],
+            &["--interval", "0s"],
             &["--swap-mac", "--set-dst", "02:00:00:00:00:01"],
         ] {
             let line = ["linerate", "forward", "null:", "null:"].iter().chain(bad);

@@ -21,7 +21,7 @@ use crate::{
     live::{self, Cell, Live},
     output::Output,
     session::{self, CACHE, Job, drive},
-    units::{grouped, short},
+    units::{grouped, with_unit},
 };
 
 /// How often a port that has gone is looked for.
@@ -72,7 +72,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let started = Instant::now();
     let stop = session::stop_on_signals()?;
     let showing = &args.running.showing;
-    let mut live = Live::new(Output::new(showing.json).beside(&args.to), showing.quiet);
+    let mut live = Live::new(Output::new(showing.json).beside(&args.to), showing);
     let until = args.running.duration.map(|duration| started + duration);
     let mut total = Totals::default();
     let mut first = true;
@@ -386,7 +386,7 @@ impl Totals {
             Cell::cycles("task_cycles", "task", usage.stage_cycles(Stage::Task)),
             Cell::cycles("transmit_cycles", "transmit", usage.stage_cycles(Stage::Transmit)),
             Cell::count("mean_burst", "burst", usage.mean_burst()),
-            Cell::new("idle", "idle", format!("{:.0} %", usage.waiting() * 100.0), usage.waiting()),
+            Cell::percent("idle", "idle", usage.waiting()),
             Cell::hidden("receive_drops", live::drops(&received)),
             Cell::hidden("transmit_drops", live::drops(&sent)),
         ]);
@@ -399,10 +399,10 @@ impl Totals {
         let seconds = elapsed.as_secs_f64();
         let (packets, bytes) = (sum.sent.packets, sum.sent.bytes);
         let mut lines = vec![format!(
-            "{verb} {} packets in {seconds:.2} s: {}pps, {}bit/s{}",
+            "{verb} {} packets in {seconds:.2} s: {}, {}{}",
             grouped(packets),
-            short(packets as f64 / seconds),
-            short(bytes as f64 * 8.0 / seconds),
+            with_unit(packets as f64 / seconds, "pps"),
+            with_unit(bytes as f64 * 8.0 / seconds, "bit/s"),
             self.usage.cycles_per_packet().map_or(String::new(), |cycles| format!(
                 ", {cycles:.1} cycles per packet, idle {:.1} % of the time",
                 self.usage.waiting() * 100.0
@@ -411,7 +411,7 @@ impl Totals {
         let mut flows = Vec::new();
         for (name, flow) in self.names.iter().zip(&self.flows) {
             lines.push(format!(
-                "  {name}: received {}, sent {}, dropped {}",
+                "  {name}  received {}, sent {}, dropped {}",
                 grouped(flow.received.packets),
                 grouped(flow.sent.packets),
                 grouped(flow.received.dropped() + flow.sent.dropped()),

@@ -26,7 +26,7 @@ use crate::{
     output::Output,
     profile::{self, Named, Share},
     session::{self, CACHE, Job, drive},
-    units::{grouped, short},
+    units::{grouped, with_unit},
 };
 
 pub(crate) fn run(args: &Generate) -> Result<()> {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Transmit))?;
     let output = Output::new(running.showing.json).beside(&args.port);
-    let mut live = Live::new(output, running.showing.quiet);
+    let mut live = Live::new(output, &running.showing);
 
     let sources = Sources::new(args, &port)?;
     let rate = sources.rate;
@@ -269,7 +269,12 @@ fn announce(
     };
     let how_fast = rate.map_or("as fast as possible".into(), |rate| {
         let line = rate * 8.0 * (mean + LINE_OVERHEAD as f64);
-        format!("{}pps ({}bit/s on the wire), {}", short(rate), short(line), args.pattern)
+        format!(
+            "{} ({} on the wire), {}",
+            with_unit(rate, "pps"),
+            with_unit(line, "bit/s"),
+            args.pattern
+        )
     });
     let lines = [
         session::describe_port(port),
@@ -369,19 +374,19 @@ impl Figures {
         let seconds = time.as_secs_f64();
         let Figures { progress, sent, usage } = self;
         let line = sent.bytes + sent.packets * (FCS + LINE_OVERHEAD) as u64;
-        let per_second = |count: u64| short(count as f64 / seconds);
+        let per_second = |count: u64| with_unit(count as f64 / seconds, "pps");
         let mut lines = vec![
             format!(
-                "sent {} frames in {seconds:.2} s: {}pps, {}bit/s on the wire{}",
+                "sent {} frames in {seconds:.2} s: {}, {} on the wire{}",
                 grouped(sent.packets),
                 per_second(sent.packets),
-                per_second(line * 8),
+                with_unit((line * 8) as f64 / seconds, "bit/s"),
                 usage
                     .cycles_per_packet()
                     .map_or(String::new(), |cycles| format!(", {cycles:.1} cycles per frame")),
             ),
             format!(
-                "  intended {} ({}pps), offered {} ({}pps), accepted {} ({}pps)",
+                "  intended {} ({}), offered {} ({}), accepted {} ({})",
                 grouped(progress.intended),
                 per_second(progress.intended),
                 grouped(progress.offered),

@@ -11,7 +11,7 @@ use linerate_host::{
 use linerate_port::{DRIVERS, Driver};
 use serde::Serialize;
 
-use crate::{args::Ports, exit::UsageError, output, port_reference, reference, units::short};
+use crate::{args::Ports, exit::UsageError, output, port_reference, reference, units::with_unit};
 
 /// A port an interface can be opened as.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -102,7 +102,7 @@ fn text(interface: &Interface) -> String {
         interface.transmit_queues()
     ));
     if let Some(speed) = interface.speed {
-        facts.push(format!("{}bit/s", short(speed as f64)));
+        facts.push(with_unit(speed as f64, "bit/s"));
     }
     if let Some(node) = interface.numa_node {
         facts.push(format!("numa node {node}"));

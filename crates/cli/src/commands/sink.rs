@@ -17,7 +17,7 @@ use crate::{
     live::{self, Cell, Live},
     output::Output,
     session::{self, CACHE, Job, drive},
-    units::{grouped, short},
+    units::{grouped, with_unit},
 };
 
 pub(crate) fn run(args: &SinkArgs) -> Result<()> {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Receive))?;
     let output = Output::new(running.showing.json);
-    let mut live = Live::new(output, running.showing.quiet);
+    let mut live = Live::new(output, &running.showing);
     let lines =
         [session::describe_port(&port), session::describe_arena(&context.arena, &running.memory)];
     let start = json!({
@@ -122,10 +122,10 @@ impl Figures {
         let expected = total.received + total.lost;
         let loss = if expected == 0 { 0.0 } else { total.lost as f64 / expected as f64 };
         let mut lines = vec![format!(
-            "received {} frames in {seconds:.2} s: {}pps, {}bit/s{}",
+            "received {} frames in {seconds:.2} s: {}, {}{}",
             grouped(received.packets),
-            short(received.packets as f64 / seconds),
-            short(received.bytes as f64 * 8.0 / seconds),
+            with_unit(received.packets as f64 / seconds, "pps"),
+            with_unit(received.bytes as f64 * 8.0 / seconds, "bit/s"),
             usage
                 .cycles_per_packet()
                 .map_or(String::new(), |cycles| format!(", {cycles:.1} cycles per frame")),

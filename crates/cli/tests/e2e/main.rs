@@ -26,4 +26,5 @@ mod router;
 mod router6;
 mod services;
 mod support;
+mod table;
 mod wire;

@@ -2,19 +2,24 @@
 
 mod common;
 
+use std::{thread, time::Duration};
+
 use common::{load_text, numbered_library};
 use linerate_graph::{Idle, Options, Role, Router, Usage};
 use linerate_memory::{ArenaOptions, clock::cycles};
 
+fn router(text: &str, options: Options) -> Router {
+    let memory = ArenaOptions { size: 16 << 20, huge: false, ..Default::default() };
+    let library = numbered_library();
+    let plan = load_text(text, &library).unwrap_or_else(|errors| panic!("{errors}"));
+    let ports = linerate_port::Context::new(memory.create().unwrap());
+    Router::new(plan, &library, ports, &options).unwrap()
+}
+
 /// Runs a configuration on one worker; its figures, and the cycles the run
 /// took seen from outside.
 fn run(text: &str, idle: Idle) -> (Usage, u64) {
-    let options = ArenaOptions { size: 16 << 20, huge: false, ..Default::default() };
-    let library = numbered_library();
-    let plan = load_text(text, &library).unwrap_or_else(|errors| panic!("{errors}"));
-    let ports = linerate_port::Context::new(options.create().unwrap());
-    let options = Options { idle, ..Options::default() };
-    let mut router = Router::new(plan, &library, ports, &options).unwrap();
+    let mut router = router(text, Options { idle, ..Options::default() });
     let start = cycles();
     router.run();
     let taken = cycles() - start;
@@ -28,9 +33,13 @@ fn assert_adds_up((usage, taken): &(Usage, u64)) {
     let accounted = io + task + usage.wait as f64;
     let off = (accounted - *taken as f64).abs() / *taken as f64;
     assert!(off < 0.02, "{io} io, {task} task, {} busy of {taken}: off by {off}", usage.wait);
+    assert_all_is_somebodys(usage);
+}
+
+fn assert_all_is_somebodys(usage: &Usage) {
     let elements: f64 = usage.elements.iter().map(|element| element.cycles).sum();
     let work = usage.work as f64;
-    assert!((elements + usage.engine - work).abs() <= 1e-6 * work);
+    assert!((elements + usage.engine - work).abs() <= 1e-6 * work, "{usage:?}");
 }
 
 #[test]
@@ -52,4 +61,83 @@ fn a_worker_with_nothing_to_do_most_of_the_time() {
         assert_adds_up(&ran);
         assert!(ran.0.wait > ran.0.work, "{idle}: {} {}", ran.0.wait, ran.0.work);
     }
+}
+
+/// An interval's cycles are those that went by, and each is somebody's: also where next
+/// to nothing was measured in it.
+#[test]
+fn every_interval_adds_up() {
+    let busy = "Numbered(LIMIT 1000000000) -> Counter -> Queue -> Unqueue -> Discard";
+    let rare = "Numbered(LIMIT 1000000000, BURST 1, EVERY 3ms) -> Counter -> Discard";
+    let none = "Idle -> Discard";
+    for (text, idle) in
+        [busy, rare, none].into_iter().flat_map(|text| Idle::ALL.map(|idle| (text, idle)))
+    {
+        let mut router = router(text, Options { idle, ..Options::default() });
+        let control = router.control();
+        let reader = thread::spawn(move || {
+            let read = || (cycles(), control.usage().1.swap_remove(0), cycles());
+            let mut before = read();
+            while before.1.work + before.1.wait == 0 {
+                before = read();
+            }
+            for _ in 0..30 {
+                thread::sleep(Duration::from_millis(5));
+                let now = read();
+                let since = now.1.since(&before.1);
+                assert_all_is_somebodys(&since);
+                // The thread may have been kept waiting before and behind a reading.
+                let sum = since.work + since.wait;
+                let (least, most) = (now.0 - before.2, now.2 - before.0);
+                let around = least - least / 50..most + most / 50;
+                assert!(around.contains(&sum), "{text}: {sum} is not in {around:?}");
+                before = now;
+            }
+            control.stop();
+            before.1
+        });
+        router.run();
+        let usage = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let idles = usage.wait as f64 / (usage.work + usage.wait) as f64;
+        match text {
+            text if text == busy => assert!(idles < 0.5, "{idle}: {idles}"),
+            text if text == none => assert!(idles > 0.99, "{idle}: {idles}"),
+            _ => assert!(idles > 0.5, "{idle}: {idles}"),
+        }
+        router.close();
+    }
+}
+
+/// Where packets are rare, it is theirs that are measured.
+#[test]
+fn what_rare_packets_cost_is_known() {
+    for idle in [Idle::Adaptive, Idle::Block] {
+        let text =
+            "Numbered(LIMIT 5, BURST 1, EVERY 5ms) -> Counter -> Queue -> Unqueue -> Discard";
+        for element in run(text, idle).0.elements {
+            let cost = element.cycles_per_packet();
+            assert!(cost.is_some_and(|cost| cost > 0.0), "{idle}: {element:?}");
+        }
+    }
+}
+
+/// Who pulls has taken what it has pulled, who sends has brought what it has sent.
+#[test]
+fn packets_of_the_ends_are_counted() {
+    let every_way = "DriverManager(wait 1s);
+        InfiniteSource(LIMIT 1000) -> Queue -> Discard;
+        InfiniteSource(LIMIT 1000) -> Queue -> Counter -> Discard(BURST 7);
+        InfiniteSource(LIMIT 1000) -> Queue -> ToPort(null:);
+        InfiniteSource(LIMIT 1000) -> Queue -> Unqueue -> Discard;
+        InfiniteSource(LIMIT 1000) -> Queue(2000) -> TimedSink(1us);
+        InfiniteSource(LIMIT 1000) -> Discard";
+    let mut router = router(every_way, Options { simulated: true, ..Options::default() });
+    router.run();
+    let (plan, mut usage) = router.control().usage();
+    let elements = usage.swap_remove(0).elements;
+    for (element, usage) in plan.elements.iter().zip(elements).skip(1) {
+        assert_eq!(usage.packets, 1000, "{} {usage:?}", element.name);
+        assert!((1..=1000).contains(&usage.frames), "{} {usage:?}", element.name);
+    }
+    router.close();
 }

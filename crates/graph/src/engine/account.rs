@@ -6,14 +6,20 @@
 //! [`INTERVAL`], and so few that the readings take no more than one part in
 //! [`PARTS`] of the work; with the branches that go the other way in it, a measured
 //! round costs some three times its readings. The rounds are chosen at random:
-//! tasks take turns, and a fixed interval could meet the same one every time. An
-//! element's cycles are its part of the measured rounds, applied to all work; so
-//! what the elements and the engine are said to cost is what was spent, and
-//! nothing is left over.
+//! tasks take turns, and a fixed interval could meet the same one every time. While
+//! there is nothing to do, and behind a sleep, there is time to measure more rounds:
+//! the first that do something after it, which are all there are where packets are
+//! rare. So each measured round stands for as many as it was chosen out
+//! of. An element's cycles are its part of what they stand for, applied to all work;
+//! so what the elements and the engine are said to cost is what was spent, and
+//! nothing is left over, in all and in every interval.
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 use linerate_memory::clock::{cycles, reading_cycles};
@@ -24,6 +30,11 @@ use crate::class::Role;
 /// greatest, which short rounds have.
 const INTERVAL: u64 = 64;
 const INTERVAL_LIMIT: u64 = 1024;
+/// The same of rounds that did nothing.
+const IDLE_INTERVAL: u32 = 16;
+/// Behind a sleep so many rounds are measured at most, one for so many cycles of it.
+const FRESH: u64 = 8;
+const SLEEP: u64 = 1 << 18;
 /// Readings may take one part in so many.
 const PARTS: u64 = 512;
 /// Who is charged for what happens between elements.
@@ -36,10 +47,19 @@ pub(crate) const ENGINE: usize = usize::MAX;
 pub struct WorkerStats {
     work: AtomicU64,
     wait: AtomicU64,
+    /// Up to when these two say what there was.
+    since: AtomicU64,
+    /// What the worker does since then: one of the numbers below.
+    doing: AtomicU64,
     rounds: AtomicU64,
     engine: AtomicU64,
     elements: Box<[Arc<ElementStats>]>,
 }
+
+/// What a worker does.
+const NOTHING: u64 = 0;
+const WAITS: u64 = 1;
+const WORKS: u64 = 2;
 
 /// One element's figures on one worker.
 #[derive(Debug)]
@@ -48,8 +68,10 @@ pub(crate) struct ElementStats {
     role: Role,
     frames: AtomicU64,
     packets: AtomicU64,
-    /// Cycles in measured rounds.
+    /// Cycles in rounds for which measured ones stand.
     cycles: AtomicU64,
+    /// Packets in these.
+    measured: AtomicU64,
     drops: Box<[AtomicU64]>,
     nowhere: AtomicU64,
 }
@@ -67,6 +89,8 @@ pub struct Usage {
     pub engine: f64,
     /// By element, in the order of the configuration.
     pub elements: Vec<ElementUsage>,
+    /// Cycles of the engine in rounds for which measured ones stand.
+    measured: u64,
 }
 
 /// An element's figures at a moment.
@@ -74,9 +98,10 @@ pub struct Usage {
 pub struct ElementUsage {
     /// Whose cycles these are.
     pub role: Role,
-    /// Times it was called with packets.
+    /// Times it was given packets.
     pub frames: u64,
-    /// Packets it was called with.
+    /// Packets it was given; those it brought, of one without inputs, and those it took,
+    /// of one that pulls.
     pub packets: u64,
     /// Cycles it has cost, estimated from measured rounds.
     pub cycles: f64,
@@ -84,12 +109,33 @@ pub struct ElementUsage {
     pub drops: Vec<u64>,
     /// Packets sent to outputs that lead nowhere.
     pub nowhere: u64,
+    /// In rounds for which measured ones stand.
+    measured: Measured,
+}
+
+/// Figures of rounds for which measured ones stand.
+#[derive(Debug, Clone, Copy, Default)]
+struct Measured {
+    cycles: u64,
+    packets: u64,
 }
 
 impl ElementUsage {
-    /// Cycles per packet; `None` before the first.
+    /// Cycles per packet; `None` where no packet of its has been measured.
     pub fn cycles_per_packet(&self) -> Option<f64> {
-        (self.packets > 0).then(|| self.cycles / self.packets as f64)
+        let Measured { cycles, packets } = self.measured;
+        (packets > 0).then(|| cycles as f64 / packets as f64)
+    }
+
+    /// Adds the figures of the same element on another worker.
+    pub fn add(&mut self, other: &ElementUsage) {
+        self.frames += other.frames;
+        self.packets += other.packets;
+        self.cycles += other.cycles;
+        self.nowhere += other.nowhere;
+        self.measured.cycles += other.measured.cycles;
+        self.measured.packets += other.measured.packets;
+        self.drops.iter_mut().zip(&other.drops).for_each(|(sum, drops)| *sum += drops);
     }
 
     /// Packets per call.
@@ -107,6 +153,58 @@ impl Usage {
         };
         (of(Role::Io), of(Role::Task) + of(Role::Information) + self.engine)
     }
+
+    /// What there was since `before`. Where nothing was measured since then, its
+    /// cycles went where those before it did.
+    pub fn since(&self, before: &Usage) -> Usage {
+        let less = |now: u64, before: u64| now.saturating_sub(before);
+        let element = |(now, before): (&ElementUsage, &ElementUsage)| ElementUsage {
+            role: now.role,
+            frames: less(now.frames, before.frames),
+            packets: less(now.packets, before.packets),
+            cycles: 0.0,
+            drops: now.drops.iter().zip(&before.drops).map(|(a, b)| less(*a, *b)).collect(),
+            nowhere: less(now.nowhere, before.nowhere),
+            measured: Measured {
+                cycles: less(now.measured.cycles, before.measured.cycles),
+                packets: less(now.measured.packets, before.measured.packets),
+            },
+        };
+        let mut since = Usage {
+            work: less(self.work, before.work),
+            wait: less(self.wait, before.wait),
+            rounds: less(self.rounds, before.rounds),
+            engine: 0.0,
+            elements: self.elements.iter().zip(&before.elements).map(element).collect(),
+            measured: less(self.measured, before.measured),
+        };
+        let parts = since.parts().or_else(|| self.parts());
+        since.spread(parts);
+        for (element, now) in since.elements.iter_mut().zip(&self.elements) {
+            if element.measured.packets == 0 {
+                element.measured = now.measured;
+            }
+        }
+        since
+    }
+
+    /// The parts of work that are the engine's and each element's; `None` where none
+    /// has been measured.
+    fn parts(&self) -> Option<(f64, Vec<f64>)> {
+        let measured = || self.elements.iter().map(|element| element.measured.cycles);
+        let all = self.measured + measured().sum::<u64>();
+        let part = |part: u64| part as f64 / all as f64;
+        (all > 0).then(|| (part(self.measured), measured().map(part).collect()))
+    }
+
+    /// Divides all work by its parts; what nobody has measured is the engine's.
+    fn spread(&mut self, parts: Option<(f64, Vec<f64>)>) {
+        let work = self.work as f64;
+        let (engine, elements) = parts.unwrap_or((1.0, Vec::new()));
+        self.engine = work * engine;
+        let elements = self.elements.iter_mut().zip(elements);
+        elements.for_each(|(element, part)| element.cycles = work * part);
+    }
 }
 
 impl WorkerStats {
@@ -117,6 +215,7 @@ impl WorkerStats {
                 frames: AtomicU64::new(0),
                 packets: AtomicU64::new(0),
                 cycles: AtomicU64::new(0),
+                measured: AtomicU64::new(0),
                 drops: (0..reasons).map(|_| AtomicU64::new(0)).collect(),
                 nowhere: AtomicU64::new(0),
             })
@@ -124,6 +223,8 @@ impl WorkerStats {
         WorkerStats {
             work: AtomicU64::new(0),
             wait: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            doing: AtomicU64::new(NOTHING),
             rounds: AtomicU64::new(0),
             engine: AtomicU64::new(0),
             elements: elements.map(element).collect(),
@@ -135,27 +236,51 @@ impl WorkerStats {
         &self.elements[element]
     }
 
-    /// The figures now: of a running worker at most some thousand rounds old.
+    /// The figures now. Of a running worker those of single elements are at most some
+    /// thousand rounds old; that it works, or waits, is known up to now.
     pub fn read(&self) -> Usage {
-        let measured: Vec<u64> = self.elements.iter().map(|e| e.cycles.load(Relaxed)).collect();
-        let engine = self.engine.load(Relaxed);
-        let work = self.work.load(Relaxed);
-        let all = engine + measured.iter().sum::<u64>();
-        let share = |part: u64| if all == 0 { 0.0 } else { work as f64 * part as f64 / all as f64 };
-        let elements = self.elements.iter().zip(measured).map(|(element, measured)| ElementUsage {
+        let (work, wait) = self.work_and_wait();
+        let element = |element: &Arc<ElementStats>| ElementUsage {
             role: element.role,
             frames: element.frames.load(Relaxed),
             packets: element.packets.load(Relaxed),
-            cycles: share(measured),
+            cycles: 0.0,
             drops: element.drops.iter().map(|drops| drops.load(Relaxed)).collect(),
             nowhere: element.nowhere.load(Relaxed),
-        });
-        Usage {
+            measured: Measured {
+                cycles: element.cycles.load(Relaxed),
+                packets: element.measured.load(Relaxed),
+            },
+        };
+        let mut usage = Usage {
             work,
-            wait: self.wait.load(Relaxed),
+            wait,
             rounds: self.rounds.load(Relaxed),
-            engine: if all == 0 { work as f64 } else { share(engine) },
-            elements: elements.collect(),
+            engine: 0.0,
+            elements: self.elements.iter().map(element).collect(),
+            measured: self.engine.load(Relaxed),
+        };
+        usage.spread(usage.parts());
+        usage
+    }
+
+    /// Cycles of work and of waiting up to now.
+    fn work_and_wait(&self) -> (u64, u64) {
+        loop {
+            let since = self.since.load(Acquire);
+            let (mut work, mut wait) = (self.work.load(Acquire), self.wait.load(Acquire));
+            let doing = self.doing.load(Acquire);
+            if self.since.load(Relaxed) != since {
+                continue;
+            }
+            // The counters of two cores may differ a little.
+            let elapsed = i64::max(cycles().wrapping_sub(since) as i64, 0) as u64;
+            match doing {
+                WORKS => work += elapsed,
+                WAITS => wait += elapsed,
+                _ => {}
+            }
+            return (work, wait);
         }
     }
 }
@@ -190,11 +315,18 @@ pub(crate) struct Account {
     /// Whether rounds are measured at all.
     measured: bool,
     until_measured: u32,
-    /// Mean rounds from one that is measured to the next.
+    /// Out of how many rounds that one is chosen.
+    chosen_of: u32,
+    /// Mean rounds from one that is measured to the next while there is work.
     interval: u32,
+    /// Rounds that are measured because the worker has slept.
+    fresh: u64,
     random: u32,
     measuring: bool,
-    /// Who is at work in a measured round, and since when.
+    /// For how many rounds the measured one stands, and when it began.
+    stands_for: u32,
+    began: u64,
+    /// Who is at work in it, and since when.
     at_work: usize,
     mark: u64,
     /// Cycles that reading the counter itself takes.
@@ -202,10 +334,13 @@ pub(crate) struct Account {
     /// What the measured round has cost whom so far. Charged for good only
     /// when the round turns out to have done something.
     charges: Vec<(usize, u64)>,
+    /// By element: how many packets it had been given before.
+    packets: Vec<u64>,
 }
 
 impl Account {
     pub(crate) fn new(stats: Arc<WorkerStats>, measured: bool) -> Account {
+        let packets = vec![0; stats.elements.len()];
         Account {
             stats,
             since: cycles(),
@@ -213,13 +348,18 @@ impl Account {
             rounds: 0,
             measured,
             until_measured: if measured { 1 } else { u32::MAX },
+            chosen_of: 1,
             interval: INTERVAL as u32,
+            fresh: 1,
             random: 0x9e37_79b9,
             measuring: false,
+            stands_for: 1,
+            began: 0,
             at_work: ENGINE,
             mark: 0,
             overhead: reading_cycles(),
             charges: Vec::with_capacity(64),
+            packets,
         }
     }
 
@@ -230,6 +370,13 @@ impl Account {
     /// The worker starts: what was before is nobody's.
     pub(crate) fn start(&mut self) {
         self.since = cycles();
+        self.say_until_when();
+    }
+
+    /// Lets readers know what the time goes to from now on.
+    fn say_until_when(&self) {
+        self.stats.doing.store(if self.working { WORKS } else { WAITS }, Relaxed);
+        self.stats.since.store(self.since, Release);
     }
 
     /// A round begins.
@@ -248,14 +395,37 @@ impl Account {
             self.until_measured = u32::MAX;
             return;
         }
+        self.stands_for = self.chosen_of;
+        self.choose(if self.fresh > 0 { 1 } else { self.interval });
+        for (packets, element) in self.packets.iter_mut().zip(&self.stats.elements) {
+            *packets = element.packets.load(Relaxed);
+        }
+        self.measuring = true;
+        self.at_work = ENGINE;
+        self.began = cycles();
+        self.mark = self.began;
+    }
+
+    /// Chooses the round to be measured next: each that comes with the same chance, one
+    /// out of `of`, whatever came of those before.
+    fn choose(&mut self, of: u32) {
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
-        self.until_measured = 1 + self.random % (2 * self.interval);
-        self.measuring = true;
-        self.at_work = ENGINE;
-        self.mark = cycles();
+        self.chosen_of = of;
+        let uniform = (f64::from(self.random) + 0.5) / 2f64.powi(32);
+        let passed_over = uniform.ln() / (-1.0 / f64::from(of)).ln_1p();
+        self.until_measured = 1 + passed_over as u32;
+    }
+
+    /// The worker has been asleep: what it does now is measured.
+    pub(crate) fn slept(&mut self) {
+        let rounds = cycles().wrapping_sub(self.since) / SLEEP;
+        if self.measured && rounds > 0 {
+            self.fresh = rounds.min(FRESH);
+            self.choose(1);
+        }
     }
 
     /// `element` is at work from now on; returns who was before.
@@ -293,37 +463,60 @@ impl Account {
     #[cold]
     #[inline(never)]
     fn charge_elapsed(&mut self, worked: bool) {
+        // That a round was the first to do something, or the first to do nothing, is
+        // known only at its end: its cycles are charged to the state before it, unless
+        // it was measured and so is known to have begun later.
+        let mut changed = None;
         if self.measuring {
             self.charge(ENGINE);
             self.measuring = false;
+            changed = Some(self.began).filter(|_| self.working != worked);
             if worked {
-                // The reading at the start, those in between, and the one below.
-                let measuring = (self.charges.len() as u64 + 2) * self.overhead;
-                let round = self.charges.iter().map(|(_, taken)| taken).sum::<u64>().max(1);
-                let wanted = measuring.saturating_mul(PARTS) / round;
-                self.interval = wanted.clamp(INTERVAL, INTERVAL_LIMIT) as u32;
+                self.publish_round();
+                self.fresh = self.fresh.saturating_sub(1);
+            } else if self.fresh == 0 {
+                self.choose(IDLE_INTERVAL.min(self.interval));
             }
-            for (who, taken) in self.charges.drain(..) {
-                match self.stats.elements.get(who) {
-                    _ if !worked => {}
-                    Some(element) => add(&element.cycles, taken),
-                    None => add(&self.stats.engine, taken),
-                }
-            }
+            self.charges.clear();
         }
         let now = cycles();
-        let elapsed = now.wrapping_sub(self.since);
-        self.since = now;
-        // All of it counts as what the worker did until now. That a round was
-        // the first to do something, or the first to do nothing, is known only
-        // at its end, so its cycles are charged to the state before it.
-        add(if self.working { &self.stats.work } else { &self.stats.wait }, elapsed);
+        let (from, until) = (self.since, changed.unwrap_or(now));
+        self.charge_state(until.wrapping_sub(from));
         self.working = worked;
+        self.charge_state(now.wrapping_sub(until));
+        self.since = now;
         self.stats.rounds.store(self.rounds, Relaxed);
+        self.say_until_when();
     }
 
-    /// Publishes what is not published yet.
+    fn charge_state(&self, elapsed: u64) {
+        add(if self.working { &self.stats.work } else { &self.stats.wait }, elapsed);
+    }
+
+    /// A round that did something has been measured.
+    fn publish_round(&mut self) {
+        // The reading at the start, those in between, and the one that is to come.
+        let measuring = (self.charges.len() as u64 + 2) * self.overhead;
+        let round = self.charges.iter().map(|(_, taken)| taken).sum::<u64>().max(1);
+        let wanted = measuring.saturating_mul(PARTS) / round;
+        self.interval = wanted.clamp(INTERVAL, INTERVAL_LIMIT) as u32;
+        let stands_for = u64::from(self.stands_for);
+        for &(who, taken) in &self.charges {
+            let Some(element) = self.stats.elements.get(who) else {
+                add(&self.stats.engine, taken * stands_for);
+                continue;
+            };
+            add(&element.cycles, taken * stands_for);
+            // Once for each, however often it was at work.
+            let packets = element.packets.load(Relaxed);
+            let came = packets - std::mem::replace(&mut self.packets[who], packets);
+            add(&element.measured, came * stands_for);
+        }
+    }
+
+    /// Publishes what is not published yet: the worker is about to end.
     pub(crate) fn publish(&mut self) {
         self.charge_elapsed(self.working);
+        self.stats.doing.store(NOTHING, Relaxed);
     }
 }

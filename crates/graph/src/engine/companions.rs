@@ -142,7 +142,7 @@ impl Context {
         self.flow(NOWHERE, frame);
         self.arrived();
         self.account.switch(ENGINE);
-        self.account.end(worked);
+        self.account.end(worked | (most > 0));
         worked
     }
 

@@ -317,6 +317,9 @@ impl Context {
         self.begin_round();
         let result = f(&mut *taken, self, frame);
         if self.out.is_touched() {
+            if self.nodes[element].sources.is_empty() {
+                self.stations[element].stats.called(self.out.put());
+            }
             if one_by_one {
                 // Behind those that it has sent before.
                 self.out.emit_frame(0, frame);
@@ -326,8 +329,10 @@ impl Context {
         let station = &mut self.stations[element];
         station.put(taken);
         let next = station.next;
-        if !frame.is_empty() && next != NOWHERE {
-            station.stats.called(frame.len());
+        // What leads nowhere keeps what it pulls.
+        let moved = if next == NOWHERE { self.pulled } else { frame.len() };
+        if moved > 0 {
+            station.stats.called(moved);
         }
         if !self.late.is_empty() {
             self.write_late();
@@ -402,9 +407,11 @@ impl Context {
             next
         });
         self.task = usize::MAX;
-        let turns = if counted { 1 } else { moved.max(self.pulled).max(1) as u32 };
+        let moved = moved.max(self.pulled);
+        let turns = if counted { 1 } else { moved.max(1) as u32 };
         let worked = self.ran(element, next.unwrap_or(Next::Sleep), turns);
-        self.account.end(worked);
+        // One that rests now may have had packets before.
+        self.account.end(worked | (moved > 0));
         worked
     }
 
@@ -514,7 +521,9 @@ impl Context {
             self.account.begin();
             let element = element as usize;
             let alone = self.stations[element].one_by_one;
+            (self.task, self.pulled) = (element, 0);
             self.with(element, alone, frame, |element, cx, frame| element.timer(cx, timer, frame));
+            self.task = usize::MAX;
             self.account.end(true);
         }
         any

@@ -99,6 +99,7 @@ impl Context {
             let next = self.timers.next().and_then(|at| self.clock.instant(at));
             let nap = next.map_or(NAP, |at| at.saturating_duration_since(Instant::now()));
             self.poll_descriptors(nap.min(NAP));
+            self.account.slept();
         }
     }
 

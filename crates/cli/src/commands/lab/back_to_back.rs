@@ -9,7 +9,7 @@ use serde_json::json;
 use super::bench::TestBed;
 use crate::{
     args::BackToBack,
-    units::{grouped, short},
+    units::{grouped, with_unit},
 };
 
 pub(super) fn run(args: &BackToBack, library: &Library) -> Result<()> {
@@ -31,9 +31,9 @@ pub(super) fn run(args: &BackToBack, library: &Library) -> Result<()> {
         Some(result) => {
             let frames = |packets: linerate_model::units::Packets| grouped(packets.get() as u64);
             lines.push(format!(
-                "bursts of {} frames at {}pps ({} to {}, deviation {})",
+                "bursts of {} frames at {} ({} to {}, deviation {})",
                 frames(result.mean),
-                short(options.line_rate.get()),
+                with_unit(options.line_rate.get(), "pps"),
                 frames(result.shortest),
                 frames(result.longest),
                 frames(result.deviation),

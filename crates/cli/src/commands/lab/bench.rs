@@ -25,7 +25,7 @@ use crate::{
     configuration::{Parsed, check_variables, click_path},
     exit::{ConfigurationError, UsageError, cannot_read},
     session,
-    units::short,
+    units::with_unit,
 };
 
 /// The ports of a device in this process, by the variable that names them.
@@ -233,7 +233,7 @@ impl TestBed {
         let Some(rate) = result.lower else {
             bail!("the device loses frames at every load: say a --throughput to measure it at");
         };
-        let line = format!("throughput, from trials of 0.2 s: {}pps", short(rate.get()));
+        let line = format!("throughput, from trials of 0.2 s: {}", with_unit(rate.get(), "pps"));
         self.show.event("throughput", &[line], &result)?;
         Ok(Some(rate))
     }

@@ -7,7 +7,7 @@ use linerate_model::units::Seconds;
 use serde_json::json;
 
 use super::{bench::TestBed, show::table};
-use crate::{args::LatencyArgs, units::short};
+use crate::{args::LatencyArgs, units::with_unit};
 
 pub(super) fn run(args: &LatencyArgs, library: &Library) -> Result<()> {
     let mut bed = TestBed::open(&args.bench, library, "lab latency", &[])?;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &LatencyArgs, library: &Library) -> Result<()> {
             };
             vec![
                 format!("{:.0} %", point.share * 100.0),
-                format!("{}pps", short(point.load.get())),
+                with_unit(point.load.get(), "pps"),
                 at(|l| l.min_ns),
                 at(|l| l.p50_ns),
                 at(|l| l.p99_ns),

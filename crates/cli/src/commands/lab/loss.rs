@@ -7,7 +7,7 @@ use linerate_model::units::Seconds;
 use serde_json::json;
 
 use super::{bench::TestBed, show::table};
-use crate::{args::Loss, units::short};
+use crate::{args::Loss, units::with_unit};
 
 pub(super) fn run(args: &Loss, library: &Library) -> Result<()> {
     let mut bed = TestBed::open(&args.bench, library, "lab loss", &[])?;
@@ -21,8 +21,8 @@ pub(super) fn run(args: &Loss, library: &Library) -> Result<()> {
         .map(|point| {
             let limited = if point.generator_limited { "generator" } else { "" };
             vec![
-                format!("{}pps", short(point.load.get())),
-                format!("{}pps", short(point.sent.get())),
+                with_unit(point.load.get(), "pps"),
+                with_unit(point.sent.get(), "pps"),
                 format!("{:.4} %", point.loss_ratio * 100.0),
                 limited.into(),
             ]

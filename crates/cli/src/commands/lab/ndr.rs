@@ -15,7 +15,7 @@ use super::bench::TestBed;
 use crate::{
     args::{Ndr, Preset},
     exit::UsageError,
-    units::short,
+    units::with_unit,
 };
 
 pub(super) fn run(args: &Ndr, library: &Library) -> Result<()> {
@@ -75,7 +75,7 @@ fn seconds(time: Duration) -> Seconds {
 }
 
 fn describe(preset: Preset, result: &GoalResult) -> String {
-    let rate = |rate: linerate_model::units::PacketsPerSecond| format!("{}pps", short(rate.get()));
+    let rate = |rate: linerate_model::units::PacketsPerSecond| with_unit(rate.get(), "pps");
     let name = preset.name();
     let forwarded = result
         .conditional_throughput

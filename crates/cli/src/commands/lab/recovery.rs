@@ -7,7 +7,7 @@ use linerate_model::units::Seconds;
 use serde_json::json;
 
 use super::{bench::TestBed, show::table};
-use crate::{args::Recovery, units::short};
+use crate::{args::Recovery, units::with_unit};
 
 pub(super) fn run(args: &Recovery, library: &Library) -> Result<()> {
     let mut bed = TestBed::open(&args.bench, library, "lab recovery", &[])?;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Recovery, library: &Library) -> Result<()> {
                 (false, true) => "",
             };
             let time = one.time.map_or("-".into(), |time| time.to_string());
-            vec![format!("{}pps", short(one.overload.get())), time, remark.into()]
+            vec![with_unit(one.overload.get(), "pps"), time, remark.into()]
         })
         .collect();
     let lines = table(&["overload", "recovery", "remark"], &rows);

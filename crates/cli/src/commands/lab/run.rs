@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{
     args::{Format, LabRun},
     session::stop_on_signals,
-    units::{grouped, short},
+    units::{grouped, with_unit},
 };
 
 /// Time between two lines of progress where there is no terminal.
@@ -166,9 +166,9 @@ pub(super) fn print(record: &Record) -> io::Result<()> {
 /// The experiment and the first of the figures people look for.
 fn headline(record: &Record) -> String {
     let units = [(value::RATE, "pps"), (value::CYCLES, " cycles"), (value::ACCESS, " ns")];
-    let figure = units.iter().find_map(|(name, unit)| {
-        record.value(name).map(|figure| format!("{}{unit}", short(figure)))
-    });
+    let figure = units
+        .iter()
+        .find_map(|(name, unit)| record.value(name).map(|figure| with_unit(figure, unit)));
     let what = figure.unwrap_or_else(|| match record.outcome {
         Outcome::Unsupported => "unsupported".into(),
         Outcome::Void => "void".into(),

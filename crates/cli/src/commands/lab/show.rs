@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Format, Output},
-    units::{grouped, short},
+    units::{grouped, with_unit},
 };
 
 /// Prints as asked for.
@@ -68,12 +68,12 @@ impl Show {
         let unloaded = platform.limits.unloaded;
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let mut lines = vec![format!(
-            "{who}: {}pps, spread {}, drift {}; {} lost at {}pps",
-            short(unloaded.median),
+            "{who}: {}, spread {}, drift {}; {} lost at {}",
+            with_unit(unloaded.median, "pps"),
             percent(unloaded.spread),
             percent(unloaded.drift),
             percent(platform.limits.own_loss),
-            short(platform.slow.get()),
+            with_unit(platform.slow.get(), "pps"),
         )];
         if !platform.steady {
             let text = "this platform is not steady: repeat what matters, and compare only what \
@@ -91,8 +91,7 @@ impl Show {
         if self.json {
             return self.event("trial", &[], report);
         }
-        let load =
-            report.load.map_or("at most speed".into(), |load| format!("{}pps", short(load.get())));
+        let load = report.load.map_or("at most speed".into(), |load| with_unit(load.get(), "pps"));
         let time = report.duration.map_or(String::new(), |time| format!(" for {time}"));
         let frames = &report.frames;
         let verdict = match report.taken {
@@ -118,8 +117,9 @@ impl Show {
         if self.json {
             return self.event("turn", &[], turn);
         }
-        let (forwarded, sent) = (short(turn.forwarded_pps), short(turn.sent_pps));
-        let line = format!("{}. {}: {forwarded}pps of {sent}pps\n", turn.round + 1, turn.name);
+        let [forwarded, sent] =
+            [turn.forwarded_pps, turn.sent_pps].map(|rate| with_unit(rate, "pps"));
+        let line = format!("{}. {}: {forwarded} of {sent}\n", turn.round + 1, turn.name);
         self.line(&line);
         Ok(())
     }

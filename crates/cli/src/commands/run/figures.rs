@@ -16,9 +16,12 @@ pub(super) struct Figures {
 /// Parts of a worker's cycles, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shares {
+    /// In the elements that receive and send: `C_IO`.
     pub(super) io: f64,
+    /// In all others and the engine: `C_task`.
     pub(super) task: f64,
-    pub(super) busy: f64,
+    /// Looking for packets, or asleep: `C_busy`.
+    pub(super) idle: f64,
 }
 
 impl Figures {
@@ -35,21 +38,14 @@ impl Figures {
             return self.clone();
         }
         let pairs = self.workers.iter().zip(&before.workers);
-        Figures { plan: Arc::clone(&self.plan), workers: pairs.map(|(a, b)| minus(a, b)).collect() }
+        Figures { plan: Arc::clone(&self.plan), workers: pairs.map(|(a, b)| a.since(b)).collect() }
     }
 
     /// The elements' figures over all workers.
     pub(super) fn elements(&self) -> Vec<ElementUsage> {
         let mut sums = self.workers[0].elements.clone();
         for worker in &self.workers[1..] {
-            for (sum, element) in sums.iter_mut().zip(&worker.elements) {
-                sum.frames += element.frames;
-                sum.packets += element.packets;
-                sum.cycles += element.cycles;
-                sum.nowhere += element.nowhere;
-                let drops = sum.drops.iter_mut().zip(&element.drops);
-                drops.for_each(|(sum, drops)| *sum += drops);
-            }
+            sums.iter_mut().zip(&worker.elements).for_each(|(sum, element)| sum.add(element));
         }
         sums
     }
@@ -57,6 +53,11 @@ impl Figures {
     /// Cycles of all workers, waiting included.
     pub(super) fn cycles(&self) -> f64 {
         self.workers.iter().map(|worker| (worker.work + worker.wait) as f64).sum()
+    }
+
+    /// Cycles in which there was nothing to do.
+    pub(super) fn idle(&self) -> f64 {
+        self.workers.iter().map(|worker| worker.wait as f64).sum()
     }
 
     /// Cycles of the engine itself.
@@ -68,7 +69,7 @@ impl Figures {
     pub(super) fn shares(worker: &Usage) -> Shares {
         let all = ((worker.work + worker.wait) as f64).max(1.0);
         let (io, task) = worker.io_and_task();
-        Shares { io: io / all, task: task / all, busy: worker.wait as f64 / all }
+        Shares { io: io / all, task: task / all, idle: worker.wait as f64 / all }
     }
 
     /// Packets that came into a worker's part of the graph: from the elements
@@ -103,7 +104,7 @@ impl Figures {
                 "cycles": worker.work + worker.wait,
                 "io": shares.io,
                 "task": shares.task,
-                "busy": shares.busy,
+                "idle": shares.idle,
             })
         });
         let elements = self.elements().into_iter().enumerate().map(|(at, usage)| {
@@ -130,25 +131,7 @@ impl Figures {
         object.insert("workers".into(), workers.collect());
         object.insert("elements".into(), elements.collect());
         object.insert("engine_share".into(), (self.engine() / all).into());
+        object.insert("idle_share".into(), (self.idle() / all).into());
         object
-    }
-}
-
-fn minus(now: &Usage, before: &Usage) -> Usage {
-    let elements = now.elements.iter().zip(&before.elements).map(|(now, before)| ElementUsage {
-        role: now.role,
-        frames: now.frames.saturating_sub(before.frames),
-        packets: now.packets.saturating_sub(before.packets),
-        // An estimate may turn out lower later.
-        cycles: (now.cycles - before.cycles).max(0.0),
-        drops: now.drops.iter().zip(&before.drops).map(|(a, b)| a.saturating_sub(*b)).collect(),
-        nowhere: now.nowhere.saturating_sub(before.nowhere),
-    });
-    Usage {
-        work: now.work.saturating_sub(before.work),
-        wait: now.wait.saturating_sub(before.wait),
-        rounds: now.rounds.saturating_sub(before.rounds),
-        engine: (now.engine - before.engine).max(0.0),
-        elements: elements.collect(),
     }
 }

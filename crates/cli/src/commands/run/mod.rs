@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     if args.simtime && workers > 1 {
         return Err(UsageError("--simtime needs one worker: there is one clock".into()).into());
     }
-    let screen = Screen::new(running.showing.json, running.showing.quiet);
+    let screen = Screen::new(&running.showing);
     let options = Options {
         workers,
         frame_limit: running.vector.into(),

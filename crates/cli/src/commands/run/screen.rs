@@ -17,24 +17,51 @@ use serde_json::{Map, Value, json};
 
 use super::figures::Figures;
 use crate::{
+    args::Showing,
+    live::sentence,
     output::Output,
-    units::{grouped, short},
+    units::{grouped, short, with_unit},
 };
+
+/// What the table's columns and a worker's line say.
+const MEANING: [(&str, &str); 8] = [
+    ("packets", "those an element was given, brought into the graph or pulled"),
+    ("frame", "how many of them at a time"),
+    (
+        "cyc/pkt",
+        "cycles of the time-stamp counter for each, as measured in some rounds (-: in none yet)",
+    ),
+    (
+        "share",
+        "part of all the workers' cycles, which the rows with (engine), from element to element, \
+         and (idle), nothing to do, add up to",
+    ),
+    ("drops", "packets dropped there"),
+    ("in/out", "the share of elements that receive and send (C_IO)"),
+    ("processing", "that of all others and the engine (C_task)"),
+    ("idle", "looking for packets, or asleep (C_busy)"),
+];
 
 /// Prints as asked for on the command line.
 #[derive(Debug, Clone)]
 pub(super) struct Screen {
     output: Output,
     quiet: bool,
+    explain: bool,
     terminal: bool,
     /// Lines of the table that is on the terminal now.
     drawn: Arc<Mutex<usize>>,
 }
 
 impl Screen {
-    pub(super) fn new(json: bool, quiet: bool) -> Screen {
-        let terminal = io::stderr().is_terminal();
-        Screen { output: Output::new(json), quiet, terminal, drawn: Arc::default() }
+    pub(super) fn new(showing: &Showing) -> Screen {
+        Screen {
+            output: Output::new(showing.json),
+            quiet: showing.quiet,
+            explain: showing.explain,
+            terminal: io::stderr().is_terminal(),
+            drawn: Arc::default(),
+        }
     }
 
     /// Where elements' standard output goes. JSON lines must stay whole, so
@@ -102,7 +129,9 @@ impl Screen {
         }
         let lines = if self.terminal {
             let (rows, columns) = window();
-            let mut lines = table(time, figures, span, rows);
+            let explained = self.explanation();
+            let mut lines = table(time, figures, span, rows.saturating_sub(explained.len()));
+            lines.extend(explained);
             lines.iter_mut().for_each(|line| truncate_to(line, columns));
             lines
         } else {
@@ -119,6 +148,11 @@ impl Screen {
         Ok(())
     }
 
+    /// What is to be said under the table.
+    fn explanation(&self) -> Vec<String> {
+        if self.explain { sentence(MEANING) } else { Vec::new() }
+    }
+
     /// Shows the figures of the whole run.
     pub(super) fn total(&self, time: Duration, figures: &Figures, held: usize) -> Result<()> {
         if self.output.json {
@@ -133,9 +167,8 @@ impl Screen {
             return Ok(self.output.object(&object)?);
         }
         let _drawn = self.erase();
-        for line in table(time, figures, time, usize::MAX) {
-            self.output.line(&line);
-        }
+        let lines = table(time, figures, time, usize::MAX);
+        lines.into_iter().chain(self.explanation()).for_each(|line| self.output.line(&line));
         for (at, usage) in figures.elements().iter().enumerate() {
             for (reason, count) in figures.drops(at, usage) {
                 let name = &figures.plan.elements[at].name;
@@ -196,12 +229,12 @@ fn worker_line(
 ) -> String {
     let shares = Figures::shares(worker);
     format!(
-        "{:>8.1} s  worker {number}: {:>6}pps  C_IO {:>7}  C_task {:>7}  C_busy {:>7}",
+        "{:>8.1} s  worker {number}: {:>9}  in/out {:>7}  processing {:>7}  idle {:>7}",
         time.as_secs_f64(),
-        short(per_second(figures.packets(worker), span)),
+        with_unit(per_second(figures.packets(worker), span), "pps"),
         percent(shares.io),
         percent(shares.task),
-        percent(shares.busy),
+        percent(shares.idle),
     )
 }
 
@@ -216,8 +249,9 @@ fn table(time: Duration, figures: &Figures, span: Duration, rows: usize) -> Vec<
         .collect();
     let usages = figures.elements();
     let mut shown: Vec<usize> = (0..usages.len()).collect();
-    // Below the elements is one line for the engine and one for what is left out.
-    let room = rows.saturating_sub(lines.len() + 4).max(1);
+    // Around the elements is a line of titles, one for what is left out, for the engine,
+    // for idleness, and one that the cursor stands in.
+    let room = rows.saturating_sub(lines.len() + 5).max(1);
     if shown.len() > room {
         shown.sort_by_key(|at| Reverse(usages[*at].cycles as u64));
         shown.truncate(room);
@@ -225,6 +259,8 @@ fn table(time: Duration, figures: &Figures, span: Duration, rows: usize) -> Vec<
     }
     let left_out = usages.len() - shown.len();
     let all = figures.cycles().max(1.0);
+    let kept: f64 = shown.iter().map(|at| usages[*at].cycles).sum();
+    let others = usages.iter().map(|usage| usage.cycles).sum::<f64>() - kept;
     let mut cells = vec![
         ["element", "class", "packets", "packets/s", "frame", "cyc/pkt", "share", "drops"]
             .map(String::from),
@@ -239,19 +275,22 @@ fn table(time: Duration, figures: &Figures, span: Duration, rows: usize) -> Vec<
             grouped(usage.packets),
             short(per_second(usage.packets, span)),
             some(format!("{:.1}", usage.mean_frame())),
-            some(format!("{:.1}", usage.cycles_per_packet().unwrap_or(0.0))),
+            usage.cycles_per_packet().map_or("-".into(), |cycles| format!("{cycles:.1}")),
             percent(usage.cycles / all),
             if dropped > 0 { grouped(dropped) } else { String::new() },
         ]
     }));
-    let mut engine = [const { String::new() }; 8];
-    engine[0] = "(engine)".into();
-    engine[6] = percent(figures.engine() / all);
-    cells.push(engine);
-    lines.extend(align(&cells));
+    let mut rest = |name: String, cycles: f64| {
+        let mut row = [const { String::new() }; 8];
+        (row[0], row[6]) = (name, percent(cycles / all));
+        cells.push(row);
+    };
     if left_out > 0 {
-        lines.push(format!("({left_out} more elements that cost less)"));
+        rest(format!("({left_out} that cost less)"), others);
     }
+    rest("(engine)".into(), figures.engine());
+    rest("(idle)".into(), figures.idle());
+    lines.extend(align(&cells));
     lines
 }
 
