@@ -25,7 +25,8 @@ Exit codes:
   5  a file cannot be read or written
   6  not enough memory
   7  the port is in use or cannot do what was asked
-  8  the configuration is wrong";
+  8  the configuration is wrong
+  9  the host would lose its connections, and nobody said --disconnect";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub(crate) enum Code {
     Memory = 6,
     Unavailable = 7,
     Configuration = 8,
+    Disconnects = 9,
 }
 
 impl From<Code> for ExitCode {
@@ -137,6 +139,7 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
             OpenError::Uri(_) => Code::Usage,
             OpenError::NoInterface { .. } => Code::NoInterface,
             OpenError::Permission { .. } => Code::Permission,
+            OpenError::Disconnects { .. } => Code::Disconnects,
             OpenError::Busy { .. } | OpenError::Unsupported { .. } => Code::Unavailable,
             OpenError::File { .. } => Code::File,
             OpenError::Memory { .. } => Code::Memory,
@@ -220,6 +223,7 @@ mod tests {
             Code::Memory,
             Code::Unavailable,
             Code::Configuration,
+            Code::Disconnects,
         ] {
             assert!(HELP.contains(&format!("\n  {}  ", code as u8)), "{code:?}");
         }

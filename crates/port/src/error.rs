@@ -105,6 +105,23 @@ pub enum OpenError {
         /// What would allow it.
         remedy: String,
     },
+    /// The host itself uses the interface, would not any more, and nobody said
+    /// that it may be so.
+    #[error(
+        "{port}: this takes what {interface} receives away from the host, which has {uses}: its \
+         connections through {interface}, SSH too, stand still until the port is closed; confirm \
+         it with --disconnect (or {port_confirmed}), or use packet:{interface}, which copies"
+    )]
+    Disconnects {
+        /// The port.
+        port: String,
+        /// The interface.
+        interface: String,
+        /// The addresses and default routes.
+        uses: String,
+        /// The port's name with the option that confirms it.
+        port_confirmed: String,
+    },
     /// Somebody else has it.
     #[error("{port}: busy: {reason}")]
     Busy {

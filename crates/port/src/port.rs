@@ -234,6 +234,9 @@ pub struct Context {
     /// Whether receivers are to note how packets were addressed on their link,
     /// where the kernel says.
     pub types: bool,
+    /// Whether an interface may be taken from the host although its addresses
+    /// or its default route are there.
+    pub disconnect: bool,
     /// Ports by other names, for those who open ports by them.
     pub devices: crate::devices::Devices,
     /// The rings of this process, by name.
@@ -250,6 +253,7 @@ impl Context {
             queues: None,
             direction: Direction::Both,
             types: false,
+            disconnect: false,
             devices: Default::default(),
             rings: Default::default(),
             leases: Default::default(),

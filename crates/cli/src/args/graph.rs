@@ -8,7 +8,7 @@ use linerate_graph::lang::Globals;
 use linerate_port::{Devices, PortUri, parse_device};
 use linerate_worker::Idle;
 
-use super::{Memory, Showing};
+use super::{Host, Memory, Showing};
 use crate::{
     configuration::{Source, variable},
     exit::UsageError,
@@ -132,6 +132,9 @@ pub(crate) struct Running {
     /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block
     #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Adaptive)]
     pub(crate) idle: Idle,
+
+    #[command(flatten)]
+    pub(crate) host: Host,
 
     #[command(flatten)]
     pub(crate) showing: Showing,

@@ -84,10 +84,22 @@ pub(crate) struct Running {
     pub(crate) idle: Idle,
 
     #[command(flatten)]
+    pub(crate) host: Host,
+
+    #[command(flatten)]
     pub(crate) showing: Showing,
 
     #[command(flatten)]
     pub(crate) memory: Memory,
+}
+
+/// What may happen to the host's own traffic.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Host {
+    /// Take packets away from the host although its addresses or its default route are on the
+    /// interface: its connections there, SSH too, stand still meanwhile
+    #[arg(long)]
+    pub(crate) disconnect: bool,
 }
 
 /// What is shown of a run.

@@ -161,7 +161,8 @@ impl Run {
     fn try_open(args: &Plan<'_>, arena: &Arena, total: &Totals) -> Result<Run> {
         // The memory stays, and what lost ports had of it comes back to it; ports
         // that are only memory are made anew.
-        let context = Context::new(arena.clone());
+        let disconnect = args.running.host.disconnect;
+        let context = Context { disconnect, ..Context::new(arena.clone()) };
         let toward = |direction| {
             if args.bidirectional || args.from == args.to {
                 context.toward(Direction::Both)

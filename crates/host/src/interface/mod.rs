@@ -6,7 +6,8 @@
 //! the namespace it was mounted in. Nothing here is for the packet path.
 //!
 //! - [`links`] and [`find`] say what the link layer knows;
-//! - [`ipv4()`] says what address one has;
+//! - [`ipv4()`] says what address one has, and [`host_uses`] what the host uses
+//!   one for;
 //! - [`Inspector`] adds what drivers say: queues, speed, offloads, XDP;
 //! - [`LinkMonitor`] tells when an interface changes, goes or comes;
 //! - [`RoutingMonitor`] tells what the kernel's routes and neighbours are;
@@ -17,6 +18,7 @@ mod control;
 mod error;
 #[allow(unsafe_code, reason = "ioctl(2)")]
 mod ethtool;
+mod host_use;
 mod ipv4;
 mod link;
 mod monitor;
@@ -37,6 +39,7 @@ pub use self::{
     control::{Promiscuous, add_address, add_default_route, set_mac, set_mtu, set_up},
     error::InterfaceError,
     ethtool::{Channels, Descriptors, DriverInfo, Offloads},
+    host_use::{HostUse, host_uses},
     ipv4::{Ipv4, ipv4},
     link::{Link, XdpMode, XdpProgram},
     monitor::{LinkEvent, LinkMonitor, LinkState},

@@ -41,6 +41,7 @@ pub(crate) use self::options::DRIVER;
 use self::{
     device::Device,
     options::{CopyMode, Queues, Settings},
+    program::KernelShare,
     receive::XdpReceive,
     socket::{CHUNK_MAX, CHUNK_MIN, HEADROOM, Rings, Socket, SocketConfig},
     transmit::XdpTransmit,
@@ -153,6 +154,9 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     };
     let mtu = interface.link.mtu as usize;
     check_buffers(&errors, &context.arena, uri.name(), mtu)?;
+    if context.direction.receives() && !(settings.disconnect || context.disconnect) {
+        check_host(&errors, uri, &settings, &interface.link)?;
+    }
 
     let device = Device::open(&interface.link)
         .map_err(errors.failed("open a socket to watch the interface"))?;
@@ -224,6 +228,30 @@ fn check_buffers(
         "the MTU of {interface} is {mtu} and a buffer of {size} bytes takes {room}: lower it \
          with `ip link set {interface} mtu {room}`, {larger}or use packet:{interface}",
     )))
+}
+
+/// Refuses to take an interface that the host uses, unless what is taken was
+/// said packet by packet.
+fn check_host(
+    errors: &OpenErrors,
+    uri: &PortUri,
+    settings: &Settings,
+    link: &interface::Link,
+) -> Result<(), OpenError> {
+    if matches!(settings.share, KernelShare::Unmatched(_)) {
+        return Ok(());
+    }
+    let uses = interface::host_uses(link).map_err(|error| errors.interface(error))?;
+    if uses.is_empty() {
+        return Ok(());
+    }
+    let uses: Vec<String> = uses.iter().map(ToString::to_string).collect();
+    Err(OpenError::Disconnects {
+        port: uri.to_string(),
+        interface: link.name.clone(),
+        uses: uses.join(" and "),
+        port_confirmed: uri.clone().with("disconnect", "on").to_string(),
+    })
 }
 
 /// Puts the program on the interface.
@@ -380,7 +408,7 @@ fn start(
     Ok(queues)
 }
 
-/// `native XDP, copy, need-wakeup, 2 queues`.
+/// `native XDP, copy, need-wakeup, 2 queues; taken from the host`.
 fn describe(
     settings: &Settings,
     attached: &Option<Attached>,
@@ -402,7 +430,15 @@ fn describe(
     }
     let of = if queues < available { format!(" of {available}") } else { String::new() };
     parts.push(format!("{queues}{of} queue{}", if queues == 1 { "" } else { "s" }));
-    parts.join(", ")
+    let taken = match (&settings.share, attached) {
+        (_, None) => "",
+        (KernelShare::None, _) => "; all it receives is taken from the host",
+        (KernelShare::Control, _) => {
+            "; all it receives but ARP, ICMP and such is taken from the host"
+        }
+        (KernelShare::Unmatched(_), _) => "; what matches is taken from the host",
+    };
+    parts.join(", ") + taken
 }
 
 /// What a socket that could not be had means for the port.

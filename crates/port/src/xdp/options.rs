@@ -129,6 +129,13 @@ buffer.",
                 default: "on",
                 help: "Packets for other hosts are received, too.",
             },
+            PortOption {
+                name: "disconnect",
+                value: Value::Switch,
+                default: "off",
+                help: "The interface may be taken although the host's addresses or its default \
+                       route are on it, which is refused otherwise.",
+            },
         ],
     }],
     interface: true,
@@ -166,6 +173,8 @@ pub(super) struct Settings {
     pub(super) promiscuous: bool,
     /// Whether unfinished checksums are finished; `None`: on virtual links.
     pub(super) complete: Option<bool>,
+    /// Whether the host may lose its own traffic.
+    pub(super) disconnect: bool,
 }
 
 impl Settings {
@@ -213,6 +222,7 @@ impl Settings {
             Some("leave") => Some(false),
             _ => None,
         };
+        let disconnect = options.is_on("disconnect")?;
         options.finish()?;
         Ok(Settings {
             queues,
@@ -224,6 +234,7 @@ impl Settings {
             ring: (ring as u32).next_power_of_two(),
             promiscuous,
             complete,
+            disconnect,
         })
     }
 }

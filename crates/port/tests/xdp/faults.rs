@@ -115,7 +115,7 @@ fn child_that_holds_a_port() {
         return;
     }
     let arena = arena();
-    let port = open(&"xdp:x0".parse().unwrap(), &Context::new(arena)).unwrap();
+    let port = open(&"xdp:x0?disconnect".parse().unwrap(), &Context::new(arena)).unwrap();
     println!("\nopen: {}", port.info.mode);
     loop {
         std::thread::park();
@@ -147,7 +147,7 @@ fn nothing_is_left_of_a_killed_process() {
     let link = rig.ours.ip(["-d", "link", "show", "x0"]);
     assert!(link.contains("promiscuity 0"), "{link}");
     let arena = arena();
-    assert_eq!(rig.open("xdp:x0", &arena).unwrap().close(), 0);
+    assert_eq!(rig.open("xdp:x0?disconnect", &arena).unwrap().close(), 0);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::net::UdpSocket;
 
-use crate::rig::{PATIENCE, Rig, Wire, arena, frames};
+use linerate_port::{Context, Direction, OpenError, open};
+
+use crate::rig::{PATIENCE, Rig, Wire, arena, frames, open_in};
 
 /// A rig whose ends have addresses.
 fn addressed() -> Rig {
@@ -23,7 +25,7 @@ fn without_a_choice_nothing_reaches_the_kernel() {
     assert!(ping(&rig));
     for mode in ["native", "generic"] {
         let arena = arena();
-        let opened = rig.open(&format!("xdp:x0?mode={mode}"), &arena).unwrap();
+        let opened = rig.open(&format!("xdp:x0?disconnect&mode={mode}"), &arena).unwrap();
         assert!(!ping(&rig), "{mode}");
         assert_eq!(opened.close(), 0);
         assert!(ping(&rig), "{mode}: the kernel does not have its interface back");
@@ -36,7 +38,8 @@ fn control_packets_can_stay_with_the_kernel() {
     for mode in ["native", "generic"] {
         let rig = addressed();
         let arena = arena();
-        let mut opened = rig.open(&format!("xdp:x0?kernel=control&mode={mode}"), &arena).unwrap();
+        let mut opened =
+            rig.open(&format!("xdp:x0?kernel=control&disconnect&mode={mode}"), &arena).unwrap();
         // Neighbour discovery and echo, over IPv4 and IPv6.
         assert!(ping(&rig), "{mode}");
         let inside = rig.ours.enter(|| UdpSocket::bind("198.18.0.1:7000").unwrap());
@@ -75,4 +78,40 @@ fn what_does_not_match_can_stay_with_the_kernel() {
         assert!(got[1..] == sent, "{mode}");
         assert_eq!(opened.close(), 0);
     }
+}
+
+/// Whoever would cut the host off is told so, and has to say that it may be.
+#[test]
+#[ignore = "needs root"]
+fn what_the_host_uses_is_not_taken_unless_that_is_confirmed() {
+    let rig = addressed();
+    let arena = arena();
+    let refusal = |uri: &str| match rig.open(uri, &arena) {
+        Err(error @ OpenError::Disconnects { .. }) => error.to_string(),
+        Err(other) => panic!("{uri}: {other}"),
+        Ok(_) => panic!("{uri}: it was taken"),
+    };
+    rig.ours.ip(["route", "add", "default", "via", "198.18.0.2"]);
+    for uri in ["xdp:x0", "xdp:x0?mode=generic", "xdp:x0?kernel=control"] {
+        let text = refusal(uri);
+        for part in [uri, "198.18.0.1/24 on x0 and the default route on x0", "--disconnect"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+    assert!(refusal("xdp:x0").contains("(or xdp:x0?disconnect=on)"));
+    // A bridge has the addresses of its ports.
+    rig.ours.ip(["address", "flush", "dev", "x0"]);
+    assert_eq!(rig.open("xdp:x0", &arena).unwrap().close(), 0);
+    rig.ours.ip(["link", "add", "br0", "type", "bridge"]);
+    rig.ours.ip(["link", "set", "x0", "master", "br0"]);
+    rig.ours.add_address("br0", "198.18.0.1/24");
+    assert!(refusal("xdp:x0").contains("198.18.0.1/24 on br0"));
+
+    assert_eq!(rig.open("xdp:x0?disconnect", &arena).unwrap().close(), 0);
+    let context = Context { disconnect: true, ..Context::new(arena.clone()) };
+    drop(rig.ours.enter(|| open(&"xdp:x0".parse().unwrap(), &context)).unwrap());
+    // What was said packet by packet, and what only sends, take nothing unawares.
+    assert_eq!(rig.open("xdp:x0?match=udp:7001", &arena).unwrap().close(), 0);
+    let sender = open_in(&rig.ours, "xdp:x0", &arena, Direction::Transmit).unwrap();
+    assert_eq!(sender.close(), 0);
 }

@@ -79,6 +79,7 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     let arena = session::arena_for(&running.memory, plan.packets_held())?;
     let ports = linerate_port::Context {
         devices: args.configuration.devices(),
+        disconnect: running.host.disconnect,
         ..linerate_port::Context::new(arena.clone())
     };
     let mut router = Router::new(plan, &loader.library, ports, &options)
