@@ -25,6 +25,7 @@ pub mod counters;
 mod devices;
 mod driver;
 mod error;
+mod filtered;
 mod kernel;
 mod lease;
 mod null;

@@ -6,6 +6,7 @@ use crate::{
     af_packet,
     driver::Driver,
     error::{OpenError, UriError},
+    filtered::Filtered,
     kernel::OpenErrors,
     null, pcap,
     port::{Context, Port},
@@ -24,7 +25,13 @@ pub const DRIVERS: &[Driver] =
 ///
 /// When the name is wrong or the port cannot be had; the error says what to do.
 pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
-    (driver(uri)?.open)(uri, context)
+    let mut port = (driver(uri)?.open)(uri, context)?;
+    if let Some(filter) = &context.filter {
+        for queue in &mut port.queues {
+            queue.receive = queue.receive.take().map(|side| Filtered::over(side, filter));
+        }
+    }
+    Ok(port)
 }
 
 /// Looks whether a port can be there at all, before memory is made for it: its

@@ -179,7 +179,7 @@ impl<'a> Options<'a> {
 }
 
 /// What a switch is set to.
-fn truth(text: &str) -> Option<bool> {
+pub(crate) fn truth(text: &str) -> Option<bool> {
     match text {
         "" | "yes" | "on" | "true" | "1" => Some(true),
         "no" | "off" | "false" | "0" => Some(false),

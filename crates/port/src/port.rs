@@ -237,6 +237,9 @@ pub struct Context {
     /// Whether an interface may be taken from the host although its addresses
     /// or its default route are there.
     pub disconnect: bool,
+    /// Which packets are to be received, of those that come; all when `None`.
+    /// What can, decides in the kernel.
+    pub filter: Option<Arc<linerate_filter::Filter>>,
     /// Ports by other names, for those who open ports by them.
     pub devices: crate::devices::Devices,
     /// The rings of this process, by name.
@@ -254,6 +257,7 @@ impl Context {
             direction: Direction::Both,
             types: false,
             disconnect: false,
+            filter: None,
             devices: Default::default(),
             rings: Default::default(),
             leases: Default::default(),

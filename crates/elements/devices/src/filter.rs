@@ -1,10 +1,10 @@
 //! What `FromDevice` and `KernelTun` do to packets they have received: choose,
 //! cut, and find the IP header.
 
+use linerate_filter::Filter as CaptureFilter;
 use linerate_graph::Context;
 use linerate_memory::{Frame, Slot};
 
-use super::capture_filter::CaptureFilter;
 use linerate_kit::annotations::set_extra_length;
 
 /// Ethertypes.

@@ -6,6 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use linerate_filter::{Filter as CaptureFilter, Names};
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, IpProtocol, Make, Next,
     Role, TcpPort, UdpPort, parse_bool,
@@ -15,7 +16,6 @@ use linerate_port::{DropReason, LeasedPort, PortUri, Wake};
 
 use super::{
     DROPS, FAMILY, TICK,
-    capture_filter::{CaptureFilter, Names},
     device::{prepare_source, source_port},
     filter::{Filter, Link},
     intake::{Intake, Notes},

@@ -5,7 +5,6 @@ use linerate_graph::{Class, Context};
 use linerate_port::LeasedPort;
 
 mod af_xdp;
-mod capture_filter;
 mod device;
 mod dpdk;
 mod filter;

@@ -30,6 +30,7 @@
 //! for a ring of version 2 and 2147 for one of version 3, all the way into the
 //! receiver's ring (best of five, 2 virtual cores, Linux 6.18).
 
+mod program;
 mod receive;
 mod ring;
 mod socket;
@@ -43,6 +44,7 @@ use linerate_memory::stride_for;
 use linerate_packet::MacAddr;
 
 use self::{
+    program::Outbound,
     receive::{PacketReceive, Wanted},
     ring::Ring,
     socket::Fanout,
@@ -110,9 +112,9 @@ done here, so nothing has to be turned off with ethtool.",
             },
             PortOption {
                 name: "outbound",
-                value: Value::Switch,
+                value: Value::Text { form: "on|off|only", expected: "on, off or only" },
                 default: "off",
-                help: "Receives what this host sends on the interface as well.",
+                help: "Receives what this host sends on the interface as well, or only that.",
             },
         ],
     }],
@@ -127,7 +129,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let promiscuous = options.is_on("promisc")?;
     let qdisc = options.is_on("qdisc")?;
     let time = options.is_on("time")?;
-    let outbound = options.is_on("outbound")?;
+    let outbound = options.value("outbound")?.unwrap_or(Outbound::No);
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
     let errors = OpenErrors::new(uri, "cap_net_raw");
@@ -145,6 +147,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let stride = stride_for(tpacket::FRAME_AT + mtu + FRAMING);
 
     let mut opened = Vec::with_capacity(queues);
+    let program = program::build(outbound, context.filter.as_deref());
+    let outbound = outbound != Outbound::No;
     let mut fanout = Fanout::new(queues, outbound);
     let promiscuous = (promiscuous && context.direction.receives())
         .then(|| Promiscuous::enable(&link).map(Arc::new))
@@ -156,7 +160,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
             socket::prepare_receive(&socket, outbound).map_err(failed("set up a packet socket"))?;
             let ring =
                 Ring::new(socket.as_fd(), slots, stride).map_err(failed("make a receive ring"))?;
-            socket::bind_receive(&socket, link.index, &mut fanout)
+            socket::bind_receive(&socket, link.index, &mut fanout, &program)
                 .map_err(failed("bind a packet socket"))?;
             Ok(PacketReceive::new(
                 uri,
@@ -180,9 +184,10 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         });
     }
     let mode = format!(
-        "TPACKET_V2 ring, {slots} slots{}{}; sendmmsg{}",
+        "TPACKET_V2 ring, {slots} slots{}{}{}; sendmmsg{}",
         if queues > 1 { ", fan-out by hash" } else { "" },
         if promiscuous.is_some() { ", promiscuous" } else { "" },
+        if program.is_empty() { "" } else { ", filtered by the kernel" },
         if qdisc { " through the queueing discipline" } else { ", past the queueing discipline" },
     );
     Ok(Port {

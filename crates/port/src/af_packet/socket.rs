@@ -11,6 +11,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 /// Kernel memory for frames that wait to be sent, or, longer than a slot, to
 /// be received.
 const QUEUE_BYTES: libc::c_int = 8 << 20;
+/// The program of a socket that takes no packets: return 0 bytes.
+const NOTHING: libc::sock_filter = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
 const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 /// A packet socket that receives nothing yet.
@@ -32,16 +34,24 @@ pub(super) fn prepare_receive(socket: &OwnedFd, outbound: bool) -> io::Result<()
 }
 
 /// Binds a receiver, so that each packet comes to exactly one of them.
-pub(super) fn bind_receive(socket: &OwnedFd, index: u32, fanout: &mut Fanout) -> io::Result<()> {
+pub(super) fn bind_receive(
+    socket: &OwnedFd,
+    index: u32,
+    fanout: &mut Fanout,
+    filter: &[libc::sock_filter],
+) -> io::Result<()> {
     if fanout.members <= 1 {
+        if !filter.is_empty() {
+            set_filter(socket, filter)?;
+        }
         return bind(socket, index, ALL_PROTOCOLS);
     }
     // Only a bound socket can join the others, and between the two it would
     // get every packet: it takes none until then.
-    block(socket, true)?;
+    set_filter(socket, &[NOTHING])?;
     bind(socket, index, ALL_PROTOCOLS)?;
     fanout.join(socket)?;
-    block(socket, false)
+    set_filter(socket, filter)
 }
 
 /// Everything a sender needs.
@@ -130,13 +140,6 @@ pub(super) fn gone(socket: impl AsFd) -> bool {
         libc::getsockname(socket.as_fd().as_raw_fd(), (&raw mut address).cast(), &raw mut length)
     };
     result == 0 && address.sll_ifindex <= 0
-}
-
-/// Lets a socket take no packets, or all of them again.
-fn block(socket: &OwnedFd, none: bool) -> io::Result<()> {
-    // One instruction of classic BPF: return 0 bytes.
-    let nothing = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
-    set_filter(socket, if none { &nothing } else { &[] })
 }
 
 #[cfg(test)]

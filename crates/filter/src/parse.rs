@@ -11,11 +11,12 @@ use super::{
 
 /// What names stand for.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Names<'a> {
+#[allow(missing_debug_implementations, reason = "functions have none")]
+pub struct Names<'a> {
     /// A port, by its name and its protocol.
-    pub(in super::super) port: &'a dyn Fn(&str, u32) -> Option<u16>,
+    pub port: &'a dyn Fn(&str, u32) -> Option<u16>,
     /// A protocol of IP.
-    pub(in super::super) protocol: &'a dyn Fn(&str) -> Option<u32>,
+    pub protocol: &'a dyn Fn(&str) -> Option<u32>,
 }
 
 /// Keywords of what is not here.

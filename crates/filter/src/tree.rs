@@ -126,6 +126,17 @@ impl Number {
         Tree::Compare { relation, left: self, right: Number::Constant(value) }
     }
 
+    /// What it is for every packet, if that is known beforehand.
+    pub(super) fn constant(&self) -> Option<u32> {
+        match self {
+            Number::Constant(value) => Some(*value),
+            Number::Calculate { left, right, .. } => {
+                left.constant().and(right.constant()).and_then(|_| self.of(&[]))
+            }
+            Number::Length | Number::Load { .. } => None,
+        }
+    }
+
     fn of(&self, packet: &[u8]) -> Option<u32> {
         match self {
             Number::Constant(value) => Some(*value),

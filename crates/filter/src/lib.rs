@@ -1,4 +1,5 @@
-//! Filters in tcpdump's language (pcap-filter(7)), for Ethernet frames.
+//! Filters in tcpdump's language (pcap-filter(7)), for Ethernet frames: decided on packets in
+//! memory, or by the kernel as a program of classic BPF.
 //!
 //! An expression becomes a tree that is walked for each packet, and not a program of
 //! `IPFilter`: this language finds headers by Ethertype and refuses packets too short for
@@ -11,33 +12,43 @@
 //! Behind the first `vlan`, in the order of writing, everything else is looked for
 //! behind the tag, as libpcap has it.
 
+#![forbid(unsafe_code)]
+
 mod calculate;
 mod lex;
 mod parse;
 mod primitives;
+mod program;
 #[cfg(test)]
 mod tests;
 mod tree;
 
-pub(super) use parse::Names;
+pub use parse::Names;
+pub use program::{INSTRUCTIONS_MAX, Instruction};
 use tree::Tree;
 
 /// A filter that has been read.
-#[derive(Debug)]
-pub(super) struct CaptureFilter(Tree);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter(Tree);
 
-impl CaptureFilter {
+impl Filter {
     /// Reads an expression.
     ///
     /// # Errors
     ///
     /// What is wrong with it, or cannot be had.
-    pub(super) fn new(text: &str, names: Names<'_>) -> Result<CaptureFilter, String> {
-        parse::parse(lex::words(text)?, names).map(CaptureFilter)
+    pub fn new(text: &str, names: Names<'_>) -> Result<Filter, String> {
+        parse::parse(lex::words(text)?, names).map(Filter)
     }
 
     /// Whether a packet is wanted.
-    pub(super) fn accepts(&self, packet: &[u8]) -> bool {
+    pub fn accepts(&self, packet: &[u8]) -> bool {
         self.0.holds(packet).unwrap_or(false)
+    }
+
+    /// The same as a program for the kernel, where it can be one: where the
+    /// kernel has enough instructions, and they calculate what is asked for.
+    pub fn program(&self) -> Option<Vec<Instruction>> {
+        program::program(&self.0)
     }
 }

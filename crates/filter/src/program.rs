@@ -1,0 +1,303 @@
+//! A filter as a program of classic BPF, which the kernel runs on each packet
+//! before a socket gets a copy of it.
+//!
+//! The program decides as the tree does: its parts are looked at in the same
+//! order, and a packet too short for a load is refused, as the kernel refuses
+//! it. It is made from its end to its beginning, since jumps only lead forward:
+//! whatever jumps knows where its targets are. Source: Linux's
+//! `Documentation/networking/filter.rst`.
+
+use std::collections::HashMap;
+
+use crate::tree::{Base, Number, Operator, Relation, Tree};
+
+/// An instruction of classic BPF: `struct sock_filter`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    /// What to do.
+    pub code: u16,
+    /// How many instructions to skip when a condition holds.
+    pub jt: u8,
+    /// How many when it does not.
+    pub jf: u8,
+    /// The operand.
+    pub k: u32,
+}
+
+/// The most instructions of a program: what the memory of a socket's options
+/// has room for by default (`optmem_max`, 20 KiB before Linux 6.7).
+pub const INSTRUCTIONS_MAX: usize = 2048;
+/// Words of scratch memory.
+const MEMORY: u32 = 16;
+
+/// Bytes the kernel copies of a packet that is wanted: all.
+const ALL: u32 = u32::MAX;
+
+const LOAD_ABSOLUTE: u16 = 0x20;
+const LOAD_INDEXED: u16 = 0x40;
+const LOAD_LENGTH: u16 = 0x80;
+const LOAD_CONSTANT: u16 = 0x00;
+const LOAD_MEMORY_X: u16 = 0x61;
+const LOAD_HEADER_LENGTH_X: u16 = 0xb1;
+const STORE: u16 = 0x02;
+const CALCULATE: u16 = 0x04;
+const JUMP: u16 = 0x05;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_GREATER: u16 = 0x25;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+const A_TO_X: u16 = 0x07;
+const X_TO_A: u16 = 0x87;
+/// The operand is X instead of a constant.
+const FROM_X: u16 = 0x08;
+
+impl Instruction {
+    /// Ends the program: so many bytes of the packet are wanted.
+    pub const fn give(bytes: u32) -> Instruction {
+        Instruction::plain(RETURN, bytes)
+    }
+
+    /// Loads a word that the kernel knows of the packet besides its bytes, as
+    /// `SKF_AD_VLAN_TAG_PRESENT` of `linux/filter.h`.
+    pub const fn load_ancillary(which: u32) -> Instruction {
+        Instruction::plain(LOAD_ABSOLUTE, 0xffff_f000 + which)
+    }
+
+    /// Skips so many instructions where the word loaded is `value`, and so many
+    /// where it is not.
+    pub const fn skip(value: u32, equal: u8, unequal: u8) -> Instruction {
+        Instruction { code: JUMP_EQUAL, jt: equal, jf: unequal, k: value }
+    }
+
+    const fn plain(code: u16, k: u32) -> Instruction {
+        Instruction { code, jt: 0, jf: 0, k }
+    }
+}
+
+/// The program of a tree; `None` when it would be too long for the kernel, or
+/// calculates what the kernel calculates otherwise.
+pub(crate) fn program(tree: &Tree) -> Option<Vec<Instruction>> {
+    let mut backward = Backward::default();
+    let refuse = backward.push(Instruction::give(0));
+    let accept = backward.push(Instruction::give(ALL));
+    let start = backward.condition(tree, accept, refuse)?;
+    backward.reach(start);
+    backward.finish()
+}
+
+/// A place in a program, counted from its end.
+type Place = usize;
+
+/// A program being written.
+#[derive(Debug, Default)]
+struct Backward {
+    /// The last one first.
+    instructions: Vec<Instruction>,
+    /// The newest place that only goes on at another.
+    stones: HashMap<Place, Place>,
+}
+
+impl Backward {
+    fn push(&mut self, instruction: Instruction) -> Place {
+        self.instructions.push(instruction);
+        self.instructions.len() - 1
+    }
+
+    fn finish(mut self) -> Option<Vec<Instruction>> {
+        self.instructions.reverse();
+        (self.instructions.len() <= INSTRUCTIONS_MAX).then_some(self.instructions)
+    }
+
+    /// How many instructions one written next has to skip to get to `to`.
+    fn distance(&self, to: Place) -> usize {
+        self.instructions.len() - to - 1
+    }
+
+    /// Makes what is written next go on at `to`.
+    fn reach(&mut self, to: Place) {
+        let skipped = self.distance(to);
+        if skipped > 0 {
+            self.push(Instruction::plain(JUMP, skipped as u32));
+        }
+    }
+
+    /// A place that goes on at `to` and that a condition written after at most
+    /// one more such place can jump to.
+    fn near(&mut self, to: Place) -> Place {
+        let is_near = |place: &Place| self.distance(*place) < usize::from(u8::MAX) - 1;
+        if let Some(near) =
+            [Some(to), self.stones.get(&to).copied()].into_iter().flatten().find(is_near)
+        {
+            return near;
+        }
+        let skipped = self.distance(to);
+        let stone = self.push(Instruction::plain(JUMP, skipped as u32));
+        self.stones.insert(to, stone);
+        stone
+    }
+
+    /// Writes a condition; returns where it begins.
+    fn condition(&mut self, tree: &Tree, holds: Place, fails: Place) -> Option<Place> {
+        match tree {
+            Tree::Constant(value) => Some(if *value { holds } else { fails }),
+            Tree::Not(of) => self.condition(of, fails, holds),
+            Tree::All(parts) => {
+                parts.iter().rev().try_fold(holds, |next, part| self.condition(part, next, fails))
+            }
+            Tree::Any(parts) => {
+                parts.iter().rev().try_fold(fails, |next, part| self.condition(part, holds, next))
+            }
+            Tree::Compare { relation, left, right } => {
+                let (code, holds, fails) = match relation {
+                    Relation::Equal => (JUMP_EQUAL, holds, fails),
+                    Relation::Unequal => (JUMP_EQUAL, fails, holds),
+                    Relation::Greater => (JUMP_GREATER, holds, fails),
+                    Relation::AtMost => (JUMP_GREATER, fails, holds),
+                    Relation::AtLeast => (JUMP_AT_LEAST, holds, fails),
+                    Relation::Less => (JUMP_AT_LEAST, fails, holds),
+                };
+                self.compare(code, left, right, holds, fails)
+            }
+        }
+    }
+
+    fn compare(
+        &mut self,
+        code: u16,
+        left: &Number,
+        right: &Number,
+        holds: Place,
+        fails: Place,
+    ) -> Option<Place> {
+        let mut before = Vec::new();
+        let (code, k) = match right {
+            Number::Constant(value) => {
+                number(left, 0, &mut before)?;
+                (code, *value)
+            }
+            _ => {
+                both(left, right, 0, &mut before)?;
+                (code | FROM_X, 0)
+            }
+        };
+        let holds = self.near(holds);
+        let fails = self.near(fails);
+        let (jt, jf) = (self.distance(holds), self.distance(fails));
+        let jump = Instruction { code, jt: u8::try_from(jt).ok()?, jf: u8::try_from(jf).ok()?, k };
+        let mut first = self.push(jump);
+        for instruction in before.into_iter().rev() {
+            first = self.push(instruction);
+        }
+        Some(first)
+    }
+}
+
+/// Writes instructions that leave a number in A, in their order. Scratch memory
+/// below `free` is in use.
+fn number(number: &Number, free: u32, to: &mut Vec<Instruction>) -> Option<()> {
+    match number {
+        Number::Constant(value) => to.push(Instruction::plain(LOAD_CONSTANT, *value)),
+        Number::Length => to.push(Instruction::plain(LOAD_LENGTH, 0)),
+        Number::Load { base, index, size } => load(*base, index, width(*size)?, free, to)?,
+        Number::Calculate { operator, left, right } => {
+            let code = CALCULATE | code(*operator);
+            let shifts = matches!(operator, Operator::Left | Operator::Right);
+            match right.constant() {
+                // What the kernel refuses: nothing is left.
+                Some(bits) if shifts && bits >= u32::BITS => {
+                    self::number(left, free, to)?;
+                    to.push(Instruction::plain(CALCULATE | self::code(Operator::And), 0));
+                }
+                // No packet is left by this, and the kernel refuses it.
+                Some(0) if matches!(operator, Operator::Divide | Operator::Remainder) => {
+                    return None;
+                }
+                Some(value) => {
+                    self::number(left, free, to)?;
+                    to.push(Instruction::plain(code, value));
+                }
+                // The kernel shifts by the lower bits of what is too much.
+                _ if shifts => return None,
+                _ => {
+                    both(left, right, free, to)?;
+                    to.push(Instruction::plain(code | FROM_X, 0));
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// Leaves one number in A and the other in X.
+fn both(a: &Number, x: &Number, free: u32, to: &mut Vec<Instruction>) -> Option<()> {
+    number(x, free, to)?;
+    save(free, to)?;
+    number(a, free + 1, to)?;
+    to.push(Instruction::plain(LOAD_MEMORY_X, free));
+    Some(())
+}
+
+fn save(at: u32, to: &mut Vec<Instruction>) -> Option<()> {
+    to.push(Instruction::plain(STORE, at));
+    (at < MEMORY).then_some(())
+}
+
+fn load(
+    base: Base,
+    index: &Number,
+    width: u16,
+    free: u32,
+    to: &mut Vec<Instruction>,
+) -> Option<()> {
+    // Places beyond any packet, which the kernel would count from elsewhere.
+    let place = |at: u32| at.min(i32::MAX as u32);
+    match (base, index) {
+        (Base::At(at), Number::Constant(index)) => {
+            let at = place(at.saturating_add(*index));
+            to.push(Instruction::plain(LOAD_ABSOLUTE | width, at));
+        }
+        (Base::At(at), _) => {
+            number(index, free, to)?;
+            to.push(Instruction::plain(A_TO_X, 0));
+            to.push(Instruction::plain(LOAD_INDEXED | width, at));
+        }
+        (Base::BehindIpv4(at), Number::Constant(index)) => {
+            to.push(Instruction::plain(LOAD_HEADER_LENGTH_X, at));
+            to.push(Instruction::plain(LOAD_INDEXED | width, place(at.saturating_add(*index))));
+        }
+        (Base::BehindIpv4(at), _) => {
+            number(index, free, to)?;
+            save(free, to)?;
+            to.push(Instruction::plain(LOAD_HEADER_LENGTH_X, at));
+            to.push(Instruction::plain(X_TO_A, 0));
+            to.push(Instruction::plain(LOAD_MEMORY_X, free));
+            to.push(Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0));
+            to.push(Instruction::plain(A_TO_X, 0));
+            to.push(Instruction::plain(LOAD_INDEXED | width, at));
+        }
+    }
+    Some(())
+}
+
+fn width(size: usize) -> Option<u16> {
+    match size {
+        1 => Some(0x10),
+        2 => Some(0x08),
+        4 => Some(0x00),
+        _ => None,
+    }
+}
+
+fn code(operator: Operator) -> u16 {
+    match operator {
+        Operator::Add => 0x00,
+        Operator::Subtract => 0x10,
+        Operator::Multiply => 0x20,
+        Operator::Divide => 0x30,
+        Operator::Or => 0x40,
+        Operator::And => 0x50,
+        Operator::Left => 0x60,
+        Operator::Right => 0x70,
+        Operator::Remainder => 0x90,
+    }
+}

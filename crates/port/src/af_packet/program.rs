@@ -1,0 +1,90 @@
+//! What the kernel decides before it copies a packet for us: its direction, and
+//! what a filter wants.
+//!
+//! Source: `linux/filter.h`, `linux/if_packet.h`.
+
+use std::str::FromStr;
+
+use linerate_filter::{Filter, Instruction};
+
+use crate::options::truth;
+
+/// `SKF_AD_PKTTYPE`: how a packet was addressed.
+const PACKET_TYPE: u32 = 4;
+/// `SKF_AD_VLAN_TAG_PRESENT`: whether its tag was taken out.
+const TAG_PRESENT: u32 = 48;
+
+/// Which packets are received, by where they go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outbound {
+    /// Those that come in.
+    No,
+    /// Those that this host sends, too.
+    Too,
+    /// Those alone.
+    Only,
+}
+
+impl FromStr for Outbound {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Outbound, ()> {
+        match text {
+            "only" => Ok(Outbound::Only),
+            text => truth(text).map(|on| if on { Outbound::Too } else { Outbound::No }).ok_or(()),
+        }
+    }
+}
+
+/// The program of a socket; empty when it takes everything.
+///
+/// A packet whose VLAN tag the kernel keeps beside it lies otherwise than the
+/// filter expects it: it passes, and is decided on with its tag back in place.
+pub(super) fn build(outbound: Outbound, filter: Option<&Filter>) -> Vec<libc::sock_filter> {
+    let mut program = Vec::new();
+    if outbound == Outbound::Only {
+        program.push(Instruction::load_ancillary(PACKET_TYPE));
+        program.push(Instruction::skip(libc::PACKET_OUTGOING.into(), 1, 0));
+        program.push(Instruction::give(0));
+    }
+    if let Some(wanted) = filter.and_then(Filter::program) {
+        program.push(Instruction::load_ancillary(TAG_PRESENT));
+        program.push(Instruction::skip(0, 1, 0));
+        program.push(Instruction::give(u32::MAX));
+        program.extend(wanted);
+    } else if !program.is_empty() {
+        program.push(Instruction::give(u32::MAX));
+    }
+    let native = |Instruction { code, jt, jf, k }| libc::sock_filter { code, jt, jf, k };
+    program.into_iter().map(native).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_filter::Names;
+    use linerate_host::socket::set_filter;
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_takes_the_programs() {
+        let names = Names { port: &|_, _| None, protocol: &|_| None };
+        let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
+        for text in [
+            "",
+            "tcp port 80 and not host 10.0.0.1",
+            "vlan 5 and ip6 net 2001:db8::/32",
+            "ip[ip[0] & 15] / (1 + tcp[0]) > (len - 14) * 4 and len << 33 = 0",
+        ] {
+            let filter = Filter::new(text, names).unwrap();
+            for outbound in [Outbound::No, Outbound::Too, Outbound::Only] {
+                let program = build(outbound, Some(&filter));
+                assert!(!program.is_empty());
+                set_filter(&socket, &program).unwrap_or_else(|error| panic!("{text}: {error}"));
+            }
+        }
+        assert!(build(Outbound::Too, None).is_empty());
+        set_filter(&socket, &build(Outbound::Only, None)).unwrap();
+    }
+}

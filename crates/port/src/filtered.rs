@@ -1,0 +1,123 @@
+//! A receiving side that passes on only what a filter wants.
+//!
+//! It stands in front of every driver that is asked for a filter, also of one
+//! that has its kernel decide: that lets through what it does not see as we do
+//! (a packet whose VLAN tag it took out, several that it merged). What is not
+//! wanted is not counted: neither received nor dropped.
+
+use std::sync::Arc;
+
+use linerate_filter::Filter;
+use linerate_memory::{Frame, PoolCache, Slot};
+
+use crate::{
+    counters::{Counters, Counts, DropReason},
+    error::PortError,
+    port::{Receive, Wake},
+};
+
+pub(crate) struct Filtered {
+    from: Box<dyn Receive>,
+    filter: Arc<Filter>,
+    counters: Arc<Counters>,
+    /// What `from` had counted when it was last looked at.
+    seen: Counts,
+}
+
+impl Filtered {
+    pub(crate) fn over(from: Box<dyn Receive>, filter: &Arc<Filter>) -> Box<dyn Receive> {
+        Box::new(Filtered {
+            from,
+            filter: Arc::clone(filter),
+            counters: Counters::shared(),
+            seen: Counts::default(),
+        })
+    }
+
+    /// Counts what was dropped since.
+    fn count_drops(&mut self) {
+        let now = self.from.counters().read();
+        let since = now - self.seen;
+        self.seen = now;
+        for reason in DropReason::ALL {
+            self.counters.dropped(reason, since.dropped_for(reason) as usize);
+        }
+    }
+}
+
+impl Receive for Filtered {
+    fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        let (before, already) = (frame.len(), frame.bytes());
+        let received = self.from.receive(pool, frame);
+        let (mut at, filter) = (0, &self.filter);
+        let wanted = |pool: &mut PoolCache, slot: &mut Slot| {
+            at += 1;
+            at <= before || filter.accepts(pool.arena().packet(slot))
+        };
+        frame.sift_with(pool, wanted, PoolCache::give_one);
+        let (packets, bytes) = (frame.len() - before, frame.bytes() - already);
+        self.counters.passed(packets, bytes);
+        received.map(|_| packets)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        self.from.wake()
+    }
+
+    fn ended(&self) -> bool {
+        self.from.ended()
+    }
+
+    fn refresh(&mut self) {
+        self.from.refresh();
+        self.count_drops();
+    }
+
+    fn close(&mut self, pool: &mut PoolCache) {
+        self.from.close(pool);
+        self.count_drops();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_filter::Names;
+    use linerate_memory::ArenaOptions;
+
+    use super::*;
+    use crate::{Context, open};
+
+    /// Packets of 60 bytes from a port that makes them, of which `filter` wants all or none.
+    fn received(filter: &str) -> (usize, Counts) {
+        let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        let arena = arena.create().unwrap();
+        let names = Names { port: &|_, _| None, protocol: &|_| None };
+        let filter = Some(Arc::new(Filter::new(filter, names).unwrap()));
+        let context = Context { filter, ..Context::new(arena.clone()) };
+        let port = open(&"null:?size=60&count=50".parse().unwrap(), &context).unwrap();
+        let (mut pool, mut frame) = (arena.cache(64), Frame::new(64));
+        let mut receive = port.queues.into_iter().next().unwrap().receive.unwrap();
+        let mut packets = 0;
+        while !receive.ended() {
+            packets += receive.receive(&mut pool, &mut frame).unwrap();
+            pool.give(&mut frame);
+        }
+        receive.close(&mut pool);
+        let counts = receive.counters().read();
+        drop((receive, pool));
+        assert_eq!(arena.accounting().held, 0);
+        (packets, counts)
+    }
+
+    #[test]
+    fn what_is_not_wanted_is_neither_received_nor_dropped() {
+        let (packets, counts) = received("less 60");
+        assert_eq!((packets, counts.packets, counts.bytes), (50, 50, 3000));
+        let (packets, counts) = received("greater 61");
+        assert_eq!((packets, counts), (0, Counts::default()));
+    }
+}
