@@ -196,6 +196,8 @@ fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
         if errors.has_errors() {
             return;
         }
+        // One before may have tried in vain something it can do without.
+        *cx.world().failure.lock().expect("no panic while held") = None;
         if let Some(Err(error)) = cx.call(at, |element, cx| element.initialize(cx)) {
             let cause = cx.world().failure.lock().expect("no panic while held").take();
             let found = vec![Complaint { cause, ..Complaint::error(error) }];

@@ -164,7 +164,7 @@ fn place(make: &mut Make<'_>) -> Option<Place> {
                 make.error("PORT: required argument missing");
             }
             let TcpPort(port) = make.get("PORT")?;
-            Some(Place::Tcp { port, or_above: false })
+            Some(Place::Tcp { port, or_above: false, address: None })
         }
         "UNIX" => {
             let name = if make.is_given("PORT") { "PORT" } else { "FILENAME" };
@@ -251,7 +251,10 @@ impl Open {
     }
 
     fn listen(&mut self, place: &Place) -> Result<(), String> {
-        let Some((listener, _)) = Listener::bind(place, false)? else { return Ok(()) };
+        let Some((listener, _)) = Listener::bind(place, false).map_err(|error| error.as_click())?
+        else {
+            return Ok(());
+        };
         let data = epoll::EventData::new_u64(LISTENER);
         epoll::add(&self.epoll, &listener, data, epoll::EventFlags::IN)
             .map_err(|error| format!("listen: {}", reason(&error.into())))?;

@@ -81,6 +81,12 @@ fn explained(client: &mut Client, code: u16, text: &str, why: &str) {
     }
 }
 
+/// Ends the conversation with a client that may not call handlers.
+pub(super) fn refuse(client: &mut Client, text: &str) {
+    client.message(code::PERMISSION, text, false);
+    client.end();
+}
+
 pub(super) fn help(client: &mut Client) {
     const LINES: [&str; 11] = [
         "Commands supported:",

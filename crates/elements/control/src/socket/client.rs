@@ -19,10 +19,12 @@ use rustix::{
     process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
 };
 
-use super::protocol::{Command, take};
+use super::protocol::{Command, code, take};
 
 /// Bytes read at a time.
 const PIECE: usize = 16 << 10;
+/// Bytes that may come before the token.
+const UNAUTHORIZED_MAX: usize = 4 << 10;
 /// Answers that may wait before commands do.
 const ANSWERS: usize = 1 << 20;
 
@@ -108,6 +110,8 @@ pub(super) struct Client {
     /// A handler that is being carried out elsewhere, as the client called it.
     /// No other command is taken meanwhile.
     pub(super) called: Option<(String, Called)>,
+    /// Whether it may call handlers: it has said the token, or there is none.
+    pub(super) authorized: bool,
 }
 
 /// What is waited for, to answer a client.
@@ -119,7 +123,7 @@ pub(super) enum Called {
 }
 
 impl Client {
-    pub(super) fn new(stream: Stream) -> Client {
+    pub(super) fn new(stream: Stream, authorized: bool) -> Client {
         Client {
             stream,
             input: Vec::new(),
@@ -130,6 +134,7 @@ impl Client {
             incomplete: true,
             waits_to_send: false,
             called: None,
+            authorized,
         }
     }
 
@@ -158,7 +163,14 @@ impl Client {
         if self.output.len() - self.sent > ANSWERS || self.called.is_some() {
             return None;
         }
-        let Some((command, length)) = take(&self.input, self.input_closed) else {
+        let taken = match take(&self.input, self.input_closed) {
+            None if !self.authorized && self.input.len() > UNAUTHORIZED_MAX => {
+                let text = "Too much data before AUTH".into();
+                Some((Command::Lost { code: code::PERMISSION, text }, self.input.len()))
+            }
+            taken => taken,
+        };
+        let Some((command, length)) = taken else {
             self.incomplete = true;
             return None;
         };
@@ -184,6 +196,13 @@ impl Client {
         self.output.extend(format!("{code}{mark}").bytes());
         self.output.extend(printable(text).bytes());
         self.output.extend(b"\r\n");
+    }
+
+    /// Takes no more commands.
+    pub(super) fn end(&mut self) {
+        self.input_closed = true;
+        self.incomplete = true;
+        self.input.clear();
     }
 
     /// Answers with data.

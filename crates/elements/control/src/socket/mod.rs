@@ -23,12 +23,14 @@ pub(super) mod client;
 mod llrpc;
 pub(super) mod place;
 mod protocol;
+mod token;
 
 use super::{FAMILY, proxy::is_proxy};
-use answers::{answer_called, answer_read, answer_write, help};
+use answers::{answer_called, answer_read, answer_write, help, refuse};
 use client::{Called, Client, Stream};
-use place::{Listener, Place, place};
+use place::{CannotListen, Listener, Place, place};
 use protocol::{Command, code};
+use token::Token;
 
 use linerate_kit::printed::reason;
 
@@ -62,7 +64,11 @@ pub(super) const CLASS: Class = Class {
         conversation; 256 clients are served at a time. Where the program allows it, writing \
         `hotconfig` replaces the configuration and is answered when the new one runs, with code \
         220 and the warnings where there are any, or cannot; \
-        a socket of the same name and place there takes the listener and all clients over.",
+        a socket of the same name and place there takes the listener and all clients over.\n\n\
+        Whoever reaches a TCP port can call all handlers, `stop` included, unless `ADDRESS` or \
+        `LOCALHOST` say whose connections are taken, or there is a `TOKEN`, in a file or a variable \
+        of the environment. Clients then begin with `AUTH` and the token; others get code 530. \
+        Nothing is encrypted.",
     args: &[
         Arg::required("TYPE", "TCP, UNIX or SOCKET", "what kind of socket"),
         Arg::optional("PORT", "port, port+, file name or descriptor", "", "where to listen").late(),
@@ -72,6 +78,13 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("PROXY", "element", "none", "the element whose handlers are called instead"),
         Arg::keyword("VERBOSE", "bool", "false", "whether clients coming and going are reported"),
         Arg::keyword("LOCALHOST", "bool", "false", "whether only this host can connect, for TCP"),
+        Arg::keyword("ADDRESS", "IP address", "all", "the address it listens on, for TCP"),
+        Arg::keyword(
+            "TOKEN",
+            "file:NAME or env:NAME",
+            "none",
+            "where the token is that clients say first",
+        ),
         Arg::keyword("RETRIES", "count", "0", "times to try again to listen, once a second"),
         Arg::keyword("RETRY_WARNINGS", "bool", "true", "whether each failure is reported"),
     ],
@@ -98,6 +111,8 @@ struct ControlSocket {
     proxy: Option<usize>,
     verbose: bool,
     local: bool,
+    /// What clients must say first.
+    token: Option<Token>,
     retries: i64,
     retry_warnings: bool,
     /// Whether it is to get its listener and its clients from the socket it
@@ -121,6 +136,7 @@ impl Default for ControlSocket {
             proxy: None,
             verbose: false,
             local: false,
+            token: None,
             retries: 0,
             retry_warnings: true,
             inherits: false,
@@ -141,6 +157,7 @@ impl ControlSocket {
             proxy: make.get("PROXY").map(|ElementRef(at)| at),
             verbose: make.or("VERBOSE", false),
             local: make.or("LOCALHOST", false),
+            token: Token::of(make, "TOKEN"),
             retries: make.or("RETRIES", 0),
             retry_warnings: make.or("RETRY_WARNINGS", true),
             ..ControlSocket::default()
@@ -154,10 +171,14 @@ impl ControlSocket {
     }
 
     /// Starts to listen.
-    fn listen(&mut self) -> Result<(), String> {
-        let Some((listener, port)) = Listener::bind(&self.place, self.local)? else {
-            return Ok(());
+    fn listen(&mut self, cx: &Context) -> Result<(), String> {
+        let failed = |error: CannotListen| {
+            let text = error.as_click();
+            cx.world().failed(error);
+            text
         };
+        let bound = Listener::bind(&self.place, self.local).map_err(failed)?;
+        let Some((listener, port)) = bound else { return Ok(()) };
         self.port = port;
         self.listener = Some(listener);
         self.wait_for_clients(true).map_err(|error| format!("listen: {}", reason(&error)))
@@ -216,7 +237,7 @@ impl ControlSocket {
         if self.verbose {
             self.report(cx, &format!("opened connection {number}{from}"));
         }
-        let mut client = Client::new(stream);
+        let mut client = Client::new(stream, self.token.is_none());
         client.send();
         self.clients.insert(number, client);
     }
@@ -284,6 +305,22 @@ impl ControlSocket {
     fn carry_out(&mut self, cx: &mut Context, client: &mut Client, command: Command) {
         match command {
             Command::Nothing => {}
+            Command::Authenticate { token } => {
+                client.authorized |= self.token.as_ref().is_none_or(|own| own.is(&token));
+                if client.authorized {
+                    client.message(code::OK, "AUTH OK", false);
+                } else {
+                    refuse(client, "Wrong token");
+                }
+            }
+            Command::Read { .. }
+            | Command::Write { .. }
+            | Command::Check { .. }
+            | Command::Llrpc { .. }
+                if !client.authorized =>
+            {
+                refuse(client, "Say AUTH and the token first");
+            }
             Command::Wrong { code, text } | Command::Lost { code, text } => {
                 client.message(code, &text, false);
             }
@@ -527,6 +564,10 @@ impl Element for ControlSocket {
         self.listener = old.listener.take();
         self.listening = old.listening;
         self.clients = std::mem::take(&mut old.clients);
+        if self.token != old.token {
+            let authorized = self.token.is_none();
+            self.clients.values_mut().for_each(|client| client.authorized = authorized);
+        }
         self.next = old.next;
         cx.schedule();
         // It was still trying.
@@ -570,7 +611,7 @@ impl Element for ControlSocket {
 impl ControlSocket {
     /// Starts to listen, now or later.
     fn try_to_listen(&mut self, cx: &mut Context) -> Result<(), String> {
-        let Err(text) = self.listen() else { return Ok(()) };
+        let Err(text) = self.listen(cx) else { return Ok(()) };
         self.retries -= 1;
         if self.retries < 0 {
             return Err(text);

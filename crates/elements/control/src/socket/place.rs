@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixListener,
@@ -10,6 +10,7 @@ use std::{
 };
 
 use linerate_graph::{Make, parse_integer};
+use thiserror::Error;
 
 use super::client::Stream;
 use linerate_kit::printed::reason;
@@ -24,6 +25,8 @@ pub(in super::super) enum Place {
     Tcp {
         port: u16,
         or_above: bool,
+        /// The address to listen on, where it was given.
+        address: Option<IpAddr>,
     },
     Unix(String),
     /// One client, at a file descriptor of this process.
@@ -36,7 +39,9 @@ impl Place {
     pub(in super::super) fn can_be(&self, old: &Place) -> bool {
         match (self, old) {
             (Place::Nowhere, _) => false,
-            (Place::Tcp { or_above: true, .. }, Place::Tcp { .. }) => true,
+            (Place::Tcp { or_above: true, address: new, .. }, Place::Tcp { address: old, .. }) => {
+                new == old
+            }
             (new, old) => new == old,
         }
     }
@@ -57,6 +62,23 @@ impl AsFd for Listener {
     }
 }
 
+/// Nobody can listen at a place.
+#[derive(Debug, Error)]
+#[error("cannot listen on {place} for control connections: {source}")]
+pub(in super::super) struct CannotListen {
+    place: String,
+    /// The system call that failed.
+    call: &'static str,
+    source: io::Error,
+}
+
+impl CannotListen {
+    /// In Click's words.
+    pub(in super::super) fn as_click(&self) -> String {
+        format!("{}: {}", self.call, reason(&self.source))
+    }
+}
+
 impl Listener {
     /// Listens at a place, and returns the TCP port that is, if it is one; at
     /// `local` connections only this host may make.
@@ -67,12 +89,16 @@ impl Listener {
     pub(in super::super) fn bind(
         place: &Place,
         local: bool,
-    ) -> Result<Option<(Listener, u16)>, String> {
-        let failed = |call: &str, error: &io::Error| format!("{call}: {}", reason(error));
+    ) -> Result<Option<(Listener, u16)>, CannotListen> {
+        let failed = |place: &dyn ToString, call: &'static str| {
+            let place = place.to_string();
+            move |source: io::Error| CannotListen { place, call, source }
+        };
         let (listener, port) = match place {
             Place::Nowhere | Place::Given(_) => return Ok(None),
-            Place::Tcp { port, or_above } => {
-                let address = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+            Place::Tcp { port, or_above, address } => {
+                let any = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let address = address.unwrap_or(any.into());
                 let last = if *or_above { port.saturating_add(PORTS - 1) } else { *port };
                 let mut bound = TcpListener::bind((address, *port));
                 for other in port.saturating_add(1)..=last {
@@ -81,12 +107,12 @@ impl Listener {
                     }
                     bound = TcpListener::bind((address, other));
                 }
-                let listener = bound.map_err(|error| failed("bind", &error))?;
+                let listener = bound.map_err(failed(&SocketAddr::new(address, *port), "bind"))?;
                 let port = listener.local_addr().map_or(*port, |address| address.port());
                 (Listener::Tcp(listener), port)
             }
             Place::Unix(name) => {
-                let listener = UnixListener::bind(name).map_err(|error| failed("bind", &error))?;
+                let listener = UnixListener::bind(name).map_err(failed(name, "bind"))?;
                 (Listener::Unix(listener), 0)
             }
         };
@@ -94,7 +120,7 @@ impl Listener {
             Listener::Tcp(listener) => listener.set_nonblocking(true),
             Listener::Unix(listener) => listener.set_nonblocking(true),
         };
-        nonblocking.map_err(|error| failed("listen", &error))?;
+        nonblocking.map_err(failed(&"a socket", "listen"))?;
         Ok(Some((listener, port)))
     }
 
@@ -115,8 +141,10 @@ impl Listener {
 pub(super) fn place(make: &mut Make<'_>, kind: &str) -> Place {
     match kind {
         "" => {}
-        "TCP" => match make.get::<String>("PORT").as_deref().map(tcp_place) {
-            Some(Some(place)) => return place,
+        "TCP" => match make.get::<String>("PORT").as_deref().map(tcp_port) {
+            Some(Some((port, or_above))) => {
+                return Place::Tcp { port, or_above, address: address(make) };
+            }
             Some(None) => make.error("PORT requires TCP port"),
             None => make.error("PORT: required argument missing"),
         },
@@ -142,12 +170,18 @@ pub(super) fn place(make: &mut Make<'_>, kind: &str) -> Place {
     Place::Nowhere
 }
 
+/// The address to listen on.
+fn address(make: &mut Make<'_>) -> Option<IpAddr> {
+    let text: String = make.get("ADDRESS")?;
+    text.parse().map_err(|_| make.error("ADDRESS requires IP address")).ok()
+}
+
 /// The port of `PORT` or `PORT+`.
-fn tcp_place(text: &str) -> Option<Place> {
+fn tcp_port(text: &str) -> Option<(u16, bool)> {
     let (number, or_above) = match text.strip_suffix('+') {
         Some(number) => (number, true),
         None => (text, false),
     };
     let port = parse_integer(number).and_then(|port| u16::try_from(port).ok())?;
-    (port > 0 || !or_above).then_some(Place::Tcp { port, or_above })
+    (port > 0 || !or_above).then_some((port, or_above))
 }

@@ -60,6 +60,10 @@ pub(super) enum Command {
         data: Vec<u8>,
     },
     Help,
+    /// Says the token.
+    Authenticate {
+        token: String,
+    },
     /// Ends the conversation; whether there was more on the line.
     Quit {
         more: bool,
@@ -125,6 +129,7 @@ pub(super) fn take(input: &[u8], closed: bool) -> Option<(Command, usize)> {
             }
             None => return insufficient(closed, after),
         },
+        ("AUTH", 1) => (Command::Authenticate { token: handler }, after),
         ("CHECKREAD", 1) => (Command::Check { handler, write: false }, after),
         ("CHECKWRITE", 1) => (Command::Check { handler, write: true }, after),
         ("LLRPC", 1 | 2) => match if rest.is_empty() { Some(0) } else { length(rest) } {
@@ -140,7 +145,7 @@ pub(super) fn take(input: &[u8], closed: bool) -> Option<(Command, usize)> {
         },
         (
             "READ" | "GET" | "WRITE" | "SET" | "READDATA" | "WRITEDATA" | "SETDATA" | "READUNTIL"
-            | "WRITEUNTIL" | "CHECKREAD" | "CHECKWRITE" | "LLRPC",
+            | "WRITEUNTIL" | "CHECKREAD" | "CHECKWRITE" | "LLRPC" | "AUTH",
             _,
         ) => (wrong(code::SYNTAX, "Wrong number of arguments"), after),
         ("CLOSE" | "QUIT", _) => (Command::Quit { more: given > 0 }, input.len()),
@@ -234,6 +239,8 @@ mod tests {
             ("READDATA a x\n", syntax("Syntax error in 'READDATA'"), ""),
             ("READDATA a -1\n", syntax("Syntax error in 'READDATA'"), ""),
             ("quit\nREAD", Command::Quit { more: false }, ""),
+            ("auth s3cret\nx", Command::Authenticate { token: "s3cret".into() }, "x"),
+            ("AUTH a b\n", syntax("Wrong number of arguments"), ""),
             ("foo bar\n", wrong(code::UNIMPLEMENTED, "Command 'FOO' unimplemented"), ""),
         ] {
             let (command, length) = take(input.as_bytes(), false).unwrap();

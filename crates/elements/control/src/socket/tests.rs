@@ -50,7 +50,7 @@ fn talk(config: &str, name: &str, sent: &[&[u8]]) -> Vec<String> {
                 String::from_utf8(answer).unwrap()
             })
             .collect();
-        let _ = connect().write_all(b"WRITE stop 100\n");
+        let _ = connect().write_all(b"AUTH s3cret\nWRITE stop 100\n");
         answers
     });
     let mut run = Run::new(&text).real_time();
@@ -70,6 +70,34 @@ fn commands_are_answered_as_click_does() {
     // Only lines of the protocol end in two bytes, so the file has one.
     assert_eq!(answers[0].replace("\r\n", "\n"), include_str!("answers.txt"));
     assert!(answers[0].starts_with("Click::ControlSocket/1.3\r\n200 "));
+}
+
+/// Nothing is called for a client that has not said the token, and it is heard no further.
+#[test]
+fn a_token_comes_first() {
+    let token = file("secret");
+    std::fs::write(&token, "s3cret\n").unwrap();
+    let config = format!(", TOKEN file:{}); c :: Counter; Idle -> c -> Discard", token.display());
+    let long = [b"WRITEDATA c.reset_counts 9999999\n".to_vec(), vec![b'x'; 100_000]].concat();
+    let sent: [&[u8]; 5] = [
+        b"auth s3cret\nread c.count\nquit\n",
+        b"read c.count\nauth s3cret\nread c.count\n",
+        b"auth s3crets\nread c.count\n",
+        b"auth\nhelp\nllrpc c#c004c003 4\n\0\0\0\0",
+        &long,
+    ];
+    let answers = talk(&config, "token", &sent);
+    let _ = std::fs::remove_file(token);
+    let greeting = "Click::ControlSocket/1.3\r\n";
+    let said = |answer: &str| answer.strip_prefix(greeting).unwrap().to_owned();
+    let all: Vec<String> = answers.iter().map(|answer| said(answer)).collect();
+    let counted = "200 AUTH OK\r\n200 Read handler 'c.count' OK\r\nDATA 1\r\n0200 Goodbye!\r\n";
+    assert_eq!(all[0], counted);
+    assert_eq!(all[1], "530 Say AUTH and the token first\r\n");
+    assert_eq!(all[2], "530 Wrong token\r\n");
+    assert!(all[3].starts_with("500 Wrong number of arguments\r\n200-Commands supported:"));
+    assert!(all[3].ends_with("530 Say AUTH and the token first\r\n"), "{}", all[3]);
+    assert_eq!(all[4], "530 Too much data before AUTH\r\n");
 }
 
 #[test]
