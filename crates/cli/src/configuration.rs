@@ -166,14 +166,6 @@ pub(crate) fn not_initialized(errors: &Diagnostics) -> String {
     format!("{}Router could not be initialized!", errors.click())
 }
 
-/// The configuration of a control socket at a TCP port or a UNIX path.
-pub(crate) fn control_socket(address: &str) -> String {
-    match address.strip_suffix('+').unwrap_or(address).parse::<u16>() {
-        Ok(_) => format!("TCP, {address}"),
-        Err(_) => format!("UNIX, {address}"),
-    }
-}
-
 /// The value of `CLICKPATH`.
 pub(crate) fn click_path() -> String {
     env::var("CLICKPATH").unwrap_or_default()

@@ -7,7 +7,7 @@ use std::{
 
 use linerate_graph::{
     BuildError,
-    lang::{Cause, Diagnostics, SourceMap},
+    lang::{Cause, Diagnostic, Diagnostics, Severity, SourceMap},
 };
 use linerate_host::interface::InterfaceError;
 use linerate_lab::{experiment::ExperimentError, point::SpecError, store::StoreError};
@@ -66,6 +66,8 @@ pub(crate) struct ConfigurationError {
     errors: usize,
     /// What all of it comes from, where that is one thing.
     cause: Option<Cause>,
+    /// Whether it is its text that is wrong, and not what was asked for besides.
+    in_text: bool,
     /// What is wrong with it, marked in its source.
     text: String,
 }
@@ -73,15 +75,26 @@ pub(crate) struct ConfigurationError {
 impl ConfigurationError {
     /// From what was found; in colours if standard error is a terminal.
     pub(crate) fn new(found: &Diagnostics, sources: &SourceMap) -> ConfigurationError {
-        let text = found.rich(sources, io::stderr().is_terminal());
-        ConfigurationError { errors: found.errors_told(), cause: found.cause().cloned(), text }
+        let placed = |found: &Diagnostic| found.severity == Severity::Error && found.is_placed();
+        let cause = found.cause().filter(|_| !found.iter().any(placed));
+        let (in_text, text) = match cause {
+            Some(cause) => (false, cause.to_string()),
+            None => (true, found.rich(sources, io::stderr().is_terminal())),
+        };
+        ConfigurationError {
+            in_text,
+            errors: found.errors_told(),
+            cause: found.cause().cloned(),
+            text,
+        }
     }
 
     /// That of a port or an interface which the configuration needs and cannot have; else the
     /// configuration itself is wrong.
     fn code(&self) -> Code {
         let cause = self.cause.as_ref().map(Cause::error);
-        match cause.and_then(code_of_cause) {
+        let mut causes = std::iter::successors(cause, |cause| cause.source());
+        match causes.find_map(code_of_cause) {
             None | Some(Code::Usage | Code::Failure) => Code::Configuration,
             Some(code) => code,
         }
@@ -98,6 +111,9 @@ impl ConfigurationError {
 
 impl std::fmt::Display for ConfigurationError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.in_text {
+            return f.write_str(&self.text);
+        }
         let plural = if self.errors == 1 { "" } else { "s" };
         write!(f, "the configuration has {} error{plural}\n\n", self.errors)?;
         f.write_str(self.text.trim_end())
@@ -180,6 +196,7 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     }
     cause.downcast_ref::<io::Error>().map(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => Code::Permission,
+        io::ErrorKind::AddrInUse => Code::Unavailable,
         _ => Code::File,
     })
 }

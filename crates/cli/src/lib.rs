@@ -22,9 +22,10 @@
 //! codes and errors), `service` (who is told that all is ready), `signals`, `units` and `ranges`
 //! (what people type), `profile` (streams in a file).
 //!
-//! Configurations: `configuration` reads them, `archive` unpacks them, `graph` draws them,
-//! `reference` writes the pages of elements (`docs/elements`, `linerate elements`);
-//! `port_reference` those of ports (`docs/ports`, `linerate ports --help-uri`).
+//! Configurations: `configuration` reads them, `control_address` says where they are controlled,
+//! `archive` unpacks them, `graph` draws them, `reference` writes the pages of elements
+//! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`,
+//! `linerate ports --help-uri`).
 //!
 //! `click` and `click-flatten`: `click`, with a command line of its own.
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ mod args;
 mod click;
 mod commands;
 mod configuration;
+mod control_address;
 mod exit;
 mod graph;
 mod live;

@@ -11,6 +11,7 @@ use linerate_worker::Idle;
 use super::{Host, Memory, Showing};
 use crate::{
     configuration::{Source, variable},
+    control_address::ControlAddress,
     exit::UsageError,
     units::parse_duration,
 };
@@ -90,9 +91,15 @@ pub(crate) struct Run {
     #[arg(long, help_heading = "Running")]
     pub(crate) simtime: bool,
 
-    /// Listen for control connections, at a TCP port or a UNIX socket's path
-    #[arg(long, value_name = "PORT | PATH", help_heading = "Running")]
-    pub(crate) control: Vec<String>,
+    /// Listen for control connections: at a TCP port of this host's own (7777), at an address's
+    /// (192.0.2.1:7777, which needs a token), or at a UNIX socket (/run/router.sock)
+    #[arg(long, value_name = "ADDRESS", help_heading = "Running")]
+    pub(crate) control: Vec<ControlAddress>,
+
+    /// The file with the token that clients of TCP ports must say [default: that in the variable
+    /// LINERATE_CONTROL_TOKEN, if any]; nothing is encrypted
+    #[arg(long, value_name = "FILE", requires = "control", help_heading = "Running")]
+    pub(crate) token_file: Option<String>,
 
     /// Replace the configuration, without losing packets, whenever its file changes
     #[arg(long, help_heading = "Running")]
@@ -253,6 +260,11 @@ pub(crate) struct Call {
     /// Wait until the router is ready: its ports are open and it handles packets
     #[arg(long, conflicts_with_all = ["handler", "value", "write", "parameter"])]
     pub(crate) ready: bool,
+
+    /// The file with the token the router wants to hear [default: that in the variable
+    /// LINERATE_CONTROL_TOKEN, if any]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 
     /// Give up after this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]

@@ -5,6 +5,7 @@
 //! lines follow; data come as `DATA n` and n bytes. Works with Click's own.
 
 use std::{
+    env, fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::{TcpStream, ToSocketAddrs},
     os::unix::net::UnixStream,
@@ -14,16 +15,20 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::args::Call;
+use crate::{args::Call, control_address::TOKEN_VARIABLE, exit::cannot_read};
 
 /// How often it is asked whether a router is ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The answer to a command there is not.
+const UNIMPLEMENTED: u16 = 501;
 /// More bytes than any handler answers with.
 const LONGEST: usize = 1 << 30;
 
 pub(crate) fn run(args: &Call) -> Result<()> {
-    let Some(handler) = &args.handler else { return wait_until_ready(args) };
+    let token = token(args)?;
+    let Some(handler) = &args.handler else { return wait_until_ready(args, token.as_deref()) };
     let mut client = Client::connect(&args.address, args.timeout)
+        .and_then(|client| client.authenticate(token.as_deref()))
         .with_context(|| format!("cannot reach a router at {}", args.address))?;
     let value = match args.value.as_deref() {
         Some("-") => {
@@ -54,14 +59,26 @@ pub(crate) fn run(args: &Call) -> Result<()> {
     Ok(())
 }
 
+/// The token to be said, if there is one.
+fn token(args: &Call) -> Result<Option<String>> {
+    let text = match &args.token_file {
+        Some(name) => Some(
+            fs::read_to_string(name)
+                .map_err(|error| cannot_read(&name.to_string_lossy(), error))?,
+        ),
+        None => env::var(TOKEN_VARIABLE).ok(),
+    };
+    Ok(text.map(|text| text.trim().to_owned()))
+}
+
 /// Waits until a router answers. Its ports are open when its control socket is, and what
 /// answers is a worker that runs.
-fn wait_until_ready(args: &Call) -> Result<()> {
+fn wait_until_ready(args: &Call, token: Option<&str>) -> Result<()> {
     let end = Instant::now() + args.timeout;
     loop {
         let left = end.saturating_duration_since(Instant::now()).max(LOOK_AGAIN);
         let answer = Client::connect(&args.address, left)
-            .and_then(|mut client| client.read("version", None));
+            .and_then(|client| client.authenticate(token)?.read("version", None));
         let error = match answer {
             Ok(_) => return Ok(()),
             Err(error) => error,
@@ -117,6 +134,18 @@ impl Client {
             bail!("what answers is no control socket: it says {greeting:?}");
         }
         Ok(client)
+    }
+
+    /// Says the token. A router that does not know the command wants none.
+    fn authenticate(mut self, token: Option<&str>) -> Result<Client> {
+        if let Some(token) = token {
+            self.send(&format!("AUTH {token}"), &[])?;
+            let reply = self.reply()?;
+            if !(200..300).contains(&reply.code) && reply.code != UNIMPLEMENTED {
+                bail!("{} ({})", reply.text, reply.code);
+            }
+        }
+        Ok(self)
     }
 
     fn line(&mut self) -> Result<String> {

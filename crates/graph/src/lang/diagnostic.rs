@@ -156,6 +156,11 @@ impl Diagnostic {
         self
     }
 
+    /// Whether it is about a place in a text, and not about what a program added to that.
+    pub fn is_placed(&self) -> bool {
+        self.landmark.line > 0
+    }
+
     #[must_use]
     pub(super) fn at(mut self, order: Order) -> Diagnostic {
         self.order = order;
@@ -211,6 +216,11 @@ impl Diagnostic {
             Severity::Note => Level::NOTE,
         };
         let title = cause.as_deref().unwrap_or(&self.message);
+        if !self.is_placed() {
+            // It is about no text: there is nothing to show.
+            let report = [Group::with_title(level.primary_title(title))];
+            return renderer(styled).render(&report) + "\n";
+        }
         let mut main = level.primary_title(title).element(snippet(
             sources,
             &self.landmark,
@@ -232,11 +242,14 @@ impl Diagnostic {
                     .element(snippet(sources, &note.landmark, None)),
             );
         }
-        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
-        let mut out = renderer.render(&report);
+        let mut out = renderer(styled).render(&report);
         out.push('\n');
         out
     }
+}
+
+fn renderer(styled: bool) -> Renderer {
+    if styled { Renderer::styled() } else { Renderer::plain() }
 }
 
 /// The lines around a landmark's span, and the span marked in them.

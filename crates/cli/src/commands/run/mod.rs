@@ -6,6 +6,7 @@ mod screen;
 mod watch;
 
 use std::{
+    env,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -25,7 +26,8 @@ use signal_hook::consts;
 
 use crate::{
     args::{GraphRunning, Run},
-    configuration::{self, Parsed, Source, control_socket},
+    configuration::{self, Parsed, Source},
+    control_address::{ControlAddress, TOKEN_VARIABLE},
     exit::{ConfigurationError, UsageError, cannot_read},
     service::Service,
     session,
@@ -52,7 +54,8 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
     };
     let (library, control) = (library.clone(), args.control.clone());
-    let loader = Arc::new(PlanLoader { source, globals, library, control });
+    let token = control_token(args)?;
+    let loader = Arc::new(PlanLoader { source, globals, library, control, token });
     let (plan, sources) = loader.plan()?;
 
     let cores = running.cores()?;
@@ -177,6 +180,20 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     }
 }
 
+/// Where the token is that clients of TCP ports say. Those that others reach have one.
+fn control_token(args: &Run) -> Result<Option<String>, UsageError> {
+    let variable = || env::var_os(TOKEN_VARIABLE).map(|_| format!("env:{TOKEN_VARIABLE}"));
+    let token = args.token_file.as_ref().map(|name| format!("file:{name}")).or_else(variable);
+    match args.control.iter().find(|address| address.is_reached_by_others()) {
+        Some(address) if token.is_none() => Err(UsageError(format!(
+            "--control {address}: whoever reaches it could stop the run, so clients must say a \
+             token: --token-file FILE, or {TOKEN_VARIABLE}; or listen on this host alone, at \
+             127.0.0.1"
+        ))),
+        _ => Ok(token),
+    }
+}
+
 /// Whole intervals that have been missed.
 fn late(by: Duration, interval: Duration) -> u32 {
     u32::try_from(by.as_nanos() / interval.as_nanos().max(1)).unwrap_or(0)
@@ -203,7 +220,9 @@ struct PlanLoader {
     source: Source,
     globals: Globals,
     library: Library,
-    control: Vec<String>,
+    control: Vec<ControlAddress>,
+    /// Where the token is that clients say.
+    token: Option<String>,
 }
 
 impl PlanLoader {
@@ -224,7 +243,7 @@ impl PlanLoader {
         let path = configuration::click_path();
         let mut parsed = Parsed::new(name, text, &self.globals, &self.library, &path);
         for (number, address) in self.control.iter().enumerate() {
-            parsed.add_control_socket(number, control_socket(address));
+            parsed.add_control_socket(number, address.config(self.token.as_deref()));
         }
         parsed
     }
