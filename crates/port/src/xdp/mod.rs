@@ -131,8 +131,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let errors = OpenErrors::with_remedy(
         uri,
         format!(
-            "run as root, or grant `setcap cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM`, or use \
-             packet:{}",
+            "run as root, or grant `setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep \
+             PROGRAM`, or use packet:{}",
             uri.name(),
         ),
     );
@@ -451,6 +451,15 @@ fn no_socket(errors: &OpenErrors, interface: &str, failure: socket::Failure) -> 
         Some(libc::EBUSY) => {
             errors.busy("another AF_XDP socket uses this queue; end the program that has it".into())
         }
+        // The only way in which the kernel says that memory may not be locked.
+        Some(libc::ENOBUFS) if step == socket::REGISTER => errors.not_permitted(
+            "lock the packet memory",
+            format!(
+                "run as root, or grant cap_ipc_lock besides the capabilities it has \
+                 (`getcap PROGRAM` shows them), or raise the limit (`ulimit -l`), or use \
+                 packet:{interface}"
+            ),
+        ),
         Some(libc::ENOBUFS | libc::ENOMEM) => errors.unsupported(format!(
             "cannot {step}: {source}; raise the limit of locked memory (`ulimit -l`), or use a \
              smaller arena",

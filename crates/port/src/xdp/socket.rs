@@ -44,6 +44,8 @@ pub(super) const CHUNK_MAX: usize = 4096;
 /// How long a queue may stay busy that its last user has already closed: the
 /// kernel lets go of it some time after that.
 const BUSY_PATIENCE: Duration = Duration::from_secs(2);
+/// The step in which the kernel takes the memory, which it locks.
+pub(super) const REGISTER: &str = "register packet memory";
 
 /// Packets a transmit call may send in copy mode, from Linux 6.17;
 /// `XDP_MAX_TX_SKB_BUDGET`.
@@ -145,7 +147,7 @@ impl Socket {
                 flags: XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
                 tx_metadata_len: 0,
             };
-            sockopt::set_xdp_umem_reg(&fd, memory).map_err(failed("register packet memory"))?;
+            sockopt::set_xdp_umem_reg(&fd, memory).map_err(failed(REGISTER))?;
         }
         let step = "set up its rings";
         let size = config.ring;

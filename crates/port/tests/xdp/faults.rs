@@ -11,6 +11,10 @@ use std::{
 use linerate_memory::{Arena, ArenaOptions, Frame};
 use linerate_port::{Context, Direction, DropReason, OpenError, PortError, open};
 use linerate_testlab::wait_until;
+use rustix::{
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+    thread::{CapabilitySet, capabilities, set_capabilities},
+};
 
 use crate::rig::{PATIENCE, Rig, Wire, arena, frames, open_in, send_all, slot};
 
@@ -100,10 +104,35 @@ fn without_privileges_the_remedy_is_named() {
     });
     assert!(matches!(error, OpenError::Permission { .. }), "{error}");
     let text = error.to_string();
-    for part in ["run as root", "setcap cap_net_admin,cap_net_raw,cap_bpf+ep", "packet:x0"] {
+    for part in
+        ["run as root", "setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep", "packet:x0"]
+    {
         assert!(text.contains(part), "{text}");
     }
     assert_eq!(arena.accounting().held, 0);
+}
+
+/// The kernel takes memory beyond the limit only from those who may lock it, and calls that a
+/// lack of buffers.
+#[test]
+#[ignore = "needs root"]
+fn without_the_right_to_lock_memory_that_is_said() {
+    let rig = Rig::new(1);
+    let arena = arena();
+    let limits = getrlimit(Resource::Memlock);
+    // Nobody else is bound by it: all have that right.
+    let low = Rlimit { current: Some(64 << 10), ..limits.clone() };
+    setrlimit(Resource::Memlock, low).unwrap();
+    let error = rig.ours.enter(|| {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(CapabilitySet::IPC_LOCK);
+        set_capabilities(None, sets).unwrap();
+        open(&"xdp:x0".parse().unwrap(), &Context::new(arena.clone())).unwrap_err()
+    });
+    setrlimit(Resource::Memlock, limits).unwrap();
+    assert!(matches!(error, OpenError::Permission { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("lock the packet memory; ") && text.contains("cap_ipc_lock"), "{text}");
 }
 
 /// Runs as a process of its own, see `killed_with_its_process`: opens the port
