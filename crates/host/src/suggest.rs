@@ -59,13 +59,38 @@ pub fn closest_keyword<'a>(
     best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| name)
 }
 
-/// All candidates that have `name` in them, in whatever case, or are a slip or two away.
+/// All candidates that have `name` in them, in whatever case, or are a slip or two away:
+/// the very word, what begins with it, a slip away, what has it as a word, more slips, and
+/// what has it elsewhere; shorter ones first.
 pub fn similar<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = name.to_lowercase();
-    let is_like = |known: &&str| {
-        known.to_lowercase().contains(&lower) || strsim::damerau_levenshtein(known, name) <= 2
+    let rank = |known: &str| {
+        let found = known.to_lowercase();
+        let slips = strsim::damerau_levenshtein(known, name);
+        match found.find(&lower) {
+            Some(0) if found.len() == lower.len() => Some(0),
+            Some(0) => Some(1),
+            _ if slips == 1 => Some(2),
+            Some(_) if has_word(known, &lower) => Some(3),
+            _ if slips == 2 => Some(4),
+            Some(_) => Some(5),
+            None => None,
+        }
     };
-    candidates.into_iter().filter(is_like).collect()
+    let ranked = candidates.into_iter().filter_map(|known| Some((rank(known)?, known)));
+    let mut ranked: Vec<(u8, &str)> = ranked.collect();
+    ranked.sort_by_key(|(rank, known)| (*rank, known.len()));
+    ranked.into_iter().map(|(_, known)| known).collect()
+}
+
+/// Whether a word of a name begins with `lower`: words begin with a capital, or behind
+/// what is no letter.
+fn has_word(name: &str, lower: &str) -> bool {
+    let chars: Vec<char> = name.chars().collect();
+    (0..chars.len()).any(|at| {
+        let begins = chars[at].is_uppercase() || at > 0 && !chars[at - 1].is_alphanumeric();
+        begins && chars[at..].iter().collect::<String>().to_lowercase().starts_with(lower)
+    })
 }
 
 #[cfg(test)]
@@ -122,6 +147,11 @@ mod tests {
     fn parts_of_names_find_all_that_have_them() {
         let names = ["Queue", "ThreadSafeQueue", "Unqueue", "Tee"];
         assert_eq!(similar("queue", names), ["Queue", "ThreadSafeQueue", "Unqueue"]);
+        let names = ["FrontDropQueue", "Unqueue", "QueueYank", "Queue", "Quota", "Tee"];
+        assert_eq!(
+            similar("queu", names)[..4],
+            ["Queue", "QueueYank", "FrontDropQueue", "Unqueue"]
+        );
         assert_eq!(similar("Teh", names), ["Tee"]);
     }
 }

@@ -39,7 +39,12 @@ pub(super) fn run(args: &Compare) -> Result<()> {
     };
     let names: Vec<&str> = found.iter().map(Contender::name).collect();
     show.start(
-        &[format!("{} rounds of {}", args.rounds, names.join(", "))],
+        &[format!(
+            "{} round{} of {}",
+            args.rounds,
+            if args.rounds == 1 { "" } else { "s" },
+            names.join(", ")
+        )],
         &json!({
             "command": "lab compare",
             "forwarders": names,
