@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     env, fs,
-    io::{self, IsTerminal, Read},
+    io::{self, Read},
     path::Path,
 };
 
@@ -22,6 +22,7 @@ use linerate_host::closest;
 use crate::{
     archive::{self, Member},
     exit::{ConfigurationError, UsageError},
+    terminal,
 };
 
 /// Where the text comes from.
@@ -127,7 +128,7 @@ impl Parsed {
         if self.found.has_errors() {
             return Err(ConfigurationError::new(&self.found, &self.sources).into());
         }
-        eprint!("{}", self.found.rich(&self.sources, io::stderr().is_terminal()));
+        eprint!("{}", self.found.rich(&self.sources, terminal::colours()));
         self.check(library)
             .map_err(|(sources, found)| ConfigurationError::new(&found, &sources).into())
     }

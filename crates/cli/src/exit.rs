@@ -1,9 +1,6 @@
 //! Exit codes: what a script can tell from how we ended.
 
-use std::{
-    io::{self, IsTerminal},
-    process::ExitCode,
-};
+use std::{io, process::ExitCode};
 
 use linerate_graph::{
     BuildError,
@@ -13,6 +10,8 @@ use linerate_host::interface::InterfaceError;
 use linerate_lab::{experiment::ExperimentError, point::SpecError, store::StoreError};
 use linerate_memory::MemoryError;
 use linerate_port::{OpenError, PortError};
+
+use crate::terminal;
 
 /// Text for the help pages; the codes are those of [`Code`].
 pub(crate) const HELP: &str = "\
@@ -73,13 +72,13 @@ pub(crate) struct ConfigurationError {
 }
 
 impl ConfigurationError {
-    /// From what was found; in colours if standard error is a terminal.
+    /// From what was found; in colours where standard error shows them.
     pub(crate) fn new(found: &Diagnostics, sources: &SourceMap) -> ConfigurationError {
         let placed = |found: &Diagnostic| found.severity == Severity::Error && found.is_placed();
         let cause = found.cause().filter(|_| !found.iter().any(placed));
         let (in_text, text) = match cause {
             Some(cause) => (false, cause.to_string()),
-            None => (true, found.rich(sources, io::stderr().is_terminal())),
+            None => (true, found.rich(sources, terminal::colours())),
         };
         ConfigurationError {
             in_text,

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -187,6 +187,43 @@ fn an_idle_run_says_idle() {
         assert!(err.contains(word), "no {word}: {err}");
     }
     assert!(!line.contains("busy"), "{err}");
+}
+
+/// What a program that ends prints to a terminal.
+fn on_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let ours = rustix::pty::openpt(flags).unwrap();
+    rustix::pty::grantpt(&ours).unwrap();
+    rustix::pty::unlockpt(&ours).unwrap();
+    let name = rustix::pty::ptsname(&ours, Vec::new()).unwrap();
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let theirs = rustix::fs::open(&name, flags, rustix::fs::Mode::empty()).unwrap();
+    let mut command = linerate(arguments);
+    command.env_remove("NO_COLOR").env("TERM", "xterm").envs(environment.iter().copied());
+    command.stdout(Stdio::null()).stderr(Stdio::from(theirs));
+    let mut child = Running::start(&mut command);
+    drop(command);
+    let mut bytes = Vec::new();
+    // An error at the end: nobody has the other side any more.
+    let _ = fs::File::from(ours).read_to_end(&mut bytes);
+    child.0.wait().unwrap();
+    text(&bytes)
+}
+
+#[test]
+fn a_terminal_shows_what_it_can_and_its_user_wants() {
+    let wrong = ["check", "-e", "Idle -> Discrad"];
+    assert!(on_terminal(&wrong, &[]).contains("\x1b["));
+    assert!(on_terminal(&wrong, &[("NO_COLOR", "")]).contains("\x1b["));
+    for plain in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let text = on_terminal(&wrong, &[plain]);
+        assert!(text.contains("Discrad") && !text.contains('\x1b'), "{plain:?}: {text:?}");
+    }
+    let run = ["run", "-e", "Idle -> Discard", "--duration", "200ms", "--interval", "50ms"];
+    assert!(on_terminal(&run, &[]).contains("\x1b[J"));
+    assert!(on_terminal(&run, &[("NO_COLOR", "1")]).contains("\x1b[J"));
+    let text = on_terminal(&run, &[("TERM", "dumb")]);
+    assert!(text.contains("(idle)") && !text.contains('\x1b'), "{text:?}");
 }
 
 #[test]

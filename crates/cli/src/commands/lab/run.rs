@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     time::{Duration, Instant},
 };
 
@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::{
     args::{Format, LabRun},
     session::stop_on_signals,
+    terminal,
     units::{grouped, with_unit},
 };
 
@@ -63,14 +64,15 @@ struct Shown {
 
 impl Shown {
     fn new(args: &LabRun, plan: &[Planned], machine: &Description) -> Shown {
-        let terminal = io::stderr().is_terminal();
+        let moves = terminal::moves();
         let bar = ProgressBar::with_draw_target(
             Some(plan.len() as u64),
-            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() },
+            if moves { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() },
         );
-        let style = ProgressStyle::with_template(
-            "{wide_bar:.cyan/dim} {pos}/{len} points, {prefix} left  {msg}",
-        );
+        let colours = if terminal::colours() { ":.cyan/dim" } else { "" };
+        let style = ProgressStyle::with_template(&format!(
+            "{{wide_bar{colours}}} {{pos}}/{{len}} points, {{prefix}} left  {{msg}}",
+        ));
         bar.set_style(style.expect("the template is one").progress_chars("━━─"));
         eprintln!(
             "{} points on {}, {} cores; results in {}",
@@ -82,7 +84,7 @@ impl Shown {
         let now = Instant::now();
         Shown {
             bar,
-            terminal,
+            terminal: moves,
             json: args.format == Format::Json,
             started: now,
             said: now,

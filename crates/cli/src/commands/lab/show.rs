@@ -1,7 +1,7 @@
 //! What benchmarks of a device print: trials as they go by, on standard error
 //! for people, and results on standard output; all as JSON for machines.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use anyhow::Result;
 use linerate_lab::{
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Format, Output},
+    terminal,
     units::{grouped, with_unit},
 };
 
@@ -27,8 +28,8 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn new(output: Output) -> Show {
-        let terminal = io::stderr().is_terminal();
-        Show { json: output.format == Format::Json, quiet: output.quiet, terminal }
+        let json = output.format == Format::Json;
+        Show { json, quiet: output.quiet, terminal: terminal::moves() }
     }
 
     /// Something that happened: lines for people, an object for machines.

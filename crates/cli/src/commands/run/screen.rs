@@ -1,12 +1,12 @@
 //! The table of a running graph.
 //!
-//! On a terminal it stays in its place and text of elements goes above it;
+//! On a terminal that can it stays in its place and text of elements goes above it;
 //! elsewhere every interval is a few lines. Tables go to standard error: the
 //! standard output is the configuration's, or under `--json` ours.
 
 use std::{
     cmp::Reverse,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -20,6 +20,7 @@ use crate::{
     args::Showing,
     live::sentence,
     output::Output,
+    terminal,
     units::{grouped, short, with_unit},
 };
 
@@ -59,7 +60,7 @@ impl Screen {
             output: Output::new(showing.json),
             quiet: showing.quiet,
             explain: showing.explain,
-            terminal: io::stderr().is_terminal(),
+            terminal: terminal::moves(),
             drawn: Arc::default(),
         }
     }
