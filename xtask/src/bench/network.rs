@@ -186,15 +186,16 @@ impl Bench<'_> {
 
     fn print(&self) -> Result<()> {
         if self.args.json {
-            let report = json!({
-                "machine": self.ours.machine()?,
-                "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
-                "updates": self.updates,
-                "beside": self.beside.iter().map(Beside::json).collect::<Vec<_>>(),
-                "routers": self.routers.iter().map(Router::json).collect::<Vec<_>>(),
-                "missing": self.missing,
-            });
-            println!("{report}");
+            println!(
+                "{}",
+                json!({
+                    "machine": self.ours.machine()?,
+                    "rows": json_rows(&self.rows, &self.routers),
+                    "updates": self.updates,
+                    "beside": self.beside.iter().map(Beside::json).collect::<Vec<_>>(),
+                    "missing": self.missing,
+                })
+            );
             return Ok(());
         }
         let pages = if self.memory.is_huge() { "2 MiB" } else { "4 KiB" };
@@ -209,5 +210,29 @@ impl Bench<'_> {
         self.beside.iter().for_each(Beside::print);
         self.missing.iter().for_each(|missing| println!("NOT MEASURED: {missing}"));
         Ok(())
+    }
+}
+
+/// A row for every case: those without a peer, the paths, have null in its place.
+fn json_rows(rows: &[Row], routers: &[Router]) -> Vec<Value> {
+    rows.iter().map(Row::json).chain(routers.iter().map(Router::json)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_without_a_peer_have_rows_too() {
+        let mut rows = Vec::new();
+        let beside = row(&mut rows, "filter", 32, "rte_acl");
+        (beside.ours, beside.theirs) = (vec![1.0], vec![2.0]);
+        let rows = json_rows(&rows, &[Router::of("nat", 30.0)]);
+        let cases: Vec<_> = rows.iter().map(|row| (&row["case"], &row["peer"])).collect();
+        assert_eq!(cases[0], (&json!("filter"), &json!("rte_acl")));
+        assert_eq!(cases[1], (&json!("nat"), &Value::Null));
+        for key in ["case", "burst", "cycles_best", "cycles_median", "ratio_median"] {
+            assert!(rows.iter().all(|row| row.get(key).is_some()), "{key}: {rows:?}");
+        }
     }
 }
