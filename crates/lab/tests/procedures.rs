@@ -165,25 +165,37 @@ fn hiccups_of_the_generator_do_not_change_the_result() {
 #[test]
 fn the_platform_tells_what_it_loses_by_itself() {
     let mut ignore = |_: &Report| ();
-    let quiet =
-        platform(&mut Simulated::new(50e6), 0.1, None, &MANNER, &mut ignore).unwrap().unwrap();
+    let quiet = platform(&mut Simulated::new(50e6), 0.1, None, None, &MANNER, &mut ignore)
+        .unwrap()
+        .unwrap();
     assert!(quiet.steady && quiet.limits.own_loss == 0.0);
     assert!((quiet.highest.get() / 20e6 - 1.0).abs() < 1e-6, "{quiet:?}");
     assert!(quiet.resolves(&Goal::ndr()));
 
     // What a slow device loses is not the platform's.
     let most = Some(rate(1e6));
-    let slow = platform(&mut Simulated::new(50e3), 0.01, most, &MANNER, &mut ignore).unwrap();
+    let slow = platform(&mut Simulated::new(50e3), 0.01, most, None, &MANNER, &mut ignore).unwrap();
     let slow = slow.unwrap();
     assert_eq!((slow.slow, slow.limits.own_loss), (rate(1e4), 0.0));
 
     let mut noisy = Simulated { disturbed: (0.9, 0.004), ..Simulated::new(50e6) };
-    let noisy = platform(&mut noisy, 0.1, None, &MANNER, &mut ignore).unwrap().unwrap();
+    let noisy = platform(&mut noisy, 0.1, None, None, &MANNER, &mut ignore).unwrap().unwrap();
     assert!((noisy.limits.own_loss - 0.004).abs() < 1e-4, "{noisy:?}");
     assert!(!noisy.resolves(&Goal::ndr()) && !noisy.resolves(&Goal::pdr()));
     assert!(noisy.resolves(&Goal { loss_ratio: 0.02, ..Goal::pdr() }));
 
-    assert_eq!(platform(&mut Simulated::new(0.0), 0.1, None, &MANNER, &mut ignore).unwrap(), None);
+    // Two trials at full speed, then as many as settle that no loss cannot be told.
+    let mut noisy = Simulated { disturbed: (1.0, 0.004), ..Simulated::new(50e6) };
+    let mut trials = 0;
+    let mut count = |_: &Report| trials += 1;
+    let noisy = platform(&mut noisy, 0.1, None, Some(0.0), &MANNER, &mut count).unwrap().unwrap();
+    assert!(!noisy.resolves(&Goal::ndr()), "{noisy:?}");
+    assert_eq!(trials, 2 + 6);
+
+    assert_eq!(
+        platform(&mut Simulated::new(0.0), 0.1, None, None, &MANNER, &mut ignore).unwrap(),
+        None
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A device between generator and sink: a configuration in this process, or
 //! anything outside.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use linerate_graph::{Library, Options, Plan, Router, lang::SourceMap};
@@ -32,6 +32,8 @@ use crate::{
 const PORTS: [(&str, &str); 2] = [("IN", "ring:in"), ("OUT", "ring:out")];
 /// A device that does nothing, to measure the platform with.
 const BARE: &str = "FromPort($IN) -> ToPort($OUT)";
+/// How long frames that are still on the way are waited for there.
+const BARE_RESIDUAL: Duration = Duration::from_millis(200);
 
 /// A device under test, ready for trials.
 pub(super) struct TestBed {
@@ -121,17 +123,22 @@ impl TestBed {
                 "queue": args.queue,
             }),
         )?;
-        let mut observe = |report: &Report| drop(show.trial(report));
+        let mut observe = |report: &Report| drop(show.preparation(report));
+        let strictest = goals.iter().map(|goal| goal.loss_ratio).reduce(f64::min);
+        let told = strictest.filter(|_| !args.force);
         let most = args.max_rate.and_then(|rate| rate.packets_per_second(mean_size, speed).ok());
         let most = most.flatten().map(PacketsPerSecond::new);
         let measured = if args.tx.is_some() {
             // The device cannot be left out: a load that it surely forwards.
-            procedures::platform(&mut runner, 0.01, most, &manner, &mut observe)?
+            procedures::platform(&mut runner, 0.01, most, told, &manner, &mut observe)?
         } else {
             // Only one of the two runs at a time: they would share the cores.
             drop(runner);
             let (mut bare, ..) = setup.inside(Some(BARE))?;
-            let measured = procedures::platform(&mut bare, 0.1, most, &manner, &mut observe)?;
+            // Nothing is on the way for long between two rings.
+            let residual = manner.residual.min(BARE_RESIDUAL);
+            let manner = Manner { residual, ..manner };
+            let measured = procedures::platform(&mut bare, 0.1, most, told, &manner, &mut observe)?;
             drop(bare);
             runner = setup.inside(None)?.0;
             measured
@@ -142,9 +149,7 @@ impl TestBed {
                  it is listened at, and do frames have the addresses it wants (--dst-mac, --dst)?"
             );
         };
-        show.platform(&platform, args.tx.is_none())?;
-        let told = |goal: &&Goal| !platform.resolves(goal);
-        if let Some(goal) = goals.iter().find(told)
+        if let Some(goal) = goals.iter().find(|goal| !platform.resolves(goal))
             && !args.force
         {
             bail!(
@@ -155,6 +160,7 @@ impl TestBed {
                 goal.loss_ratio * 100.0
             );
         }
+        show.platform(&platform, args.tx.is_none())?;
         let mut bed =
             TestBed { show, runner, platform, highest: platform.highest, mean_size, speed, manner };
         if let Some(speed) = speed {

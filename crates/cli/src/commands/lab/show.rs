@@ -84,6 +84,11 @@ impl Show {
         self.event("platform", &lines, platform)
     }
 
+    /// A trial that has ended whose result is only part of what is said of the platform.
+    pub(super) fn preparation(self, report: &Report) -> Result<()> {
+        if self.json { self.trial(report) } else { Ok(()) }
+    }
+
     /// A trial that has ended.
     pub(super) fn trial(self, report: &Report) -> Result<()> {
         if self.quiet {
