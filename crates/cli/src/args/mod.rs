@@ -2,6 +2,8 @@
 //! completions.
 
 mod graph;
+#[cfg(test)]
+mod guide;
 mod lab;
 mod plan;
 mod traffic;

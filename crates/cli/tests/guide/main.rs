@@ -1,0 +1,197 @@
+//! The guide in `docs/guide` is true: its links lead somewhere, its configurations are accepted,
+//! its commands do what it says, and the messages it explains are the programs'. That its commands
+//! are ones of the command line is tested where that is declared (`src/args`).
+//!
+//! A block of code is `click`, a configuration; `sh` or `console`, commands; `console run`, commands
+//! that work without privileges; `console root`, commands that work in a network namespace.
+
+mod book;
+
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output, Stdio},
+    thread,
+};
+
+use book::{Block, Page, folder, pages, repository};
+use tempfile::TempDir;
+
+/// A folder to type commands in, with the examples in it.
+fn desk() -> TempDir {
+    let desk = tempfile::tempdir().unwrap();
+    symlink(repository().join("examples").canonicalize().unwrap(), desk.path().join("examples"))
+        .unwrap();
+    desk
+}
+
+/// Has a shell do what is in `script`, with the program under test.
+fn shell(script: &str, desk: &Path, mut command: Command) -> Output {
+    let program = Path::new(env!("CARGO_BIN_EXE_linerate"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), env::var("PATH").unwrap());
+    command.args(["-eu", "-c", script]).current_dir(desk).env("PATH", path);
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[track_caller]
+fn assert_done(output: &Output, of: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{of}\n{}: {said}", output.status);
+}
+
+/// The blocks of a kind, with their pages.
+fn blocks<'a>(pages: &'a [Page], info: &'a str) -> impl Iterator<Item = (&'a str, &'a Block)> {
+    let all = pages.iter().flat_map(|page| page.blocks.iter().map(|block| (&*page.name, block)));
+    all.filter(move |(_, block)| block.info == info)
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let pages = pages();
+    for page in &pages {
+        for link in page.links.iter().filter(|link| !link.contains("://")) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() { &page.name } else { file };
+            let from = format!("{}: {link}", page.name);
+            let to = pages.iter().find(|page| page.name == file);
+            let to = to.unwrap_or_else(|| panic!("{from}: no such page of the guide"));
+            assert!(heading.is_empty() || to.anchors.contains(heading), "{from}: no such heading");
+        }
+    }
+}
+
+#[test]
+fn the_table_of_contents_has_every_page_once() {
+    let pages = pages();
+    let (summary, others): (Vec<_>, Vec<_>) =
+        pages.iter().partition(|page| page.name == "SUMMARY.md");
+    let mut listed = summary[0].links.clone();
+    listed.sort();
+    let names: Vec<&str> = others.iter().map(|page| &*page.name).collect();
+    assert_eq!(listed, names);
+    assert!(folder().join("book.toml").exists());
+}
+
+#[test]
+fn files_it_names_are_there() {
+    for page in pages() {
+        let files = page
+            .spans
+            .iter()
+            .filter(|span| ["examples/", "docs/"].iter().any(|folder| span.starts_with(folder)));
+        for file in files {
+            assert!(repository().join(file).exists(), "{}: {file}", page.name);
+        }
+    }
+}
+
+/// Interfaces become ports in memory, which take the same place.
+fn in_memory(configuration: &str) -> String {
+    let mut text = configuration.replace("packet:eth", "eth").replace("xdp:eth", "eth");
+    for number in 0..4 {
+        text = text.replace(&format!("eth{number}"), "null:");
+    }
+    text
+}
+
+#[test]
+fn configurations_are_accepted() {
+    let pages = pages();
+    let desk = desk();
+    let make = "linerate generate --quiet --count 10 pcap:trace.pcap";
+    assert_done(&shell(make, desk.path(), Command::new("sh")), make);
+    let mut checked = 0;
+    for (page, block) in blocks(&pages, "click") {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        let text = in_memory(&block.text);
+        let output =
+            command.current_dir(desk.path()).args(["check", "-e", &text]).output().unwrap();
+        assert_done(&output, &format!("{page}:\n{text}"));
+        checked += 1;
+    }
+    assert!(checked > 5, "{checked} configurations");
+}
+
+#[test]
+fn commands_in_memory_do_what_it_says() {
+    let pages = pages();
+    let runs: Vec<_> = blocks(&pages, "console run").collect();
+    assert!(runs.len() > 10, "{} blocks", runs.len());
+    thread::scope(|scope| {
+        for (page, block) in runs {
+            scope.spawn(move || {
+                let desk = desk();
+                let script = block.typed().join("\n");
+                let output = shell(&script, desk.path(), Command::new("sh"));
+                assert_done(&output, &format!("{page}:\n{script}"));
+                assert_shown(page, block, &output);
+            });
+        }
+    });
+}
+
+/// What the guide shows of a command is what it printed, where no figures are in it.
+fn assert_shown(page: &str, block: &Block, output: &Output) {
+    let printed = [&*output.stdout, &*output.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed);
+    for line in block.text.lines().filter(|line| !line.starts_with("$ ") && !line.is_empty()) {
+        assert!(printed.lines().any(|printed| printed == line), "{page}: {line}\n{printed}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn commands_on_interfaces_do_what_it_says() {
+    linerate_testlab::require("ip");
+    linerate_testlab::require("unshare");
+    let pages = pages();
+    let mut runs = 0;
+    for (page, block) in blocks(&pages, "console root") {
+        let desk = desk();
+        // Interfaces, and the names of namespaces, that nobody else sees.
+        let script = format!(
+            "mkdir -p /run/netns\nmount -t tmpfs none /run/netns\n{}\nwait",
+            block.typed().join("\n")
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--net", "sh"]);
+        let output = shell(&script, desk.path(), command);
+        assert_done(&output, &format!("{page}:\n{script}"));
+        runs += 1;
+    }
+    assert!(runs > 0);
+}
+
+/// The sources with what belongs to texts alone: lines that go on are one.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&path).unwrap();
+            let mut lines = source.split("\\\n");
+            text.push_str(lines.next().unwrap_or(""));
+            lines.for_each(|line| text.push_str(line.trim_start()));
+        }
+    }
+}
+
+#[test]
+fn messages_it_explains_are_those_of_the_programs() {
+    let mut text = String::new();
+    for folder in ["port", "graph", "cli", "host", "elements/control"] {
+        sources(&repository().join("crates").join(folder).join("src"), &mut text);
+    }
+    let pages = pages();
+    let quotes = pages.iter().flat_map(|page| &page.quotes);
+    assert!(quotes.clone().count() > 15);
+    for quote in quotes {
+        // Names and numbers are of the moment; of each message some words in a row are not.
+        let words: Vec<&str> = quote.split_whitespace().collect();
+        let row = words.len().div_ceil(2).clamp(2, 4);
+        let found = words.windows(row).any(|words| text.contains(&words.join(" ")));
+        assert!(found, "no program says: {quote}");
+    }
+}
