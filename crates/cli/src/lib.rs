@@ -27,6 +27,8 @@
 //! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`,
 //! `linerate ports --help-uri`).
 //!
+//! Packets as text, for `capture`: `view`.
+//!
 //! `click` and `click-flatten`: `click`, with a command line of its own.
 #![forbid(unsafe_code)]
 
@@ -49,6 +51,7 @@ mod session;
 mod signals;
 mod terminal;
 mod units;
+mod view;
 
 use std::process::ExitCode;
 

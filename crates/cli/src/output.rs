@@ -27,6 +27,11 @@ impl Output {
         Output { taken, ..self }
     }
 
+    /// The same, where standard output has other data on it.
+    pub(crate) fn beside_data(self) -> Output {
+        Output { taken: true, ..self }
+    }
+
     /// Prints a line for people. That nobody can read it ends nothing.
     pub(crate) fn line(self, text: &str) {
         let _ = writeln!(io::stderr(), "{text}");

@@ -73,7 +73,7 @@ pub use linerate_graph_derive::Arguments;
 pub use linerate_memory::{Frame, Meta, Packet, PacketMut, Slot};
 pub use linerate_worker::Idle;
 pub use make::{Make, Replica, Scope, SharedValues, World, unquoted};
-pub use names::{Addresses, Names};
+pub use names::{Addresses, Names, known_port, known_protocol};
 pub use off_worker::{Answer, OffWorker};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
 pub use replacement::{ConfigReader, Replacement};

@@ -12,7 +12,8 @@ use std::{
 use linerate_packet::MacAddr;
 
 pub(crate) use devices::{device_gateway, device_ipv4, device_mac};
-pub(crate) use services::{TCP, UDP, known_port, known_protocol};
+pub(crate) use services::{TCP, UDP};
+pub use services::{known_port, known_protocol};
 
 /// What one name stands for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

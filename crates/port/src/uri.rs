@@ -65,8 +65,8 @@ impl PortUri {
         Options::new(self, declared)
     }
 
-    /// The options as they are written.
-    pub(crate) fn written(&self) -> &[(String, Option<String>)] {
+    /// The options as they are written, with their values where they have some.
+    pub fn written(&self) -> &[(String, Option<String>)] {
         &self.options
     }
 }

@@ -1,6 +1,7 @@
 //! The command line: the one source of the help, the man pages and the shell
 //! completions.
 
+mod capture;
 mod graph;
 #[cfg(test)]
 mod guide;
@@ -21,6 +22,7 @@ use crate::{
     units::{parse_count, parse_duration, parse_interval, parse_size},
 };
 
+pub(crate) use capture::Capture;
 pub(crate) use graph::{
     Call, Check, Configuration, Elements, GraphFormat, ReferenceFormat, Run,
     Running as GraphRunning,
@@ -264,7 +266,8 @@ Examples:
       only the summary, for a script
 
 Loss, duplication, reordering and latency are found in frames that `linerate generate`
-signed. Latency means something only when both run on the same machine."
+signed. Latency means something only when both run on the same machine. What arrives at an xdp:
+port is taken away from the host meanwhile, at a packet: port it is copied."
 )]
 pub(crate) struct SinkArgs {
     /// Port to receive from
@@ -319,55 +322,6 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Record what arrives at a port
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  linerate capture xdp:eth1 trace.pcapng
-  linerate capture packet:eth1 trace.pcap --snaplen 128 --duration 60s
-  linerate capture packet:eth1 trace.pcapng --rotate-size 100M --keep 10
-      the last gigabyte
-  linerate capture packet:eth1 - | tcpdump -r -
-
-The format is pcapng when the name ends in .pcapng, else pcap with nanoseconds. What was
-dropped before it could be recorded is in the table and the summary.")]
-pub(crate) struct Capture {
-    /// Port to receive from
-    #[arg(value_name = "PORT")]
-    pub(crate) port: PortUri,
-
-    /// File to write; - is standard output
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// Keep at most this many bytes of each packet
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub(crate) snaplen: Option<usize>,
-
-    /// File format: pcap or pcapng [default: by the file's name]
-    #[arg(long, value_name = "FORMAT", value_parser = ["pcap", "pcapng"])]
-    pub(crate) format: Option<String>,
-
-    /// Begin a new file when one has this size
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub(crate) rotate_size: Option<usize>,
-
-    /// Begin a new file after this time
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) rotate_time: Option<Duration>,
-
-    /// Begin a new file after this many packets
-    #[arg(long, value_name = "PACKETS", value_parser = parse_count)]
-    pub(crate) rotate_packets: Option<u64>,
-
-    /// Keep only the last files
-    #[arg(long, value_name = "FILES")]
-    pub(crate) keep: Option<u32>,
-
-    #[command(flatten)]
-    pub(crate) running: Running,
 }
 
 /// Send a capture file to a port

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use linerate_filter::Filter;
 use linerate_memory::{Accounting, Arena};
 use linerate_port::{
     Context, Counters, Counts, Direction, OpenError, PortError, PortUri, Receive, Transmit, open,
@@ -22,6 +23,7 @@ use crate::{
     output::Output,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
+    view::{Style, printing},
 };
 
 /// How often a port that has gone is looked for.
@@ -40,6 +42,10 @@ pub(crate) struct Plan<'a> {
     pub(crate) on_full: OnFull,
     /// Whether a port that goes away ends the run.
     pub(crate) exit_on_loss: bool,
+    /// Which packets, if not all that come.
+    pub(crate) filter: Option<Arc<Filter>>,
+    /// How they are written on standard output, if at all.
+    pub(crate) view: Option<Style>,
     pub(crate) running: &'a Running,
 }
 
@@ -62,6 +68,8 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
         rewrite,
         on_full: if args.wait { OnFull::Wait } else { OnFull::Drop },
         exit_on_loss: args.exit_on_loss,
+        filter: None,
+        view: None,
         running: &args.running,
     })
     .map(drop)
@@ -72,7 +80,11 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let started = Instant::now();
     let stop = session::stop_on_signals()?;
     let showing = &args.running.showing;
-    let mut live = Live::new(Output::new(showing.json).beside(&args.to), showing);
+    let mut output = Output::new(showing.json).beside(&args.to);
+    if args.view.is_some() {
+        output = output.beside_data();
+    }
+    let mut live = Live::new(output, showing);
     let until = args.running.duration.map(|duration| started + duration);
     let mut total = Totals::default();
     let mut first = true;
@@ -170,7 +182,8 @@ impl Run {
                 context.toward(direction)
             }
         };
-        let a = open(&args.from, &toward(Direction::Receive))?;
+        let wanted = Context { filter: args.filter.clone(), ..toward(Direction::Receive) };
+        let a = open(&args.from, &wanted)?;
         // An interface named twice is one port.
         let same = args.from == args.to && a.info.interface.is_some();
         let mut ports = vec![session::describe_port(&a)];
@@ -181,7 +194,10 @@ impl Run {
         } else {
             let b = open(&args.to, &toward(Direction::Transmit))?;
             ports.push(session::describe_port(&b));
-            let (from_b, to_b) = session::split(b);
+            let (from_b, mut to_b) = session::split(b);
+            if let Some(style) = args.view {
+                to_b = to_b.into_iter().map(|side| printing(side, style)).collect();
+            }
             joins.push((format!("{} > {}", args.from, args.to), from_a, to_b));
             if args.bidirectional {
                 joins.push((format!("{} > {}", args.to, args.from), from_b, to_a));
@@ -265,7 +281,8 @@ impl Run {
             let now = before.now(&flows, &readers);
             let span = time.saturating_sub(last.0);
             // The rest of an interval at the end is too short to divide by.
-            if span >= args.running.showing.interval / 2 {
+            // Nor does anybody read a table between the lines of packets.
+            if span >= args.running.showing.interval / 2 && args.view.is_none() {
                 live.row(offset + time, &now.cells(&last.1, span))?;
             }
             last = (time, now);

@@ -27,6 +27,8 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         rewrite: Rewrite::None,
         on_full: OnFull::Wait,
         exit_on_loss: true,
+        filter: None,
+        view: None,
         running: &args.running,
     })?;
     let unusable = received.dropped_for(DropReason::Malformed);

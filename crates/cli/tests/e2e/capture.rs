@@ -1,12 +1,20 @@
 //! What `capture` writes, tshark, tcpdump and capinfos read; what tcpdump writes, `replay` sends
 //! byte for byte.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    io::{Read, Write as _},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    thread,
+};
 
 use linerate_testlab::{Lab, Namespace, require};
 
 use crate::{
-    support::{DRIVERS, Program, Scratch, drops, linerate, number},
+    support::{
+        DRIVERS, LINERATE, PATIENCE, Program, Scratch, drops, linerate, linerate_in, number, words,
+    },
     wire::{Listener, assert_same, frames, records, send},
 };
 
@@ -115,6 +123,169 @@ fn rotated_files_are_whole_and_lose_nothing_between_them() {
     assert_same(&files.concat(), &frames());
 }
 
+/// A connection that goes on for as long as it is asked to: lines there and back over TCP.
+struct Echo {
+    client: TcpStream,
+    lines: u32,
+}
+
+impl Echo {
+    /// Between two namespaces with addresses.
+    fn start(a: &Namespace, b: &Namespace) -> Echo {
+        let server = b.enter(|| TcpListener::bind("198.18.0.2:22").unwrap());
+        thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            let mut line = [0; 16];
+            while stream.read_exact(&mut line).is_ok() && stream.write_all(&line).is_ok() {}
+        });
+        let client = a.enter(|| TcpStream::connect("198.18.0.2:22").unwrap());
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_nodelay(true).unwrap();
+        Echo { client, lines: 0 }
+    }
+
+    /// Sends a line and waits for it to come back.
+    #[track_caller]
+    fn goes_on(&mut self) {
+        self.lines += 1;
+        let (sent, mut back) = (format!("line {:011}", self.lines), [0; 16]);
+        self.client.write_all(sent.as_bytes()).unwrap();
+        self.client.read_exact(&mut back).expect("the connection stands still");
+        assert_eq!(back, sent.as_bytes());
+    }
+}
+
+fn addressed_pair() -> (Namespace, Namespace) {
+    let (a, b) = pair();
+    a.add_address("a0", "198.18.0.1/24");
+    b.add_address("b0", "198.18.0.2/24");
+    (a, b)
+}
+
+/// Who works over the interface that is captured goes on working: the packets are copies, of both
+/// directions, and only of what was asked for.
+#[test]
+#[ignore = "needs root"]
+fn capturing_disturbs_nobody() {
+    for port in ["xdp:b0", "packet:b0", "b0"] {
+        let (a, b) = addressed_pair();
+        let mut echo = Echo::start(&a, &b);
+        echo.goes_on();
+        let scratch = Scratch::new();
+        let file = scratch.file("c.pcap");
+        let line = format!("capture {port} {file} --count 40 tcp port 22 and greater 70");
+        let capture = Program::ready(&b, &line);
+        // What the filter does not want does not count.
+        a.expect(["ping", "-c", "1", "-W", "2", "198.18.0.2"]);
+        (0..20).for_each(|_| echo.goes_on());
+        let summary = capture.end().summary();
+        let flow = &summary["flows"][0];
+        assert_eq!(number(flow, "received_packets"), 40, "{summary}");
+        assert_eq!(drops(flow, "receive_drops"), 0, "{summary}");
+        let packets = dissected(&file);
+        assert_eq!(packets.len(), 40);
+        let lines = |packets: &[Vec<u8>], from: u8| {
+            packets
+                .iter()
+                .filter(|packet| packet[29] == from)
+                .map(|packet| packet[66..].to_vec())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&packets, 1), lines(&packets, 2), "{port}: not both directions");
+        assert_eq!(lines(&packets, 1)[0], b"line 00000000002");
+        assert!(!b.ip(["link", "show", "b0"]).contains("xdp"));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_direction_alone_can_be_captured() {
+    for (direction, from) in [("in", 1), ("out", 2)] {
+        let (a, b) = addressed_pair();
+        let mut echo = Echo::start(&a, &b);
+        let scratch = Scratch::new();
+        let file = scratch.file("c.pcap");
+        let line = format!("capture -i xdp:b0 -w {file} -c 10 -Q {direction} tcp and greater 70");
+        let capture = Program::ready(&b, &line);
+        (0..10).for_each(|_| echo.goes_on());
+        capture.end().summary();
+        let packets = dissected(&file);
+        assert_eq!(packets.len(), 10);
+        assert!(packets.iter().all(|packet| packet[29] == from), "{direction}");
+    }
+}
+
+/// Whoever would cut the host off is told so, has to confirm it, and can tell by the exit code.
+#[test]
+#[ignore = "needs root"]
+fn nobody_takes_what_the_host_uses_without_saying_so() {
+    let (a, b) = addressed_pair();
+    let mut echo = Echo::start(&a, &b);
+    let scratch = Scratch::new();
+    let file = scratch.file("c.pcap");
+    let told = ["takes what b0 receives away from the host", "198.18.0.2/24 on b0", "--disconnect"];
+    let taking = format!("capture xdp:b0 {file} --take");
+    for line in ["sink xdp:b0", "forward xdp:b0 null:", &taking] {
+        linerate_in(&b, line).failed(9, &told);
+        echo.goes_on();
+        Program::ready(&b, &format!("{line} --disconnect")).stop();
+        Program::ready(&b, &line.replace("xdp:b0", "xdp:b0?disconnect")).stop();
+    }
+    let refused = linerate_in(&b, "run -e FromPort(xdp:b0)->Discard");
+    assert!(told.iter().all(|part| refused.stderr.contains(part)), "{refused:#?}");
+    Program::ready(&b, "run --disconnect -e FromPort(xdp:b0)->Discard").stop();
+    echo.goes_on();
+    linerate_in(&b, &format!("capture xdp:b0?zerocopy {file}")).failed(2, &["--take"]);
+    linerate_in(&b, &format!("capture xdp:b0 {file} --take -Q out")).failed(2, &["-Q out"]);
+}
+
+/// The kernel takes tags out; they are back before the filter decides.
+#[test]
+#[ignore = "needs root"]
+fn filters_see_tags_where_they_were() {
+    let (a, b) = pair();
+    let untagged = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0][..], &[0x45; 50]].concat();
+    let tagged = [&untagged[..12], &[0x81, 0, 0, 5], &untagged[12..]].concat();
+    for (expression, wanted) in [("vlan 5", &tagged), ("ip", &untagged)] {
+        let scratch = Scratch::new();
+        let file = scratch.file("c.pcap");
+        let line = format!("capture b0 {file} --count 2 -Q in {expression}");
+        let capture = Program::ready(&b, &line);
+        send(&a, "a0", &[untagged.clone(), tagged.clone(), tagged.clone(), untagged.clone()]);
+        let summary = capture.end().summary();
+        assert_eq!(number(&summary["flows"][0], "received_packets"), 2, "{summary}");
+        assert_same(&dissected(&file), &[wanted.clone(), wanted.clone()]);
+    }
+}
+
+/// Lines on standard output, all else on standard error.
+#[test]
+#[ignore = "needs root"]
+fn packets_are_shown_as_tcpdump_shows_them() {
+    let (a, b) = addressed_pair();
+    a.expect(["ping", "-c", "1", "-W", "2", "198.18.0.2"]);
+    let line = "capture b0 --print -c 4 -t icmp";
+    let all = [&[LINERATE][..], &words(line)].concat();
+    let mut capture = Program::start_command(&b, b.command(all), line);
+    capture.wait_for("b0");
+    a.expect(["ping", "-c", "2", "-i", "0.2", "-s", "16", "198.18.0.2"]);
+    let ended = capture.end();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{ended:#?}");
+    let id = lines[0].split([' ', ',']).nth(9).unwrap();
+    for (at, line) in lines.iter().enumerate() {
+        let (ends, kind) = match at % 2 {
+            0 => ("198.18.0.1 > 198.18.0.2", "request"),
+            _ => ("198.18.0.2 > 198.18.0.1", "reply"),
+        };
+        let sequence = at / 2 + 1;
+        let expected = format!("IP {ends}: ICMP echo {kind}, id {id}, seq {sequence}, length 24");
+        assert_eq!(*line, expected);
+    }
+    assert!(ended.stderr.contains("captured 4 packets"), "{ended:#?}");
+}
+
 /// tcpdump, at one end, writes a file; replayed to a link, tcpdump at its other end gets the same.
 #[test]
 #[ignore = "needs root"]
@@ -140,6 +311,40 @@ fn what_tcpdump_writes_is_replayed_byte_for_byte() {
             // Nothing but the file was sent.
             assert_eq!(a.counters("a0").tx_packets, frames().len() as u64);
         }
+    }
+}
+
+/// The words of the command line are a port, a file and an expression, as far as nothing else says.
+#[test]
+fn words_are_found_where_they_belong() {
+    let scratch = Scratch::new();
+    let [all, some, none] = ["all.pcap", "some.pcapng", "none.pcap"].map(|name| scratch.file(name));
+    let captured = |line: &str| {
+        let summary = linerate(&format!("{line} --json")).summary();
+        number(&summary["flows"][0], "sent_packets")
+    };
+    assert_eq!(captured(&format!("capture null:?count=9&copy {all} ether proto 0x88b5")), 9);
+    assert_eq!(captured(&format!("capture -r {all} -w {some} ether broadcast and less 60")), 9);
+    assert_eq!(captured(&format!("capture -i pcap:{some} -w {none} tcp or greater 61")), 0);
+    assert_eq!(captured(&format!("capture -w {none} -c 4 pcap:{some}")), 4);
+    let shown = linerate(&format!("capture -r {all} -c 2 -tt -e less 60"));
+    assert_eq!(shown.stdout.lines().count(), 2, "{shown:#?}");
+    assert!(
+        shown.stdout.lines().all(|line| line.contains(", ethertype Unknown (0x88b5), length 60: "))
+    );
+    let program = linerate("capture -d ip proto 6");
+    assert!(
+        program.stdout.starts_with("6\n40 0 0 12\n21 0 3 2048\n48 0 0 23\n21 0 1 6\n"),
+        "{program:#?}"
+    );
+    for (line, part) in [
+        ("capture", "the PORT to capture from is missing"),
+        ("capture eth0", "the FILE to write, or --print, is missing"),
+        ("capture -d tcp 80", "syntax error at '80', in the filter \"tcp 80\""),
+        ("capture null: --print -w -", "cannot both go to standard output"),
+        ("capture null: --print -Q in", "-Q and -p are about interfaces"),
+    ] {
+        linerate(line).failed(2, &[part]);
     }
 }
 

@@ -61,8 +61,8 @@ const PORTS: &[(&str, u32)] = &[
     ("www", 80),
 ];
 
-/// The number of a protocol.
-pub(crate) fn known_protocol(name: &str) -> Option<u32> {
+/// The number of a protocol of IP by its name: one that Click knows, or one of `/etc/protocols`.
+pub fn known_protocol(name: &str) -> Option<u32> {
     static FILE: OnceLock<HashMap<String, u32>> = OnceLock::new();
     built_in(PROTOCOLS, name).or_else(|| {
         let read = || protocols(&fs::read_to_string("/etc/protocols").unwrap_or_default());
@@ -70,8 +70,9 @@ pub(crate) fn known_protocol(name: &str) -> Option<u32> {
     })
 }
 
-/// The number of a port of a protocol.
-pub(crate) fn known_port(name: &str, protocol: u32) -> Option<u32> {
+/// The number of a port by its name and its protocol: one that Click knows, or one of
+/// `/etc/services`.
+pub fn known_port(name: &str, protocol: u32) -> Option<u32> {
     static FILE: OnceLock<HashMap<(u32, String), u32>> = OnceLock::new();
     let table = if matches!(protocol, TCP | UDP) { PORTS } else { &[] };
     built_in(table, name).or_else(|| {

@@ -1,0 +1,116 @@
+//! Ethernet frames, VLAN tags, ARP.
+
+use std::fmt::Write as _;
+
+use linerate_packet::{Arp, EtherType, MacAddr, arp::Operation};
+
+use super::{network, number};
+
+/// Bytes of an Ethernet header.
+pub(super) const HEADER: usize = 14;
+const TAG: usize = 4;
+/// Numbers below are lengths, not types.
+const LEAST_TYPE: u16 = 0x600;
+
+/// Writes a frame, with the link's own if asked for.
+pub(super) fn write(frame: &[u8], with_link: bool, to: &mut String) {
+    let Some(kind) = number::<2>(frame, 12) else {
+        to.push_str("[|ether]");
+        return;
+    };
+    let mut kind = EtherType(kind as u16);
+    if with_link {
+        addresses(frame, to);
+        let _ = write!(to, ", {}, length {}: ", name(kind), frame.len());
+    }
+    let mut rest = &frame[HEADER..];
+    while kind.is_vlan() {
+        let (Some(tag), Some(next)) = (number::<2>(rest, 0), number::<2>(rest, 2)) else {
+            to.push_str("[|vlan]");
+            return;
+        };
+        (kind, rest) = (EtherType(next as u16), &rest[TAG..]);
+        if with_link {
+            let _ = write!(to, "vlan {}, p {}", tag & 0xfff, tag >> 13);
+            to.push_str(if tag & 0x1000 == 0 { ", " } else { ", DEI, " });
+            let _ = write!(to, "{}, ", name(kind));
+        }
+    }
+    let is_known = match kind {
+        EtherType::IPV4 => {
+            to.push_str(if with_link { "" } else { "IP " });
+            network::four(rest, to);
+            true
+        }
+        EtherType::IPV6 => {
+            to.push_str(if with_link { "" } else { "IP6 " });
+            network::six(rest, to);
+            true
+        }
+        EtherType::ARP => {
+            to.push_str(if with_link { "" } else { "ARP, " });
+            arp(rest, to);
+            true
+        }
+        _ => false,
+    };
+    if !is_known && with_link {
+        let _ = write!(to, "{} bytes", rest.len());
+    } else if !is_known {
+        addresses(frame, to);
+        let _ = write!(to, ", {}, length {}", name(kind), frame.len());
+    }
+}
+
+fn addresses(frame: &[u8], to: &mut String) {
+    if let Some((destination, rest)) = frame.split_first_chunk::<6>()
+        && let Some(source) = rest.first_chunk::<6>()
+    {
+        let _ = write!(to, "{} > {}", MacAddr(*source), MacAddr(*destination));
+    }
+}
+
+/// `ethertype IPv4 (0x0800)`, or `802.3`.
+fn name(kind: EtherType) -> String {
+    let name = match kind {
+        EtherType(length) if length < LEAST_TYPE => return "802.3".into(),
+        EtherType::IPV4 => "IPv4",
+        EtherType::IPV6 => "IPv6",
+        EtherType::ARP => "ARP",
+        EtherType(0x8035) => "Reverse ARP",
+        EtherType::VLAN => "802.1Q",
+        EtherType::QINQ => "802.1Q-QinQ",
+        EtherType::QINQ_LEGACY => "802.1Q-9100",
+        EtherType::MPLS => "MPLS unicast",
+        EtherType::LLDP => "LLDP",
+        EtherType(0x8863) => "PPPoE D",
+        EtherType(0x8864) => "PPPoE S",
+        EtherType(0x888e) => "EAPOL",
+        _ => "Unknown",
+    };
+    format!("ethertype {name} (0x{:04x})", kind.0)
+}
+
+fn arp(message: &[u8], to: &mut String) {
+    let length = message.len();
+    let Ok(arp) = Arp::new_checked(message) else {
+        let _ = write!(to, "[|arp], length {length}");
+        return;
+    };
+    let (sender, target) = (arp.sender_ip(), arp.target_ip());
+    let _ = match arp.operation() {
+        Operation::REQUEST => {
+            // Somebody who was there before is asked again.
+            let asked = match arp.target_mac() {
+                MacAddr([0, 0, 0, 0, 0, 0]) => String::new(),
+                mac => format!(" ({mac})"),
+            };
+            write!(to, "Request who-has {target}{asked} tell {sender}")
+        }
+        Operation::REPLY => {
+            write!(to, "Reply {sender} is-at {}", arp.sender_mac())
+        }
+        Operation(other) => write!(to, "operation {other}"),
+    };
+    let _ = write!(to, ", length {length}");
+}

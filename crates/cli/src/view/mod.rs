@@ -1,0 +1,72 @@
+//! Packets as lines of text, as tcpdump writes them.
+//!
+//! `link` has frames, tags and ARP, `network` IPv4 and IPv6, `transport` what they carry; what
+//! is inside of TCP and UDP is not looked at. `printer` writes a line for each packet on its way
+//! to a port. Numbers are never looked up, and sequence numbers are the packets' own: the text
+//! is that of `tcpdump -n -S`.
+
+mod link;
+mod network;
+mod printer;
+mod transport;
+
+use std::fmt::Write as _;
+
+pub(crate) use printer::printing;
+
+/// How packets are written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Style {
+    /// With Ethernet addresses and types.
+    pub(crate) link: bool,
+    /// With the time: how often `-t` was given.
+    pub(crate) time: u8,
+    /// With the packet's bytes.
+    pub(crate) bytes: Bytes,
+}
+
+/// Which bytes of a packet are written below its line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Bytes {
+    /// None.
+    #[default]
+    None,
+    /// All behind the Ethernet header, in hexadecimal.
+    Hex,
+    /// The same, and as text.
+    HexAndText,
+}
+
+/// Writes a packet's line, without its end.
+pub(crate) fn line(packet: &[u8], style: Style, to: &mut String) {
+    link::write(packet, style.link, to);
+    if style.bytes != Bytes::None {
+        bytes(packet.get(link::HEADER..).unwrap_or_default(), style.bytes, to);
+    }
+}
+
+/// Sixteen bytes a line.
+fn bytes(bytes: &[u8], which: Bytes, to: &mut String) {
+    for (row, bytes) in bytes.chunks(16).enumerate() {
+        let pairs: String = bytes.chunks(2).map(|pair| format!(" {}", hexadecimal(pair))).collect();
+        let _ = write!(to, "\n\t0x{:04x}: {pairs}", 16 * row);
+        if which == Bytes::HexAndText {
+            let shown = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };
+            let text: String = bytes.iter().map(shown).collect();
+            let _ = write!(to, "{:width$}{text}", "", width = 42 - pairs.len());
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A number in network order at a place, if it is there.
+fn number<const SIZE: usize>(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..)?.first_chunk::<SIZE>()?;
+    Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Lines beside tcpdump's.
+
+use std::{path::PathBuf, process::Command};
+
+use linerate_port::pcap::Reader;
+use linerate_testlab::require;
+
+use super::*;
+
+/// Captures of the repository.
+fn captures() -> Vec<PathBuf> {
+    let folders = ["../elements/capture/data", "../port/tests/data"];
+    let mut files: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).expect(folder))
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "pcap" || kind == "pcapng"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The lines of a capture's packets, empty for those that were cut; nothing where they are no
+/// Ethernet frames.
+fn lines_of(file: &PathBuf, style: Style) -> Option<Vec<String>> {
+    let mut reader = Reader::open(file).ok()?;
+    let mut lines = Vec::new();
+    while let Ok(Some(record)) = reader.next() {
+        let mut text = String::new();
+        if record.orig_len as usize == record.data.len() {
+            line(record.data, style, &mut text);
+        }
+        lines.push(text);
+    }
+    Some(lines)
+}
+
+/// Whether tcpdump says something about protocols that have no text here.
+fn is_known_to_both(theirs: &str) -> bool {
+    let unknown = ["domain", "GRE", "igmp", "HTTP", "802.3", "LLC", "Unknown", "unknown", "[len "];
+    !unknown.iter().any(|word| theirs.contains(word))
+}
+
+#[test]
+#[ignore = "needs tcpdump"]
+fn lines_are_those_of_tcpdump() {
+    let tcpdump = require("tcpdump");
+    let (mut compared, mut different) = (0, Vec::new());
+    for file in captures() {
+        for link in [false, true] {
+            let style = Style { link, ..Style::default() };
+            let Some(ours) = lines_of(&file, style) else { continue };
+            let mut command = Command::new(&tcpdump);
+            command.args(["-n", "-S", "-t"]).args(link.then_some("-e")).arg("-r").arg(&file);
+            let output = command.output().expect("tcpdump runs");
+            let theirs = String::from_utf8_lossy(&output.stdout);
+            let theirs = theirs.lines().filter(|line| !line.starts_with('\t'));
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                if !ours.is_empty() && is_known_to_both(theirs) {
+                    compared += 1;
+                    if ours != theirs {
+                        different.push(format!("ours   {ours}\ntheirs {theirs}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(different.is_empty(), "{} of {compared}:\n{}", different.len(), different.join("\n"));
+    assert!(compared > 100, "{compared}");
+}
+
+#[test]
+fn any_bytes_have_a_line() {
+    let mut random = bytes_from(7);
+    for length in 0..200 {
+        for kind in [0x0800u16, 0x86dd, 0x0806, 0x8100, 0x0010] {
+            let mut packet: Vec<u8> = (0..length).map(|_| random()).collect();
+            if let Some(at) = packet.get_mut(12..14) {
+                at.copy_from_slice(&kind.to_be_bytes());
+            }
+            if let Some(version) = packet.get_mut(14) {
+                *version = if kind == 0x86dd { 0x60 } else { 0x45 };
+            }
+            for protocol in [1, 6, 17, 58] {
+                for at in [20, 23] {
+                    if let Some(next) = packet.get_mut(at) {
+                        *next = protocol;
+                    }
+                }
+                let (mut plain, mut full) = (String::new(), String::new());
+                line(&packet, Style::default(), &mut plain);
+                line(&packet, Style { link: true, bytes: Bytes::HexAndText, time: 0 }, &mut full);
+                assert!(!plain.is_empty() && !plain.contains('\n'), "{packet:02x?}");
+            }
+        }
+    }
+}
+
+/// Bytes that look random, the same in every run.
+fn bytes_from(seed: u32) -> impl FnMut() -> u8 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    }
+}
+
+#[test]
+fn bytes_as_tcpdump_shows_them() {
+    let mut text = String::new();
+    let packet: Vec<u8> = (0..14).chain(*b"ABCDEFGHIJKLMNOPQ").collect();
+    line(&packet, Style { bytes: Bytes::HexAndText, ..Style::default() }, &mut text);
+    let (_, rows) = text.split_once('\n').expect("a line and bytes");
+    assert_eq!(
+        rows,
+        "\t0x0000:  4142 4344 4546 4748 494a 4b4c 4d4e 4f50  ABCDEFGHIJKLMNOP\n\
+         \t0x0010:  51                                       Q"
+    );
+}

@@ -1,0 +1,267 @@
+//! TCP, UDP, ICMP and `ICMPv6`.
+
+use std::{
+    fmt::Write as _,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use linerate_packet::{
+    IpProtocol, Tcp,
+    tcp::{Flags, TcpOption},
+};
+
+use super::{hexadecimal, network::Ends, number};
+
+/// What IP carries.
+pub(super) struct Carried<'a> {
+    pub(super) ends: Ends,
+    /// As far as it was captured.
+    pub(super) bytes: &'a [u8],
+    /// How long it is.
+    pub(super) length: usize,
+}
+
+pub(super) fn write(carried: &Carried<'_>, protocol: IpProtocol, to: &mut String) {
+    match protocol {
+        IpProtocol::TCP => tcp(carried, to),
+        IpProtocol::UDP => udp(carried, to),
+        IpProtocol::ICMP => icmp(carried, to),
+        IpProtocol::ICMPV6 => icmp6(carried, to),
+        IpProtocol(other) => {
+            carried.ends.write(to);
+            let _ = write!(to, " ip-proto-{other} {}", carried.length);
+        }
+    }
+}
+
+fn ports(bytes: &[u8]) -> Option<(u32, u32)> {
+    Some((number::<2>(bytes, 0)?, number::<2>(bytes, 2)?))
+}
+
+fn udp(carried: &Carried<'_>, to: &mut String) {
+    match (ports(carried.bytes), number::<2>(carried.bytes, 4)) {
+        (Some(ports), Some(length)) => {
+            carried.ends.write_with(ports, to);
+            let length = if length == 0 { carried.length as u32 } else { length };
+            match length.checked_sub(8) {
+                Some(data) => write!(to, "UDP, length {data}"),
+                None => write!(to, "UDP, bad length {length} < 8"),
+            }
+            .unwrap_or_default();
+        }
+        _ => {
+            carried.ends.write(to);
+            to.push_str("[|udp]");
+        }
+    }
+}
+
+fn tcp(carried: &Carried<'_>, to: &mut String) {
+    let Some(ports) = ports(carried.bytes) else {
+        carried.ends.write(to);
+        to.push_str("[|tcp]");
+        return;
+    };
+    carried.ends.write_with(ports, to);
+    let length = number::<1>(carried.bytes, 12).map(|first| (first >> 4) * 4);
+    if let Some(length @ ..20) = length {
+        let _ = write!(
+            to,
+            " tcp {} [bad hdr length {length} - too short, < 20]",
+            carried.length.saturating_sub(length as usize)
+        );
+        return;
+    }
+    let Ok(tcp) = Tcp::new_checked(carried.bytes) else {
+        to.push_str(" [|tcp]");
+        return;
+    };
+    let data = carried.length.saturating_sub(tcp.header_len());
+    let flags = tcp.flags();
+    let shown = if flags.0 == 0 { "none".into() } else { flags.to_string() };
+    let _ = write!(to, "Flags [{shown}]");
+    let sequence = tcp.seq();
+    let opens_or_ends = flags.0 & (Flags::SYN | Flags::FIN | Flags::RST).0 != 0;
+    if data > 0 {
+        let _ = write!(to, ", seq {sequence}:{}", sequence.wrapping_add(data as u32));
+    } else if opens_or_ends {
+        let _ = write!(to, ", seq {sequence}");
+    }
+    if flags.contains(Flags::ACK) {
+        let _ = write!(to, ", ack {}", tcp.ack());
+    }
+    let _ = write!(to, ", win {}", tcp.window());
+    if flags.contains(Flags::URG) {
+        let _ = write!(to, ", urg {}", tcp.urgent());
+    }
+    options(carried.bytes.get(20..tcp.header_len()).unwrap_or_default(), &tcp, to);
+    let _ = write!(to, ", length {data}");
+}
+
+fn options(bytes: &[u8], tcp: &Tcp<&[u8]>, to: &mut String) {
+    if bytes.is_empty() {
+        return;
+    }
+    let mut texts = Vec::new();
+    for option in tcp.options() {
+        texts.push(match option {
+            Ok(TcpOption::NoOperation) => "nop".into(),
+            Ok(TcpOption::MaxSegmentSize(size)) => format!("mss {size}"),
+            Ok(TcpOption::WindowScale(shift)) => format!("wscale {shift}"),
+            Ok(TcpOption::SackPermitted) => "sackOK".into(),
+            Ok(TcpOption::Sack(blocks)) => {
+                let blocks: Vec<_> =
+                    blocks.iter().map(|(left, right)| format!("{{{left}:{right}}}")).collect();
+                format!("sack {} {}", blocks.len(), blocks.concat())
+            }
+            Ok(TcpOption::Timestamps { value, echo }) => format!("TS val {value} ecr {echo}"),
+            Ok(TcpOption::Other { kind, data }) => {
+                format!("unknown-{kind} 0x{}", hexadecimal(data))
+            }
+            Err(_) => "[bad opt]".into(),
+        });
+    }
+    // The iterator ends without a word where the list does.
+    if ends_early(bytes) {
+        texts.push("eol".into());
+    }
+    let _ = write!(to, ", options [{}]", texts.join(","));
+}
+
+/// Whether a list of options has an end of its own.
+fn ends_early(mut bytes: &[u8]) -> bool {
+    loop {
+        bytes = match *bytes {
+            [0, ..] => return true,
+            [1, ref rest @ ..] => rest,
+            [_, length, ..] if length >= 2 => match bytes.get(usize::from(length)..) {
+                Some(rest) => rest,
+                None => return false,
+            },
+            _ => return false,
+        };
+    }
+}
+
+fn icmp(carried: &Carried<'_>, to: &mut String) {
+    carried.ends.write(to);
+    let bytes = carried.bytes;
+    let (Some(kind), Some(code)) = (number::<1>(bytes, 0), number::<1>(bytes, 1)) else {
+        to.push_str("[|icmp]");
+        return;
+    };
+    to.push_str("ICMP ");
+    let name = match kind {
+        0 => Some("echo reply"),
+        8 => Some("echo request"),
+        _ => None,
+    };
+    let _ = match (kind, name) {
+        (_, Some(name)) => echo(name, bytes, to),
+        (3, _) => unreachable(code, bytes, to),
+        (4, _) => write!(to, "source quench"),
+        (5, _) => {
+            let router = number::<4>(bytes, 4).map_or(Ipv4Addr::UNSPECIFIED, Ipv4Addr::from);
+            let about = original(bytes).map_or(Ipv4Addr::UNSPECIFIED, |about| about.destination);
+            let what = ["net", "host", "tos-net", "tos-host"].get(code as usize).unwrap_or(&"?");
+            write!(to, "redirect {about} to {what} {router}")
+        }
+        (9, _) => write!(to, "router advertisement"),
+        (10, _) => write!(to, "router solicitation"),
+        (11, _) => match code {
+            0 => write!(to, "time exceeded in-transit"),
+            1 => write!(to, "ip reassembly time exceeded"),
+            _ => write!(to, "time exceeded-#{code}"),
+        },
+        (12, _) => write!(to, "parameter problem - code {code}"),
+        (13, _) => write!(to, "time stamp query"),
+        (14, _) => write!(to, "time stamp reply"),
+        _ => write!(to, "type-#{kind}"),
+    };
+    let _ = write!(to, ", length {}", carried.length);
+}
+
+fn echo(name: &str, bytes: &[u8], to: &mut String) -> std::fmt::Result {
+    let (id, sequence) = (number::<2>(bytes, 4), number::<2>(bytes, 6));
+    write!(to, "{name}, id {}, seq {}", id.unwrap_or(0), sequence.unwrap_or(0))
+}
+
+/// The packet an ICMP error is about.
+struct Original {
+    destination: Ipv4Addr,
+    protocol: u32,
+    port: Option<u32>,
+}
+
+fn original(bytes: &[u8]) -> Option<Original> {
+    let ip = bytes.get(8..)?;
+    let header = number::<1>(ip, 0)? as usize % 16 * 4;
+    Some(Original {
+        destination: number::<4>(ip, 16)?.into(),
+        protocol: number::<1>(ip, 9)?,
+        port: number::<2>(ip, header + 2),
+    })
+}
+
+fn unreachable(code: u32, bytes: &[u8], to: &mut String) -> std::fmt::Result {
+    let Some(Original { destination, protocol, port }) = original(bytes) else {
+        return write!(to, "unreachable-#{code}");
+    };
+    match code {
+        0 => write!(to, "net {destination} unreachable"),
+        1 => write!(to, "host {destination} unreachable"),
+        2 => write!(to, "{destination} protocol {protocol} unreachable"),
+        3 => {
+            let port = port.unwrap_or(0);
+            match protocol {
+                6 => write!(to, "{destination} tcp port {port} unreachable"),
+                17 => write!(to, "{destination} udp port {port} unreachable"),
+                _ => write!(to, "{destination} protocol {protocol} port {port} unreachable"),
+            }
+        }
+        4 => {
+            let mtu = number::<2>(bytes, 6).unwrap_or(0);
+            write!(to, "{destination} unreachable - need to frag")?;
+            if mtu > 0 { write!(to, " (mtu {mtu})") } else { Ok(()) }
+        }
+        9 => write!(to, "net {destination} unreachable - admin prohibited"),
+        10 => write!(to, "host {destination} unreachable - admin prohibited"),
+        13 => write!(to, "host {destination} unreachable - admin prohibited filter"),
+        _ => write!(to, "{destination} unreachable - #{code}"),
+    }
+}
+
+fn icmp6(carried: &Carried<'_>, to: &mut String) {
+    carried.ends.write(to);
+    let bytes = carried.bytes;
+    let (Some(kind), Some(code)) = (number::<1>(bytes, 0), number::<1>(bytes, 1)) else {
+        to.push_str("[|icmp6]");
+        return;
+    };
+    to.push_str("ICMP6, ");
+    let target = || -> IpAddr {
+        let bytes = bytes.get(8..).and_then(<[u8]>::first_chunk::<16>);
+        bytes.map_or(Ipv6Addr::UNSPECIFIED, |bytes| (*bytes).into()).into()
+    };
+    let _ = match kind {
+        1 => write!(to, "destination unreachable, code {code}"),
+        2 => write!(to, "packet too big, mtu {}", number::<4>(bytes, 4).unwrap_or(0)),
+        3 => match code {
+            0 => write!(to, "time exceeded in-transit"),
+            _ => write!(to, "time exceeded, code {code}"),
+        },
+        4 => write!(to, "parameter problem, code {code}"),
+        128 => echo("echo request", bytes, to),
+        129 => echo("echo reply", bytes, to),
+        130 => write!(to, "multicast listener query"),
+        131 => write!(to, "multicast listener report"),
+        132 => write!(to, "multicast listener done"),
+        133 => write!(to, "router solicitation"),
+        134 => write!(to, "router advertisement"),
+        135 => write!(to, "neighbor solicitation, who has {}", target()),
+        136 => write!(to, "neighbor advertisement, tgt is {}", target()),
+        143 => write!(to, "multicast listener report v2"),
+        _ => write!(to, "type-#{kind}"),
+    };
+    let _ = write!(to, ", length {}", carried.length);
+}
