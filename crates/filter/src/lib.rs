@@ -10,10 +10,16 @@
 //! it is read, by name.
 //!
 //! Behind the first `vlan`, in the order of writing, everything else is looked for
-//! behind the tag, as libpcap has it.
+//! behind the tag, as libpcap has it, and so behind a label of `mpls` and inside of a
+//! session of `pppoes`.
+//!
+//! Of what libpcap takes for Ethernet there is no `geneve`, no `protochain`, no `ip
+//! broadcast`, no `l1` and its kin, no hosts of DECnet, and no names of hosts and networks.
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod beside_tcpdump;
 mod calculate;
 mod lex;
 mod parse;

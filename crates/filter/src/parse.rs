@@ -5,7 +5,7 @@
 
 use super::{
     lex::Token,
-    primitives::{ARP, IPV4, IPV6, Place, Protocol, RARP, Sides, TCP, UDP, link_address},
+    primitives::{Place, Protocol, Sides, TCP, UDP, iso_protocol},
     tree::{Number, Relation, Tree},
 };
 
@@ -21,44 +21,26 @@ pub struct Names<'a> {
 
 /// Keywords of what is not here.
 const REFUSED: &[&str] = &[
-    "aarp",
     "action",
     "addr1",
     "addr2",
     "addr3",
     "addr4",
-    "atalk",
-    "clnp",
     "csnp",
-    "decnet",
     "dir",
     "direction",
-    "es-is",
-    "esis",
     "fddi",
     "gateway",
     "geneve",
     "ifindex",
     "ifname",
     "inbound",
-    "ipx",
-    "is-is",
-    "isis",
-    "iso",
     "l1",
     "l2",
-    "lat",
-    "llc",
     "lsp",
     "metac",
-    "mopdl",
-    "moprc",
-    "mpls",
-    "netbeui",
     "on",
     "outbound",
-    "pppoed",
-    "pppoes",
     "protochain",
     "psnp",
     "ra",
@@ -68,7 +50,6 @@ const REFUSED: &[&str] = &[
     "rulenum",
     "ruleset",
     "srnr",
-    "stp",
     "subrulenum",
     "subtype",
     "ta",
@@ -87,13 +68,16 @@ const KEYWORDS: &[&str] = &[
     "len",
     "length",
     "less",
+    "llc",
     "mask",
+    "mpls",
     "multicast",
     "net",
     "not",
     "or",
     "port",
     "portrange",
+    "pppoes",
     "proto",
     "src",
     "vlan",
@@ -235,17 +219,26 @@ impl<'a> Parser<'a> {
                 let relation = if most { Relation::AtMost } else { Relation::AtLeast };
                 Ok((Number::Length.is(relation, self.number()?), None))
             }
-            "vlan" => {
+            "vlan" | "mpls" | "pppoes" => {
                 self.at += 1;
                 let before = self.at;
-                let number = match self.number() {
-                    Ok(number) => Some(number),
-                    Err(_) => {
-                        self.at = before;
-                        None
-                    }
+                let number = self.number().ok();
+                if number.is_none() {
+                    self.at = before;
+                }
+                let tree = match word {
+                    "vlan" => self.place.vlan(number),
+                    "mpls" => self.place.mpls(number),
+                    _ => self.place.session(number),
                 };
-                self.place.vlan(number).map(|tree| (tree, None))
+                tree.map(|tree| (tree, None))
+            }
+            "llc" => {
+                self.at += 1;
+                let joints = ["and", "or", "not"];
+                let kind = self.word().filter(|word| !joints.contains(word));
+                self.at += usize::from(kind.is_some());
+                self.place.llc(kind).map(|tree| (tree, None))
             }
             "src" | "dst" | "host" | "net" | "port" | "portrange" | "proto" | "broadcast"
             | "multicast" => self.primitive(),
@@ -294,9 +287,7 @@ impl<'a> Parser<'a> {
         self.at += usize::from(protocol.is_some());
         if self.take_word("broadcast") {
             return match protocol {
-                None | Some(Protocol::Link) => {
-                    Ok((link_address(Sides::Destination, [255; 6]), None))
-                }
+                None | Some(Protocol::Link) => self.place.broadcast().map(|tree| (tree, None)),
                 _ => {
                     Err("'broadcast' of a protocol is not supported: its network is not known"
                         .into())
@@ -399,7 +390,7 @@ impl<'a> Parser<'a> {
                 self.place.ipv6(protocol, sides, (*address, mask))
             }
             (Token::Mac(address), Kind::Host | Kind::Unsaid) => match protocol {
-                Some(Protocol::Link) => Ok(link_address(sides, *address)),
+                Some(Protocol::Link) => self.place.link_address(sides, *address),
                 _ => Err("ethernet address used in non-ether expression".into()),
             },
             (Token::Word(name) | Token::Escaped(name), Kind::Port) => {
@@ -415,13 +406,8 @@ impl<'a> Parser<'a> {
             }
             (Token::Word(name) | Token::Escaped(name), Kind::Protocol) => {
                 let number = match protocol {
-                    Some(Protocol::Link) => match name.as_str() {
-                        "ip" => Some(IPV4),
-                        "ip6" => Some(IPV6),
-                        "arp" => Some(ARP),
-                        "rarp" => Some(RARP),
-                        _ => None,
-                    },
+                    Some(Protocol::Link) => Protocol::ethertype(name),
+                    Some(Protocol::Type(_)) => iso_protocol(name),
                     _ => (self.names.protocol)(name),
                 };
                 let number = number.ok_or_else(|| format!("unknown protocol '{name}'"))?;
@@ -470,10 +456,11 @@ impl<'a> Parser<'a> {
 
     fn protocol(&self, protocol: Option<Protocol>, number: u32) -> Result<Tree, String> {
         match protocol {
-            Some(Protocol::Link) => self.place.ethertype(number),
-            None => Ok(self.place.carried(number, true, true)),
-            Some(Protocol::Ip) => Ok(self.place.carried(number, true, false)),
-            Some(Protocol::Ip6) => Ok(self.place.carried(number, false, true)),
+            Some(Protocol::Link) => self.place.has(number),
+            None => self.place.carried(number, true, true),
+            Some(Protocol::Ip) => self.place.carried(number, true, false),
+            Some(Protocol::Ip6) => self.place.carried(number, false, true),
+            Some(iso) if Some(iso) == Protocol::named("iso") => self.place.iso(number),
             Some(_) => Err("only ether, ip and ip6 carry protocols".into()),
         }
     }

@@ -85,8 +85,8 @@ const BY_CLICK: &str = "\
     `BPF_FILTER` chooses packets in tcpdump's language; the others are not counted. It has what \
     pcap-filter(7) says of Ethernet: `host`, `net`, `port`, `portrange` and `proto` with `src`, \
     `dst` and the protocols `ether`, `ip`, `ip6`, `arp`, `rarp`, `tcp`, `udp`, `sctp`, `icmp`, \
-    `icmp6`, `igmp`, `igrp`, `pim`, `ah`, `esp`, `vrrp`, `carp`; `broadcast`, `multicast`, `vlan`, `less`, \
-    `greater`; comparisons as `tcp[tcpflags] & tcp-syn != 0`; `and`, `or`, `not`. Names of hosts \
+    `icmp6`, `igmp`, `igrp`, `pim`, `ah`, `esp`, `vrrp`, `carp`; `broadcast`, `multicast`, `vlan`, `mpls`, \
+    `pppoes`, `llc`, and the types `pppoed`, `stp`, `ipx`, `iso`, `atalk` and their like; `less`, `greater`; comparisons as `tcp[tcpflags] & tcp-syn != 0`; `and`, `or`, `not`. Names of hosts \
     are not looked up, and what is about other links or about the state of the kernel is refused. \
     With a `METHOD` other than `PCAP` it is ignored with a warning, as in Click.";
 
