@@ -18,9 +18,10 @@
 //!
 //! `linerate`: `args` declares the command line (help, completions and man pages come from
 //! it), `commands` has a module per command. What they share: `session` (memory, workers,
-//! the clock that drives the table), `live` (what a running command prints), `terminal` (what
-//! can be shown), `exit` (exit codes and errors), `service` (who is told that all is ready),
-//! `signals`, `units` and `ranges` (what people type), `profile` (streams in a file).
+//! the clock that drives the table), `live` (what a running command prints), `links` (which
+//! interfaces are down), `terminal` (what can be shown), `exit` (exit codes and errors), `service`
+//! (who is told that all is ready), `signals`, `units` and `ranges` (what people type), `profile`
+//! (streams in a file).
 //!
 //! Configurations: `configuration` reads them, `control_address` says where they are controlled,
 //! `archive` unpacks them, `graph` draws them, `reference` writes the pages of elements
@@ -40,6 +41,7 @@ mod configuration;
 mod control_address;
 mod exit;
 mod graph;
+mod links;
 mod live;
 mod output;
 mod port_reference;

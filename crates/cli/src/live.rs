@@ -171,6 +171,11 @@ impl Live {
         Ok(())
     }
 
+    /// Where it prints.
+    pub(crate) fn output(&self) -> Output {
+        self.output
+    }
+
     /// Tells people of something that happened.
     pub(crate) fn note(&self, text: &str) {
         self.output.line(&format!("linerate: {text}"));

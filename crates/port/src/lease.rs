@@ -7,7 +7,7 @@
 //! done here is deciding who gets which queue.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, Weak,
@@ -40,6 +40,15 @@ impl Leases {
     pub fn is_open(&self, key: &str) -> bool {
         let ports = self.ports.lock().expect("no panic while held");
         ports.get(key).is_some_and(|port| port.strong_count() > 0)
+    }
+
+    /// The interfaces behind the ports that are open.
+    pub fn interfaces(&self) -> BTreeSet<String> {
+        let ports = self.ports.lock().expect("no panic while held");
+        let open: Vec<_> = ports.values().filter_map(Weak::upgrade).collect();
+        // Those ports may go now, which must find nobody here.
+        drop(ports);
+        open.iter().filter_map(|port| port.info()?.interface).collect()
     }
 
     /// Joins the users of a port. Each must [leave](LeasedPort::leave).

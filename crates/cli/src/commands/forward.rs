@@ -19,6 +19,7 @@ use serde_json::json;
 use crate::{
     args::{Forward, Running},
     exit::UsageError,
+    links,
     live::{self, Cell, Live},
     output::Output,
     session::{self, CACHE, Job, drive},
@@ -88,6 +89,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let until = args.running.duration.map(|duration| started + duration);
     let mut total = Totals::default();
     let mut first = true;
+    let mut following = None;
     session::cores(args.running)?;
     // Before memory is filled for them.
     probe(&args.from)?;
@@ -99,6 +101,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
         };
         if first {
             run.announce(args, &mut live)?;
+            following = Some(links::tell_of(run.interfaces.clone(), live.output()));
         }
         first = false;
         match run.drive(args, &stop, until, started, &mut total, &mut live)? {
@@ -107,6 +110,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
             Some(gone) => live.note(&format!("{gone}; opening it again")),
         }
     }
+    drop(following);
     total.print(args.verb, started.elapsed(), &mut live)?;
     Ok(total.sum().received)
 }
@@ -122,6 +126,8 @@ struct Flow {
 struct Run {
     context: Context,
     ports: Vec<String>,
+    /// The interfaces behind them.
+    interfaces: Vec<String>,
     flows: Vec<Flow>,
     paths: Vec<Path>,
 }
@@ -187,6 +193,7 @@ impl Run {
         // An interface named twice is one port.
         let same = args.from == args.to && a.info.interface.is_some();
         let mut ports = vec![session::describe_port(&a)];
+        let mut interfaces: Vec<String> = a.info.interface.iter().cloned().collect();
         let (from_a, to_a) = session::split(a);
         let mut joins = Vec::new();
         if same {
@@ -194,6 +201,7 @@ impl Run {
         } else {
             let b = open(&args.to, &toward(Direction::Transmit))?;
             ports.push(session::describe_port(&b));
+            interfaces.extend(b.info.interface.clone());
             let (from_b, mut to_b) = session::split(b);
             if let Some(style) = args.view {
                 to_b = to_b.into_iter().map(|side| printing(side, style)).collect();
@@ -221,7 +229,7 @@ impl Run {
             }
             flows.push(flow);
         }
-        Ok(Run { context, ports, flows, paths })
+        Ok(Run { context, ports, interfaces, flows, paths })
     }
 
     fn announce(&self, args: &Plan<'_>, live: &mut Live) -> Result<()> {

@@ -22,6 +22,7 @@ use serde_json::json;
 use crate::{
     args::{self, Generate},
     exit::UsageError,
+    links,
     live::{self, Cell, Live},
     output::Output,
     profile::{self, Named, Share},
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let rate = sources.rate;
     check_length(args, &port, &context, sources.frames(0, 0)?.longest())?;
     announce(args, &port, &context, &sources, &mut live)?;
+    let following = links::tell_of(port.info.interface.clone(), output);
 
     let (_, transmits) = session::split(port);
     if transmits.is_empty() {
@@ -88,6 +90,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
         Ok(())
     })?;
     let (time, figures) = last;
+    drop(following);
     let streams = readers.streams(&sources);
     figures.print(time, started, &streams, &mut live)?;
     outcomes.into_iter().collect()

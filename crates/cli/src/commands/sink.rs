@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     args::SinkArgs,
     exit::UsageError,
+    links,
     live::{self, Cell, Live},
     output::Output,
     session::{self, CACHE, Job, drive},
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
         "cycles_per_second": linerate_memory::clock::cycles_per_second(),
     });
     live.start(&lines, start)?;
+    let following = links::tell_of(port.info.interface.clone(), output);
 
     let (receives, _) = session::split(port);
     if receives.is_empty() {
@@ -73,6 +75,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
         Ok(())
     })?;
     let (time, figures) = last;
+    drop(following);
     figures.print(time, &mut live)?;
     outcomes.into_iter().collect()
 }

@@ -191,6 +191,38 @@ fn an_interface_may_be_deleted_and_made_again() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_link_that_is_down_is_told_of_until_it_is_up() {
+    let mut checked = 0;
+    for driver in DRIVERS {
+        let configuration = format!("run -e FromPort({driver}:b0)->ToPort({driver}:b1)");
+        for command in [format!("forward {driver}:b0 {driver}:b1"), configuration] {
+            let line = Line::new();
+            line.b.link_down("b1");
+            let mut program = Program::ready(&line.b, &command);
+            program.wait_for("the link of b1 is down: it is not set up (`ip link set b1 up`)");
+            assert!(!program.stderr().contains("link of b0"), "{}", program.stderr());
+            line.b.link_up("b1");
+            program.wait_for("the link of b1 is up");
+            line.assert_carries();
+            line.a.link_down("a0");
+            program.wait_for("the link of b0 is down: its other end is not connected");
+            program.running.signal(Signal::INT);
+            let links = program.end().json();
+            let links: Vec<String> = links
+                .iter()
+                .filter(|object| object["event"] == "link")
+                .map(|object| format!("{} {}", object["interface"], object["up"]))
+                .collect();
+            let first = ["\"b1\" false", "\"b1\" true", "\"b0\" false"];
+            assert_eq!(links[..3], first, "{command}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 2 * DRIVERS.len());
+}
+
+#[test]
+#[ignore = "needs root"]
 fn an_interface_that_goes_can_be_the_end() {
     for driver in DRIVERS {
         for gone in ["b0", "b1"] {

@@ -29,6 +29,7 @@ use crate::{
     configuration::{self, Parsed, Source},
     control_address::{ControlAddress, TOKEN_VARIABLE},
     exit::{ConfigurationError, UsageError, cannot_read},
+    links,
     service::Service,
     session,
     signals::{end_run, end_run_or_tell},
@@ -85,6 +86,7 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         disconnect: running.host.disconnect,
         ..linerate_port::Context::new(arena.clone())
     };
+    let leases = ports.leases.clone();
     let mut router = Router::new(plan, &loader.library, ports, &options)
         .map_err(|error| ConfigurationError::of(error, &sources))?;
     let control = router.control();
@@ -110,6 +112,8 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         }),
     )?;
 
+    let teller = screen.clone();
+    let links = links::follow(move || leases.interfaces(), move |news| teller.link(news));
     // Where nobody could hang up, that signal has the file read again, as service managers expect.
     let reload = Arc::new(AtomicBool::new(false));
     let reloads = [(consts::SIGHUP, Arc::clone(&reload))];
@@ -166,6 +170,7 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         }
     }
     service.stopping();
+    drop(links);
     let mut router = worker.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
     let took = started.elapsed();
     drop(watched);

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use super::figures::Figures;
 use crate::{
     args::Showing,
+    links::LinkNews,
     live::sentence,
     output::Output,
     terminal,
@@ -108,6 +109,15 @@ impl Screen {
             self.note(text);
         }
         Ok(())
+    }
+
+    /// Tells of a link.
+    pub(super) fn link(&self, news: &LinkNews) {
+        self.note(&news.text());
+        if self.output.json {
+            // Whoever reads may have gone, which ends the run elsewhere.
+            let _ = self.output.object(&news.object());
+        }
     }
 
     /// Tells of something that happened.
