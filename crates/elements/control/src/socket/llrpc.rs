@@ -4,6 +4,8 @@
 //! are all there is to it; only such calls can be made over a socket. The bytes
 //! are a number in the byte order of the machine.
 
+use std::net::Ipv4Addr;
+
 use linerate_graph::{Access, PlanElement};
 
 /// Bits of a call's number: data comes back, data goes along, and it points to
@@ -27,6 +29,8 @@ pub(super) struct Call {
 pub(super) enum Action {
     Read(&'static str),
     Write(&'static str, String),
+    /// Reads what a flow is rewritten to.
+    Rewritten(&'static str, String),
 }
 
 impl Call {
@@ -56,9 +60,34 @@ impl Call {
             (0x8004_4006, _, Ok(output)) if switch && output < outputs => {
                 Action::Write("switch", output.to_string())
             }
+            (0xc00c_4008, ..) => {
+                let names = ["tcp_lookup", "lookup"];
+                let has = |name: &&str| class.handlers.iter().any(|known| known.name == *name);
+                Action::Rewritten(names.into_iter().find(has)?, flow_text(data)?)
+            }
             _ => return None,
         })
     }
+}
+
+/// The bytes of a flow as its handlers have it: addresses, then ports, in the order of the
+/// network.
+fn flow_text(data: &[u8]) -> Option<String> {
+    let address =
+        |at: usize| Some(Ipv4Addr::from(<[u8; 4]>::try_from(data.get(at..at + 4)?).ok()?));
+    let port = |at: usize| Some(u16::from_be_bytes(data.get(at..at + 2)?.try_into().ok()?));
+    Some(format!("{} {} {} {}", address(0)?, port(8)?, address(4)?, port(10)?))
+}
+
+/// The other way round; `None` for no flow.
+pub(super) fn flow_data(text: &str) -> Option<Vec<u8>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [source, source_port, destination, destination_port] = words[..] else { return None };
+    let address = |word: &str| Some(word.parse::<Ipv4Addr>().ok()?.octets());
+    let port = |word: &str| Some(word.parse::<u16>().ok()?.to_be_bytes());
+    let (addresses, ports) =
+        ([address(source)?, address(destination)?], [port(source_port)?, port(destination_port)?]);
+    Some([addresses.concat(), ports.concat()].concat())
 }
 
 /// The answer of a read handler as data. Fractions and what does not fit are
@@ -82,6 +111,14 @@ mod tests {
         for impossible in [0, 0x4000_c005, 0x2004_c005, 0x4004_8002] {
             assert_eq!(Call::new(impossible), None, "{impossible:x}");
         }
+    }
+
+    #[test]
+    fn flows_are_bytes() {
+        let bytes = [10, 0, 0, 1, 198, 18, 0, 2, 0x04, 0x00, 0, 80];
+        assert_eq!(flow_text(&bytes).unwrap(), "10.0.0.1 1024 198.18.0.2 80");
+        assert_eq!(flow_data("10.0.0.1 1024 198.18.0.2 80\n").unwrap(), bytes);
+        assert_eq!((flow_text(&bytes[1..]), flow_data("")), (None, None));
     }
 
     #[test]

@@ -454,15 +454,23 @@ impl ControlSocket {
             let text = format!("LLRPC '{name}' requires {} bytes input data", call.sent);
             return client.message(code::LLRPC, &text, false);
         }
+        let mut error = "Invalid argument";
         let action = call.action(&cx.plan().elements[element], data);
         let answer = action.and_then(|action| {
             let handler = |name: &str| HandlerRef { element: Some(element), handler: name.into() };
             cx.stand_in(self, |cx| match action {
                 llrpc::Action::Read(name) => {
-                    cx.read_handler(&handler(name), "").ok().as_deref().and_then(llrpc::data)
+                    let answer = cx.read_handler(&handler(name), "").ok()?;
+                    llrpc::data(&answer).map(Vec::from)
                 }
                 llrpc::Action::Write(name, value) => {
-                    cx.write_handler(&handler(name), &value).ok().map(|_| [0; 4])
+                    cx.write_handler(&handler(name), &value).ok().map(|_| Vec::new())
+                }
+                llrpc::Action::Rewritten(name, flow) => {
+                    let answer = cx.read_handler(&handler(name), &flow).ok()?;
+                    // None that is known, as Click says it.
+                    error = "Resource temporarily unavailable";
+                    llrpc::flow_data(&answer)
                 }
             })
         });
@@ -472,7 +480,7 @@ impl ControlSocket {
                 client.data(if call.answers { &answer[..] } else { &[] });
             }
             None => {
-                let text = format!("LLRPC '{name}' error: Invalid argument");
+                let text = format!("LLRPC '{name}' error: {error}");
                 client.message(code::LLRPC, &text, false);
             }
         }

@@ -100,6 +100,33 @@ fn a_token_comes_first() {
     assert_eq!(all[4], "530 Too much data before AUTH\r\n");
 }
 
+/// As `IPRewriter`s of Click answer: with what a flow becomes, or that it is to be asked again.
+#[test]
+fn rewritten_flows_are_asked_for_by_number() {
+    let known = b"\x0a\0\0\x01\x0a\0\0\x09\x04\0\0\x50";
+    let unknown = b"\x0a\0\0\x01\x0a\0\0\x09\x04\x01\0\x50";
+    let call = b"llrpc r#c00c4008 12\n".as_slice();
+    let sent = [call, known, call, unknown, b"llrpc i#c00c4008 12\n", known, b"quit\n"].concat();
+    let answers = talk(
+        "); i :: InfiniteSource(DATA \\<0400 0050 00000000 00000000 5002 0000 0000 0000>, LIMIT 1)
+            -> IPEncap(6, 10.0.0.1, 10.0.0.9)
+            -> r :: IPRewriter(pattern 11.0.0.2 4660 - - 0 0) -> Discard",
+        "flows",
+        &[&sent],
+    );
+    let lines: Vec<&str> = answers[0].split("\r\n").skip(1).collect();
+    let expected = [
+        "200 LLRPC 'r#c00c4008' OK",
+        "DATA 12",
+        "\x0b\0\0\x02\x0a\0\0\x09\x12\x34\0\x50\
+         522 LLRPC 'r#c00c4008' error: Resource temporarily unavailable",
+        "522 LLRPC 'i#c00c4008' error: Invalid argument",
+        "200 Goodbye!",
+        "",
+    ];
+    assert_eq!(lines, expected);
+}
+
 #[test]
 fn calls_by_number_are_handlers() {
     let sent = b"llrpc s#4004C005\nllrpc s#80044006 4\n\x01\0\0\0read s.switch\n\
