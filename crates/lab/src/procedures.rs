@@ -26,7 +26,7 @@ use serde::Serialize;
 
 pub use back_to_back::{Bursts, BurstsOptions, back_to_back};
 pub use latency::{LatencyAt, latency};
-pub use loss::{LossAt, loss};
+pub use loss::{LossAt, LossPoints, loss};
 pub use platform::{Platform, platform};
 pub use recovery::{Recovered, RecoveryOptions, recovery};
 pub use throughput::{Throughput, throughput};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_lab::{
     procedures::{
-        BurstsOptions, Manner, RecoveryOptions, Report, Taken, back_to_back, latency, loss,
+        BurstsOptions, LossAt, Manner, RecoveryOptions, Report, Taken, back_to_back, latency, loss,
         platform, recovery, throughput,
     },
     search::{Ended, Frames, Goal, Settings, Unsent},
@@ -198,17 +198,55 @@ fn the_platform_tells_what_it_loses_by_itself() {
     );
 }
 
+fn loss_points(device: &mut dyn Runner) -> Vec<LossAt> {
+    let found = loss(device, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ()).unwrap();
+    assert!(!found.interrupted);
+    found.points
+}
+
+/// Somebody who breaks off after so many trials.
+struct Impatient(Simulated, u32);
+
+impl Runner for Impatient {
+    fn run(&mut self, order: &Order) -> Result<Outcome, RunError> {
+        self.1 = self.1.checked_sub(1).ok_or(RunError::Interrupted)?;
+        self.0.run(order)
+    }
+}
+
+#[test]
+fn what_is_broken_off_has_what_was_found() {
+    let settings = Settings::between(rate(1e3), rate(14.88e6));
+    let mut bounds = Vec::new();
+    for trials in [1, 20] {
+        let mut runner = Impatient(Simulated::new(5e6), trials);
+        let found = throughput(&mut runner, vec![goal()], settings, &MANNER, &mut |_| ()).unwrap();
+        assert!(found.interrupted && found.goals[0].ended == Ended::Unfinished);
+        let tried: usize = found.loads.len();
+        assert!(tried > 0);
+        bounds.push((found.goals[0].lower, found.goals[0].upper));
+    }
+    assert_ne!(bounds[0], bounds[1], "more is known after more trials");
+    let mut runner = Impatient(Simulated::new(5e6), 3);
+    let found = loss(&mut runner, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ()).unwrap();
+    assert_eq!((found.points.len(), found.interrupted), (3, true));
+    // Nothing was found before the first trial has ended.
+    let mut runner = Impatient(Simulated::new(5e6), 0);
+    let none = loss(&mut runner, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ());
+    assert!(matches!(none, Err(RunError::Interrupted)));
+}
+
 #[test]
 fn loss_is_measured_from_the_top() {
     let mut device = Simulated::new(6.5e6);
-    let points = loss(&mut device, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ()).unwrap();
+    let points = loss_points(&mut device);
     let found: Vec<f64> = points.iter().map(|point| (point.loss_ratio * 1e3).round()).collect();
     assert_eq!(found, [350.0, 278.0, 188.0, 71.0, 0.0, 0.0]);
 
     // The generator does 5 Mpps: that nothing is lost of those says nothing of
     // 10 Mpps, and the curve goes on.
     let mut device = Simulated { generator: 5e6, ..Simulated::new(6.5e6) };
-    let points = loss(&mut device, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ()).unwrap();
+    let points = loss_points(&mut device);
     let limited = points.iter().filter(|point| point.generator_limited).count();
     assert_eq!((limited, points.len()), (5, 7), "{points:?}");
     assert!(points[0].sent.get() <= 5e6 + 1.0);

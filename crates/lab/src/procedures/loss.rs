@@ -24,8 +24,18 @@ pub struct LossAt {
     pub generator_limited: bool,
 }
 
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct LossPoints {
+    /// From the highest load downwards.
+    pub points: Vec<LossAt>,
+    /// Whether it was broken off: there would have been more.
+    pub interrupted: bool,
+}
+
 /// Measures loss from the highest load downwards in steps of a share of it
-/// (RFC 2544: at most a tenth) until two trials have lost nothing.
+/// (RFC 2544: at most a tenth) until two trials have lost nothing. Broken off, it returns the
+/// points there are, if any.
 ///
 /// # Errors
 ///
@@ -37,11 +47,18 @@ pub fn loss(
     time: Seconds,
     manner: &Manner,
     observe: Observe<'_>,
-) -> Result<Vec<LossAt>, RunError> {
+) -> Result<LossPoints, RunError> {
     let mut curve = LossCurve::new(highest, step);
     let mut points = Vec::new();
+    let mut interrupted = false;
     while let Some(load) = curve.next_load() {
-        let (outcome, taken) = steady(runner, load, time, manner, observe)?;
+        let (outcome, taken) = match steady(runner, load, time, manner, observe) {
+            Err(RunError::Interrupted) if !points.is_empty() => {
+                interrupted = true;
+                break;
+            }
+            trial => trial?,
+        };
         let frames = outcome.frames;
         let lost = frames.accepted.saturating_sub(frames.received);
         let point = LossAt {
@@ -55,5 +72,5 @@ pub fn loss(
         curve.record(if complete { point.loss_ratio } else { f64::MIN_POSITIVE });
         points.push(point);
     }
-    Ok(points)
+    Ok(LossPoints { points, interrupted })
 }

@@ -17,10 +17,13 @@ pub struct Throughput {
     pub generator_limited: bool,
     /// All loads and their trials.
     pub loads: Vec<LoadTrials>,
+    /// Whether it was broken off: the goals have what was known by then.
+    pub interrupted: bool,
 }
 
 /// Searches for what meets the goals, within the settings; of these, how unsent
-/// frames are taken and how often void trials are repeated is the manner's.
+/// frames are taken and how often void trials are repeated is the manner's. One that is broken
+/// off has what it found after its first trial.
 ///
 /// # Errors
 ///
@@ -35,9 +38,16 @@ pub fn throughput(
 ) -> Result<Throughput, RunError> {
     let settings = Settings { unsent: manner.unsent, retries: manner.retries, ..settings };
     let mut search = Search::new(goals, settings)?;
+    let mut interrupted = false;
     while let Some(input) = search.next_trial() {
         let order = Order::steady(input.load, input.duration, manner.residual);
-        let frames = runner.run(&order)?.frames;
+        let frames = match runner.run(&order) {
+            Err(RunError::Interrupted) if !search.loads().is_empty() => {
+                interrupted = true;
+                break;
+            }
+            outcome => outcome?.frames,
+        };
         let taken = match search.record(frames, None) {
             Recorded::Counted => Taken::Counted,
             Recorded::Void => Taken::Void,
@@ -55,5 +65,6 @@ pub fn throughput(
         goals: search.results(),
         generator_limited: search.generator_limited(),
         loads: search.loads().to_vec(),
+        interrupted,
     })
 }

@@ -235,6 +235,10 @@ impl TestBed {
             procedures::throughput(runner, vec![goal], settings, manner, observe)
         })?;
         let Some(found) = found else { return Ok(None) };
+        if found.interrupted {
+            self.show.interrupted()?;
+            return Ok(None);
+        }
         let result = found.goals[0];
         let Some(rate) = result.lower else {
             bail!("the device loses frames at every load: say a --throughput to measure it at");

@@ -15,7 +15,11 @@ pub(super) fn run(args: &Loss, library: &Library) -> Result<()> {
     let points = bed.run(|runner, manner, observe| {
         procedures::loss(runner, highest, args.step, time, manner, observe)
     })?;
-    let Some(points) = points else { return Ok(()) };
+    let Some(found) = points else { return Ok(()) };
+    if found.interrupted {
+        bed.show().broken_off()?;
+    }
+    let points = &found.points;
     let rows: Vec<Vec<String>> = points
         .iter()
         .map(|point| {
@@ -29,5 +33,12 @@ pub(super) fn run(args: &Loss, library: &Library) -> Result<()> {
         })
         .collect();
     let lines = table(&["load", "sent", "lost", "limit"], &rows);
-    bed.show().result(&lines, json!({ "points": points, "platform": bed.platform }))
+    bed.show().result(
+        &lines,
+        json!({
+            "points": points,
+            "interrupted": found.interrupted,
+            "platform": bed.platform,
+        }),
+    )
 }

@@ -31,6 +31,9 @@ pub(super) fn run(args: &Ndr, library: &Library) -> Result<()> {
         procedures::throughput(runner, searched, settings, manner, observe)
     })?;
     let Some(found) = found else { return Ok(()) };
+    if found.interrupted {
+        bed.show().broken_off()?;
+    }
     let mut lines: Vec<String> = args
         .goal
         .iter()
@@ -50,6 +53,7 @@ pub(super) fn run(args: &Ndr, library: &Library) -> Result<()> {
         json!({
             "goals": goals,
             "generator_limited": found.generator_limited,
+            "interrupted": found.interrupted,
             "platform": bed.platform,
             "highest_pps": bed.highest,
             "loads": found.loads,

@@ -149,6 +149,11 @@ impl Show {
         self.event("result", lines, &object)
     }
 
+    /// Broken off by the user, with results all the same.
+    pub(super) fn broken_off(self) -> Result<()> {
+        self.event("interrupted", &["interrupted; what was found so far:".into()], &json!({}))
+    }
+
     /// Broken off by the user.
     pub(super) fn interrupted(self) -> Result<()> {
         self.event("interrupted", &["interrupted: no result".into()], &json!({}))
