@@ -206,8 +206,9 @@ impl Client {
         if !(200..300).contains(&reply.code) {
             bail!("{} ({})", reply.text, reply.code);
         }
-        // 220: done, with something to tell.
-        Ok(if reply.code == 200 { String::new() } else { reply.text })
+        // The first line says that it was done, and more lines what there is to tell.
+        let told = reply.text.split_once('\n').map_or("", |(_, told)| told);
+        Ok(if reply.code == 200 { told.into() } else { reply.text })
     }
 }
 
@@ -263,6 +264,8 @@ mod tests {
         let told = with("220-Write handler OK\r\n220 with a remark\r\n").write("c.x", b"1");
         assert_eq!(told.unwrap(), "Write handler OK\nwith a remark");
         assert_eq!(with("200 OK\r\n").write("c.x", b"").unwrap(), "");
+        let notes = with("200-Write handler OK:\r\n200-one\r\n200 two\r\n").write("c.x", b"");
+        assert_eq!(notes.unwrap(), "one\ntwo");
         for broken in [
             "",
             "2",
