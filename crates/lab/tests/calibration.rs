@@ -352,12 +352,41 @@ fn criteria_fail_where_it_is_not() {
 }
 
 #[test]
-fn what_was_not_measured_cannot_be_shown() {
+fn what_was_not_measured_is_not_judged() {
     let mut machine = Machine::new();
     machine.forward(Forward::default());
     for (number, (verdict, evidence)) in verdicts(&machine.records) {
-        assert_eq!(verdict, Verdict::CannotShow, "{number}: {evidence}");
+        assert_eq!(verdict, Verdict::NotMeasured, "{number}: {evidence}");
         assert!(evidence.contains("not measured"), "{number}: {evidence}");
+    }
+}
+
+/// A report of one experiment says what came of it, first the figures, and nothing of what
+/// nobody has tried.
+#[test]
+fn a_part_becomes_a_report_of_that_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let mut machine = Machine::new();
+    for burst in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+        machine.forward(Forward { burst, touch: Touch::Mac, ..Forward::default() });
+        machine.forward(Forward { burst, driver: Driver::Ring, ..Forward::default() });
+        let touch = Touch::Mac;
+        machine.forward(Forward { burst, touch, driver: Driver::Ring, ..Forward::default() });
+    }
+    for record in &machine.records {
+        store.append(record).unwrap();
+    }
+    store.write_json(MACHINE, &serde_json::json!({ "id": "made-up" })).unwrap();
+    let (made, _) = report(dir.path()).unwrap();
+    assert!(made.summary[0].contains("cycles per packet"), "{:?}", made.summary);
+    let (page, text) = (html(&made).unwrap(), made.markdown());
+    for text in [&page, &text] {
+        assert!(!text.contains("cannot be shown"), "{text}");
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in {text}"));
+        assert!(at("Figures") < at("What any machine must show") || text == &page);
+        assert!(at("Throughput against burst") < at("Not measured here"));
+        assert!(at("Not measured here") < at("Residuals"));
     }
 }
 

@@ -39,9 +39,14 @@ pub enum Verdict {
     Pass,
     /// It does not.
     Fail,
-    /// This machine cannot show it, or it was not measured.
+    /// This machine cannot show it.
     CannotShow,
+    /// No points say anything to it.
+    NotMeasured,
 }
+
+/// What is said where there are no points.
+const NOT_MEASURED: &str = "not measured";
 
 impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,6 +54,7 @@ impl fmt::Display for Verdict {
             Verdict::Pass => "pass",
             Verdict::Fail => "fail",
             Verdict::CannotShow => "cannot be shown here",
+            Verdict::NotMeasured => NOT_MEASURED,
         })
     }
 }
@@ -102,7 +108,7 @@ impl Evidence<'_> {
         let failed =
             self.records.iter().find(|record| !record.is_measured() && wanted(&record.spec.kind));
         let reason = failed.and_then(|record| record.reason.clone());
-        reason.unwrap_or_else(|| "not measured".into())
+        reason.unwrap_or_else(|| NOT_MEASURED.into())
     }
 }
 
@@ -140,8 +146,9 @@ impl Judgement {
 }
 
 fn cannot_show(number: u32, text: &str, reason: String) -> Criterion {
-    let evidence = format!("{reason}.");
-    Criterion { number, text: text.into(), verdict: Verdict::CannotShow, evidence, figure: None }
+    let tried = !reason.contains(NOT_MEASURED);
+    let verdict = if tried { Verdict::CannotShow } else { Verdict::NotMeasured };
+    Criterion { number, text: text.into(), verdict, evidence: format!("{reason}."), figure: None }
 }
 
 /// A share as people read it.

@@ -50,18 +50,17 @@ pub fn html(report: &Report) -> Result<String, PlotError> {
     table(&mut page, &report.machine);
     page.push_str("</section>\n");
 
-    section(&mut page, "criteria", "What any machine must show");
-    criteria(&mut page, &report.criteria);
-    page.push_str("</section>\n");
+    // Of a part what was measured is what matters, of all what came of it.
+    if report.is_partial() {
+        figures(&mut page, report)?;
+        criteria(&mut page, report);
+    } else {
+        criteria(&mut page, report);
+        figures(&mut page, report)?;
+    }
 
     section(&mut page, "model", "The model");
     report.model.iter().for_each(|one| table(&mut page, one));
-    page.push_str("</section>\n");
-
-    section(&mut page, "figures", "Figures");
-    for one in &report.figures {
-        figure(&mut page, one)?;
-    }
     page.push_str("</section>\n");
 
     section(&mut page, "published", "Published figures beside ours");
@@ -130,11 +129,15 @@ fn contents(page: &mut String, report: &Report) {
         let _ = writeln!(page, "<li><a href=\"#{id}\">{}</a></li>", escape(title));
     };
     link("machine", "The machine");
-    link("criteria", "What any machine must show");
-    link("model", "The model");
-    for figure in &report.figures {
-        link(&format!("figure-{}", figure.id), &figure.title);
+    let mut criteria = vec![("criteria".to_owned(), "What any machine must show")];
+    let figures = report.figures.iter();
+    let mut figures: Vec<_> =
+        figures.map(|one| (format!("figure-{}", one.id), one.title.as_str())).collect();
+    if report.is_partial() {
+        std::mem::swap(&mut criteria, &mut figures);
     }
+    criteria.into_iter().chain(figures).for_each(|(id, title)| link(&id, title));
+    link("model", "The model");
     link("published", "Published figures beside ours");
     if !report.peers.is_empty() {
         link("peers", "Peers in the same run");
@@ -147,7 +150,28 @@ fn section(page: &mut String, id: &str, title: &str) {
     let _ = writeln!(page, "<section id=\"{id}\">\n<h2>{}</h2>", escape(title));
 }
 
-fn criteria(page: &mut String, criteria: &[Criterion]) {
+fn figures(page: &mut String, report: &Report) -> Result<(), PlotError> {
+    section(page, "figures", "Figures");
+    for one in &report.figures {
+        figure(page, one)?;
+    }
+    page.push_str("</section>\n");
+    Ok(())
+}
+
+fn criteria(page: &mut String, report: &Report) {
+    section(page, "criteria", "What any machine must show");
+    let judged: Vec<&Criterion> = report.judged().collect();
+    if !judged.is_empty() {
+        verdicts(page, &judged);
+    }
+    if report.is_partial() {
+        let _ = writeln!(page, "<p>{}</p>", escape(&report.not_judged()));
+    }
+    page.push_str("</section>\n");
+}
+
+fn verdicts(page: &mut String, criteria: &[&Criterion]) {
     page.push_str(
         "<div class=\"wide\"><table class=\"criteria\"><thead><tr><th>No.</th><th>Criterion</th>\
          <th>Verdict</th><th>Evidence</th></tr></thead>\n<tbody>\n",
@@ -157,6 +181,7 @@ fn criteria(page: &mut String, criteria: &[Criterion]) {
             Verdict::Pass => ("pass", "✓ pass"),
             Verdict::Fail => ("fail", "✗ fail"),
             Verdict::CannotShow => ("none", "– cannot be shown here"),
+            Verdict::NotMeasured => ("none", "– not measured"),
         };
         let mut evidence = escape(&criterion.evidence);
         if let Some(figure) = &criterion.figure {

@@ -21,7 +21,7 @@ pub use html::html;
 pub use plot::{PlotError, svg};
 pub use table::Table;
 
-use crate::criteria::Criterion;
+use crate::criteria::{Criterion, Verdict};
 
 /// All that is said about a results directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,16 +72,27 @@ impl Report {
             }
         };
         tables(&mut text, "The machine", std::slice::from_ref(&self.machine));
-        let _ = write!(text, "\n## What any machine must show\n\n{}", self.verdicts().markdown());
-        tables(&mut text, "The model", &self.model);
-        let _ = write!(text, "\n## Figures\n");
+        let mut figures = String::from("\n## Figures\n");
         for Figure { id, title, caption, command, .. } in &self.figures {
             let _ = write!(
-                text,
+                figures,
                 "\n### {title}\n\n![{title}](figures/{id}.svg)\n\n{caption}\n\n\
                  `{command}` · [data](figures/{id}.csv)\n"
             );
         }
+        let verdicts = self.verdicts();
+        let mut criteria = String::from("\n## What any machine must show\n");
+        if !verdicts.rows.is_empty() {
+            let _ = write!(criteria, "\n{}", verdicts.markdown());
+        }
+        if !verdicts.caption.is_empty() {
+            let _ = write!(criteria, "\n{}\n", verdicts.caption);
+        }
+        // Of a part what was measured is what matters, of all what came of it.
+        let (first, second) =
+            if self.is_partial() { (figures, criteria) } else { (criteria, figures) };
+        text.extend([first, second]);
+        tables(&mut text, "The model", &self.model);
         tables(&mut text, "Published figures beside ours", &self.published);
         tables(&mut text, "Peers in the same run", &self.peers);
         let _ = write!(text, "\n## Limitations\n\n");
@@ -101,11 +112,35 @@ impl Report {
         tables
     }
 
+    /// Whether there are criteria that nothing was measured for.
+    pub fn is_partial(&self) -> bool {
+        self.unmeasured().next().is_some()
+    }
+
+    fn unmeasured(&self) -> impl Iterator<Item = &Criterion> {
+        self.criteria.iter().filter(|one| one.verdict == Verdict::NotMeasured)
+    }
+
+    /// The criteria that something was measured for.
+    pub fn judged(&self) -> impl Iterator<Item = &Criterion> {
+        self.criteria.iter().filter(|one| one.verdict != Verdict::NotMeasured)
+    }
+
+    /// What there is to say of the other criteria, if there are any.
+    pub fn not_judged(&self) -> String {
+        let numbers: Vec<String> = self.unmeasured().map(|one| one.number.to_string()).collect();
+        match numbers.len() {
+            0 => String::new(),
+            _ => format!("Not measured here: criteria {}.", numbers.join(", ")),
+        }
+    }
+
     /// The criteria as a table.
     pub fn verdicts(&self) -> Table {
         let columns = ["No.", "Criterion", "Verdict", "Evidence"];
-        let mut table = Table::new("criteria", "What any machine must show", "", &columns);
-        for Criterion { number, text, verdict, evidence, .. } in &self.criteria {
+        let title = "What any machine must show";
+        let mut table = Table::new("criteria", title, &self.not_judged(), &columns);
+        for Criterion { number, text, verdict, evidence, .. } in self.judged() {
             table.push([number.to_string(), text.clone(), verdict.to_string(), evidence.clone()]);
         }
         table

@@ -76,8 +76,11 @@ fn show(made: &Report, files: &Files) -> Result<()> {
         writeln!(out, "{line}")?;
     }
     writeln!(out)?;
-    for Criterion { number, text, verdict, evidence, .. } in &made.criteria {
+    for Criterion { number, text, verdict, evidence, .. } in made.judged() {
         writeln!(out, "{number:2}  {verdict:20}  {text}\n{:26}{evidence}", "")?;
+    }
+    if made.is_partial() {
+        writeln!(out, "{}", made.not_judged())?;
     }
     writeln!(out)?;
     for file in &files.0 {

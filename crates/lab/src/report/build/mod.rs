@@ -120,19 +120,38 @@ fn summary(criteria: &[Criterion], calibrated: &Calibrated) -> Vec<String> {
             .collect();
         (numbers.len(), numbers.join(", "))
     };
-    let named = |(count, numbers): (usize, String), what: &str| match count {
-        0 => format!("none {what}"),
+    let named = |(count, numbers): (usize, String), what: &str| match (count, what) {
+        (0, _) => format!("none {what}"),
+        (1, "hold") => format!("1 holds ({numbers})"),
+        (1, "do not") => format!("1 does not ({numbers})"),
         _ => format!("{count} {what} ({numbers})"),
     };
     let passed = calibrated.gates.iter().filter(|gate| gate.passes()).count();
+    let all = criteria.len();
+    let whole = with(Verdict::NotMeasured).0 == 0;
+    let verdicts: Vec<String> = [
+        (Verdict::Pass, "hold"),
+        (Verdict::Fail, "do not"),
+        (Verdict::CannotShow, "cannot be shown here"),
+    ]
+    .into_iter()
+    .map(|(verdict, what)| (with(verdict), what))
+    .filter(|((count, _), _)| whole || *count > 0)
+    .map(|(counted, what)| named(counted, what))
+    .collect();
+    let verdicts = verdicts.join(", ");
     let mut lines = vec![
-        format!(
-            "Of {} criteria that any machine must show {}, {}, {}.",
-            criteria.len(),
-            named(with(Verdict::Pass), "hold"),
-            named(with(Verdict::Fail), "do not"),
-            named(with(Verdict::CannotShow), "cannot be shown here"),
-        ),
+        match with(Verdict::NotMeasured).0 {
+            0 => format!("Of {all} criteria that any machine must show {verdicts}."),
+            missing if missing == all => {
+                format!("Nothing was measured that one of {all} criteria could be judged by.")
+            }
+            missing => format!(
+                "Of {all} criteria that any machine must show {} can be judged by what was \
+                 measured: {verdicts}.",
+                all - missing,
+            ),
+        },
         match calibrated.gates.len() {
             0 => "No points were held out that the model could be judged by.".into(),
             cases => format!(
@@ -143,7 +162,8 @@ fn summary(criteria: &[Criterion], calibrated: &Calibrated) -> Vec<String> {
     ];
     if let Some(costs) = calibrated.costs("ring") {
         let cycles = costs.overhead(&forwarder());
-        lines.push(format!(
+        // A figure comes before what is thought of figures.
+        lines.insert(0, format!(
             "Input and output over rings in memory cost {:.1} cycles per packet in bursts of 64 at \
              a clock of {}.",
             cycles.get(),
