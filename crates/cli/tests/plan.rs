@@ -115,10 +115,23 @@ fn a_plan_sums_what_elements_cost() {
     let two =
         "InfiniteSource -> s :: RoundRobinSwitch; s[0] -> Counter -> Discard; s[1] -> Discard";
     let lossy = "InfiniteSource(DATA x) -> CheckIPHeader -> Counter -> Discard";
-    let error = refused(dir.path(), &["plan", ".", "-e", lossy]);
-    assert!(error.contains("100 % of the sample packets are dropped at CheckIPHeader"), "{error}");
-    let error = refused(dir.path(), &["plan", ".", "-e", two]);
-    assert!(error.contains("no measured cost of RoundRobinSwitch; --measure"), "{error}");
+    let noted = |text: &str| {
+        let output = linerate(dir.path(), &["plan", ".", "-e", text]);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let note = noted(lossy);
+    assert!(note.contains("100 % of the sample packets are dropped at CheckIPHeader"), "{note}");
+    // What nobody has measured is answered, and said to be unknown.
+    let note = noted(two);
+    assert!(note.contains("nobody has measured what RoundRobinSwitch costs"), "{note}");
+    assert!(note.contains("--measure measures it"), "{note}");
+    let found = plan(dir.path(), &["-e", two]);
+    assert_eq!(
+        (&found["elements"][0]["known"], &found["elements"][1]["known"]),
+        (&json!(true), &json!(false)),
+        "{found}"
+    );
 
     // A link and a faster clock: the link is the limit.
     let found = plan(dir.path(), &["-e", one, "--clock", "20GHz", "--link", "10Gbit/s"]);
@@ -152,7 +165,9 @@ fn rules_are_measured_as_they_are_and_the_answer_is_checked() {
     let other = rules.replace("allow udp", "allow tcp or udp");
     let output = linerate(dir.path(), &["plan", ".", "-e", &other]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no measured cost of IPFilter"), "{said}");
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("nobody has measured what IPFilter costs"), "{said}");
+    assert!(said.contains("--measure measures it"), "{said}");
     let fast = refused(dir.path(), &["plan", ".", "--check", "--clock", "3GHz", "-e", rules]);
     assert!(fast.contains("--clock"), "{fast}");
 }

@@ -141,6 +141,21 @@ fn configuration(
         };
         anyhow!("{error}{advice}")
     })?;
+    let mut unknown: Vec<&str> =
+        found.lines.iter().filter(|line| !line.known).map(|line| line.visit.class).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    for class in unknown {
+        let advice = if !args.measure && library.find(class).is_some_and(has_probe) {
+            "; --measure measures it"
+        } else {
+            ""
+        };
+        eprintln!(
+            "note: nobody has measured what {class} costs: it may be as little or as much as any \
+             element that was, and the interval is as wide{advice}"
+        );
+    }
     let mut found = Found::new(args, found.calibration, found.scenario, found.lines);
     if args.check {
         let bench = Bench::new(library.clone());

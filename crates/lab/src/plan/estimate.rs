@@ -26,6 +26,9 @@ pub enum Ports {
     Driver(String),
 }
 
+/// Packets at a time at which costs are compared.
+const USUAL_VECTOR: Packets = Packets::new(32.0);
+
 /// The element that brings sample packets, and the one that takes them.
 const SAMPLES: (&str, &str) = ("FromPort:capture", "Discard");
 
@@ -46,6 +49,8 @@ pub struct Line {
     pub visit: Visit,
     /// What of the calibration is charged.
     pub charged: String,
+    /// Whether that is its own cost; else nobody has measured it.
+    pub known: bool,
     /// Cycles for each packet that comes through.
     pub cycles_per_visit: f64,
     /// Cycles for each packet brought, on average.
@@ -149,18 +154,37 @@ pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, A
     found
 }
 
-/// Sums what elements cost, each at the size of its own frames.
+/// What the elements cost that were measured, that in the middle first: all that is known
+/// of one that was not. Empty when none was.
+fn of_others(calibrated: &Calibrated) -> Vec<Cost> {
+    let is_element = |name: &str| {
+        let class = name.split([':', '(']).next().unwrap_or(name);
+        ![ENGINE, "FromPort", "ToPort", "InfiniteSource", "Discard"].contains(&class)
+    };
+    let known = calibrated.elements.iter().filter(|(name, _)| is_element(name));
+    let mut costs: Vec<Cost> = known.map(|(_, fitted)| fitted.cost).collect();
+    let at = |cost: &Cost| cost.at(USUAL_VECTOR).get();
+    costs.sort_by(|one, other| at(one).total_cmp(&at(other)));
+    let middle = costs.len() / 2;
+    costs.get(middle).copied().into_iter().chain(costs).collect()
+}
+
+/// Sums what elements cost, each at the size of its own frames. One that nobody has measured
+/// costs what some other does: nobody knows which, so the interval has all of them.
 ///
 /// # Errors
 ///
-/// When an element or the driver has no measured cost.
+/// When no element has a measured cost, or the driver or sample packets have none.
 pub fn estimate(
     calibrated: &Calibrated,
     question: &Question,
     visits: &[Visit],
 ) -> Result<Estimated, EstimateError> {
     let classes = unmeasured(calibrated, visits, &question.ports);
-    if !classes.is_empty() {
+    let others = of_others(calibrated);
+    let is_sample = |class: &String| [SAMPLES.0, SAMPLES.1].contains(&class.as_str());
+    let samples_missing = question.ports == Ports::Samples && classes.iter().any(is_sample);
+    if samples_missing || !classes.is_empty() && others.is_empty() {
         return Err(Unmeasured { classes }.into());
     }
     let io = match &question.ports {
@@ -173,15 +197,18 @@ pub fn estimate(
     let mut lines = Vec::new();
     for (index, visit) in visits.iter().enumerate() {
         let samples: Vec<Vec<Cost>> = match visit.part {
-            Part::Element => {
-                find(calibrated, visit).into_iter().map(|(_, one)| costs(one)).collect()
-            }
+            Part::Element => match find(calibrated, visit) {
+                Some((_, one)) => vec![costs(one)],
+                None if FREE.contains(&visit.class) => Vec::new(),
+                None => vec![others.clone()],
+            },
             Part::Receive => io.iter().map(|io| io.receive.clone()).collect(),
             Part::Transmit => io.iter().map(|io| io.transmit.clone()).collect(),
         };
         let charged = match (visit.part, find(calibrated, visit)) {
             (Part::Element, Some((name, _))) => name.to_owned(),
-            (Part::Element, None) => "nothing".into(),
+            (Part::Element, None) if FREE.contains(&visit.class) => "nothing".into(),
+            (Part::Element, None) => "what others cost".into(),
             (part, _) => match (&question.ports, part) {
                 (Ports::Nothing, _) => "nothing".into(),
                 (Ports::Samples, Part::Receive) => SAMPLES.0.into(),
@@ -204,6 +231,7 @@ pub fn estimate(
         let cycles = at(0).at(vector);
         lines.push(Line {
             visit: visit.clone(),
+            known: visit.part != Part::Element || !classes.iter().any(|one| one == visit.class),
             charged,
             cycles_per_visit: cycles.get(),
             cycles_per_packet: cycles.get() * visit.times,
@@ -415,7 +443,25 @@ mod tests {
             visit("Counter", Part::Element, 1.0, 1.0),
             visit("AddressInfo", Part::Element, 1.0, 1.0),
         ];
-        let error = estimate(&calibrated(), &question(None), &visits).unwrap_err();
-        assert_eq!(error.to_string(), "no measured cost of Frobnicate");
+        let mut calibrated = calibrated();
+        let found = estimate(&calibrated, &question(None), &visits).unwrap();
+        let known: Vec<bool> = found.lines.iter().map(|line| line.known).collect();
+        assert_eq!(known, [false, true, true]);
+        assert_eq!(found.lines[0].charged, "what others cost");
+        // Whatever it costs, as the cheapest or the dearest, is in the interval.
+        let (prediction, interval) = found.calibration.predict(&found.scenario, 0.9);
+        let with = |class: &'static str| {
+            let mut visits = visits.clone();
+            visits[0].class = class;
+            estimate(&calibrated, &question(None), &visits).unwrap().prediction().throughput
+        };
+        let (one, other) = (with("Counter").get(), with("Paint").get());
+        assert!(interval.low.get() <= 1.001 * one.min(other), "{interval:?} {one} {other}");
+        assert!(interval.high.get() >= 0.999 * one.max(other), "{interval:?} {one} {other}");
+        assert!(prediction.throughput.get() > 0.0);
+
+        calibrated.elements.clear();
+        let error = estimate(&calibrated, &question(None), &visits).unwrap_err();
+        assert_eq!(error.to_string(), "no measured cost of Counter, Frobnicate");
     }
 }

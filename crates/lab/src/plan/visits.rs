@@ -10,8 +10,8 @@ use std::{
 };
 
 use linerate_graph::{
-    BuildError, Class, ElementUsage, Idle, Library, Options, Plan, PlanElement, Processing, Role,
-    Router, Usage,
+    BuildError, Class, ElementUsage, Idle, Library, Options, Plan, PlanElement, Role, Router,
+    Usage,
     lang::{Diagnostics, Flat, FlatElement},
 };
 use linerate_memory::{ArenaOptions, MemoryError, clock::cycles_per_second};
@@ -89,15 +89,6 @@ pub enum SampleError {
     /// It is wrong.
     #[error("{}", .0.click().trim_end())]
     Configuration(Diagnostics),
-    /// An element takes packets from the kernel and gives it others, and no
-    /// sample can stand for that.
-    #[error("{name} ({class}) both receives and sends: its packets cannot be sampled")]
-    TwoWays {
-        /// Its name.
-        name: String,
-        /// Its class.
-        class: &'static str,
-    },
     /// No packet came.
     #[error("no element brought a packet: nothing is known of how often others are visited")]
     NoPackets,
@@ -138,7 +129,7 @@ pub fn visits(
     sample_run: &SampleRun,
 ) -> Result<Vec<Visit>, SampleError> {
     let samples = Samples::of(sample, sample_run)?;
-    let parts = replace_ports(&mut flat, library, ("FromDump", &samples.file()))?;
+    let parts = replace_ports(&mut flat, library, ("FromDump", &samples.file()));
     name_devices(&mut flat, &parts);
     add_end(&mut flat);
     let plan = Plan::new(flat, String::new(), library).map_err(SampleError::Configuration)?;
@@ -149,8 +140,7 @@ pub fn visits(
     }
     router.run();
     let (plan, mut usage) = router.control().usage();
-    let mut usage = usage.swap_remove(0).elements;
-    count_pullers(&mut router, &plan, &mut usage, sample_run.vector);
+    let usage = usage.swap_remove(0).elements;
     router.close();
 
     let counted = || plan.elements.iter().zip(&usage);
@@ -206,7 +196,7 @@ pub fn reached(
 ) -> Result<Reached, SampleError> {
     let samples = Samples::of(sample, sample_run)?;
     let port = format!("\"pcap:{}?loop=0\"", samples.path.display());
-    let parts = replace_ports(&mut flat, library, ("FromPort", &port))?;
+    let parts = replace_ports(&mut flat, library, ("FromPort", &port));
     name_devices(&mut flat, &parts);
     let measure = || -> Result<Values, Failure> {
         let plan = Plan::new(flat.clone(), String::new(), library);
@@ -301,18 +291,6 @@ fn write(router: &mut Router, handler: &str, value: &str) -> Result<(), SampleEr
         .map_err(|error| SampleError::Write { handler: handler.into(), reason: error.to_string() })
 }
 
-/// The engine counts packets that an element is called with, and one that pulls
-/// is not called: those without outputs have a counter of their own.
-fn count_pullers(router: &mut Router, plan: &Plan, usage: &mut [ElementUsage], vector: usize) {
-    for (element, usage) in plan.elements.iter().zip(usage) {
-        let pulls = element.inputs.contains(&Processing::Pull) && element.outputs.is_empty();
-        if pulls && let Ok(count) = router.read(&format!("{}.count", element.name), "") {
-            usage.packets = count.trim().parse().unwrap_or(usage.packets);
-            usage.frames = usage.packets.div_ceil(vector as u64);
-        }
-    }
-}
-
 fn write_sample(file: &Path, sample: &mut FrameMaker, packets: u64) -> Result<(), pcap::Error> {
     let mut writer = pcap::Writer::create(file, &pcap::Options::new(pcap::Format::Pcap))?;
     let mut frame = vec![0; sample.longest()];
@@ -338,13 +316,13 @@ fn replace_ports(
     flat: &mut Flat,
     library: &Library,
     (source, samples): (&str, &str),
-) -> Result<Vec<Option<Replaced>>, SampleError> {
+) -> Vec<Option<Replaced>> {
     let receives = |at: usize| flat.connections.iter().any(|one| one.from.element == at);
     let sends = |at: usize| flat.connections.iter().any(|one| one.to.element == at);
     let ways: Vec<(bool, bool)> =
         (0..flat.elements.len()).map(|at| (receives(at), sends(at))).collect();
     let mut parts = Vec::with_capacity(flat.elements.len());
-    for (element, ways) in flat.elements.iter_mut().zip(ways) {
+    for (element, ways) in flat.elements.iter_mut().zip(&ways) {
         let is_port = |class: &&Class| {
             class.role == Role::Io || matches!(class.name, "ControlSocket" | "FollowKernel")
         };
@@ -353,10 +331,7 @@ fn replace_ports(
             continue;
         };
         let (part, stand_in, config) = match ways {
-            (true, true) => {
-                return Err(SampleError::TwoWays { name: element.name.clone(), class: class.name });
-            }
-            (true, false) => (Part::Receive, source, samples.to_owned()),
+            (true, _) => (Part::Receive, source, samples.to_owned()),
             (false, true) => (Part::Transmit, "Discard", String::new()),
             (false, false) => (Part::Element, "AlignmentInfo", String::new()),
         };
@@ -364,7 +339,41 @@ fn replace_ports(
         let config = std::mem::replace(&mut element.config, config);
         parts.push(Some(Replaced { part, class: class.name, config }));
     }
-    Ok(parts)
+    let two_ways = (0..parts.len()).filter(|at| parts[*at].is_some() && ways[*at] == (true, true));
+    for at in two_ways.collect::<Vec<_>>() {
+        parts.extend(send_apart(flat, at, parts[at].as_ref()));
+    }
+    parts
+}
+
+/// Gives what comes to an element that receives as well to elements of their own, one for
+/// each input.
+fn send_apart(flat: &mut Flat, at: usize, replaced: Option<&Replaced>) -> Vec<Option<Replaced>> {
+    let Flat { elements, connections, .. } = flat;
+    let mut senders: Vec<(usize, usize)> = Vec::new();
+    let mut parts = Vec::new();
+    for connection in connections.iter_mut().filter(|one| one.to.element == at) {
+        let port = connection.to.port;
+        let known = senders.iter().find(|(of, _)| *of == port).map(|(_, sender)| *sender);
+        let sender = known.unwrap_or_else(|| {
+            let FlatElement { name, landmark, .. } = &elements[at];
+            elements.push(FlatElement {
+                name: format!("{name}@@{port}"),
+                class: "Discard".into(),
+                config: String::new(),
+                landmark: landmark.clone(),
+            });
+            senders.push((port, elements.len() - 1));
+            parts.push(replaced.map(|Replaced { class, config, .. }| Replaced {
+                part: Part::Transmit,
+                class,
+                config: config.clone(),
+            }));
+            elements.len() - 1
+        });
+        (connection.to.element, connection.to.port) = (sender, 0);
+    }
+    parts
 }
 
 /// Gives the devices that were replaced an Ethernet address where this machine
@@ -488,12 +497,26 @@ mod tests {
         assert_eq!(times(&visits.unwrap(), "a"), 1.0);
     }
 
+    /// One that receives and sends is a port on each side.
+    #[test]
+    fn packets_of_both_ways_are_counted() {
+        let visits = count(
+            "FromDevice(a) -> c :: Counter -> k :: KernelTap(10.0.0.1/8) -> d :: Discard;
+             FromDevice(b) -> k",
+            &[],
+        )
+        .unwrap();
+        let of = |part: Part| visits.iter().filter(move |one| one.part == part);
+        assert_eq!(of(Part::Receive).count(), 3);
+        let sent: Vec<_> = of(Part::Transmit).map(|one| (one.class, one.times)).collect();
+        assert_eq!(sent, [("KernelTap", 2.0 / 3.0)]);
+        assert_eq!(times(&visits, "d"), 1.0 / 3.0);
+    }
+
     #[test]
     fn what_cannot_be_counted_is_said() {
         let error = count("Idle -> Discard;", &[]).unwrap_err();
         assert!(matches!(error, SampleError::NoPackets), "{error}");
-        let error = count("FromDevice(a) -> KernelTap(10.0.0.1/8) -> Discard;", &[]).unwrap_err();
-        assert!(error.to_string().contains("KernelTap"), "{error}");
         let error = count("FromDevice(a) -> Discard;", &[("no.such", "1")]).unwrap_err();
         assert!(error.to_string().contains("no.such"), "{error}");
     }
