@@ -20,7 +20,7 @@ const WIDTH: usize = 100;
 
 /// What the figures of a row are, by their names in JSON. Cycles are those of the
 /// time-stamp counter.
-const MEANINGS: [(&str, &str); 29] = [
+const MEANINGS: [(&str, &str); 26] = [
     ("received_pps", "packets received per second"),
     ("received_bps", "their bits per second"),
     ("forward_pps", "packets sent by the second port per second"),
@@ -47,9 +47,6 @@ const MEANINGS: [(&str, &str); 29] = [
     ("transmit_cycles", "those for giving it to its port (part of C_IO), in some rounds"),
     ("mean_burst", "packets moved at a time"),
     ("idle", "part of the time in which there was nothing to do (C_busy)"),
-    ("recorded_pps", "packets recorded per second"),
-    ("recorded_bps", "their bits per second"),
-    ("filtered_pps", "packets left out per second"),
 ];
 
 /// One figure of a row.

@@ -189,6 +189,27 @@ fn an_idle_run_says_idle() {
     assert!(!line.contains("busy"), "{err}");
 }
 
+/// Once, under the first row, whatever columns there are; and no more than that.
+#[test]
+fn every_table_explains_its_columns() {
+    for line in [
+        "forward null: null:",
+        "forward --bidirectional ring:a?loop&seed=64 ring:b?loop",
+        "generate null: --rate 10kpps",
+        "sink null:",
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut command = linerate(&words);
+        command.args(["--explain", "--duration", "300ms", "--interval", "50ms"]);
+        let output = command.output().unwrap();
+        let err = text(&output.stderr);
+        assert!(output.status.success(), "{line}: {err}");
+        for what in ["drop/s: packets dropped", "cyc/pkt: cycles of work", "(C_busy)."] {
+            assert_eq!(err.matches(what).count(), 1, "{line}: {err}");
+        }
+    }
+}
+
 /// What a program that ends prints to a terminal.
 fn on_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
