@@ -29,13 +29,12 @@ pub(crate) fn pages() -> Vec<(String, String)> {
 
 /// The table of contents.
 fn index() -> String {
-    let mut text = format!(
-        "# Ports\n\n\
-         Generated from the drivers themselves by `cargo xtask reference`; `linerate ports\n\
-         --help-uri` prints the same.\n\n\
-         A port is anything packets come from or go to.\n\n\
-         | port | what it is |\n|---|---|\n"
-    );
+    let mut text = "# Ports\n\n\
+        Generated from the drivers themselves by `cargo xtask reference`; `linerate ports\n\
+        --help-uri` prints the same.\n\n\
+        A port is anything packets come from or go to.\n\n\
+        | port | what it is |\n|---|---|\n"
+        .to_owned();
     for driver in DRIVERS {
         let (name, object) = (driver.name, driver.object);
         let _ = writeln!(text, "| [`{name}:{object}`]({name}.md) | {} |", cell(driver.summary));

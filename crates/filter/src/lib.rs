@@ -14,7 +14,7 @@
 //! session of `pppoes`.
 //!
 //! Of what libpcap takes for Ethernet there is no `geneve`, no `protochain`, no `ip
-//! broadcast`, no `l1` and its kin, no hosts of DECnet, and no names of hosts and networks.
+//! broadcast`, no `l1` and its kin, no hosts of `DECnet`, and no names of hosts and networks.
 
 #![forbid(unsafe_code)]
 
