@@ -99,15 +99,15 @@ mod tests {
             ("[::1]:7", "TCP, 7, ADDRESS ::1", false),
             ("0.0.0.0:7777", "TCP, 7777, ADDRESS 0.0.0.0", true),
             ("[::]:7777+", "TCP, 7777+, ADDRESS ::", true),
-            ("/run/a.sock", "UNIX, /run/a.sock", false),
+            ("/run/a.sock", "UNIX, \"/run/a.sock\"", false),
             ("./a, b", "UNIX, \"./a, b\"", false),
         ] {
             let address = parsed(text).unwrap();
             assert_eq!((&*address.config(None), address.is_reached_by_others()), (config, reached));
         }
         let with = parsed("7777").unwrap().config(Some("env:X"));
-        assert_eq!(with, "TCP, 7777, ADDRESS 127.0.0.1, TOKEN env:X");
-        assert_eq!(parsed("/a").unwrap().config(Some("env:X")), "UNIX, /a");
+        assert_eq!(with, "TCP, 7777, ADDRESS 127.0.0.1, TOKEN \"env:X\"");
+        assert_eq!(parsed("/a").unwrap().config(Some("env:X")), "UNIX, \"/a\"");
     }
 
     #[test]

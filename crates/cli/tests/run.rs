@@ -145,8 +145,9 @@ fn every_interval_is_whole() {
     let config = "InfiniteSource -> Counter -> Queue -> Unqueue -> Discard;
         RatedSource(RATE 100) -> Queue -> t :: ToPort(null:); Idle -> Discard";
     let events = objects(config, &["--duration", "300ms"]);
-    assert!(events.len() > 5, "{events:?}");
-    for figures in &events[1..] {
+    let with_figures = events.iter().filter(|event| event.get("elements").is_some());
+    assert!(with_figures.clone().count() > 5, "{events:?}");
+    for figures in with_figures {
         let part = |figures: &Value, key: &str| figures[key].as_f64().unwrap();
         let elements = figures["elements"].as_array().unwrap().iter();
         let shares: f64 = elements.map(|element| part(element, "share")).sum();

@@ -35,7 +35,10 @@ use tree::Tree;
 
 /// A filter that has been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filter(Tree);
+pub struct Filter {
+    tree: Tree,
+    calculates: bool,
+}
 
 impl Filter {
     /// Reads an expression.
@@ -44,17 +47,24 @@ impl Filter {
     ///
     /// What is wrong with it, or cannot be had.
     pub fn new(text: &str, names: Names<'_>) -> Result<Filter, String> {
-        parse::parse(lex::words(text)?, names).map(Filter)
+        let (tree, calculates) = parse::parse(lex::words(text)?, names)?;
+        Ok(Filter { tree, calculates })
     }
 
     /// Whether a packet is wanted.
     pub fn accepts(&self, packet: &[u8]) -> bool {
-        self.0.holds(packet).unwrap_or(false)
+        self.tree.holds(packet).unwrap_or(false)
+    }
+
+    /// Whether it calculates with a packet's length or bytes, as `less 100` and `tcp[13] & 8 != 0`:
+    /// then it may decide otherwise on a packet than on several merged into one.
+    pub fn calculates(&self) -> bool {
+        self.calculates
     }
 
     /// The same as a program for the kernel, where it can be one: where the
     /// kernel has enough instructions, and they calculate what is asked for.
     pub fn program(&self) -> Option<Vec<Instruction>> {
-        program::program(&self.0)
+        program::program(&self.tree)
     }
 }

@@ -113,20 +113,30 @@ pub(super) struct Parser<'a> {
     names: Names<'a>,
     /// Signs and words that are still open.
     depth: usize,
+    /// Whether something is calculated.
+    calculates: bool,
 }
 
-/// Reads an expression; without words it holds for all packets.
-pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<Tree, String> {
+/// Reads an expression; without words it holds for all packets. Also says whether it calculates with
+/// the packet's bytes or length.
+pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<(Tree, bool), String> {
     if tokens.is_empty() {
-        return Ok(Tree::Constant(true));
+        return Ok((Tree::Constant(true), false));
     }
     if tokens.len() > WORDS_MAX {
         return Err(format!("more than {WORDS_MAX} words"));
     }
-    let mut parser = Parser { tokens: &tokens, at: 0, place: Place::default(), names, depth: 0 };
+    let mut parser = Parser {
+        tokens: &tokens,
+        at: 0,
+        place: Place::default(),
+        names,
+        depth: 0,
+        calculates: false,
+    };
     let (tree, _) = parser.expression(None)?;
     match parser.peek() {
-        None => Ok(tree),
+        None => Ok((tree, parser.calculates)),
         Some(_) => Err(parser.unexpected()),
     }
 }
@@ -198,7 +208,10 @@ impl<'a> Parser<'a> {
         if self.may_calculate() {
             let before = self.at;
             match self.relation() {
-                Ok(Some(tree)) => return Ok((tree, None)),
+                Ok(Some(tree)) => {
+                    self.calculates = true;
+                    return Ok((tree, None));
+                }
                 Ok(None) => self.at = before,
                 Err(_) if self.is_sign_at(before, "(") => {
                     // An expression in parentheses, perhaps.
@@ -215,6 +228,7 @@ impl<'a> Parser<'a> {
         match word {
             "less" | "greater" => {
                 self.at += 1;
+                self.calculates = true;
                 let most = word == "less";
                 let relation = if most { Relation::AtMost } else { Relation::AtLeast };
                 Ok((Number::Length.is(relation, self.number()?), None))

@@ -63,6 +63,17 @@ impl Instruction {
         Instruction::plain(LOAD_ABSOLUTE, 0xffff_f000 + which)
     }
 
+    /// Loads the length of the packet.
+    pub const fn load_length() -> Instruction {
+        Instruction::plain(LOAD_LENGTH, 0)
+    }
+
+    /// Skips so many instructions where the word loaded is above `value`, and so many where it is
+    /// not.
+    pub const fn skip_above(value: u32, above: u8, else_: u8) -> Instruction {
+        Instruction { code: JUMP_GREATER, jt: above, jf: else_, k: value }
+    }
+
     /// Skips so many instructions where the word loaded is `value`, and so many
     /// where it is not.
     pub const fn skip(value: u32, equal: u8, unequal: u8) -> Instruction {

@@ -235,6 +235,9 @@ fn long_programs_jump_far_and_too_long_ones_are_none() {
         }
     }
     assert_eq!(hosts(600).program(), None);
+    let calculates = |text: &str| Filter::new(text, names()).unwrap().calculates();
+    assert!(calculates("tcp and less 100") && calculates("not (ip[2:2] > 100)"));
+    assert!(!calculates("tcp port 80 and (host 10.0.0.1 or vlan)") && !calculates(""));
     // Behind what the kernel calculates otherwise.
     assert_eq!(Filter::new("1 << ether[0] = 4", names()).unwrap().program(), None);
 }

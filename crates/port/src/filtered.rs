@@ -2,7 +2,7 @@
 //!
 //! It stands in front of every driver that is asked for a filter, also of one
 //! that has its kernel decide: that lets through what it does not see as we do
-//! (a packet whose VLAN tag it took out, several that it merged). What is not
+//! (a packet whose VLAN tag it took out, several that were merged). What is not
 //! wanted is not counted: neither received nor dropped.
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use super::forward::{Plan, carry_out};
 use crate::{
     args::Capture,
     exit::{UsageError, cannot_read},
-    output,
+    output::{self, Output},
     view::{Bytes, Style},
 };
 
@@ -39,10 +39,19 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
         (false, false) => Bytes::None,
     };
     let running = args.running();
+    let port = source(args, from.clone())?;
+    if port.driver() != from.driver() && !running.showing.quiet {
+        let text = format!(
+            "{from} would take packets away from the host, and capturing does not: it copies them \
+             from packet:{}; --take takes them",
+            from.name(),
+        );
+        Output::new(running.showing.json).line(&text);
+    }
     carry_out(&Plan {
         command: "capture",
         verb: "captured",
-        from: source(args, from)?,
+        from: port,
         to,
         bidirectional: false,
         rewrite: Rewrite::None,

@@ -200,7 +200,10 @@ impl Run {
             joins.push((format!("{} > {}", args.from, args.to), from_a, to_a));
         } else {
             let b = open(&args.to, &toward(Direction::Transmit))?;
-            ports.push(session::describe_port(&b));
+            // What is only shown goes nowhere.
+            if args.view.is_none() || args.to.driver() != "null" {
+                ports.push(session::describe_port(&b));
+            }
             interfaces.extend(b.info.interface.clone());
             let (from_b, mut to_b) = session::split(b);
             if let Some(style) = args.view {

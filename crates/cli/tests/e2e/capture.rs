@@ -233,10 +233,35 @@ fn nobody_takes_what_the_host_uses_without_saying_so() {
     }
     let refused = linerate_in(&b, "run -e FromPort(xdp:b0)->Discard");
     assert!(told.iter().all(|part| refused.stderr.contains(part)), "{refused:#?}");
-    Program::ready(&b, "run --disconnect -e FromPort(xdp:b0)->Discard").stop();
+    let line = "run --disconnect --duration 100ms -e FromPort(xdp:b0)->Discard";
+    linerate_in(&b, line).summary();
     echo.goes_on();
     linerate_in(&b, &format!("capture xdp:b0?zerocopy {file}")).failed(2, &["--take"]);
     linerate_in(&b, &format!("capture xdp:b0 {file} --take -Q out")).failed(2, &["-Q out"]);
+}
+
+/// Segments that the sender left to its interface to make are decided on one by one.
+#[test]
+#[ignore = "needs root"]
+fn filters_see_segments_and_not_what_they_were_merged_to() {
+    let (a, b) = addressed_pair();
+    for (namespace, interface) in [(&a, "a0"), (&b, "b0")] {
+        namespace
+            .expect(["ethtool", "-K", interface, "tx", "on", "sg", "on", "tso", "on", "gso", "on"]);
+    }
+    let server = b.enter(|| TcpListener::bind("198.18.0.2:22").unwrap());
+    let mut client = a.enter(|| TcpStream::connect("198.18.0.2:22").unwrap());
+    let (mut stream, _) = server.accept().unwrap();
+    let scratch = Scratch::new();
+    let file = scratch.file("c.pcap");
+    let line = format!("capture b0 {file} -c 1 -Q in tcp and greater 100 and less 1000");
+    let capture = Program::ready(&b, &line);
+    // Two segments of 1448 bytes and what is left.
+    client.write_all(&[7; 2 * 1448 + 100]).unwrap();
+    stream.read_exact(&mut [0; 2 * 1448 + 100]).unwrap();
+    capture.end().summary();
+    let packets = dissected(&file);
+    assert_eq!(packets.iter().map(Vec::len).collect::<Vec<_>>(), [66 + 100]);
 }
 
 /// The kernel takes tags out; they are back before the filter decides.

@@ -127,8 +127,8 @@ fn killed_forwarders_leave_nothing_behind() {
         line.a.add_address("a0", "198.18.0.1/24");
         line.b.add_address("b0", "198.18.0.2/24");
         line.a.expect(["ping", "-c", "2", "-i", "0.1", "-W", "10", "198.18.0.2"]);
-        // And ours, if somebody starts again.
-        let forwarder = Program::ready(&line.b, &command);
+        // And ours, if somebody starts again, who now has to say that the host may lose it.
+        let forwarder = Program::ready(&line.b, &format!("{command} --disconnect"));
         line.assert_carries();
         forwarder.stop();
     }

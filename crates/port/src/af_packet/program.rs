@@ -38,16 +38,27 @@ impl FromStr for Outbound {
 
 /// The program of a socket; empty when it takes everything.
 ///
-/// A packet whose VLAN tag the kernel keeps beside it lies otherwise than the
-/// filter expects it: it passes, and is decided on with its tag back in place.
-pub(super) fn build(outbound: Outbound, filter: Option<&Filter>) -> Vec<libc::sock_filter> {
+/// What does not lie as the filter expects it passes, and is decided on as it
+/// is received: a packet whose VLAN tag the kernel keeps beside it, with the tag
+/// back in place; and, where the filter calculates, a packet longer than
+/// `longest`, which is several that were merged, one by one.
+pub(super) fn build(
+    outbound: Outbound,
+    filter: Option<&Filter>,
+    longest: usize,
+) -> Vec<libc::sock_filter> {
     let mut program = Vec::new();
     if outbound == Outbound::Only {
         program.push(Instruction::load_ancillary(PACKET_TYPE));
         program.push(Instruction::skip(libc::PACKET_OUTGOING.into(), 1, 0));
         program.push(Instruction::give(0));
     }
-    if let Some(wanted) = filter.and_then(Filter::program) {
+    if let Some((filter, wanted)) = filter.and_then(|filter| Some((filter, filter.program()?))) {
+        if filter.calculates() {
+            program.push(Instruction::load_length());
+            program.push(Instruction::skip_above(longest as u32, 0, 1));
+            program.push(Instruction::give(u32::MAX));
+        }
         program.push(Instruction::load_ancillary(TAG_PRESENT));
         program.push(Instruction::skip(0, 1, 0));
         program.push(Instruction::give(u32::MAX));
@@ -79,12 +90,12 @@ mod tests {
         ] {
             let filter = Filter::new(text, names).unwrap();
             for outbound in [Outbound::No, Outbound::Too, Outbound::Only] {
-                let program = build(outbound, Some(&filter));
+                let program = build(outbound, Some(&filter), 1518);
                 assert!(!program.is_empty());
                 set_filter(&socket, &program).unwrap_or_else(|error| panic!("{text}: {error}"));
             }
         }
-        assert!(build(Outbound::Too, None).is_empty());
-        set_filter(&socket, &build(Outbound::Only, None)).unwrap();
+        assert!(build(Outbound::Too, None, 1518).is_empty());
+        set_filter(&socket, &build(Outbound::Only, None, 1518)).unwrap();
     }
 }
