@@ -28,6 +28,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "capinfos", package: "wireshark-common", purpose: "capture file facts" },
     Program { name: "bpftool", package: "bpftool", purpose: "programs left attached" },
     Program { name: "setpriv", package: "util-linux", purpose: "running without privileges" },
+    Program { name: "unshare", package: "util-linux", purpose: "interfaces nobody else sees" },
     Program { name: "strace", package: "strace", purpose: "system calls counted" },
     Program { name: "iperf3", package: "iperf3", purpose: "TCP and UDP through a forwarder" },
     Program { name: "traceroute", package: "traceroute", purpose: "the routers on the way" },

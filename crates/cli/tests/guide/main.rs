@@ -2,14 +2,16 @@
 //! its commands do what it says, and the messages it explains are the programs'. That its commands
 //! are ones of the command line is tested where that is declared (`src/args`).
 //!
-//! A block of code is `click`, a configuration; `sh` or `console`, commands; `console run`, commands
-//! that work without privileges; `console root`, commands that work in a network namespace.
+//! A block of code is `click`, a configuration; `sh` or `console`, commands, those of `sh` for
+//! interfaces that are there; `console run`, commands that work without privileges; `console root`,
+//! commands that work as root where no interface is.
 
 mod book;
 
 use std::{
-    env, fs,
-    os::unix::fs::symlink,
+    env,
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process::{Command, Output, Stdio},
     thread,
@@ -143,8 +145,9 @@ fn assert_shown(page: &str, block: &Block, output: &Output) {
 #[test]
 #[ignore = "needs root"]
 fn commands_on_interfaces_do_what_it_says() {
-    linerate_testlab::require("ip");
-    linerate_testlab::require("unshare");
+    for program in ["ip", "unshare", "ping"] {
+        linerate_testlab::require(program);
+    }
     let pages = pages();
     let mut runs = 0;
     for (page, block) in blocks(&pages, "console root") {
@@ -161,6 +164,85 @@ fn commands_on_interfaces_do_what_it_says() {
         runs += 1;
     }
     assert!(runs > 0);
+}
+
+/// What `linerate` is while commands of the guide are tried: none takes long, those with a control
+/// socket end with the block, and cores are those there are.
+const SHIM: &str = r#"#!/bin/sh
+left=$#
+socket=
+while [ $left -gt 0 ]; do
+    word=$1
+    shift
+    left=$((left - 1))
+    case $word in
+    --cores | --duration) shift; left=$((left - 1)); continue ;;
+    --control) socket=$1 ;;
+    esac
+    set -- "$@" "$word"
+done
+if [ -n "$socket" ]; then
+    "$PROGRAM" "$@" >/dev/null 2>errors &
+    until "$PROGRAM" call "$socket" version >/dev/null 2>&1; do
+        kill -0 $! 2>/dev/null || { cat errors >&2; exit 1; }
+        sleep 0.05
+    done
+    exit
+fi
+case $1 in
+run | forward | generate | sink | capture | replay) set -- "$@" --duration 300ms ;;
+esac
+exec "$PROGRAM" "$@"
+"#;
+
+/// Interfaces with cables that lead nowhere, and files that the guide takes for granted.
+const PLACE: &str = r#"
+for number in 0 1 2 3; do
+    ip link add eth$number type veth peer name far$number
+    ip link set eth$number up
+    ip link set far$number up
+done
+echo 'FromPort(packet:eth1) -> Queue -> ToPort(packet:eth2);' > router.click
+"$PROGRAM" generate --quiet --count 10 pcap:trace.pcap 2>/dev/null
+"#;
+
+#[test]
+#[ignore = "needs root"]
+fn what_it_says_of_interfaces_works_on_them() {
+    for program in ["ip", "unshare", "tcpdump"] {
+        linerate_testlab::require(program);
+    }
+    let pages = pages();
+    let configurations = blocks(&pages, "click").map(|(page, block)| {
+        (page, format!("cat > guide.click <<'END'\n{}END\nlinerate run guide.click", block.text))
+    });
+    // Of the others some would change the machine; and a search takes its time.
+    let is_tried =
+        |line: &&str| line.starts_with("linerate ") && !line.starts_with("linerate lab ");
+    let commands = blocks(&pages, "sh").map(|(page, block)| {
+        (page, block.typed().into_iter().filter(is_tried).collect::<Vec<_>>().join("\n"))
+    });
+    let scripts: Vec<_> =
+        configurations.chain(commands).filter(|(_, script)| !script.is_empty()).collect();
+    assert!(scripts.len() > 20, "{} blocks", scripts.len());
+    thread::scope(|scope| {
+        for (page, script) in scripts {
+            scope.spawn(move || {
+                let desk = desk();
+                let bin = desk.path().join("bin");
+                fs::create_dir(&bin).unwrap();
+                fs::write(bin.join("linerate"), SHIM).unwrap();
+                fs::set_permissions(bin.join("linerate"), Permissions::from_mode(0o755)).unwrap();
+                // With a namespace of processes, so that those in the background end with it.
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh"]);
+                command.env("PROGRAM", env!("CARGO_BIN_EXE_linerate"));
+                let set_up = format!("{PLACE}PATH=$PWD/bin:$PATH\n{script}");
+                let output = shell(&set_up, desk.path(), command);
+                assert_done(&output, &format!("{page}:\n{script}"));
+            });
+        }
+    });
 }
 
 /// The sources with what belongs to texts alone: lines that go on are one.
@@ -181,7 +263,9 @@ fn sources(folder: &Path, text: &mut String) {
 #[test]
 fn messages_it_explains_are_those_of_the_programs() {
     let mut text = String::new();
-    for folder in ["port", "graph", "cli", "host", "elements/control"] {
+    for folder in
+        ["port", "graph", "cli", "host", "memory", "worker", "elements/control", "elements/devices"]
+    {
         sources(&repository().join("crates").join(folder).join("src"), &mut text);
     }
     let pages = pages();
