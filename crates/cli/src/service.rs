@@ -1,5 +1,5 @@
 //! What whoever started a command is told of it: a service manager over `NOTIFY_SOCKET`
-//! (sd_notify(3)), a script through a file descriptor.
+//! (`sd_notify(3)`), a script through a file descriptor.
 
 use std::{
     env,

@@ -14,7 +14,7 @@
 //! declares of itself), `options` (options taken as declared), `open` (the list of drivers),
 //! `lease` (one port for several users), [`counters`] (packets, and
 //! drops by reason), `offload` (checksums and segmentation that a sender on this host left
-//! undone), `kernel` (what opening an interface has in common), `devices` (names of other
+//! undone), `filtered` (only what a filter wants), `kernel` (what opening an interface has in common), `devices` (names of other
 //! frameworks), `error`.
 
 #![deny(unsafe_code)]

@@ -97,7 +97,7 @@ pub(crate) struct Run {
     pub(crate) control: Vec<ControlAddress>,
 
     /// The file with the token that clients of TCP ports must say [default: that in the variable
-    /// LINERATE_CONTROL_TOKEN, if any]; nothing is encrypted
+    /// `LINERATE_CONTROL_TOKEN`, if any]; nothing is encrypted
     #[arg(long, value_name = "FILE", requires = "control", help_heading = "Running")]
     pub(crate) token_file: Option<String>,
 
@@ -262,7 +262,7 @@ pub(crate) struct Call {
     pub(crate) ready: bool,
 
     /// The file with the token the router wants to hear [default: that in the variable
-    /// LINERATE_CONTROL_TOKEN, if any]
+    /// `LINERATE_CONTROL_TOKEN`, if any]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 

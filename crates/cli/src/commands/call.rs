@@ -79,10 +79,7 @@ fn wait_until_ready(args: &Call, token: Option<&str>) -> Result<()> {
         let left = end.saturating_duration_since(Instant::now()).max(LOOK_AGAIN);
         let answer = Client::connect(&args.address, left)
             .and_then(|client| client.authenticate(token)?.read("version", None));
-        let error = match answer {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
-        };
+        let Err(error) = answer else { return Ok(()) };
         if Instant::now() >= end {
             return Err(error.context(format!("{} is not ready", args.address)));
         }

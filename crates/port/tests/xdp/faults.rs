@@ -121,7 +121,7 @@ fn without_the_right_to_lock_memory_that_is_said() {
     let arena = arena();
     let limits = getrlimit(Resource::Memlock);
     // Nobody else is bound by it: all have that right.
-    let low = Rlimit { current: Some(64 << 10), ..limits.clone() };
+    let low = Rlimit { current: Some(64 << 10), ..limits };
     setrlimit(Resource::Memlock, low).unwrap();
     let error = rig.ours.enter(|| {
         let mut sets = capabilities(None).unwrap();
