@@ -1,7 +1,7 @@
 //! How a port is named: `driver:name?option=value&option`.
 //!
 //! Parsing splits the text and nothing more; what the options mean is the driver's
-//! (see [`Options`](crate::Options)).
+//! (see [`Options`]).
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
