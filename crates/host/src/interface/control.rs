@@ -101,12 +101,14 @@ fn request(kind: u16, message: &impl Emitable) -> io::Result<()> {
 
 /// Keeps an interface promiscuous for as long as it lives.
 ///
-/// The kernel counts those who want it, and stops counting us when the socket
-/// behind this closes, however the process ends.
+/// The kernel counts those who want it, and stops counting us when this is dropped, or when the
+/// socket behind it closes, however the process ends.
 #[derive(Debug)]
 #[must_use = "the interface stops being promiscuous when this is dropped"]
 pub struct Promiscuous {
-    _socket: OwnedFd,
+    socket: OwnedFd,
+    /// The interface's index.
+    index: i32,
 }
 
 impl Promiscuous {
@@ -128,14 +130,27 @@ impl Promiscuous {
         .map_err(|error| failed(error.into()))?;
         let index = i32::try_from(link.index)
             .map_err(|_| failed(io::Error::from_raw_os_error(libc::ENODEV)))?;
+        let promiscuous = Promiscuous { socket, index };
+        promiscuous.set(libc::PACKET_ADD_MEMBERSHIP).map_err(failed)?;
+        Ok(promiscuous)
+    }
+
+    fn set(&self, option: i32) -> io::Result<()> {
         let request = libc::packet_mreq {
-            mr_ifindex: index,
+            mr_ifindex: self.index,
             mr_type: libc::PACKET_MR_PROMISC as u16,
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
-            .map_err(failed)?;
-        Ok(Promiscuous { _socket: socket })
+        set_option(&self.socket, libc::SOL_PACKET, option, request)
+    }
+}
+
+impl Drop for Promiscuous {
+    /// Not left to the socket: another thread may have forked, and its child has the descriptor
+    /// until it executes its program.
+    fn drop(&mut self) {
+        // It fails where the interface has gone, or never was asked.
+        let _ = self.set(libc::PACKET_DROP_MEMBERSHIP);
     }
 }
