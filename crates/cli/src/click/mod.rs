@@ -193,6 +193,8 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
         ..Options::default()
     };
     let ports = linerate_port::Context {
+        // Click takes from the host what `SNIFFER false` says, and asks nobody.
+        disconnect: true,
         devices: line.devices.iter().cloned().collect(),
         ..linerate_port::Context::new(Arena::clone(&arena))
     };

@@ -28,6 +28,8 @@ pub(crate) fn run(args: &Check, library: &Library) -> Result<()> {
     } else {
         let options = ArenaOptions { size: ARENA, gradual: true, ..ArenaOptions::default() };
         let ports = linerate_port::Context {
+            // Nothing is received: they are open for a moment.
+            disconnect: true,
             devices: args.configuration.devices(),
             ..linerate_port::Context::new(options.create()?)
         };
