@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use linerate_graph::{Arg, Class, Context, Element, Next};
-use linerate_memory::{Frame, Meta};
+use linerate_memory::{Frame, HeaderStart, Meta};
 
 use crate::Bytes;
 
@@ -65,9 +65,10 @@ fn packet(bytes: &mut Bytes<'_>) -> Packet {
     }
     if bytes.one_in(2) {
         let headers = packet.len().min(64);
-        meta.network = bytes.choice(&[14, 0, 18, 22, 3]).min(&headers).to_owned() as u16;
-        let transport = bytes.choice(&[20, 24, 40]) + usize::from(meta.network);
-        meta.transport = transport.min(packet.len()) as u16;
+        let network = *bytes.choice(&[14, 0, 18, 22, 3]).min(&headers);
+        let transport = (bytes.choice(&[20, 24, 40]) + network).min(packet.len());
+        meta.network = HeaderStart::new(0, network);
+        meta.transport = HeaderStart::new(0, transport);
     }
     if bytes.one_in(4) {
         (meta.paint, meta.vlan) = (bytes.byte(), u16::from(bytes.byte()));
@@ -115,8 +116,10 @@ impl Element for Packets {
                 }
                 let slot = frame.slots_mut().last_mut().expect("just taken");
                 cx.pool.arena().packet_mut(slot).expect("not shared").copy_from_slice(bytes);
+                let headroom = slot.headroom();
                 if let Some(known) = cx.pool.arena().meta_mut(slot) {
                     *known = *meta;
+                    known.bytes_moved(headroom.cast_signed());
                 }
                 self.at += 1;
                 self.left -= 1;

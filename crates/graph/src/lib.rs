@@ -70,7 +70,7 @@ pub use fields::{Arguments, Setting, derive};
 pub use library::{DuplicateClass, Library};
 pub use linerate_graph_derive::Arguments;
 /// What elements handle, so that a crate of elements needs no other.
-pub use linerate_memory::{Frame, Meta, Packet, PacketMut, Slot};
+pub use linerate_memory::{Frame, HeaderStart, Meta, Packet, PacketMut, Slot};
 pub use linerate_worker::Idle;
 pub use make::{Make, Replica, Scope, SharedValues, World, unquoted};
 pub use names::{Addresses, Names, known_port, known_protocol};

@@ -138,7 +138,7 @@ pub trait Touch: sealed::Sealed + Send + 'static {
         arena: &Arena,
         frame: &mut Frame,
         step: impl FnMut(&mut Self::Packet<'_>) -> Way,
-        out: impl FnMut(Slot, Exit),
+        out: impl FnMut(usize, Slot, Exit),
     );
 }
 
@@ -166,7 +166,7 @@ impl Touch for Reads {
         arena: &Arena,
         frame: &mut Frame,
         step: impl FnMut(&mut Packet<'_>) -> Way,
-        out: impl FnMut(Slot, Exit),
+        out: impl FnMut(usize, Slot, Exit),
     ) {
         arena.sift_read(frame, step, out);
     }
@@ -182,7 +182,7 @@ impl Touch for Writes {
         arena: &Arena,
         frame: &mut Frame,
         step: impl FnMut(&mut PacketMut<'_>) -> Way,
-        out: impl FnMut(Slot, Exit),
+        out: impl FnMut(usize, Slot, Exit),
     ) {
         arena.sift_packets(frame, step, out);
     }
@@ -205,7 +205,7 @@ impl Context {
         }
         let Context { pool, exits, .. } = self;
         let before = frame.len();
-        A::sift(pool.arena(), frame, step, |slot, exit| exits.push(slot, exit));
+        A::sift(pool.arena(), frame, step, |_, slot, exit| exits.push(slot, exit));
         if frame.len() == before {
             return false;
         }

@@ -1,6 +1,6 @@
 //! A vector of packets: what ports fill and elements process.
 
-use std::{fmt, mem::MaybeUninit, ptr};
+use std::{fmt, mem::MaybeUninit, ops::Range, ptr};
 
 use crate::slot::{SHARED, Slot};
 
@@ -209,35 +209,34 @@ impl Frame {
     }
 
     /// Keeps the packets `judge` has nothing against, in their order, and passes
-    /// the others to `out` with what was said about them, oldest first. Made for
-    /// frames of which nearly all packets stay: until one leaves nothing is moved.
+    /// the others to `out` with their places in the frame and what was said about
+    /// them, oldest first. Made for frames of which nearly all packets stay: the loop
+    /// only judges, and what stays is moved run by run, when one leaves behind it.
     #[inline(always)]
     pub(crate) fn sift_judged<V>(
         &mut self,
         mut judge: impl FnMut(&mut Slot) -> Result<(), V>,
-        mut out: impl FnMut(Slot, V),
+        mut out: impl FnMut(usize, Slot, V),
     ) {
         let count = std::mem::take(&mut self.len);
         let base: *mut Slot = self.lines.as_mut_ptr().cast();
-        let mut kept = 0;
+        // Packets kept in front, and where the run begins that is judged.
+        let (mut kept, mut run) = (0, 0);
         for at in 0..count {
             // SAFETY: these are in the former `..len`, so initialised, and each is
-            // read out once, when it leaves or moves; `len` is zero, so a panic in
-            // a closure leaks packets and cannot duplicate one. `kept <= at`, so a
-            // write lands where the packet has been read out.
+            // read out once, when it leaves, or moves with its run; `len` is zero, so
+            // a panic in a closure leaks packets and cannot duplicate one.
             unsafe {
                 let slot = base.add(at);
-                match judge(&mut *slot) {
-                    Ok(()) if kept == at => kept += 1,
-                    Ok(()) => {
-                        base.add(kept).write(slot.read());
-                        kept += 1;
-                    }
-                    Err(verdict) => eject(slot.read(), verdict, &mut out),
+                if let Err(verdict) = judge(&mut *slot) {
+                    kept = close_gap(base, kept, run..at);
+                    run = at + 1;
+                    eject(at, slot.read(), verdict, &mut out);
                 }
             }
         }
-        self.len = kept;
+        // SAFETY: as above.
+        self.len = if run > 0 { unsafe { close_gap(base, kept, run..count) } } else { count };
     }
 
     /// Pointer to the first packet, for copies out by rings and pools.
@@ -284,12 +283,27 @@ impl Frame {
     }
 }
 
-/// Passes a packet out. Out of line, so that it takes no registers from the loop over the packets
-/// that stay.
+/// Moves a run of packets behind the first `kept` ones; returns how many there are then. Out of
+/// line, so that it takes no registers from the loop over the packets that stay.
+///
+/// # Safety
+///
+/// The run is initialised and lies behind those, and what is between has been read out.
 #[cold]
 #[inline(never)]
-fn eject<V>(slot: Slot, verdict: V, out: &mut impl FnMut(Slot, V)) {
-    out(slot, verdict);
+unsafe fn close_gap(base: *mut Slot, kept: usize, run: Range<usize>) -> usize {
+    if run.start != kept {
+        // SAFETY: the caller's promise; the places may overlap.
+        unsafe { base.add(run.start).copy_to(base.add(kept), run.len()) };
+    }
+    kept + run.len()
+}
+
+/// Passes a packet out. Out of line for the same reason.
+#[cold]
+#[inline(never)]
+fn eject<V>(place: usize, slot: Slot, verdict: V, out: &mut impl FnMut(usize, Slot, V)) {
+    out(place, slot, verdict);
 }
 
 impl fmt::Debug for Frame {
@@ -363,18 +377,18 @@ mod tests {
                         slot.length += 100;
                         if keep >> (slot.buffer % 3) & 1 != 0 { Ok(()) } else { Err(slot.buffer) }
                     },
-                    |slot, verdict| out.push((slot.buffer, verdict, slot.length)),
+                    |at, slot, verdict| out.push((at as u32, slot.buffer, verdict, slot.length)),
                 );
                 let stays = |n: &u32| keep >> (n % 3) & 1 != 0;
                 assert_eq!(names(&f), (0..count).filter(stays).collect::<Vec<_>>());
-                let left = (0..count).filter(|n| !stays(n)).map(|n| (n, n, n as u16 + 100));
+                let left = (0..count).filter(|n| !stays(n)).map(|n| (n, n, n, n as u16 + 100));
                 assert_eq!(out, left.collect::<Vec<_>>());
             }
         }
         let mut f = Frame::new(6);
         f.push(slot(0)).unwrap();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            f.sift_judged(|_| -> Result<(), ()> { panic!("stop") }, |_, ()| {});
+            f.sift_judged(|_| -> Result<(), ()> { panic!("stop") }, |_, _, ()| {});
         }));
         assert!(panicked.is_err() && f.is_empty());
     }

@@ -43,7 +43,7 @@ pub use compare::equal_lanes;
 pub use error::MemoryError;
 pub use frame::{FRAME_DEFAULT, FRAME_LIMIT, Frame};
 pub use generation::Generation;
-pub use meta::Meta;
+pub use meta::{HeaderStart, Meta};
 pub use pool::PoolCache;
 pub use prefetch::prefetch;
 pub use processor::{BitWork, with_bit_instructions};

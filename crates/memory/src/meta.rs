@@ -2,6 +2,57 @@
 
 use std::time::Duration;
 
+/// Where a header begins, in bytes from the start of the packet's *buffer*: who moves the
+/// start of a packet leaves it alone, and holders of one buffer, each with a start of its
+/// own, mean the same header by it. It may lie in front of the packet, when it was stripped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct HeaderStart(u16);
+
+impl HeaderStart {
+    /// Not known: the last byte a buffer can have, where no header begins.
+    pub const UNKNOWN: HeaderStart = HeaderStart(u16::MAX);
+
+    /// A header `offset` bytes behind the start of a packet with so much headroom.
+    #[inline(always)]
+    pub fn new(headroom: usize, offset: usize) -> HeaderStart {
+        HeaderStart(headroom.wrapping_add(offset) as u16)
+    }
+
+    /// The same of one that may be in front of the packet; not known when it is not in the
+    /// buffer.
+    #[inline]
+    pub fn signed(headroom: usize, offset: isize) -> HeaderStart {
+        let start = headroom.checked_add_signed(offset).and_then(|at| u16::try_from(at).ok());
+        start.map_or(HeaderStart::UNKNOWN, HeaderStart)
+    }
+
+    /// Whether it is known.
+    #[inline(always)]
+    pub fn is_known(self) -> bool {
+        self != HeaderStart::UNKNOWN
+    }
+
+    /// The offset from the start of a packet with so much headroom; beyond the end of any
+    /// packet when it is not known, or in front of this one.
+    #[inline(always)]
+    pub fn index(self, headroom: usize) -> usize {
+        usize::from(self.0).wrapping_sub(headroom)
+    }
+
+    /// The same, below zero when the header is in front of the packet.
+    #[inline]
+    pub fn offset(self, headroom: usize) -> Option<isize> {
+        self.is_known().then(|| self.index(headroom).cast_signed())
+    }
+
+    /// The header `by` bytes further towards the end of the buffer, which were moved.
+    #[inline]
+    pub(crate) fn moved(self, by: isize) -> HeaderStart {
+        if self.is_known() { HeaderStart::signed(usize::from(self.0), by) } else { self }
+    }
+}
+
 /// Per-packet metadata, one cache line per buffer, in an array of its own so
 /// that a path that does not use it never touches it.
 ///
@@ -19,11 +70,10 @@ pub struct Meta {
     pub port: u16,
     /// Queue of that port.
     pub queue: u16,
-    /// Offset of the network header from the start of the packet, in ones' complement
-    /// when it lies before that; [`Meta::UNSET`] when not known.
-    pub network: u16,
-    /// Offset of the transport header, in the same way.
-    pub transport: u16,
+    /// Where the network header begins.
+    pub network: HeaderStart,
+    /// Where the transport header begins.
+    pub transport: HeaderStart,
     /// 802.1Q tag control information; 0 when there is none.
     pub vlan: u16,
     /// Paint (colour) annotation.
@@ -41,8 +91,6 @@ pub struct Meta {
 const _: () = assert!(size_of::<Meta>() == 64 && align_of::<Meta>() == 64);
 
 impl Meta {
-    /// Header offset that is not known: no byte before the start.
-    pub const UNSET: u16 = u16::MAX;
     /// [`Meta::packet_type`] of a packet to this host, or not known.
     pub const TO_HOST: u8 = 0;
     /// [`Meta::packet_type`] of a packet to all stations of the link.
@@ -62,8 +110,8 @@ impl Meta {
         flow_hash: 0,
         port: 0,
         queue: 0,
-        network: Meta::UNSET,
-        transport: Meta::UNSET,
+        network: HeaderStart::UNKNOWN,
+        transport: HeaderStart::UNKNOWN,
         vlan: 0,
         paint: 0,
         packet_type: Meta::TO_HOST,
@@ -77,8 +125,49 @@ impl Meta {
         *self = Meta::EMPTY;
     }
 
+    /// Forgets where headers begin.
+    #[inline]
+    pub fn forget_headers(&mut self) {
+        (self.network, self.transport) = (HeaderStart::UNKNOWN, HeaderStart::UNKNOWN);
+    }
+
+    /// All bytes of the packet were moved inside its buffer, towards its end or, below zero,
+    /// its start: headers with them.
+    #[cold]
+    pub fn bytes_moved(&mut self, by: isize) {
+        (self.network, self.transport) = (self.network.moved(by), self.transport.moved(by));
+    }
+
     /// The receive time, when it was taken.
     pub fn time(&self) -> Option<Duration> {
         (self.timestamp != 0).then(|| Duration::from_nanos(self.timestamp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_stay_where_they_are_while_the_start_of_the_packet_moves() {
+        let start = HeaderStart::new(128, 14);
+        assert_eq!((start.index(128), start.offset(128)), (14, Some(14)));
+        assert_eq!((start.index(142), start.offset(142)), (0, Some(0)));
+        assert_eq!(start.offset(176), Some(-34));
+        assert!(start.index(143) > usize::from(u16::MAX), "no byte of the packet");
+        assert_eq!(HeaderStart::signed(176, -34), start);
+        assert_eq!(HeaderStart::signed(10, -11), HeaderStart::UNKNOWN);
+        assert_eq!((start.moved(-14).offset(128), start.moved(6).offset(128)), (Some(0), Some(20)));
+    }
+
+    #[test]
+    fn what_is_not_known_is_beyond_every_packet() {
+        let unknown = HeaderStart::UNKNOWN;
+        for headroom in [0, 1, 128, 65_534] {
+            assert_eq!(unknown.offset(headroom), None);
+            assert!(headroom + unknown.index(headroom) >= usize::from(u16::MAX));
+        }
+        assert_eq!(unknown.moved(-3), unknown);
+        assert!(!Meta::EMPTY.network.is_known() && HeaderStart::new(0, 0).is_known());
     }
 }

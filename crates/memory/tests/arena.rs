@@ -86,8 +86,8 @@ fn packets_are_sifted_with_all_of_them_at_hand() {
             packet.truncate(90);
             if n.is_multiple_of(3) { Err(n) } else { Ok(()) }
         },
-        |slot, n| {
-            assert_eq!(arena.meta(&slot).paint, n);
+        |place, slot, n| {
+            assert_eq!((arena.meta(&slot).paint, place), (n, n.into()));
             out.push(slot);
         },
     );
@@ -237,7 +237,7 @@ fn packets_are_visited_with_what_is_known_about_them() {
             assert!(copies.push(copy).is_ok());
         }
         let mut seen = Vec::new();
-        arena.for_each_described(&frame, |bytes, meta| seen.push((bytes[0], meta.port)));
+        arena.for_each_described(&frame, |_, bytes, meta| seen.push((bytes[0], meta.port)));
         assert_eq!(seen, (0..count).map(|at| (at as u8, at as u16)).collect::<Vec<_>>());
         pool.give(&mut copies);
         pool.give(&mut frame);
@@ -267,7 +267,7 @@ fn packets_at_hand_are_read_by_all_and_written_by_one() {
             seen += 1;
             if seen == 1 { Ok(()) } else { Err(()) }
         },
-        |slot, ()| pool.give_one(slot),
+        |_, slot, ()| pool.give_one(slot),
     );
     // The other holder is gone.
     let slot = &mut frame.slots_mut()[0];
@@ -283,4 +283,32 @@ fn packets_at_hand_are_read_by_all_and_written_by_one() {
     assert_eq!(packet.meta().paint, 8);
     pool.give(&mut frame);
     assert_eq!(arena.accounting().held, 0);
+}
+
+/// Whether only the start of a packet moves or all of its bytes.
+#[test]
+fn what_is_said_of_headers_goes_where_their_bytes_go() {
+    let arena = small(256 << 10).create().unwrap();
+    let mut pool = arena.cache(8);
+    let mut slot = pool.take_one(6).unwrap();
+    arena.packet_mut(&mut slot).unwrap().copy_from_slice(b"abcdef");
+    let mut packet = arena.writable(&mut slot).unwrap();
+    packet.mark_headers(2, 4);
+    let headers = |packet: &linerate_memory::PacketMut<'_>| {
+        [packet.network(), packet.transport()].map(|at| packet.bytes().get(at).copied())
+    };
+    assert!(packet.pull(1));
+    assert_eq!(headers(&packet), [Some(b'c'), Some(b'e')]);
+    assert!(packet.pull(2));
+    assert_eq!(headers(&packet), [None, Some(b'e')]);
+    assert!(packet.push(3));
+    // No room in front, and none behind.
+    let front = packet.headroom() + 3;
+    assert!(packet.prepend(front));
+    assert_eq!((packet.network(), headers(&packet)), (front + 2, [Some(b'c'), Some(b'e')]));
+    assert!(packet.pull(front));
+    let room = arena.buffer_size() - packet.headroom() - packet.len();
+    assert!(packet.append(room + 2));
+    assert_eq!((packet.network(), headers(&packet)), (2, [Some(b'c'), Some(b'e')]));
+    pool.give_one(slot);
 }

@@ -12,7 +12,7 @@ use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, HandlerResult, Make, Text,
     lang::config::shift_word, parse_bool, parse_integer, unquoted,
 };
-use linerate_memory::{Frame, Meta};
+use linerate_memory::{Frame, Meta, Slot};
 
 use super::FAMILY;
 use linerate_kit::{annotations, call, general::general, printed::reason};
@@ -201,17 +201,14 @@ impl AggregateCounter {
 
     /// What a packet adds to the count of its aggregate.
     #[inline]
-    fn amount(&self, length: usize, meta: &Meta) -> u32 {
+    fn amount(&self, slot: &Slot, meta: &Meta) -> u32 {
         if !self.bytes {
             let others = if self.multipacket { annotations::extra_packets(meta) } else { 0 };
             return others.wrapping_add(1);
         }
         let extra = if self.extra_length { annotations::extra_length(meta) } else { 0 };
-        let front = match meta.network {
-            network if self.ip_bytes && network != Meta::UNSET => u32::from(network),
-            _ => 0,
-        };
-        (length as u32).wrapping_add(extra).wrapping_sub(front)
+        let front = meta.network.offset(slot.headroom()).filter(|_| self.ip_bytes).unwrap_or(0);
+        (slot.len() as u32).wrapping_add(extra).wrapping_sub(front as u32)
     }
 
     /// Counts; `false` when nothing was counted.
@@ -337,7 +334,7 @@ impl Element for AggregateCounter {
         for at in 0..frame.len() {
             let slot = &frame.slots()[at];
             let meta = cx.pool.arena().meta(slot);
-            let (aggregate, amount) = (annotations::aggregate(meta), self.amount(slot.len(), meta));
+            let (aggregate, amount) = (annotations::aggregate(meta), self.amount(slot, meta));
             let frozen = self.frozen || port == 1;
             chosen.push(self.count(cx, aggregate, amount, frozen));
         }

@@ -4,7 +4,7 @@ use linerate_graph::{
     Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Step,
     Text, Way, unquoted,
 };
-use linerate_memory::{Frame, Meta, PacketMut};
+use linerate_memory::{Frame, PacketMut};
 
 use super::{
     FAMILY,
@@ -81,8 +81,8 @@ impl AggregateIp {
 
     /// Where the header of the field begins; `None` where the packet has none.
     #[inline]
-    fn start(&self, bytes: &[u8], meta: &Meta) -> Option<usize> {
-        let network = usize::from(meta.network);
+    fn start(&self, packet: &PacketMut<'_>) -> Option<usize> {
+        let (bytes, network) = (packet.bytes(), packet.network());
         if self.field.header == Header::Ip {
             return Some(network);
         }
@@ -90,7 +90,7 @@ impl AggregateIp {
         if ip[6] & 0x1f != 0 || ip[7] != 0 {
             return None;
         }
-        let transport = usize::from(meta.transport);
+        let transport = packet.transport();
         match (self.field.header, ip[9]) {
             (Header::Ip | Header::Transport, _) | (Header::TcpOrUdp, 6 | 17) => Some(transport),
             (Header::Protocol(wanted), protocol) if wanted == protocol => Some(transport),
@@ -98,17 +98,15 @@ impl AggregateIp {
                 let header: &[u8; 20] = bytes.get(transport..)?.first_chunk()?;
                 Some(transport + usize::from(header[12] >> 4) * 4)
             }
-            (Header::Payload, 17) => Some(transport + 8),
+            (Header::Payload, 17) => transport.checked_add(8),
             _ => None,
         }
     }
 
     #[inline]
-    fn value(&self, bytes: &[u8], meta: &Meta) -> Option<u32> {
-        if meta.network == Meta::UNSET {
-            return None;
-        }
-        let word = bytes.get(self.start(bytes, meta)? + self.word..)?.first_chunk()?;
+    fn value(&self, packet: &PacketMut<'_>) -> Option<u32> {
+        let header = packet.bytes().get(self.start(packet)?..)?;
+        let word = header.get(self.word..)?.first_chunk()?;
         Some(u32::from_be_bytes(*word) >> self.shift & self.mask)
     }
 }
@@ -116,8 +114,8 @@ impl AggregateIp {
 impl Step for AggregateIp {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let (bytes, meta) = packet.parts();
-        let value = self.value(bytes, meta).ok_or(Exit::Output(1))?;
+        let value = self.value(packet).ok_or(Exit::Output(1))?;
+        let meta = packet.meta_mut();
         let before =
             if self.incremental { annotations::aggregate(meta) << self.field.length } else { 0 };
         annotations::set_aggregate(meta, before.wrapping_add(value));

@@ -171,7 +171,7 @@ impl AggregateIpFlows {
             time = cx.now();
         }
         let arena = cx.pool.arena();
-        let header = FlowHeader::of(arena.packet(slot), arena.meta(slot), self.icmp);
+        let header = FlowHeader::of(arena, slot, self.icmp);
         if let Some(meta) = arena.meta_mut(slot) {
             meta.timestamp = time;
         }

@@ -5,10 +5,7 @@ use linerate_graph::{Arguments, Class, Exit, Make, Step, Way};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::{
-    annotations::{aggregate, extra_length, set_aggregate},
-    start::from_start,
-};
+use linerate_kit::annotations::{aggregate, extra_length, set_aggregate};
 
 /// Drop reason.
 const NO_HEADER: usize = 1;
@@ -49,14 +46,14 @@ struct AggregateLength {
 impl Step for AggregateLength {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let length = packet.len() as u32;
+        let (length, headroom) = (packet.len() as u32, packet.headroom());
         let meta = packet.meta_mut();
         let offset = if self.from_header {
-            from_start(meta.network).ok_or(Exit::Drop(NO_HEADER))?
+            meta.network.offset(headroom).ok_or(Exit::Drop(NO_HEADER))?
         } else {
             0
         };
-        let length = length.wrapping_sub(offset.cast_unsigned());
+        let length = length.wrapping_sub(offset as u32);
         set_aggregate(meta, length.wrapping_add(extra_length(meta)));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What of a packet tells its flow.
 
-use linerate_memory::Meta;
+use linerate_memory::{Arena, Slot};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -41,15 +41,14 @@ impl FlowHeader {
 
     /// Of a packet; `None` where it is not of TCP or UDP, nor, where `icmp`
     /// allows it, an error about such a packet.
-    pub(super) fn of(bytes: &[u8], meta: &Meta, icmp: bool) -> Option<FlowHeader> {
-        if meta.network == Meta::UNSET {
-            return None;
-        }
-        let outer = bytes.get(usize::from(meta.network)..)?;
+    pub(super) fn of(arena: &Arena, slot: &Slot, icmp: bool) -> Option<FlowHeader> {
+        let bytes = arena.packet(slot);
+        let outer = bytes.get(arena.network(slot)..)?;
         let header: &[u8; 20] = outer.first_chunk()?;
         let protocol = header[9];
         let is_first = header[6] & 0x1f == 0 && header[7] == 0;
-        let transport = bytes.get(usize::from(meta.transport)..).unwrap_or_default();
+        let transport = arena.meta(slot).transport.index(slot.headroom());
+        let transport = bytes.get(transport..).unwrap_or_default();
         let is_error = protocol == ICMP && is_first && icmp;
         if is_error && !ERRORS.contains(transport.first()?) {
             return None;

@@ -3,7 +3,7 @@
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Signals,
 };
-use linerate_memory::{Frame, Meta};
+use linerate_memory::Frame;
 use linerate_port::pcap::{Error, Fault, ReadOptions, Reader};
 
 use super::{
@@ -231,16 +231,17 @@ impl FromDump {
             if let Some(bytes) = arena.packet_mut(slot) {
                 bytes.copy_from_slice(data);
             }
-            if let Some(meta) = arena.meta_mut(slot) {
+            if let Some(mut packet) = arena.writable(slot) {
+                let meta = packet.meta_mut();
                 meta.reset();
                 meta.timestamp = record.ts_ns;
                 annotations::set_extra_length(meta, record.orig_len - data.len() as u32);
                 if self.force_ip
                     && let Some(header) = self.encap.ip_header(data)
                 {
-                    (meta.network, meta.transport) = (header.start, header.end);
+                    packet.mark_headers(header.start.into(), header.end.into());
                     if let Some(address) = header.destination {
-                        meta.destination[..4].copy_from_slice(&address);
+                        packet.meta_mut().destination[..4].copy_from_slice(&address);
                     }
                 }
             }
@@ -254,7 +255,7 @@ impl FromDump {
         if self.force_ip {
             let arena = cx.pool.arena();
             let out = &mut cx.out;
-            let is_ip = |slot: &mut _| arena.meta(slot).network != Meta::UNSET;
+            let is_ip = |slot: &mut _| arena.meta(slot).network.is_known();
             frame.sift(is_ip, |slot| out.emit(1, slot));
         }
         self.count += frame.len() as u64;

@@ -506,8 +506,8 @@ impl FromIpSummaryDump {
             if let Some(bytes) = arena.packet_mut(slot) {
                 bytes.copy_from_slice(&self.draft.bytes[..length]);
             }
-            if let Some(meta) = arena.meta_mut(slot) {
-                self.draft.annotate(meta, length);
+            if let Some(mut packet) = arena.writable(slot) {
+                self.draft.annotate(&mut packet, length);
             }
             filled += 1;
         };

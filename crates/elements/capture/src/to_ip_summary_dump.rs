@@ -141,10 +141,10 @@ impl ToIpSummaryDump {
     }
 
     /// Writes a packet, or those it stands for.
-    fn write_packet(&mut self, cx: &Context, bytes: &[u8], meta: &Meta) {
+    fn write_packet(&mut self, cx: &Context, bytes: &[u8], meta: &Meta, headroom: usize) {
         let count = annotations::extra_packets(meta);
         if !self.multipacket || count == 0 {
-            return self.write_line(bytes, meta);
+            return self.write_line(bytes, meta, headroom);
         }
         let count = u64::from(count) + 1;
         let length = bytes.len() as u64;
@@ -163,7 +163,7 @@ impl ToIpSummaryDump {
                 0 => last,
                 first => first + step * done,
             };
-            self.write_line(bytes, &one);
+            self.write_line(bytes, &one, headroom);
             // There may be four billion of them.
             if self.buffer.len() >= BLOCK {
                 self.flush(cx);
@@ -174,12 +174,12 @@ impl ToIpSummaryDump {
         }
     }
 
-    fn write_line(&mut self, bytes: &[u8], meta: &Meta) {
+    fn write_line(&mut self, bytes: &[u8], meta: &Meta, headroom: usize) {
         self.bad.clear();
         let bad = self.bad_packets.then_some(&mut self.bad);
         let start = self.buffer.len();
         let out = &mut self.buffer;
-        let mut view = View::new(bytes, meta, self.manner, bad);
+        let mut view = View::new(bytes, meta, headroom, self.manner, bad);
         if self.binary {
             out.extend([0; 4]);
             for field in &self.fields {
@@ -217,7 +217,7 @@ impl ToIpSummaryDump {
         }
         let arena = cx.pool.arena();
         for slot in frame.slots() {
-            self.write_packet(cx, arena.packet(slot), arena.meta(slot));
+            self.write_packet(cx, arena.packet(slot), arena.meta(slot), slot.headroom());
         }
         if self.buffer.len() >= BLOCK || self.path == "-" {
             self.flush(cx);
@@ -464,6 +464,21 @@ mod tests {
         assert_eq!(date(996_022_410), "Wed Jul 25 00:53:30 2001");
         assert_eq!(date(951_782_399), "Mon Feb 28 23:59:59 2000");
         assert_eq!(date(951_782_400), "Tue Feb 29 00:00:00 2000");
+    }
+
+    /// A transport header that was stripped, with another IP header behind it.
+    #[test]
+    fn payloads_are_found_behind_headers_in_front_of_the_packet() {
+        let outer = format!("45{}", "00".repeat(23));
+        let inner = "4500001c000000004011000001000001020000020001000200080000";
+        let scratch = Scratch::new("summary-stripped");
+        let out = scratch.path("out");
+        let text = format!(
+            "Packets({outer}{inner}) -> MarkIPHeader(0) -> Strip(24) -> MarkNetwork(0)
+             -> ToIPSummaryDump({out}, FIELDS payload_len, HEADER false)"
+        );
+        Run::new(&text).run();
+        assert_eq!(fs::read_to_string(out).unwrap(), "24\n");
     }
 
     #[test]

@@ -82,8 +82,8 @@ impl Filter {
                 let Some((network, transport)) = headers(arena.packet(slot), self.link) else {
                     return false;
                 };
-                if annotated && let Some(meta) = arena.meta_mut(slot) {
-                    (meta.network, meta.transport) = (network, transport);
+                if annotated && let Some(mut packet) = arena.writable(slot) {
+                    packet.mark_headers(network, transport);
                 }
                 true
             };
@@ -103,11 +103,10 @@ pub(super) fn assume_ipv4(cx: &Context, frame: &mut Frame) {
     for slot in frame.slots_mut() {
         let header = arena.packet(slot).get(ETHERNET..).and_then(<[u8]>::first_chunk);
         let Some(header): Option<&[u8; IPV4_LEAST]> = header else { continue };
-        let (length, [.., a, b, c, d]) = (u16::from(header[0] & 15) * 4, *header);
-        if let Some(meta) = arena.meta_mut(slot) {
-            meta.network = ETHERNET as u16;
-            meta.transport = ETHERNET as u16 + length;
-            meta.destination[..4].copy_from_slice(&[a, b, c, d]);
+        let (length, [.., a, b, c, d]) = (usize::from(header[0] & 15) * 4, *header);
+        if let Some(mut packet) = arena.writable(slot) {
+            packet.mark_headers(ETHERNET, ETHERNET + length);
+            packet.meta_mut().destination[..4].copy_from_slice(&[a, b, c, d]);
         }
     }
 }
@@ -118,7 +117,7 @@ fn ethertype(bytes: &[u8]) -> Option<u16> {
 }
 
 /// Where the IP header of a packet is and where it ends.
-fn headers(bytes: &[u8], link: Link) -> Option<(u16, u16)> {
+fn headers(bytes: &[u8], link: Link) -> Option<(usize, usize)> {
     let network = match link {
         Link::Raw => 0,
         Link::Ethernet => {
@@ -141,7 +140,7 @@ fn headers(bytes: &[u8], link: Link) -> Option<(u16, u16)> {
         _ => return None,
     };
     let fits = length >= IPV4_LEAST && header.len() >= length;
-    fits.then_some((network as u16, (network + length) as u16))
+    fits.then_some((network, network + length))
 }
 
 #[cfg(test)]

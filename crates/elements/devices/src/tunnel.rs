@@ -13,7 +13,7 @@ use linerate_graph::{
     Preparation, Role, Text, Value,
 };
 use linerate_host::interface;
-use linerate_memory::{Frame, Meta, Slot};
+use linerate_memory::{Frame, Slot};
 use linerate_packet::MacAddr;
 use linerate_port::{DropReason, PortUri, Wake};
 
@@ -298,9 +298,9 @@ impl Tunnel {
             let arena = cx.pool.arena();
             let refused = &mut self.refused;
             let is_ip = |slot: &mut Slot| {
-                let network = if annotated { arena.meta(slot).network } else { Meta::UNSET };
-                if network != Meta::UNSET && network <= slot.len() as u16 {
-                    slot.pull(network.into());
+                if annotated {
+                    // Nothing is taken off where no header is known.
+                    slot.pull(arena.network(slot));
                 }
                 let version = arena.packet(slot).first().map(|byte| byte >> 4);
                 matches!(version, Some(4 | 6))

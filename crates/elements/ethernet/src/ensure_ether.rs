@@ -5,10 +5,7 @@ use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
 use super::{FAMILY, header};
-use linerate_kit::{
-    ether::{self, HEADER},
-    start::{from_start, start_moved},
-};
+use linerate_kit::ether::{self, HEADER};
 
 pub(super) const CLASS: Class = Class {
     name: "EnsureEther",
@@ -52,7 +49,7 @@ impl EnsureEther {
     /// `false` when there is no room.
     fn ensure(&self, cx: &mut Context, slot: &mut linerate_memory::Slot) -> bool {
         let arena = cx.pool.arena();
-        let network = from_start(arena.meta(slot).network);
+        let network = arena.meta(slot).network.offset(slot.headroom());
         let Some(network) = network.and_then(|network| usize::try_from(network).ok()) else {
             return true;
         };
@@ -75,9 +72,6 @@ impl EnsureEther {
             }
         }
         slot.pull(network);
-        if let Some(meta) = arena.meta_mut(slot) {
-            start_moved(meta, network as i32);
-        }
         if !header::open_one(cx, slot, HEADER, HEADER) {
             return false;
         }

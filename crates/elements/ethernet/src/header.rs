@@ -1,9 +1,9 @@
 //! Room for a header in front of packets.
 
 use linerate_graph::{Context, Exit, Way};
-use linerate_memory::{Frame, Meta, PacketMut, Slot};
+use linerate_memory::{Arena, Frame, HeaderStart, PacketMut, Slot};
 
-use linerate_kit::{room, start::start_moved};
+use linerate_kit::room;
 
 /// Drop reasons of the elements that put headers in front.
 pub(super) const NO_BUFFER: usize = 0;
@@ -19,11 +19,8 @@ pub(super) fn open_one(cx: &Context, slot: &mut Slot, length: usize, network: us
     if !room::push(arena, slot, length) {
         return false;
     }
-    if cx.world().annotated
-        && let Some(meta) = arena.meta_mut(slot)
-    {
-        start_moved(meta, -(length as i32));
-        meta.network = network as u16;
+    if cx.world().annotated {
+        mark_network(arena, slot, network);
     }
     true
 }
@@ -51,10 +48,10 @@ pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &
     room::make(cx.pool.arena(), frame, N);
     let annotated = cx.world().annotated;
     let mut failed = Vec::new();
-    let put = |packet: &mut PacketMut<'_>| {
+    let put = move |packet: &mut PacketMut<'_>| {
         if room::put_header(packet, header, annotated) { Ok(()) } else { Err(()) }
     };
-    cx.pool.arena().sift_packets(frame, put, |slot, ()| failed.push(slot));
+    cx.pool.arena().sift_packets(frame, put, |_, slot, ()| failed.push(slot));
     failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
 }
 
@@ -77,10 +74,12 @@ fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize)
     failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
 }
 
-/// `length` bytes at the start of a packet have been taken off, and its network
-/// header is at `network` from now on. Only for graphs with annotations.
+/// Says how far behind the start of a packet that is not shared its network header begins.
+/// Only for graphs with annotations.
 #[inline]
-pub(super) fn closed(meta: &mut Meta, length: usize, network: usize) {
-    start_moved(meta, length as i32);
-    meta.network = network as u16;
+pub(super) fn mark_network(arena: &Arena, slot: &mut Slot, network: usize) {
+    let start = HeaderStart::new(slot.headroom(), network);
+    if let Some(meta) = arena.meta_mut(slot) {
+        meta.network = start;
+    }
 }

@@ -4,7 +4,7 @@
 //! bytes are stripped from and put in front of the packet.
 
 use linerate_graph::{Arguments, Class, Make, Step, Way};
-use linerate_memory::{Meta, PacketMut};
+use linerate_memory::{HeaderStart, PacketMut};
 
 use super::FAMILY;
 
@@ -35,13 +35,13 @@ struct MarkMacHeader {
     length: u32,
     /// The same, of what can be marked.
     start: Option<u16>,
-    end: Option<u16>,
+    end: Option<isize>,
 }
 
 impl MarkMacHeader {
     fn find(&mut self, _: &mut Make<'_>) {
         let end = u16::try_from(u64::from(self.offset) + u64::from(self.length)).ok();
-        self.end = end.filter(|end| self.length > 0 && *end != Meta::UNSET);
+        self.end = end.filter(|_| self.length > 0).map(|end| end as isize);
         self.start = u16::try_from(self.offset).ok();
     }
 }
@@ -49,12 +49,12 @@ impl MarkMacHeader {
 impl Step for MarkMacHeader {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let headroom = packet.headroom() as u16;
-        let place = self.start.and_then(|start| start.checked_add(headroom)?.checked_add(1));
+        let headroom = packet.headroom();
+        let place = self.start.and_then(|start| start.checked_add(headroom as u16)?.checked_add(1));
         let meta = packet.meta_mut();
         meta.user[14..16].copy_from_slice(&place.unwrap_or(0).to_ne_bytes());
         if let Some(end) = self.end {
-            meta.network = end;
+            meta.network = HeaderStart::signed(headroom, end);
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Step, Way};
 use linerate_memory::{Frame, Packet, PacketMut};
 use linerate_packet::EtherType;
 
-use super::{ADDRESSES, FAMILY, TAG, header};
-use linerate_kit::{ether::HEADER, start::start_moved};
+use super::{ADDRESSES, FAMILY, TAG};
+use linerate_kit::ether::HEADER;
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -74,10 +74,9 @@ impl Step for VlanDecap {
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let tag = untag(packet, self.ethertype);
         if self.annotated {
-            let meta = packet.meta_mut();
-            header::closed(meta, if tag.is_some() { TAG } else { 0 }, HEADER);
+            packet.mark_network(HEADER);
             if self.anno {
-                meta.vlan = tag.unwrap_or(0);
+                packet.meta_mut().vlan = tag.unwrap_or(0);
             }
         }
         Ok(())
@@ -136,9 +135,7 @@ impl Step<Reads> for Strip {
         if self.annotated
             && let Some(packet) = packet.writable()
         {
-            let meta = packet.meta_mut();
-            start_moved(meta, length as i32);
-            meta.vlan = tci;
+            packet.meta_mut().vlan = tci;
         }
         Ok(())
     }

@@ -13,10 +13,7 @@ use super::{
     tag::{self, Tagging},
     written, written_mac,
 };
-use linerate_kit::{
-    ether::{HEADER, bytes, mac_text},
-    start::start_moved,
-};
+use linerate_kit::ether::{HEADER, bytes, mac_text};
 
 /// Drop reason besides those of all that put headers in front.
 const SHORT: usize = 2;
@@ -130,13 +127,11 @@ impl Element for Shim {
             if !packet.prepend(length) {
                 return Err(Exit::Drop(header::TOO_LONG));
             }
-            let (bytes, meta) = packet.parts();
             if annotated {
-                start_moved(meta, -(length as i32));
-                meta.network = (HEADER + length) as u16;
+                packet.mark_network(HEADER + length);
             }
             if !native {
-                tag_packet(bytes, ethertype, tci);
+                tag_packet(packet.bytes_mut(), ethertype, tci);
             }
             Ok(())
         });

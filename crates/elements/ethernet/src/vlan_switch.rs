@@ -270,10 +270,8 @@ fn retag(cx: &mut Context, slot: &mut Slot, tagged: bool, wanted: Option<Tci>) -
         }
         None => {
             arena.writable(slot).and_then(|mut packet| untag(&mut packet, EtherType::VLAN.0));
-            if cx.world().annotated
-                && let Some(meta) = arena.meta_mut(slot)
-            {
-                header::closed(meta, TAG, HEADER);
+            if cx.world().annotated {
+                header::mark_network(arena, slot, HEADER);
             }
             true
         }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arguments, Class, Context, Element, Exit, Handler, HandlerResult, Step, Way};
-use linerate_memory::{Frame, Meta, PacketMut};
+use linerate_memory::{Frame, HeaderStart, PacketMut};
 use linerate_packet::{
     IpProtocol,
     checksum::{checksum, pseudo_v4},
@@ -147,9 +147,9 @@ impl Element for Encap {
         let template = self.template();
         let arena = cx.pool.arena();
         arena.for_each_mut(frame, |bytes| self.fill(&template, bytes));
-        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
-            (meta.network, meta.transport) = (0, IP as u16);
-            meta.destination[..4].copy_from_slice(&self.dst.octets());
+        for mut packet in frame.slots_mut().iter_mut().filter_map(|slot| arena.writable(slot)) {
+            packet.mark_headers(0, IP);
+            packet.meta_mut().destination[..4].copy_from_slice(&self.dst.octets());
         }
     }
 
@@ -229,8 +229,8 @@ impl Step for Decap {
         let (start, end) = self.inside(packet.bytes()).ok_or(Exit::Refuse(OTHER))?;
         packet.truncate(end);
         packet.pull(start);
-        let meta = packet.meta_mut();
-        (meta.network, meta.transport) = (HEADER as u16, Meta::UNSET);
+        packet.mark_network(HEADER);
+        packet.meta_mut().transport = HeaderStart::UNKNOWN;
         Ok(())
     }
 }

@@ -89,7 +89,7 @@ impl Step for CheckIp6Header {
             return Err(Exit::Refuse(REFUSED));
         };
         packet.truncate(self.offset + length);
-        mark(packet.meta_mut(), self.offset);
+        mark(packet, self.offset);
         Ok(())
     }
 

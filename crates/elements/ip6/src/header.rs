@@ -6,7 +6,7 @@
 //! reason of their own.
 
 use linerate_graph::Exit;
-use linerate_memory::{Arena, Meta, PacketMut, Slot};
+use linerate_memory::{Arena, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
 pub(super) use linerate_kit::ip::{get16, put16};
@@ -36,22 +36,20 @@ pub(super) fn address(bytes: &[u8], at: usize) -> [u8; 16] {
 /// The header of a packet and what follows, at least [`LEAST`] bytes.
 #[inline(always)]
 pub(super) fn ip<'a>(arena: &'a Arena, slot: &'a Slot) -> Option<&'a [u8]> {
-    let network = usize::from(arena.meta(slot).network);
-    arena.packet(slot).get(network..).filter(|ip| ip.len() >= LEAST)
+    arena.packet(slot).get(arena.network(slot)..).filter(|ip| ip.len() >= LEAST)
 }
 
-/// The same of the bytes of a packet, for writing.
+/// The same of the bytes of a packet whose network header is at `network`, for writing.
 #[inline(always)]
-pub(super) fn ip_mut<'a>(bytes: &'a mut [u8], meta: &Meta) -> Option<&'a mut [u8]> {
-    bytes.get_mut(usize::from(meta.network)..).filter(|ip| ip.len() >= LEAST)
+pub(super) fn ip_mut(bytes: &mut [u8], network: usize) -> Option<&mut [u8]> {
+    bytes.get_mut(network..).filter(|ip| ip.len() >= LEAST)
 }
 
 /// Says where the header is, and that what follows the fixed header is the
 /// transport header.
 #[inline(always)]
-pub(super) fn mark(meta: &mut Meta, offset: usize) {
-    meta.network = offset as u16;
-    meta.transport = offset.wrapping_add(LEAST) as u16;
+pub(super) fn mark(packet: &mut PacketMut<'_>, offset: usize) {
+    packet.mark_headers(offset, offset + LEAST);
 }
 
 /// Writes the checksum of an upper layer anew: of `bytes`, at `at` in them.
@@ -68,6 +66,6 @@ pub(super) fn fill_checksum(header: &[u8], protocol: u8, bytes: &mut [u8], at: u
 /// A packet from its IPv6 header on, for steps: those without one are dropped.
 #[inline(always)]
 pub(super) fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8], Exit> {
-    let (bytes, meta) = packet.parts();
-    ip_mut(bytes, meta).ok_or(Exit::Drop(NO_HEADER))
+    let network = packet.network();
+    ip_mut(packet.bytes_mut(), network).ok_or(Exit::Drop(NO_HEADER))
 }

@@ -166,9 +166,10 @@ impl Icmp6Error {
             fill_checksum(header, IpProtocol::ICMPV6.0, icmp, ICMP_CHECKSUM);
         }
         let back = address(packet, SOURCE);
-        if let Some(meta) = arena.meta_mut(&mut error) {
-            meta.reset();
-            mark(meta, 0);
+        if let Some(mut packet) = arena.writable(&mut error) {
+            packet.meta_mut().reset();
+            mark(&mut packet, 0);
+            let meta = packet.meta_mut();
             meta.destination = back;
             set_fix_ip_source(meta, 1);
         }

@@ -96,8 +96,8 @@ impl Element for Ip6Encap {
             }
             let mut head = *header;
             put16(&mut head, LENGTH, length);
+            mark(packet, 0);
             let (bytes, meta) = packet.parts();
-            mark(meta, 0);
             if *annotated {
                 head[DESTINATION..].copy_from_slice(&meta.destination);
             } else {

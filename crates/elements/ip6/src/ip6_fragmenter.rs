@@ -150,9 +150,9 @@ impl Ip6Fragmenter {
             bytes[start..].copy_from_slice(&whole[head + at..head + at + length]);
         }
         let about = *arena.meta(slot);
-        if let Some(meta) = arena.meta_mut(&mut fragment) {
-            *meta = about;
-            mark(meta, 0);
+        if let Some(mut packet) = arena.writable(&mut fragment) {
+            *packet.meta_mut() = about;
+            mark(&mut packet, 0);
         }
         Some(fragment)
     }

@@ -1,12 +1,9 @@
 //! `MarkIP6Header`: says where the IPv6 header is.
 
 use linerate_graph::{Arguments, Class, Make, Step, Way};
-use linerate_memory::{Meta, PacketMut};
+use linerate_memory::{HeaderStart, PacketMut};
 
-use super::{
-    FAMILY,
-    header::{LEAST, mark},
-};
+use super::{FAMILY, header::LEAST};
 
 pub(super) const CLASS: Class = Class {
     name: "MarkIP6Header",
@@ -26,23 +23,28 @@ pub(super) const CLASS: Class = Class {
 struct MarkIp6Header {
     /// where the header is
     #[arg(optional, kind = "bytes", shown = "0", with = offset)]
-    offset: Option<usize>,
+    offset: Option<isize>,
 }
 
-fn offset(make: &mut Make<'_>, name: &str) -> Option<usize> {
+fn offset(make: &mut Make<'_>, name: &str) -> Option<isize> {
     let offset = make.or::<i32>(name, 0);
     // Offsets are 16 bits long and may be below zero.
     let fits = i16::try_from(offset.saturating_add(LEAST as i32)).is_ok();
-    fits.then_some(offset as usize)
+    fits.then_some(offset as isize)
 }
 
 impl Step for MarkIp6Header {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let headroom = packet.headroom();
+        let start = |offset| HeaderStart::signed(headroom, offset);
         let meta = packet.meta_mut();
         match self.offset {
-            Some(offset) => mark(meta, offset),
-            None => (meta.network, meta.transport) = (Meta::UNSET, Meta::UNSET),
+            Some(offset) => {
+                meta.network = start(offset);
+                meta.transport = start(offset + LEAST.cast_signed());
+            }
+            None => meta.forget_headers(),
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! reason of their own.
 
 use linerate_graph::Exit;
-use linerate_memory::{Meta, PacketMut};
+use linerate_memory::{Arena, Meta, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
 /// Length of a header without options.
@@ -66,16 +66,16 @@ pub fn get_four(bytes: &[u8], at: usize) -> [u8; 4] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
-/// The header and what follows, at least [`LEAST`] bytes.
+/// The header of a packet and what follows, at least [`LEAST`] bytes.
 #[inline(always)]
-pub fn ip<'a>(bytes: &'a [u8], meta: &Meta) -> Option<&'a [u8]> {
-    bytes.get(usize::from(meta.network)..).filter(|ip| ip.len() >= LEAST)
+pub fn ip<'a>(arena: &'a Arena, slot: &'a Slot) -> Option<&'a [u8]> {
+    arena.packet(slot).get(arena.network(slot)..).filter(|ip| ip.len() >= LEAST)
 }
 
-/// The same, for writing.
+/// The same of the bytes of a packet whose network header is at `network`, for writing.
 #[inline(always)]
-pub fn ip_mut<'a>(bytes: &'a mut [u8], meta: &Meta) -> Option<&'a mut [u8]> {
-    bytes.get_mut(usize::from(meta.network)..).filter(|ip| ip.len() >= LEAST)
+pub fn ip_mut(bytes: &mut [u8], network: usize) -> Option<&mut [u8]> {
+    bytes.get_mut(network..).filter(|ip| ip.len() >= LEAST)
 }
 
 /// The options of a header, given what is behind its fixed part, up to their end or one
@@ -142,8 +142,9 @@ pub fn protocol(ip: &[u8]) -> IpProtocol {
 /// are dropped.
 #[inline(always)]
 pub fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<(&'p mut [u8], &'p mut Meta), Exit> {
+    let network = packet.network();
     let (bytes, meta) = packet.parts();
-    match ip_mut(bytes, meta) {
+    match ip_mut(bytes, network) {
         Some(ip) => Ok((ip, meta)),
         None => Err(Exit::Drop(NO_HEADER)),
     }

@@ -74,10 +74,10 @@ impl Template {
         if !packet.prepend(LEAST + between) {
             return None;
         }
+        packet.mark_headers(0, LEAST);
         let length = packet.len() as u16;
         let (bytes, meta) = packet.parts();
         let head = self.next(length, &mut meta.destination);
-        (meta.network, meta.transport) = (0, LEAST as u16);
         *bytes.first_chunk_mut()? = head;
         Some(head)
     }

@@ -22,7 +22,6 @@ pub mod random;
 pub mod rate;
 pub mod room;
 pub mod routes;
-pub mod start;
 pub mod template;
 pub mod tickets;
 pub mod unsound;

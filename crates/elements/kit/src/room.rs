@@ -5,8 +5,6 @@
 
 use linerate_memory::{Arena, Frame, PacketMut, Slot};
 
-use crate::start::start_moved;
-
 /// Adds `count` bytes in front, which hold what was there, or zero where the
 /// packet had to be moved. `false`, changing nothing, when the buffer is too
 /// small, or the packet would have to be moved and is shared.
@@ -42,13 +40,11 @@ pub fn put_header<const N: usize>(
     if !packet.push(N) {
         return false;
     }
-    let (bytes, meta) = packet.parts();
-    if let Some(to) = bytes.first_chunk_mut() {
+    if let Some(to) = packet.bytes_mut().first_chunk_mut() {
         *to = *header;
     }
     if annotated {
-        start_moved(meta, -(N as i32));
-        meta.network = N as u16;
+        packet.mark_network(N);
     }
     true
 }
@@ -65,13 +61,17 @@ pub fn put(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
 pub fn shift(packet: &mut PacketMut<'_>, up: usize, down: usize) -> bool {
     let length = packet.len();
     if packet.resize(length + up) {
-        packet.bytes_mut().copy_within(..length, up);
+        let (bytes, meta) = packet.parts();
+        bytes.copy_within(..length, up);
+        meta.bytes_moved(up.cast_signed());
         return packet.pull(up);
     }
     if !packet.push(down) {
         return false;
     }
-    packet.bytes_mut().copy_within(down.., 0);
+    let (bytes, meta) = packet.parts();
+    bytes.copy_within(down.., 0);
+    meta.bytes_moved(-down.cast_signed());
     packet.truncate(length);
     true
 }

@@ -13,7 +13,7 @@ use linerate_memory::{Arena, Meta, Slot};
 use linerate_packet::MacAddr;
 
 use self::remembered::Remember;
-use linerate_kit::{address6, ether::HEADER, room, start::start_moved};
+use linerate_kit::{address6, ether::HEADER, room};
 
 pub mod querier;
 pub mod remembered;
@@ -115,12 +115,11 @@ pub fn put_header(arena: &Arena, slot: &mut Slot, header: &[u8; HEADER]) -> bool
     if !room::push(arena, slot, HEADER) {
         return false;
     }
-    if let Some(meta) = arena.meta_mut(slot) {
-        start_moved(meta, -(HEADER as i32));
-        meta.network = HEADER as u16;
-    }
-    if let Some(to) = arena.packet_mut(slot).and_then(<[u8]>::first_chunk_mut) {
-        *to = *header;
+    if let Some(mut packet) = arena.writable(slot) {
+        packet.mark_network(HEADER);
+        if let Some(to) = packet.bytes_mut().first_chunk_mut() {
+            *to = *header;
+        }
     }
     true
 }

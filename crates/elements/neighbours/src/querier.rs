@@ -5,7 +5,7 @@
 //! takes no lock. One is good until its neighbour must be asked for again, or its
 //! address may have changed.
 
-use std::{cell::Cell, sync::Arc};
+use std::sync::Arc;
 
 use linerate_graph::{Context, HandlerError, HandlerResult, Make, Rank, Seconds};
 use linerate_memory::{Frame, PacketMut, Slot};
@@ -80,16 +80,14 @@ impl<A: Address> Querier<A> {
         if remembered.is_far() {
             frame.slots().iter().for_each(|slot| remembered.ask(A::destination(arena.meta(slot))));
         }
-        let place = Cell::new(0);
-        let encapsulate = |packet: &mut PacketMut<'_>| {
-            place.set(place.get() + 1);
+        let remembered = &*remembered;
+        let encapsulate = move |packet: &mut PacketMut<'_>| {
             match remembered.find(A::destination(packet.meta()), now, generations) {
                 Some(header) if room::put_header(packet, header, true) => Ok(()),
                 _ => Err(()),
             }
         };
-        let keep = |slot, ()| missed.push((place.get() - 1, slot));
-        arena.sift_packets(frame, encapsulate, keep);
+        arena.sift_packets(frame, encapsulate, |place, slot, ()| missed.push((place, slot)));
         !missed.is_empty()
     }
 

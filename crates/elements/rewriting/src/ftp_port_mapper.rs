@@ -190,7 +190,7 @@ impl Segment {
 impl FtpPortMapper {
     /// Looks at one packet.
     fn one(&self, arena: &Arena, slot: &mut Slot, now: u64) {
-        let network = usize::from(arena.meta(slot).network);
+        let network = arena.network(slot);
         let packet = arena.packet(slot);
         let Some(segment) = Segment::read(packet, network) else { return };
         if let Some(command) = segment.command(packet) {

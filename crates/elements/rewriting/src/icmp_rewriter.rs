@@ -7,7 +7,7 @@ use linerate_graph::{
     parse_integer, unquoted,
 };
 use linerate_lookup::exact::Entry;
-use linerate_memory::{Frame, Meta};
+use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{
     IpProtocol,
     checksum::{udp_nonzero, update_bytes, update16},
@@ -113,8 +113,10 @@ impl IcmpRewriter {
     }
 
     /// Rewrites an error; returns its output, and nothing when it is none about a known flow.
-    fn one(&self, packet: &mut [u8], meta: &mut Meta, now: u64) -> Option<usize> {
-        let bytes = packet.get_mut(usize::from(meta.network)..)?;
+    fn one(&self, packet: &mut PacketMut<'_>, now: u64) -> Option<usize> {
+        let network = packet.network();
+        let (bytes, meta) = packet.parts();
+        let bytes = bytes.get_mut(network..)?;
         let header = usize::from(bytes.first()? & 15) * 4;
         if bytes.len() < header || header < 20 || bytes[0] >> 4 != 4 || bytes[9] != 1 {
             return None;
@@ -285,16 +287,11 @@ impl Element for IcmpRewriter {
         let mut unmapped = 0;
         frame.drain_front(frame.len(), |mut slot| {
             let arena = pool.arena();
-            let mut meta = *arena.meta(&slot);
-            let packet = arena.packet_mut(&mut slot);
-            let output = packet.and_then(|packet| self.one(packet, &mut meta, now));
-            let Some(output) = output else {
+            let packet = arena.writable(&mut slot);
+            let Some(output) = packet.and_then(|mut packet| self.one(&mut packet, now)) else {
                 unmapped += 1;
                 return pool.give_one(slot);
             };
-            if let Some(place) = arena.meta_mut(&mut slot) {
-                *place = meta;
-            }
             out.emit(output, slot);
         });
         cx.count_drops(UNMAPPED, unmapped);

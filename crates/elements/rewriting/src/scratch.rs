@@ -2,7 +2,7 @@
 //! first.
 
 use linerate_lookup::exact::Entry;
-use linerate_memory::{Arena, Frame, Meta, Slot, prefetch};
+use linerate_memory::{Arena, Frame, Slot, prefetch};
 use linerate_packet::{FlowV4, IpProtocol};
 
 use super::{
@@ -114,18 +114,14 @@ pub(super) fn destination_key(packet: &[u8], place: Place, key: FlowV4) -> FlowV
 /// Where the headers of a packet are, and its flow.
 #[inline(always)]
 fn read_flow(kind: Kind, arena: &Arena, slot: &Slot) -> (Place, Found) {
-    let network = arena.meta(slot).network;
+    let network = arena.network(slot);
     let none = (Place::default(), Found::Other);
-    if network == Meta::UNSET {
-        return none;
-    }
-    let packet = arena.packet(slot);
-    let Some(bytes) = packet.get(usize::from(network)..) else { return none };
+    let Some(bytes) = arena.packet(slot).get(network..) else { return none };
     let Some(ip) = bytes.first_chunk::<20>() else { return none };
     let header = usize::from(ip[0] & 15) * 4;
     let Some(transport) = bytes.get(header..).filter(|_| ip[0] >> 4 == 4 && header >= 20) else {
         return none;
     };
-    let place = Place { network, transport: network + header as u16 };
+    let place = Place { network: network as u16, transport: (network + header) as u16 };
     (place, kind.flow(ip, transport))
 }

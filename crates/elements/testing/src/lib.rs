@@ -246,17 +246,17 @@ const MARK_NETWORK: Class = Class {
     ports: "1/1",
     args: &[Arg::required("OFFSET", "bytes", "where the network header is")],
     annotates: true,
-    make: |make| Box::new(MarkNetwork(make.need("OFFSET"))),
+    make: |make| Box::new(MarkNetwork(make.need::<u16>("OFFSET").into())),
     ..Class::here()
 };
 
-struct MarkNetwork(u16);
+struct MarkNetwork(usize);
 
 impl Element for MarkNetwork {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let arena = cx.pool.arena();
-        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
-            meta.network = self.0;
+        for mut packet in frame.slots_mut().iter_mut().filter_map(|slot| arena.writable(slot)) {
+            packet.mark_network(self.0);
         }
     }
 }

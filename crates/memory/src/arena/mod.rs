@@ -257,14 +257,14 @@ impl Arena {
         });
     }
 
-    /// The same with the metadata of each packet, whose line is prefetched as
-    /// well.
+    /// The same with the slot and the metadata of each packet, whose line is prefetched
+    /// as well.
     ///
     /// # Panics
     ///
     /// When a packet belongs to another arena.
     #[inline]
-    pub fn for_each_described(&self, frame: &Frame, mut each: impl FnMut(&[u8], &Meta)) {
+    pub fn for_each_described(&self, frame: &Frame, mut each: impl FnMut(&Slot, &[u8], &Meta)) {
         let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
         let prefetch = |slot: &Slot| {
             self.prefetch_packet(slot);
@@ -282,7 +282,7 @@ impl Arena {
                 let bytes = std::slice::from_raw_parts(start.as_ptr(), slot.len());
                 (bytes, meta.add(index as usize).as_ref())
             };
-            each(bytes, meta);
+            each(slot, bytes, meta);
         });
     }
 
@@ -372,6 +372,17 @@ impl Arena {
         // SAFETY: the index is inside the array, the slot is borrowed mutably
         // and not shared.
         Some(unsafe { self.inner.meta.add(index as usize).as_mut() })
+    }
+
+    /// How far behind the start of a packet its network header begins; beyond its end when
+    /// that is not known, or in front of it.
+    ///
+    /// # Panics
+    ///
+    /// When the packet belongs to another arena.
+    #[inline]
+    pub fn network(&self, slot: &Slot) -> usize {
+        self.meta(slot).network.index(slot.headroom())
     }
 
     /// Start of the region of all buffers and its length in bytes, for drivers

@@ -5,7 +5,7 @@ use std::{ops::Deref, ptr::NonNull};
 
 use super::{Arena, foreign};
 use crate::{
-    meta::Meta,
+    meta::{HeaderStart, Meta},
     slot::{SHARED, Slot},
 };
 
@@ -91,6 +91,27 @@ impl<'a> Packet<'a> {
         self.check();
         // SAFETY: as with the bytes.
         unsafe { &*self.meta }
+    }
+
+    /// How far behind its start the network header begins; beyond its end when that is not
+    /// known, or in front of it.
+    ///
+    /// # Panics
+    ///
+    /// When the packet belongs to another arena.
+    #[inline(always)]
+    pub fn network(&self) -> usize {
+        self.meta().network.index(self.headroom())
+    }
+
+    /// The same of the transport header.
+    ///
+    /// # Panics
+    ///
+    /// When the packet belongs to another arena.
+    #[inline(always)]
+    pub fn transport(&self) -> usize {
+        self.meta().transport.index(self.headroom())
     }
 
     /// As [`Slot::pull`].
@@ -180,6 +201,34 @@ impl<'a> PacketMut<'a> {
         unsafe { &*self.0.meta }
     }
 
+    /// How far behind its start the network header begins; beyond its end when that is not
+    /// known, or in front of it.
+    #[inline(always)]
+    pub fn network(&self) -> usize {
+        self.meta().network.index(self.headroom())
+    }
+
+    /// The same of the transport header.
+    #[inline(always)]
+    pub fn transport(&self) -> usize {
+        self.meta().transport.index(self.headroom())
+    }
+
+    /// Says how far behind its start the headers begin.
+    #[inline(always)]
+    pub fn mark_headers(&mut self, network: usize, transport: usize) {
+        let headroom = self.headroom();
+        let meta = self.meta_mut();
+        meta.network = HeaderStart::new(headroom, network);
+        meta.transport = HeaderStart::new(headroom, transport);
+    }
+
+    /// Says how far behind its start the network header begins.
+    #[inline(always)]
+    pub fn mark_network(&mut self, network: usize) {
+        self.meta_mut().network = HeaderStart::new(self.headroom(), network);
+    }
+
     /// Its bytes and what is known about it, for writing.
     #[inline(always)]
     pub fn parts(&mut self) -> (&mut [u8], &mut Meta) {
@@ -246,9 +295,10 @@ impl<'a> PacketMut<'a> {
         if !self.resize(length + lack) {
             return false;
         }
-        let bytes = self.bytes_mut();
+        let (bytes, meta) = self.parts();
         bytes.copy_within(..length, lack);
         bytes[..lack].fill(0);
+        meta.bytes_moved(lack.cast_signed());
         self.push(headroom)
     }
 
@@ -280,7 +330,9 @@ impl<'a> PacketMut<'a> {
         if !self.push(lack) {
             return false;
         }
-        self.bytes_mut().copy_within(lack.., 0);
+        let (bytes, meta) = self.parts();
+        bytes.copy_within(lack.., 0);
+        meta.bytes_moved(-lack.cast_signed());
         self.resize(length)
     }
 }

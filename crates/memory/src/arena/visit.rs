@@ -30,10 +30,10 @@ impl Arena {
     }
 
     /// Keeps the packets `judge` has nothing against, which it may change, in
-    /// their order, and passes the others to `out` with what was said about
-    /// them, oldest first. What is the same for all packets is loaded once.
-    /// Nothing is prefetched: whoever is first to touch packets calls
-    /// [`Arena::prefetch_packets`] before.
+    /// their order, and passes the others to `out` with their places in the frame
+    /// and what was said about them, oldest first. What is the same for all packets
+    /// is loaded once. Nothing is prefetched: whoever is first to touch packets
+    /// calls [`Arena::prefetch_packets`] before.
     ///
     /// Packets that [`Arena::packet_mut`] refuses are kept without being judged:
     /// unshare them before.
@@ -42,12 +42,12 @@ impl Arena {
         &self,
         frame: &mut Frame,
         mut judge: impl FnMut(&mut PacketMut<'_>) -> Result<(), V>,
-        out: impl FnMut(Slot, V),
+        out: impl FnMut(usize, Slot, V),
     ) {
         let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
         let stride = stride as usize;
         frame.sift_judged(
-            |slot| {
+            move |slot| {
                 let index = slot.buffer ^ tag;
                 if index & !mask != 0 {
                     return Ok(());
@@ -71,12 +71,12 @@ impl Arena {
         &self,
         frame: &mut Frame,
         mut judge: impl FnMut(&mut Packet<'_>) -> Result<(), V>,
-        out: impl FnMut(Slot, V),
+        out: impl FnMut(usize, Slot, V),
     ) {
         let Inner { buffers, meta, tag, stride, .. } = *self.inner;
         let stride = stride as usize;
         frame.sift_judged(
-            |slot| {
+            move |slot| {
                 let index = slot.buffer ^ tag;
                 let at = (index & !SHARED) as usize;
                 let start = buffers.as_ptr().wrapping_add(at * stride + slot.headroom());
@@ -114,7 +114,7 @@ impl Arena {
                 edit(packet);
                 Ok(())
             },
-            |_, never| match never {},
+            |_, _, never| match never {},
         );
     }
 

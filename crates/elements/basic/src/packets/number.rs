@@ -110,10 +110,9 @@ impl Element for NumberPacket {
             if !packet.append(lack) {
                 return Err(Exit::Drop(TOO_LONG));
             }
-            let (bytes, meta) = packet.parts();
-            let network = usize::from(meta.network);
-            if let Some(length) = bytes.get_mut(network + 2..network + 4) {
-                length.copy_from_slice(&(end as u16).to_be_bytes());
+            let network = packet.network();
+            if let Some([_, _, a, b, ..]) = packet.bytes_mut().get_mut(network..) {
+                [*a, *b] = (end as u16).to_be_bytes();
             }
             Ok(())
         });

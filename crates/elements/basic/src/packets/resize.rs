@@ -4,7 +4,6 @@ use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::start::{moving_starts, packet_moved};
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -18,8 +17,8 @@ pub(super) const CLASS: Class = Class {
         off, as far as there are any. New bytes hold anything, also bytes of other packets.",
     ports: "1/1",
     drops: &["no buffer", "longer than a buffer"],
-    cost: "A few cycles per packet: only its slot is changed. Where the graph uses annotations, \
-        a line of them as well; a packet with too little room is moved.",
+    cost: "A few cycles per packet: only its slot is changed; a packet with too little room is \
+        moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Resize(-14, 4) -> Discard;",
     ..Resize::CLASS
 };
@@ -34,17 +33,12 @@ struct Resize {
     #[arg(optional, kind = "bytes", default = 0)]
     #[handler(value)]
     tail: i32,
-    #[init(make.world.annotated)]
-    annotated: bool,
 }
 
 impl Step<Reads> for Resize {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        let Resize { head, tail, .. } = *self;
-        if head != 0 {
-            moving_starts(cx, frame, NO_BUFFER);
-        }
+        let Resize { head, tail } = *self;
         // What lies behind the packet may be another holder's.
         if tail > 0 || frame.slots().iter().any(|slot| slot.headroom() as i64 <= i64::from(head)) {
             cx.unshare(frame, NO_BUFFER);
@@ -54,25 +48,20 @@ impl Step<Reads> for Resize {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        let Resize { head, tail, annotated } = *self;
+        let Resize { head, tail } = *self;
         let [front, end] = [head, tail].map(|count| count.unsigned_abs() as usize);
-        let before = packet.len();
         let fits = if head < 0 {
-            packet.pull(front.min(before))
+            packet.pull(front.min(packet.len()))
         } else {
             packet.push(front) || packet.writable().is_some_and(|packet| packet.prepend(front))
         };
         if !fits {
             return Err(Exit::Drop(TOO_LONG));
         }
-        let start = before as i32 - packet.len() as i32;
         if tail < 0 {
             packet.truncate(packet.len().saturating_sub(end));
         } else if tail > 0 && !packet.writable().is_some_and(|packet| packet.append(end)) {
             return Err(Exit::Drop(TOO_LONG));
-        }
-        if annotated && head != 0 {
-            packet_moved(packet, start);
         }
         Ok(())
     }

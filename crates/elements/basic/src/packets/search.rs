@@ -8,7 +8,7 @@ use linerate_memory::PacketMut;
 use memchr::memmem::Finder;
 
 use super::FAMILY;
-use linerate_kit::{annotation_byte::Short, start::start_moved};
+use linerate_kit::annotation_byte::Short;
 
 /// Drop reasons, behind that of all steps that write.
 /// Of `Search`.
@@ -83,9 +83,8 @@ impl Step for Search {
             count += self.pattern.len();
         }
         packet.pull(count);
-        let meta = packet.meta_mut();
-        start_moved(meta, count as i32);
         if self.set_anno {
+            let meta = packet.meta_mut();
             let sum = u16::from_be_bytes(self.anno.get(meta)).wrapping_add(count as u16);
             self.anno.set(meta, sum.to_be_bytes());
         }
@@ -107,7 +106,6 @@ impl Step for UnstripAnno {
         if !packet.prepend(count.into()) {
             return Err(Exit::Drop(TOO_LONG));
         }
-        start_moved(packet.meta_mut(), -i32::from(count));
         Ok(())
     }
 }

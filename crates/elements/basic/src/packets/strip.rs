@@ -1,13 +1,9 @@
 //! `Strip`: bytes off the front.
 
-use linerate_graph::{Arguments, Class, Context, Reads, Step, Way};
-use linerate_memory::{Frame, Packet};
+use linerate_graph::{Arguments, Class, Reads, Step, Way};
+use linerate_memory::Packet;
 
 use super::FAMILY;
-use linerate_kit::start::{moving_starts, packet_moved};
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "Strip",
@@ -16,9 +12,7 @@ pub(super) const CLASS: Class = Class {
     description: "A packet shorter than that loses all its bytes. The bytes stay in the buffer: \
         Unstrip puts them back.",
     ports: "1/1",
-    drops: &["no buffer"],
-    cost: "About a cycle per packet: only its slot is changed. Where the graph uses annotations, \
-        a line of them as well.",
+    cost: "About a cycle per packet: only its slot is changed.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Discard;",
     ..Strip::CLASS
 };
@@ -35,24 +29,13 @@ struct Strip {
     /// bytes to take off
     #[arg(kind = "bytes")]
     length: u32,
-    #[init(make.world.annotated)]
-    annotated: bool,
 }
 
 impl Step<Reads> for Strip {
     #[inline]
-    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        moving_starts(cx, frame, NO_BUFFER);
-        true
-    }
-
-    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let count = packet.len().min(self.length as usize);
         packet.pull(count);
-        if self.annotated {
-            packet_moved(packet, count as i32);
-        }
         Ok(())
     }
 }

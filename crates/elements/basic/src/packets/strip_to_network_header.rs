@@ -1,14 +1,9 @@
 //! `StripToNetworkHeader`: whatever precedes the network header goes.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
-use linerate_memory::{Frame, Packet};
+use linerate_graph::{Arguments, Class, Reads, Step, Way};
+use linerate_memory::Packet;
 
 use super::FAMILY;
-use linerate_kit::start::{from_start, moving_starts, packet_moved};
-
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const TOO_LONG: usize = 1;
 
 pub(super) const CLASS: Class = Class {
     name: "StripToNetworkHeader",
@@ -18,7 +13,6 @@ pub(super) const CLASS: Class = Class {
         off it. Packets whose network header is not known pass unchanged.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
     cost: "Reads a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StripToNetworkHeader -> Discard;",
     ..StripToNetworkHeader::CLASS
@@ -29,24 +23,13 @@ struct StripToNetworkHeader;
 
 impl Step<Reads> for StripToNetworkHeader {
     #[inline]
-    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        moving_starts(cx, frame, NO_BUFFER);
-        true
-    }
-
-    #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        let Some(offset) = from_start(packet.meta().network) else { return Ok(()) };
-        let before = offset.unsigned_abs() as usize;
-        let moved = if offset >= 0 {
-            packet.pull(before.min(packet.len()))
-        } else {
-            packet.push(before) || packet.writable().is_some_and(|packet| packet.prepend(before))
+        match packet.meta().network.offset(packet.headroom()) {
+            Some(offset @ 0..) => packet.pull(offset.unsigned_abs().min(packet.len())),
+            // In the buffer, so there is as much in front of the packet.
+            Some(offset) => packet.push(offset.unsigned_abs()),
+            None => true,
         };
-        if !moved {
-            return Err(Exit::Drop(TOO_LONG));
-        }
-        packet_moved(packet, offset);
         Ok(())
     }
 }

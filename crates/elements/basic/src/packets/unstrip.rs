@@ -4,7 +4,6 @@ use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::start::{moving_starts, packet_moved};
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -18,8 +17,8 @@ pub(super) const CLASS: Class = Class {
         buffer has in front they are zero.",
     ports: "1/1",
     drops: &["no buffer", "longer than a buffer"],
-    cost: "About a cycle per packet: only its slot is changed. Where the graph uses annotations, \
-        a line of them as well; a packet with too little room in front is moved.",
+    cost: "About a cycle per packet: only its slot is changed; a packet with too little room in \
+        front is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Unstrip(14) -> Discard;",
     ..Unstrip::CLASS
 };
@@ -29,14 +28,11 @@ struct Unstrip {
     /// bytes to put in front
     #[arg(kind = "bytes")]
     length: u32,
-    #[init(make.world.annotated)]
-    annotated: bool,
 }
 
 impl Step<Reads> for Unstrip {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        moving_starts(cx, frame, NO_BUFFER);
         // Without an early end, which would be a branch for each packet.
         let least = frame.slots().iter().fold(usize::MAX, |least, slot| least.min(slot.headroom()));
         if least < self.length as usize {
@@ -50,9 +46,6 @@ impl Step<Reads> for Unstrip {
         let length = self.length as usize;
         if !packet.push(length) && !packet.writable().is_some_and(|packet| packet.prepend(length)) {
             return Err(Exit::Drop(TOO_LONG));
-        }
-        if self.annotated {
-            packet_moved(packet, -(self.length as i32));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use linerate_memory::{Arena, Meta, Slot};
 #[derive(Default)]
 pub(super) struct Recording {
     bytes: Vec<u8>,
-    /// Where each ends, and what is known about it.
+    /// Where each ends, and what is known about it, headers from its start on.
     packets: Vec<(usize, Meta)>,
 }
 
@@ -19,7 +19,8 @@ impl Recording {
     /// Adds a packet, with a paint.
     pub(super) fn add(&mut self, arena: &Arena, slot: &Slot, paint: u8) {
         self.bytes.extend_from_slice(arena.packet(slot));
-        let meta = Meta { paint, ..*arena.meta(slot) };
+        let mut meta = Meta { paint, ..*arena.meta(slot) };
+        meta.bytes_moved(-slot.headroom().cast_signed());
         self.packets.push((self.bytes.len(), meta));
     }
 
@@ -35,8 +36,10 @@ impl Recording {
         let bytes = &self.bytes[start..*end];
         let mut slot = cx.pool.take_one(bytes.len())?;
         let arena = cx.pool.arena();
+        let headroom = slot.headroom();
         if let Some(meta) = arena.meta_mut(&mut slot) {
             *meta = *known;
+            meta.bytes_moved(headroom.cast_signed());
         }
         if let Some(place) = arena.packet_mut(&mut slot) {
             place.copy_from_slice(bytes);

@@ -5,7 +5,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_memory::Meta;
+use linerate_memory::{HeaderStart, PacketMut};
 
 use super::{
     proto,
@@ -272,7 +272,9 @@ impl Draft {
 
     /// What is known of the packet besides its bytes, `shown` of which are in
     /// the packet.
-    pub(crate) fn annotate(&self, meta: &mut Meta, shown: usize) {
+    pub(crate) fn annotate(&self, packet: &mut PacketMut<'_>, shown: usize) {
+        let headroom = packet.headroom();
+        let meta = packet.meta_mut();
         meta.timestamp = self.time;
         meta.paint = self.paint;
         annotations::set_aggregate(meta, self.aggregate);
@@ -283,8 +285,8 @@ impl Draft {
         if let Some(network) = self.network.filter(|_| self.is_ip)
             && shown >= network + 20
         {
-            meta.network = network as u16;
-            meta.transport = (network + self.header).min(shown) as u16;
+            meta.network = HeaderStart::new(headroom, network);
+            meta.transport = HeaderStart::new(headroom, (network + self.header).min(shown));
             meta.destination[..4].copy_from_slice(&self.ip()[16..20]);
         }
     }

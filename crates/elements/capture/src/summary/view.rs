@@ -16,6 +16,9 @@ pub(crate) struct View<'a> {
     pub(super) time: u64,
     /// Where the network header is said to be.
     pub(super) network: Option<usize>,
+    /// Where the transport header is said to be; beyond every packet's end when it is in
+    /// front of this one, as long as nothing is added to it without wrapping.
+    transport_start: Option<usize>,
     /// The IP packet from its header to its end, when the header is sound.
     pub(super) ip: Option<&'a [u8]>,
     /// What follows the IP header, as far as it is there.
@@ -98,15 +101,17 @@ impl<'a> View<'a> {
     pub(crate) fn new(
         bytes: &'a [u8],
         meta: &'a Meta,
+        headroom: usize,
         manner: Manner,
         bad: Option<&'a mut String>,
     ) -> View<'a> {
-        let network = usize::from(meta.network);
+        let [network, start] = [meta.network, meta.transport].map(|header| header.index(headroom));
         let mut view = View {
             bytes,
             meta,
             time: meta.timestamp,
-            network: (network <= bytes.len() && meta.network != Meta::UNSET).then_some(network),
+            network: (network <= bytes.len() && meta.network.is_known()).then_some(network),
+            transport_start: meta.transport.is_known().then_some(start),
             ip: None,
             transport: &[],
             tcp: None,
@@ -171,9 +176,8 @@ impl<'a> View<'a> {
     }
 
     fn find_transport(&mut self, ip: &'a [u8], header: usize) {
-        let start = usize::from(self.meta.transport);
         let end = self.bytes.len() - self.tail;
-        if self.meta.transport != Meta::UNSET && start <= end {
+        if let Some(start) = self.transport_start.filter(|start| *start <= end) {
             self.transport = &self.bytes[start..end];
         }
         if ip.len() <= header || !self.is_first_fragment() {
@@ -271,12 +275,9 @@ impl<'a> View<'a> {
             return (0, self.len() as u32);
         };
         let header = usize::from(ip[0] & 15) * 4;
-        let mut start = match self.meta.transport {
-            Meta::UNSET => network + header,
-            transport => usize::from(transport),
-        };
+        let mut start = self.transport_start.unwrap_or(network + header);
         if self.is_first_fragment() {
-            start += match ip.get(9) {
+            let header = match ip.get(9) {
                 Some(&proto::TCP) => match self.transport.get(12) {
                     Some(offset) if offset >> 4 >= 5 => usize::from(offset >> 4) * 4,
                     _ => 20,
@@ -284,6 +285,8 @@ impl<'a> View<'a> {
                 Some(&(proto::UDP | proto::UDP_LITE)) => 8,
                 _ => 0,
             };
+            // Out of the room in front of the packet, where it may begin.
+            start = start.wrapping_add(header);
         }
         let length = u32::from(u16_at(ip, 2)).wrapping_sub((start.saturating_sub(network)) as u32);
         (start, length)

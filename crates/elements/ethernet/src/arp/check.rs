@@ -80,11 +80,9 @@ impl Step for CheckArpHeader {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let offset = self.offset as usize;
-        let (bytes, meta) = packet.parts();
-        let header = bytes.get(offset..).ok_or(Wrong::Tiny).and_then(check);
+        let header = packet.bytes().get(offset..).ok_or(Wrong::Tiny).and_then(check);
         let length = header.map_err(|wrong| self.unsound.refuse(wrong as usize))?;
-        meta.network = offset as u16;
-        meta.transport = (offset + length) as u16;
+        packet.mark_headers(offset, offset + length);
         Ok(())
     }
 

@@ -69,11 +69,11 @@ impl Message {
         let arena = cx.pool.arena();
         self.write(destination, arena.packet_mut(&mut slot)?);
         if cx.world().annotated
-            && let Some(meta) = arena.meta_mut(&mut slot)
+            && let Some(mut packet) = arena.writable(&mut slot)
         {
             let &Meta { timestamp, vlan, port, queue, .. } = like;
-            *meta = Meta { timestamp, vlan, port, queue, ..Meta::EMPTY };
-            meta.network = HEADER as u16;
+            *packet.meta_mut() = Meta { timestamp, vlan, port, queue, ..Meta::EMPTY };
+            packet.mark_network(HEADER);
         }
         Some(slot)
     }

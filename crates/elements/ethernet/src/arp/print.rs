@@ -124,8 +124,8 @@ impl Element for ArpPrint {
         let mut text = std::mem::take(&mut self.lines.text);
         for slot in frame.slots() {
             let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
-            let network = usize::from(meta.network);
-            if meta.network == Meta::UNSET || network > bytes.len() {
+            let network = arena.network(slot);
+            if !meta.network.is_known() || network > bytes.len() {
                 continue;
             }
             if let Some(line) = self.line(slot, bytes, meta, network) {

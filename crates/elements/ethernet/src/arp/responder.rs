@@ -167,11 +167,12 @@ impl Element for ArpResponder {
         cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
             let answer = self.answer(packet.bytes()).ok_or(Exit::Refuse(OTHER))?;
             packet.truncate(LENGTH);
-            let (bytes, meta) = packet.parts();
-            answer.write(answer.target.0, bytes);
+            answer.write(answer.target.0, packet.bytes_mut());
             if annotated {
+                let meta = packet.meta_mut();
                 let Meta { vlan, port, queue, .. } = *meta;
-                *meta = Meta { vlan, port, queue, network: HEADER as u16, ..Meta::EMPTY };
+                *meta = Meta { vlan, port, queue, ..Meta::EMPTY };
+                packet.mark_network(HEADER);
             }
             Ok(())
         });

@@ -133,8 +133,8 @@ impl Element for IcmpEncap {
             }
             let sum = checksum::checksum(message);
             put16(message, 2, sum);
-            (meta.network, meta.transport) = (0, LEAST as u16);
             meta.destination[..4].copy_from_slice(&destination.octets());
+            packet.mark_headers(0, LEAST);
             *next = next.checked_add(1).unwrap_or(1);
             Ok(())
         });

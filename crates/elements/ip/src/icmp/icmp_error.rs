@@ -143,7 +143,7 @@ impl IcmpError {
     fn about(&self, cx: &mut Context, slot: &Slot, time: u64) -> Result<Slot, Silence> {
         let arena = cx.pool.arena();
         let meta = arena.meta(slot);
-        let packet = ip(arena.packet(slot), meta).ok_or(Silence::NoHeader)?;
+        let packet = ip(arena, slot).ok_or(Silence::NoHeader)?;
         allowed(packet, is_link_broadcast(meta), &self.bad)?;
         let mut route = SourceRoute::find(packet);
         if route.is_some() && self.kind == REDIRECT {
@@ -164,7 +164,7 @@ impl IcmpError {
         let (destination, length) = (meta.destination, start + quoted);
         let mut error = cx.pool.take_one(length).ok_or(Silence::NoBuffer)?;
         let arena = cx.pool.arena();
-        let packet = ip(arena.packet(slot), arena.meta(slot)).unwrap_or_default();
+        let packet = ip(arena, slot).unwrap_or_default();
         if let Some(bytes) = arena.packet_mut(&mut error) {
             bytes[..start].fill(0);
             bytes[0] = 0x40 | ((start - ICMP) / 4) as u8;
@@ -188,9 +188,10 @@ impl IcmpError {
             put16(icmp, 2, sum);
         }
         let back = get_four(packet, SOURCE);
-        if let Some(meta) = arena.meta_mut(&mut error) {
-            meta.reset();
-            (meta.network, meta.transport) = (0, (start - ICMP) as u16);
+        if let Some(mut made) = arena.writable(&mut error) {
+            made.meta_mut().reset();
+            made.mark_headers(0, start - ICMP);
+            let meta = made.meta_mut();
             meta.destination[..4].copy_from_slice(&back);
             meta.timestamp = time;
             set_fix_ip_source(meta, self.set_fix_anno.into());

@@ -181,8 +181,9 @@ impl PingSource {
         put16(message, 6, number);
         let sum = checksum::checksum(message);
         put16(message, 2, sum);
-        if let Some(meta) = arena.meta_mut(slot) {
-            (meta.network, meta.transport) = (0, LEAST as u16);
+        if let Some(mut packet) = arena.writable(slot) {
+            packet.mark_headers(0, LEAST);
+            let meta = packet.meta_mut();
             meta.destination[..4].copy_from_slice(&self.destination.octets());
             meta.timestamp = now;
         }
@@ -228,8 +229,8 @@ impl PingSource {
 
     /// Whether a packet is an answer to a request, about which a line is written.
     fn listen(&self, cx: &Context, state: &mut State, slot: &Slot) -> bool {
-        let (bytes, meta) = (cx.pool.arena().packet(slot), cx.pool.arena().meta(slot));
-        let Some(ip) = linerate_kit::ip::ip(bytes, meta) else { return false };
+        let meta = cx.pool.arena().meta(slot);
+        let Some(ip) = linerate_kit::ip::ip(cx.pool.arena(), slot) else { return false };
         let message = &ip[header_length(ip)..];
         let answers = protocol(ip) == IpProtocol::ICMP
             && message.len() >= 8
@@ -261,7 +262,7 @@ impl PingSource {
         }
         // What is in front of the IP header goes; a header in the room in front
         // of the packet was stripped on purpose.
-        let network = usize::from(cx.pool.arena().meta(&slot).network);
+        let network = cx.pool.arena().network(&slot);
         if network < slot.len() {
             slot.pull(network);
         }

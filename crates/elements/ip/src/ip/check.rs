@@ -161,10 +161,8 @@ impl Rules {
         }
         let destination = get_four(head, DESTINATION);
         packet.truncate(offset + length);
-        let (_, meta) = packet.parts();
-        meta.network = offset as u16;
-        meta.transport = (offset + header) as u16;
-        meta.destination[..4].copy_from_slice(&destination);
+        packet.mark_headers(offset, offset + header);
+        packet.meta_mut().destination[..4].copy_from_slice(&destination);
         Ok(())
     }
 

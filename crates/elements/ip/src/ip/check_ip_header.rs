@@ -78,11 +78,11 @@ impl Element for CheckIpHeader {
         let CheckIpHeader { rules, unsound, .. } = self;
         let offset = self.offset as usize;
         let refused = if rules.checksum {
-            cx.sift::<Writes>(frame, Reason::NO_BUFFER, |packet| {
+            cx.sift::<Writes>(frame, Reason::NO_BUFFER, move |packet| {
                 rules.check::<true>(packet, offset).map_err(|why| unsound.refuse(why as usize))
             })
         } else {
-            cx.sift::<Writes>(frame, Reason::NO_BUFFER, |packet| {
+            cx.sift::<Writes>(frame, Reason::NO_BUFFER, move |packet| {
                 rules.check::<false>(packet, offset).map_err(|why| unsound.refuse(why as usize))
             })
         };

@@ -14,7 +14,7 @@ use super::{
 };
 use linerate_kit::{
     annotations::{is_link_broadcast, set_problem_offset},
-    ip::{ETHERNET, LEAST, NO_BUFFER, NO_HEADER, ip_mut},
+    ip::{ETHERNET, NO_BUFFER, head, known},
 };
 
 pub(super) const INPUT: Class = Class {
@@ -149,12 +149,10 @@ impl Element for IpOutputCombo {
         let (address, mtu) = (self.address.octets(), self.mtu as usize);
         let (arena, clock) = (cx.pool.arena(), &cx.clock);
         let judge = |packet: &mut PacketMut<'_>| {
-            let length = packet.len();
-            let (bytes, meta) = packet.parts();
-            if is_link_broadcast(meta) {
+            if is_link_broadcast(packet.meta()) {
                 return Err(Exit::Drop(BROADCAST));
             }
-            let ip = ip_mut(bytes, meta).ok_or(Exit::Drop(NO_HEADER))?;
+            let (ip, meta) = known(packet)?;
             if ip[0] & 15 > 5
                 && let Err(place) =
                     options::process(ip, &[address], || milliseconds_of_day(clock.now()))
@@ -162,17 +160,16 @@ impl Element for IpOutputCombo {
                 set_problem_offset(meta, place);
                 return Err(Exit::Output(2));
             }
-            fix(bytes, meta, address);
-            let head = ip_mut(bytes, meta).and_then(|ip| ip.first_chunk_mut::<LEAST>());
-            if !head.is_some_and(decrement) {
+            fix(packet, address);
+            if !decrement(head(packet)?) {
                 Err(Exit::Output(3))
-            } else if length > mtu {
+            } else if packet.len() > mtu {
                 Err(Exit::Output(4))
             } else {
                 Ok(())
             }
         };
-        arena.sift_packets(frame, judge, |slot, exit| exits.push(slot, exit));
+        arena.sift_packets(frame, judge, |_, slot, exit| exits.push(slot, exit));
         // A packet at a time, the copy goes first, as in Click.
         if cx.out.is_exact() {
             cx.out.emit_frame(0, frame);

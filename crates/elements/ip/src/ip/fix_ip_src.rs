@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arguments, Class, Context, Step, Way};
-use linerate_memory::{Frame, Meta, PacketMut};
+use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
 use linerate_kit::{
     annotations::{fix_ip_source, set_fix_ip_source},
-    ip::{SOURCE, fill_checksum, ip_mut},
+    ip::{SOURCE, fill_checksum, known},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -36,11 +36,11 @@ struct FixIpSrc {
 
 /// Sets the source of a packet that asks for it, once. Whether it did.
 #[inline(always)]
-pub(super) fn fix(bytes: &mut [u8], meta: &mut Meta, address: [u8; 4]) -> bool {
-    if fix_ip_source(meta) == 0 {
+pub(super) fn fix(packet: &mut PacketMut<'_>, address: [u8; 4]) -> bool {
+    if fix_ip_source(packet.meta()) == 0 {
         return false;
     }
-    let Some(ip) = ip_mut(bytes, meta) else { return false };
+    let Ok((ip, meta)) = known(packet) else { return false };
     ip[SOURCE..SOURCE + 4].copy_from_slice(&address);
     fill_checksum(ip);
     set_fix_ip_source(meta, 0);
@@ -58,8 +58,7 @@ impl Step for FixIpSrc {
 
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let (bytes, meta) = packet.parts();
-        fix(bytes, meta, self.address.octets());
+        fix(packet, self.address.octets());
         Ok(())
     }
 }

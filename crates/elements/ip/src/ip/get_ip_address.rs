@@ -76,9 +76,10 @@ impl GetIpAddress {
 impl Step for GetIpAddress {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let start = if self.ip.is_some() { packet.network() } else { 0 };
         let (bytes, meta) = packet.parts();
-        let start = if self.ip.is_some() { usize::from(meta.network) } else { 0 };
-        if let Some(address) = bytes.get(start + self.at..).and_then(|rest| rest.first_chunk()) {
+        let rest = bytes.get(start..).and_then(|header| header.get(self.at..));
+        if let Some(address) = rest.and_then(|rest| rest.first_chunk()) {
             self.anno.set(meta, *address);
         }
         Ok(())

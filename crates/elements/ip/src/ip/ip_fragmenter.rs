@@ -80,7 +80,7 @@ impl IpFragmenter {
     /// Whether a packet is short enough to go, whatever it is.
     #[inline]
     fn fits(&self, arena: &Arena, slot: &Slot) -> bool {
-        let from_header = |len: usize| len.checked_sub(arena.meta(slot).network.into());
+        let from_header = |len: usize| len.checked_sub(arena.network(slot));
         slot.len() <= self.mtu || from_header(slot.len()).is_some_and(|len| len <= self.mtu)
     }
 
@@ -88,8 +88,8 @@ impl IpFragmenter {
     #[cold]
     fn fragment(&mut self, cx: &mut Context, mut slot: Slot) {
         let arena = cx.pool.arena();
-        let (bytes, meta) = (arena.packet(&slot), *arena.meta(&slot));
-        let Some(packet) = ip(bytes, &meta) else { return cx.drop_packet(slot, NO_HEADER) };
+        let (start, meta) = (arena.network(&slot), *arena.meta(&slot));
+        let Some(packet) = ip(arena, &slot) else { return cx.drop_packet(slot, NO_HEADER) };
         let header = header_length(packet);
         let length = usize::from(get16(packet, TOTAL_LENGTH)).min(packet.len());
         if length <= self.mtu {
@@ -106,7 +106,7 @@ impl IpFragmenter {
                 cx.console().report(&format!(
                     "IPFragmenter({}) DF {source} {destination} len={}\n",
                     self.mtu,
-                    bytes.len()
+                    slot.len()
                 ));
             }
             self.drops += 1;
@@ -119,13 +119,11 @@ impl IpFragmenter {
         if !cx.unshare_one(&mut slot) {
             return cx.drop_packet(slot, NO_BUFFER);
         }
-        let (start, rank) = (usize::from(meta.network), cx.rank_of(&slot));
+        let rank = cx.rank_of(&slot);
         let arena = cx.pool.arena();
         // Nobody else has it, and it has a header: both have just been seen.
-        let Some(packet) = arena.packet_mut(&mut slot).and_then(|bytes| ip_mut(bytes, &meta))
-        else {
-            return;
-        };
+        let packet = arena.packet_mut(&mut slot).and_then(|bytes| ip_mut(bytes, start));
+        let Some(packet) = packet else { return };
         if forbidden {
             // Its identification need not tell it from others.
             put16(packet, IDENT, self.random.below(1 << 16) as u16);
@@ -142,14 +140,14 @@ impl IpFragmenter {
         cx.take_part(&slot, rank, 0);
         cx.out.emit(0, slot);
         self.fragments += 1;
-        self.rest(cx, &copy, &meta, &Cut { header, first, length, flags, rank });
+        self.rest(cx, &copy, &meta, &Cut { start, header, first, length, flags, rank });
         cx.pool.give_one(copy);
     }
 
     /// Sends the pieces behind the first, which are copied from `whole`: its
     /// header is that of the first piece.
     fn rest(&mut self, cx: &mut Context, whole: &Slot, meta: &Meta, cut: &Cut) {
-        let start = usize::from(meta.network);
+        let start = cut.start;
         let mut options = [0; 40];
         let options =
             copied_options(cx.pool.arena().packet(whole), start, cut.header, &mut options);
@@ -179,9 +177,9 @@ impl IpFragmenter {
                 put16(to, TOTAL_LENGTH, (header + size) as u16);
                 fill_checksum(to);
             }
-            if let Some(to) = arena.meta_mut(&mut piece) {
-                *to = *meta;
-                (to.network, to.transport) = (0, header as u16);
+            if let Some(mut piece) = arena.writable(&mut piece) {
+                *piece.meta_mut() = *meta;
+                piece.mark_headers(0, header);
             }
             part += 1;
             cx.take_part(&piece, cut.rank, part);
@@ -218,7 +216,9 @@ fn copied_options<'a>(bytes: &[u8], start: usize, header: usize, to: &'a mut [u8
 
 /// How a packet is cut.
 struct Cut {
-    /// Length of its header.
+    /// Where its header begins.
+    start: usize,
+    /// Length of that.
     header: usize,
     /// Data in the first piece.
     first: usize,

@@ -79,7 +79,7 @@ impl Element for IpGwOptions {
                     Exit::Refuse(REFUSED)
                 })
             },
-            |slot, exit| exits.push(slot, exit),
+            |_, slot, exit| exits.push(slot, exit),
         );
         cx.leave(exits);
     }

@@ -1,7 +1,7 @@
 //! `IPPrint`: shows IP packets as tcpdump did.
 
 use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Word};
-use linerate_memory::{Frame, Meta, Slot};
+use linerate_memory::{Arena, Frame, Slot};
 
 use super::{
     FAMILY,
@@ -47,10 +47,11 @@ struct IpPrint {
 }
 
 /// The Ethernet header, where the packet still has it in front of its IP header.
-fn ethernet_header<'a>(slot: &Slot, bytes: &'a [u8], meta: &Meta) -> Option<&'a [u8; HEADER]> {
-    let at = marked(slot, meta).map_or(Some(0), |at| usize::try_from(at).ok())?;
-    let header = bytes.get(at..)?.first_chunk()?;
-    (at + HEADER <= usize::from(meta.network)).then_some(header)
+fn ethernet_header<'a>(arena: &'a Arena, slot: &'a Slot) -> Option<&'a [u8; HEADER]> {
+    let at = marked(slot, arena.meta(slot)).map_or(Some(0), |at| usize::try_from(at).ok())?;
+    let network = arena.meta(slot).network.offset(slot.headroom())?;
+    let header = arena.packet(slot).get(at..)?.first_chunk()?;
+    (at.cast_signed() + HEADER.cast_signed() <= network).then_some(header)
 }
 
 impl Element for IpPrint {
@@ -64,10 +65,9 @@ impl Element for IpPrint {
         }
         let arena = cx.pool.arena();
         for slot in frame.slots() {
-            let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
-            if meta.network != Meta::UNSET {
-                let line = Line::new(&self.shown, bytes, meta);
-                let ethernet = self.ether.then(|| ethernet_header(slot, bytes, meta)).flatten();
+            if arena.meta(slot).network.is_known() {
+                let line = Line::new(&self.shown, arena, slot);
+                let ethernet = self.ether.then(|| ethernet_header(arena, slot)).flatten();
                 line.with_ethernet(ethernet).write(&mut self.lines.text);
             }
         }

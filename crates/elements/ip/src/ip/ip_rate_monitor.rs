@@ -133,7 +133,7 @@ impl RateMonitor {
         let arena = cx.pool.arena();
         let place = if port == 0 { SOURCE } else { DESTINATION };
         for slot in frame.slots_mut() {
-            let Some(packet) = ip(arena.packet(slot), arena.meta(slot)) else { continue };
+            let Some(packet) = ip(arena, slot) else { continue };
             let count = if *bytes { u64::from(get16(packet, TOTAL_LENGTH)) } else { 1 };
             let counts = *ratio >= ALL || random.bits28() >> 12 <= *ratio;
             let address = get_four(packet, place);

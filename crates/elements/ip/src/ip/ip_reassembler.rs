@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use linerate_graph::{
     Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Rank, Seconds,
 };
-use linerate_memory::{Frame, Slot};
+use linerate_memory::{Frame, Meta, Slot};
 
 use super::{
     FAMILY,
@@ -140,7 +140,7 @@ impl IpReassembler {
             self.make_room(cx, seconds);
         }
         let arena = cx.pool.arena();
-        let Some(packet) = ip(arena.packet(&slot), &meta) else {
+        let Some(packet) = ip(arena, &slot) else {
             return cx.drop_packet(slot, NO_HEADER);
         };
         let header = header_length(packet);
@@ -180,8 +180,9 @@ impl IpReassembler {
             self.memory += before;
         }
         if from == 0 {
-            let start = usize::from(meta.network);
+            let start = arena.network(&slot);
             datagram.front = arena.packet(&slot)[..start + header].to_vec();
+            datagram.start = start;
             datagram.meta = meta;
             datagram.time = seconds;
         }
@@ -226,21 +227,20 @@ impl IpReassembler {
             return None;
         };
         let arena = cx.pool.arena();
-        let start = usize::from(datagram.meta.network);
         if let Some(bytes) = arena.packet_mut(&mut slot) {
             bytes[..front.len()].copy_from_slice(front);
             bytes[front.len()..].copy_from_slice(data);
-            let ip = &mut bytes[start..];
+            let ip = &mut bytes[datagram.start..];
             let flags = get16(ip, FRAGMENT) & !(MORE_FRAGMENTS | FRAGMENT_OFFSET);
             put16(ip, FRAGMENT, flags);
             let length = ip.len() as u16;
             put16(ip, TOTAL_LENGTH, length);
             fill_checksum(ip);
         }
-        if let Some(meta) = arena.meta_mut(&mut slot) {
-            *meta = datagram.meta;
-            meta.timestamp = time;
-            meta.transport = front.len() as u16;
+        if let Some(mut made) = arena.writable(&mut slot) {
+            *made.meta_mut() = Meta { timestamp: time, ..datagram.meta };
+            made.mark_headers(datagram.start, front.len());
+            let meta = made.meta_mut();
             if let Some(annotation) = self.annotation {
                 annotation.set(meta, datagram.longest.to_ne_bytes());
             }
@@ -309,7 +309,7 @@ impl Element for IpReassembler {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let arena = cx.pool.arena();
         let is_fragment = |slot: &Slot| {
-            let packet = ip(arena.packet(slot), arena.meta(slot));
+            let packet = ip(arena, slot);
             packet.is_none_or(|ip| get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) != 0)
         };
         if !frame.slots().iter().any(is_fragment) {
@@ -320,7 +320,7 @@ impl Element for IpReassembler {
         frame.drain_front(frame.len(), |slot| slots.push(slot));
         for slot in slots.drain(..) {
             let arena = cx.pool.arena();
-            let packet = ip(arena.packet(&slot), arena.meta(&slot));
+            let packet = ip(arena, &slot);
             let whole = packet
                 .is_some_and(|ip| get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) == 0);
             if whole {

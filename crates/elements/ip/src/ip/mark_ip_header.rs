@@ -1,7 +1,7 @@
 //! `MarkIPHeader`: says where the IP header is, without looking at it.
 
 use linerate_graph::{Arguments, Class, Context, Step, Way};
-use linerate_memory::{Frame, Meta, PacketMut};
+use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
 
@@ -36,14 +36,11 @@ impl Step for MarkIpHeader {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        let (bytes, meta) = packet.parts();
-        (meta.network, meta.transport) = match bytes.get(offset) {
-            Some(first) => {
-                let header = usize::from(first & 15) * 4;
-                (offset as u16, (offset + header).min(usize::from(u16::MAX)) as u16)
-            }
-            None => (Meta::UNSET, Meta::UNSET),
-        };
+        if let Some(&first) = packet.bytes().get(offset) {
+            packet.mark_headers(offset, offset + usize::from(first & 15) * 4);
+        } else {
+            packet.meta_mut().forget_headers();
+        }
         Ok(())
     }
 }

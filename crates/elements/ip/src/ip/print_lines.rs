@@ -6,7 +6,7 @@ use std::{
 };
 
 use linerate_graph::{Arguments, Make, Word};
-use linerate_memory::Meta;
+use linerate_memory::{Arena, Meta, Slot};
 use linerate_packet::{IpProtocol, MacAddr};
 
 use linerate_kit::{
@@ -139,11 +139,14 @@ fn protocol_name(number: u8) -> Option<&'static str> {
 const TRUNCATED_ICMP: &str = "truncated-icmp";
 
 impl<'a> Line<'a> {
-    pub(super) fn new(shown: &'a Shown, bytes: &'a [u8], meta: &'a Meta) -> Line<'a> {
-        let ip = bytes.get(usize::from(meta.network)..).unwrap_or_default();
+    /// About a packet whose network header is known.
+    pub(super) fn new(shown: &'a Shown, arena: &'a Arena, slot: &'a Slot) -> Line<'a> {
+        let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
+        let ip = bytes.get(arena.network(slot)..).unwrap_or_default();
         let header = ip.first().map_or(0, |first| i32::from(first & 15) * 4);
         let payload_length = i32::from(get16(ip, TOTAL_LENGTH)) - header;
-        let behind = bytes.get(usize::from(meta.transport)..).unwrap_or_default();
+        let transport = meta.transport.index(slot.headroom());
+        let behind = bytes.get(transport..).unwrap_or_default();
         let end = usize::try_from(payload_length).unwrap_or(0).min(behind.len());
         let transport = &behind[..end];
         Line { shown, bytes, meta, ethernet: None, ip, behind, transport, payload_length }

@@ -73,6 +73,8 @@ pub(super) struct Datagram {
     /// there.
     pub(super) front: Vec<u8>,
     /// Where the IP header is in it.
+    pub(super) start: usize,
+    /// What is known about that fragment.
     pub(super) meta: Meta,
     pub(super) data: Vec<u8>,
     pub(super) ranges: Ranges,
@@ -96,6 +98,7 @@ impl Datagram {
         Datagram {
             number,
             front: Vec::new(),
+            start: 0,
             meta,
             data: Vec::new(),
             ranges: Ranges::default(),

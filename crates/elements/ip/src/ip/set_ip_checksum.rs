@@ -1,7 +1,7 @@
 //! `SetIPChecksum`, `ResetIPChecksum`: the checksum of the IP header, anew.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
-use linerate_memory::{Meta, PacketMut};
+use linerate_memory::PacketMut;
 
 use super::FAMILY;
 use linerate_kit::ip::{DROPS, LEAST, NO_HEADER, fill_checksum};
@@ -43,9 +43,8 @@ struct SetIpChecksum {
 impl Step for SetIpChecksum {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let (bytes, meta) = packet.parts();
-        let start = if meta.network == Meta::UNSET { 0 } else { meta.network };
-        let ip = bytes.get_mut(usize::from(start)..).unwrap_or_default();
+        let start = if packet.meta().network.is_known() { packet.network() } else { 0 };
+        let ip = packet.bytes_mut().get_mut(start..).unwrap_or_default();
         let length = ip.first().map_or(0, |first| usize::from(first & 15) * 4);
         if !(LEAST..=ip.len()).contains(&length) {
             self.drops += 1;

@@ -6,10 +6,7 @@ use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::IpProtocol;
 
 use super::FAMILY;
-use linerate_kit::{
-    ip::{DROPS, NO_BUFFER, NO_HEADER, PROTOCOL},
-    start::{from_start, start_moved},
-};
+use linerate_kit::ip::{DROPS, NO_BUFFER, NO_HEADER, PROTOCOL};
 
 pub(super) const STRIP: Class = Class {
     name: "StripIPHeader",
@@ -109,8 +106,9 @@ impl StripHeader {
 
 /// Bytes of the transport header; which protocol it is when that is none known.
 fn transport_length(packet: &mut PacketMut<'_>) -> Result<usize, u8> {
-    let Meta { network, transport, .. } = *packet.meta();
-    let [network, transport] = [network, transport].map(|at| from_start(at).unwrap_or(0) as isize);
+    let (headroom, Meta { network, transport, .. }) = (packet.headroom(), packet.meta());
+    let [network, transport] =
+        [network, transport].map(|start| start.offset(headroom).unwrap_or(0));
     // What has been taken off is there yet.
     let before = network.min(transport).min(0).unsigned_abs();
     if !packet.push(before) {
@@ -135,9 +133,9 @@ impl Element for StripHeader {
         let start = self.start;
         let mut unknown = Vec::new();
         cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            let Meta { network, transport, .. } = *packet.meta();
-            let by = if start == Start::Network { network } else { transport };
-            let by = from_start(by).ok_or(Exit::Drop(NO_HEADER))?;
+            let Meta { network, transport, .. } = packet.meta();
+            let header = if start == Start::Network { network } else { transport };
+            let by = header.offset(packet.headroom()).ok_or(Exit::Drop(NO_HEADER))?;
             let more = match start {
                 Start::Payload => transport_length(packet).unwrap_or_else(|protocol| {
                     unknown.push(protocol);
@@ -146,19 +144,13 @@ impl Element for StripHeader {
                 _ => 0,
             };
             // A header in front of the packet has an offset below zero.
-            let by = by + more as i32;
+            let by = by.saturating_add_unsigned(more);
             let back = matches!(start, Start::Network | Start::Back);
             let moved = match usize::try_from(by) {
                 Ok(by) => back || packet.pull(by.min(packet.len())),
-                Err(_) => packet.prepend(by.unsigned_abs() as usize),
+                Err(_) => packet.prepend(by.unsigned_abs()),
             };
-            if !moved {
-                return Err(Exit::Drop(NO_HEADER));
-            }
-            if by < 0 || !back {
-                start_moved(packet.meta_mut(), by);
-            }
-            Ok(())
+            if moved { Ok(()) } else { Err(Exit::Drop(NO_HEADER)) }
         });
         for protocol in unknown {
             let class = cx.plan().elements[cx.element()].class.name;

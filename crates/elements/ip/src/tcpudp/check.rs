@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use linerate_graph::{Arguments, Context, Element, Handler, HandlerResult, Reads, Step, Way};
 use linerate_memory::{Frame, Packet};
 
-use linerate_kit::{ip::ip, unsound::Unsound};
+use linerate_kit::{ip::LEAST, unsound::Unsound};
 
 /// What is wrong with a packet: also the drop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub(crate) struct CheckHeader<C> {
 impl<C: Check> Step<Reads> for CheckHeader<C> {
     #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        let found = ip(packet.bytes(), packet.meta()).ok_or(Wrong::Protocol);
+        let ip = packet.bytes().get(packet.network()..).filter(|ip| ip.len() >= LEAST);
+        let found = ip.ok_or(Wrong::Protocol);
         found.and_then(C::check).map_err(|wrong| self.unsound.refuse(wrong as usize))
     }
 

@@ -292,10 +292,10 @@ impl Element for FastUdp {
                 put16(bytes, UDP + 2, ports[1]);
                 put16(bytes, CHECKSUM, sum);
             }
-            if let Some(meta) = arena.meta_mut(slot) {
-                meta.reset();
-                (meta.network, meta.transport) = (ETHERNET as u16, UDP as u16);
-                meta.destination[..4].copy_from_slice(&destination);
+            if let Some(mut packet) = arena.writable(slot) {
+                packet.meta_mut().reset();
+                packet.mark_headers(ETHERNET, UDP);
+                packet.meta_mut().destination[..4].copy_from_slice(&destination);
             }
         }
         if made == 0 {

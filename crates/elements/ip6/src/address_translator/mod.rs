@@ -215,8 +215,8 @@ impl Element for Translator {
             let (bytes, meta) = packet.parts();
             let rewritten = rewrite::rewrite(bytes, way, &mut mappings, now);
             rewritten.map_err(|refused| Exit::Drop(refused as usize))?;
-            header::mark(meta, 0);
             meta.destination = header::address(bytes, header::DESTINATION);
+            header::mark(packet, 0);
             Ok(())
         });
         drop(mappings);

@@ -164,11 +164,11 @@ impl Message {
         let arena = cx.pool.arena();
         self.write(to, arena.packet_mut(&mut slot)?);
         if cx.world().annotated
-            && let Some(meta) = arena.meta_mut(&mut slot)
+            && let Some(mut packet) = arena.writable(&mut slot)
         {
             let &Meta { timestamp, vlan, port, queue, .. } = like;
-            *meta = Meta { timestamp, vlan, port, queue, ..Meta::EMPTY };
-            super::header::mark(meta, HEADER);
+            *packet.meta_mut() = Meta { timestamp, vlan, port, queue, ..Meta::EMPTY };
+            super::header::mark(&mut packet, HEADER);
         }
         Some(slot)
     }

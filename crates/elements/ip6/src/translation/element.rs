@@ -110,9 +110,9 @@ fn put<const TO_V4: bool>(packet: &mut PacketMut<'_>, head: &Head) -> Way {
     }
     let (bytes, meta) = packet.parts();
     bytes[..length].copy_from_slice(head.bytes());
-    (meta.network, meta.transport) = (0, length as u16);
     let destination = if TO_V4 { &head.bytes[16..V4] } else { &head.bytes[24..V6] };
     meta.destination = [0; 16];
     meta.destination[..destination.len()].copy_from_slice(destination);
+    packet.mark_headers(0, length);
     Ok(())
 }

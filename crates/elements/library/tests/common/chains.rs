@@ -226,15 +226,15 @@ impl Element for Vary {
             self.number += 1;
             assert!(arena.resize(slot, packet.len()), "it fits");
             arena.packet_mut(slot).expect("not shared").copy_from_slice(&packet);
-            let meta = arena.meta_mut(slot).expect("not shared");
-            meta.network = 0;
+            let mut made = arena.writable(slot).expect("not shared");
+            let transport = if matches!(self.protocol, Protocol::Four) { 20 } else { 40 };
+            made.mark_headers(0, transport);
+            let meta = made.meta_mut();
             match self.protocol {
                 Protocol::Four => {
-                    meta.transport = 20;
                     meta.destination[..4].copy_from_slice(&packet[16..20]);
                 }
                 Protocol::Six => {
-                    meta.transport = 40;
                     meta.destination.copy_from_slice(&packet[24..40]);
                 }
             }

@@ -1,8 +1,8 @@
 //! The words of packets that a program looks at.
 
-use linerate_memory::{Arena, Frame, Slot};
+use linerate_memory::{Arena, Frame, HeaderStart, Slot};
 
-use linerate_kit::{mac_header, start::from_start};
+use linerate_kit::mac_header;
 
 /// Packets side by side.
 pub(super) const LANES: usize = 16;
@@ -65,10 +65,8 @@ impl Headers {
         let revealed = slot.push(room);
         let front = if revealed { room as isize } else { 0 };
         let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
-        let start = |offset: u16| {
-            // Offsets in front of the packet are negative.
-            from_start(offset).map(|offset| front + offset as isize)
-        };
+        // Headers may be in front of the packet.
+        let start = |header: HeaderStart| header.offset(room).map(|offset| front + offset);
         let (network, transport) = (start(meta.network), start(meta.transport));
         let ethernet = network.map(|network| match mark {
             Some(mark) => front + mark as isize,
@@ -236,12 +234,14 @@ impl Words {
         };
         match headers {
             Headers::Packet => arena.for_each(frame, |bytes| take(bytes, [0; 4])),
-            Headers::Ip { marked } => arena.for_each_described(frame, |bytes, meta| {
-                // Headers not known, or stripped, are beyond any packet's end.
-                let (network, transport) = (meta.network.into(), meta.transport.into());
+            Headers::Ip { marked } => arena.for_each_described(frame, |slot, bytes, meta| {
+                // Headers not known are beyond any packet's end, and so is what is in
+                // front of the packet of those stripped.
+                let [network, transport] =
+                    [meta.network, meta.transport].map(|header| header.index(slot.headroom()));
                 // A packet that begins with its Ethernet header has it there; of
                 // others, who looks at them one by one finds out.
-                let there = !*marked & (UNTAGGED..=i16::MAX as isize).contains(&(network as isize));
+                let there = !*marked & (UNTAGGED as usize..=bytes.len()).contains(&network);
                 let ethernet = if there {
                     0usize.wrapping_sub(Headers::BEFORE_ETHERNET)
                 } else {

@@ -5,7 +5,7 @@ use aes::{
     cipher::{BlockCipherEncrypt as _, KeyInit as _},
 };
 use linerate_graph::{Arguments, Class, Context, Element, Exit, Make, Step, Way, Writes};
-use linerate_memory::{Frame, Meta, PacketMut};
+use linerate_memory::{Frame, PacketMut};
 
 use super::{
     ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
@@ -15,7 +15,6 @@ use linerate_kit::{
     annotations::parameters_index,
     ip::{PROTOCOL, get_four},
     random::Random,
-    start::start_moved,
 };
 
 /// Drop reasons behind the common ones.
@@ -96,8 +95,8 @@ impl Encap {
 }
 
 /// The protocol of the IP packet it is, where its header is known.
-fn protocol(bytes: &[u8], meta: &Meta) -> u8 {
-    let header = bytes.get(usize::from(meta.network)..);
+fn protocol(packet: &PacketMut<'_>) -> u8 {
+    let header = packet.bytes().get(packet.network()..);
     header.and_then(|header| header.get(PROTOCOL)).copied().unwrap_or_default()
 }
 
@@ -107,15 +106,14 @@ impl Step for Encap {
         let association = self.known.of(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
         let sequence = association.next();
         let index = parameters_index(packet.meta());
-        let protocol = protocol(packet.bytes(), packet.meta());
+        let protocol = protocol(packet);
         let length = packet.len();
         let padding = (BLOCK - (length + 2) % BLOCK) % BLOCK;
         if !packet.append(padding + 2) || !packet.prepend(ESP) {
             return Err(Exit::Drop(TOO_LONG));
         }
         let first = self.first_bytes();
-        let (bytes, meta) = packet.parts();
-        start_moved(meta, -(ESP as i32));
+        let bytes = packet.bytes_mut();
         bytes[..4].copy_from_slice(&index.to_be_bytes());
         bytes[4..8].copy_from_slice(&sequence.to_be_bytes());
         bytes[8..ESP].copy_from_slice(&first);
@@ -170,7 +168,6 @@ impl Element for Unencap {
             })?;
             packet.truncate(packet.len() - padding);
             packet.pull(ESP);
-            start_moved(packet.meta_mut(), ESP as i32);
             Ok(())
         });
         if !said.is_empty() {

@@ -16,8 +16,7 @@ use super::{
 /// What chooses among several next hops; `None` where the packet is none of IP.
 #[cold]
 fn flow_hash(arena: &Arena, slot: &Slot) -> Option<u32> {
-    let network = usize::from(arena.meta(slot).network);
-    let flow = extract_ip(arena.packet(slot).get(network..)?).ok()?;
+    let flow = extract_ip(arena.packet(slot).get(arena.network(slot)..)?).ok()?;
     Some((flow.key.hash64(0) >> 32) as u32)
 }
 

@@ -62,9 +62,8 @@ impl Bench {
                 assert_eq!(self.pool.take(&mut frame, 1, bytes.len()), 1);
                 let slot = frame.slots_mut().last_mut().expect("just taken");
                 self.arena.packet_mut(slot).expect("not shared").copy_from_slice(bytes);
-                let meta = self.arena.meta_mut(slot).expect("not shared");
-                meta.network = 14;
-                meta.transport = 14 + u16::from(bytes[14] & 15) * 4;
+                let mut packet = self.arena.writable(slot).expect("not shared");
+                packet.mark_headers(14, 14 + usize::from(bytes[14] & 15) * 4);
             }
             answers.extend_from_slice(matcher.run(&self.arena, &mut frame));
             self.pool.give(&mut frame);
