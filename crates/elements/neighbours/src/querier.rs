@@ -8,13 +8,29 @@
 use std::sync::Arc;
 
 use linerate_graph::{Context, HandlerError, HandlerResult, Make, Rank, Seconds};
-use linerate_memory::{Frame, PacketMut, Slot};
+use linerate_memory::{Arena, Frame, PacketMut, Slot};
 
 use super::{Address, remembered::Remembered, shared::Shared};
 use linerate_kit::{ether::HEADER, room};
 
 /// Milliseconds after which an address is asked for again unless told otherwise.
 const POLL_TIMEOUT: u32 = 60_000;
+
+/// Puts headers in front of the packets for whose destinations they are found; the others
+/// are missed.
+#[inline(always)]
+fn put_headers<'a, A: Address>(
+    arena: &Arena,
+    frame: &mut Frame,
+    missed: &mut Vec<(usize, Slot)>,
+    find: impl Fn(A::Bits) -> Option<&'a [u8; HEADER]>,
+) {
+    let encapsulate = move |packet: &mut PacketMut<'_>| match find(A::destination(packet.meta())) {
+        Some(header) if room::put_header(packet, header, true) => Ok(()),
+        _ => Err(()),
+    };
+    arena.sift_packets(frame, encapsulate, |place, slot, ()| missed.push((place, slot)));
+}
 
 /// One replica's table, what it remembers of it, and what it counts.
 #[derive(Debug)]
@@ -77,17 +93,18 @@ impl<A: Address> Querier<A> {
             return false;
         };
         let (arena, generations) = (cx.pool.arena(), shared.generations());
-        if remembered.is_far() {
-            frame.slots().iter().for_each(|slot| remembered.ask(A::destination(arena.meta(slot))));
-        }
-        let remembered = &*remembered;
-        let encapsulate = move |packet: &mut PacketMut<'_>| {
-            match remembered.find(A::destination(packet.meta()), now, generations) {
-                Some(header) if room::put_header(packet, header, true) => Ok(()),
-                _ => Err(()),
+        if remembered.settle(frame.len(), now, generations) {
+            let remembered = &*remembered;
+            put_headers::<A>(arena, frame, missed, move |address| remembered.find_good(address));
+        } else {
+            if remembered.is_far() {
+                let ask = |slot| remembered.ask(A::destination(arena.meta(slot)));
+                frame.slots().iter().for_each(ask);
             }
-        };
-        arena.sift_packets(frame, encapsulate, |place, slot, ()| missed.push((place, slot)));
+            let remembered = &*remembered;
+            let find = move |address| remembered.find(address, now, generations);
+            put_headers::<A>(arena, frame, missed, find);
+        }
         !missed.is_empty()
     }
 

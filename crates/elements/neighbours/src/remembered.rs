@@ -13,6 +13,12 @@
 //! are counted by parts of the addresses ([`Generations`]), so that not everybody is
 //! asked for again because one neighbour has another address now.
 //!
+//! In a table that is not large it is also noted up to when, and at which count of all
+//! changes, everything in it is good: then a packet need not look whether its own is
+//! ([`Remembered::settle`]). After a change, or when something has had its time, packets
+//! look again until the table was gone over, which is done once in four times as many
+//! packets as it has places.
+//!
 //! The hash is a multiplication by a random number (Dietzfelbinger et al., "A
 //! Reliable Randomized Algorithm for the Closest-Pair Problem", 1997): whoever does
 //! not know it cannot choose addresses that lie in a row.
@@ -30,8 +36,11 @@ use linerate_kit::ether::HEADER;
 /// Places at the start, and at most.
 const LEAST: usize = 1 << 10;
 const MOST: usize = 4 * ENTRIES_LIMIT as usize;
-/// Places up to which packets need not ask for theirs ahead: 128 KiB.
+/// Places up to which packets need not ask for theirs ahead, and the table is gone over to
+/// see whether all is good: 128 KiB.
 const NEAR: usize = 1 << 12;
+/// Packets for each place, after which it is gone over again.
+const RARELY: usize = 4;
 /// Pairs looked at for one address, beyond which another multiplier is tried.
 const LONGEST: usize = 64;
 /// Parts of the addresses whose changes are told apart: four lines of counters.
@@ -77,11 +86,15 @@ impl Remember for u128 {
 /// after a change and read before the table is asked, so that what is remembered of
 /// an older state is not taken for good.
 #[derive(Debug)]
-pub struct Generations([AtomicU32; PARTS]);
+pub struct Generations {
+    parts: [AtomicU32; PARTS],
+    /// Of all parts. Advanced behind theirs, so that whoever sees it sees theirs.
+    all: AtomicU32,
+}
 
 impl Default for Generations {
     fn default() -> Generations {
-        Generations([const { AtomicU32::new(1) }; PARTS])
+        Generations { parts: [const { AtomicU32::new(1) }; PARTS], all: AtomicU32::new(1) }
     }
 }
 
@@ -94,17 +107,18 @@ impl Generations {
     #[inline(always)]
     fn of_part(&self, part: u16) -> u32 {
         // In bounds, which is seen here and not checked.
-        self.0[usize::from(part) % PARTS].load(Ordering::Acquire)
+        self.parts[usize::from(part) % PARTS].load(Ordering::Acquire)
     }
 
     /// An address is not what it was.
     pub fn advance<A: Remember>(&self, address: A) {
-        self.0[address.part() % PARTS].fetch_add(1, Ordering::Release);
+        self.parts[address.part() % PARTS].fetch_add(1, Ordering::Release);
+        self.all.fetch_add(1, Ordering::Release);
     }
 
     /// No address is.
     pub fn advance_all(&self) {
-        for part in &self.0 {
+        for part in self.parts.iter().chain([&self.all]) {
             part.fetch_add(1, Ordering::Release);
         }
     }
@@ -118,12 +132,19 @@ struct Known<A> {
     address: A,
     /// Of the address, before the table of neighbours was asked.
     generation: u32,
+    /// Its Ethertype is 0 when nothing is here, or nothing good.
     header: [u8; HEADER],
     /// Of the address.
     part: u16,
 }
 
 impl<A: Remember> Known<A> {
+    #[inline(always)]
+    fn has_header(&self) -> bool {
+        let [.., high, low] = self.header;
+        u16::from_ne_bytes([high, low]) != 0
+    }
+
     #[inline(always)]
     fn is_good(&self, now: u64, generations: &Generations) -> bool {
         (self.generation == generations.of_part(self.part)) & (now < self.until)
@@ -158,6 +179,11 @@ pub struct Remembered<A> {
     /// How far a hash is shifted for the pair where looking begins.
     shift: u32,
     by: [u64; 2],
+    /// Everything with a header is good before this time, in milliseconds, and as long as
+    /// this is the count of all changes.
+    good: (u64, u32),
+    /// Packets since that was so.
+    unsettled: usize,
 }
 
 impl<A: Remember> Default for Remembered<A> {
@@ -175,6 +201,8 @@ impl<A: Remember> Remembered<A> {
             used: 0,
             shift: u64::BITS - pairs.ilog2(),
             by: [random(), random()],
+            good: (0, 0),
+            unsettled: 0,
         }
     }
 
@@ -186,13 +214,54 @@ impl<A: Remember> Remembered<A> {
         self.pairs.iter().flat_map(|pair| &pair.0)
     }
 
+    /// Before so many packets: whether everything that is remembered is good, so that
+    /// [`find_good`](Remembered::find_good) may be used for them.
+    #[inline(always)]
+    pub fn settle(&mut self, packets: usize, now: u64, generations: &Generations) -> bool {
+        let (until, changes) = self.good;
+        let settled = (now < until) & (changes == generations.all.load(Ordering::Acquire));
+        settled || self.settle_again(packets, now, generations)
+    }
+
+    #[cold]
+    fn settle_again(&mut self, packets: usize, now: u64, generations: &Generations) -> bool {
+        self.unsettled += packets;
+        if self.is_far() || self.unsettled < RARELY * self.places() {
+            return false;
+        }
+        self.unsettled = 0;
+        // Before what is good at it is looked for.
+        let changes = generations.all.load(Ordering::Acquire);
+        let mut until = u64::MAX;
+        for known in self.pairs.iter_mut().flat_map(|pair| &mut pair.0) {
+            if known.is_good(now, generations) {
+                until = until.min(known.until);
+            } else {
+                known.header = [0; HEADER];
+            }
+        }
+        self.good = (until, changes);
+        true
+    }
+
+    /// The header for a neighbour in a table that is settled, unless the table of neighbours
+    /// has to be asked.
+    #[inline(always)]
+    pub fn find_good(&self, address: A) -> Option<&[u8; HEADER]> {
+        let known = self.find_place(address)?;
+        known.has_header().then_some(&known.header)
+    }
+
+    #[inline(always)]
+    fn find_place(&self, address: A) -> Option<&Known<A>> {
+        let known = self.pairs.get(self.home(address))?.of(address);
+        if known.address == address { Some(known) } else { self.find_further(address) }
+    }
+
     /// The header for a neighbour, unless the table has to be asked.
     #[inline(always)]
     pub fn find(&self, address: A, now: u64, generations: &Generations) -> Option<&[u8; HEADER]> {
-        let mut known = self.pairs.get(self.home(address))?.of(address);
-        if known.address != address {
-            known = self.find_further(address)?;
-        }
+        let known = self.find_place(address)?;
         known.is_good(now, generations).then_some(&known.header)
     }
 
@@ -235,6 +304,7 @@ impl<A: Remember> Remembered<A> {
     ) {
         let part = address.part() as u16;
         let known = Known { until, address, generation, header, part };
+        self.good.0 = self.good.0.min(until);
         if (self.used + 1) * 2 > self.places() || !self.put(known, LONGEST) {
             self.make_anew(now, generations);
             self.put(known, usize::MAX);
@@ -287,6 +357,7 @@ mod tests {
     fn header(of: u64) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(&of.to_be_bytes());
+        header[12] = 8;
         header
     }
 
@@ -338,6 +409,55 @@ mod tests {
         assert_eq!((found(&remembered, 5, 29), remembered.used), (Some(header(3)), 1));
         generations.advance_all();
         assert_eq!(found(&remembered, 5, 29), None);
+    }
+
+    /// A table that is settled has no other answers than one that looks at each.
+    #[test]
+    fn what_is_good_is_the_same_however_it_is_found() {
+        let (mut remembered, generations) = (Remembered::<u32>::default(), Generations::default());
+        let mut settled = 0;
+        for round in 0..200u64 {
+            let now = 10 * round;
+            for address in 0..100u32 {
+                if (u64::from(address) * 7 + round * 13) % 50 == 0 {
+                    let good = (now + 1 + u64::from(address), generations.of(address));
+                    remembered.insert(address, header(round << 16 | 1), good, (now, &generations));
+                }
+            }
+            if round % 9 == 0 {
+                generations.advance(round as u32);
+            }
+            for packets in [0, RARELY * LEAST] {
+                if !remembered.settle(packets, now, &generations) {
+                    continue;
+                }
+                settled += 1;
+                for address in 0..200 {
+                    let found = remembered.find(address, now, &generations);
+                    assert_eq!(remembered.find_good(address), found, "{address} in {round}");
+                }
+            }
+        }
+        assert!(settled >= 200, "{settled}");
+    }
+
+    #[test]
+    fn a_table_is_settled_until_something_changes_or_has_had_its_time() {
+        let (mut remembered, generations) = (Remembered::default(), Generations::default());
+        let enough = RARELY * LEAST;
+        remembered.insert(5u32, header(1), (20, 1), (10, &generations));
+        assert!(!remembered.settle(enough - 1, 10, &generations));
+        assert!(remembered.settle(1, 10, &generations) && remembered.settle(0, 19, &generations));
+        assert!(!remembered.settle(0, 20, &generations), "its time is over");
+        assert!(remembered.settle(enough, 20, &generations));
+        assert_eq!((remembered.find_good(5), remembered.find_good(0)), (None, None));
+        generations.advance(6u32);
+        assert!(!remembered.settle(0, 20, &generations));
+        assert!(remembered.settle(enough, 20, &generations));
+        // Soon over.
+        remembered.insert(7, header(2), (25, generations.of(7u32)), (20, &generations));
+        assert_eq!(remembered.find_good(7), Some(&header(2)));
+        assert!(!remembered.settle(0, 25, &generations));
     }
 
     #[test]
