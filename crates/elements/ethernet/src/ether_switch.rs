@@ -149,9 +149,7 @@ impl Element for EtherSwitch {
             let outputs = self.outputs();
             return frame.drain_front(count, |slot| flood(cx, slot, port, outputs));
         }
-        let keys = self.hosts.begin(cx.steady());
-        keys.resize(2 * count, NOBODY);
-        let (sources, destinations) = keys.split_at_mut(count);
+        let (sources, destinations) = self.hosts.begin(cx.steady(), count);
         let mut places = sources.iter_mut().zip(destinations);
         let mut shortest = 0;
         cx.pool.arena().for_each(frame, |bytes| {

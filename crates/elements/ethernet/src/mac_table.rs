@@ -183,7 +183,7 @@ impl MacTable {
 
     /// How many hosts are known at a steady time.
     pub(super) fn count(&mut self, steady: u64) -> usize {
-        self.begin(steady);
+        self.begin(steady, 0);
         self.expire(usize::MAX);
         self.table.len()
     }
@@ -214,10 +214,11 @@ impl MacTable {
         }
     }
 
-    /// Begins a frame at a steady time in nanoseconds. The keys of the frame are
-    /// to be put into what it returns: all sources, then all destinations.
+    /// Begins a frame of so many packets at a steady time in nanoseconds. The keys of their
+    /// sources and of their destinations are to be put into what it returns, where those of
+    /// another frame are.
     #[inline]
-    pub(super) fn begin(&mut self, steady: u64) -> &mut Vec<u64> {
+    pub(super) fn begin(&mut self, steady: u64, packets: usize) -> (&mut [u64], &mut [u64]) {
         self.now = steady / 1_000_000;
         if self.wheel.next().is_some_and(|next| next <= self.now) {
             self.expire(BUDGET);
@@ -227,8 +228,8 @@ impl MacTable {
         {
             self.hear();
         }
-        self.keys.clear();
-        &mut self.keys
+        self.keys.resize(2 * packets, NOBODY);
+        self.keys.split_at_mut(packets)
     }
 
     /// Learns that the sources are at `port`, and returns for each destination

@@ -181,9 +181,9 @@ impl VlanSwitch {
         let count = frame.len();
         let VlanSwitch { hosts, ports, places, .. } = self;
         places.clear();
-        let keys = hosts.begin(cx.steady());
-        keys.resize(2 * count, NOBODY);
-        let (sources, destinations) = keys.split_at_mut(count);
+        let (sources, destinations) = hosts.begin(cx.steady(), count);
+        sources.fill(NOBODY);
+        destinations.fill(NOBODY);
         let mut keys = sources.iter_mut().zip(destinations);
         let Some(port) = ports.get(port) else { return };
         cx.pool.arena().for_each(frame, |bytes| {
