@@ -13,6 +13,8 @@ use std::sync::{
 
 use linerate_memory::clock::{cycles, reading_cycles};
 
+use crate::spent::{Doing, Spent};
+
 /// The stages of one round in so many are measured.
 const SAMPLE: u32 = 64;
 
@@ -34,22 +36,12 @@ const STAGES: usize = 3;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Published {
-    work: AtomicU64,
-    wait: AtomicU64,
-    /// Up to when these two say what there was.
-    since: AtomicU64,
-    /// What the worker does since then: one of the numbers below.
-    doing: AtomicU64,
+    spent: Spent,
     bursts: AtomicU64,
     packets: AtomicU64,
     sampled_packets: AtomicU64,
     stages: [AtomicU64; STAGES],
 }
-
-/// What a worker does.
-const NOTHING: u64 = 0;
-const WAITS: u64 = 1;
-const WORKS: u64 = 2;
 
 /// One worker's cycle accounting. [`Meter::reader`] is for other threads.
 #[derive(Debug)]
@@ -169,17 +161,16 @@ impl Meter {
     fn publish(&mut self, packets: usize, measured: bool) {
         let now = cycles();
         let published = &*self.published;
-        let charge = |working: bool, elapsed: u64| {
-            add(if working { &published.work } else { &published.wait }, elapsed);
-        };
         // That a round was the first with packets, or the first without, is
         // known only at its end, so its cycles are charged to the state before
         // it (one reading of the counter per change of state, not two per round),
         // unless it was measured and so is known to have begun later.
         let worked = packets > 0;
         let until = if measured && worked != self.working { self.began } else { now };
-        charge(self.working, until.wrapping_sub(self.since));
-        charge(worked, now.wrapping_sub(until));
+        // Of waiting, and of work.
+        let mut elapsed = [0; 2];
+        elapsed[usize::from(self.working)] += until.wrapping_sub(self.since);
+        elapsed[usize::from(worked)] += now.wrapping_sub(until);
         self.since = now;
         self.working = worked;
         published.bursts.store(self.bursts, Ordering::Relaxed);
@@ -193,37 +184,14 @@ impl Meter {
                 }
             }
         }
-        published.doing.store(if worked { WORKS } else { WAITS }, Ordering::Relaxed);
-        published.since.store(now, Ordering::Release);
+        let [wait, work] = elapsed;
+        published.spent.charge(work, wait, now, Doing::of(worked));
     }
 
     /// Publishes what is not published yet, at the end.
     pub fn finish(&mut self) {
         self.publish(0, false);
-        self.published.doing.store(NOTHING, Ordering::Relaxed);
-    }
-}
-
-impl Published {
-    /// Cycles of work and of waiting up to now.
-    fn work_and_wait(&self) -> (u64, u64) {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Acquire);
-        loop {
-            let since = load(&self.since);
-            let (mut work, mut wait, doing) =
-                (load(&self.work), load(&self.wait), load(&self.doing));
-            if load(&self.since) != since {
-                continue;
-            }
-            // The counters of two cores may differ a little.
-            let elapsed = i64::max(cycles().wrapping_sub(since) as i64, 0) as u64;
-            match doing {
-                WORKS => work += elapsed,
-                WAITS => wait += elapsed,
-                _ => {}
-            }
-            return (work, wait);
-        }
+        self.published.spent.charge(0, 0, self.since, Doing::Nothing);
     }
 }
 
@@ -239,7 +207,7 @@ impl UsageReader {
     pub fn read(&self) -> Usage {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let published = &*self.published;
-        let (work, wait) = published.work_and_wait();
+        let (work, wait) = published.spent.work_and_wait();
         Usage {
             work,
             wait,

@@ -16,13 +16,11 @@
 
 use std::sync::{
     Arc,
-    atomic::{
-        AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
-    },
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use linerate_memory::clock::{cycles, reading_cycles};
+use linerate_worker::{Doing, Spent};
 
 use crate::class::Role;
 
@@ -45,21 +43,11 @@ pub(crate) const ENGINE: usize = usize::MAX;
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerStats {
-    work: AtomicU64,
-    wait: AtomicU64,
-    /// Up to when these two say what there was.
-    since: AtomicU64,
-    /// What the worker does since then: one of the numbers below.
-    doing: AtomicU64,
+    spent: Spent,
     rounds: AtomicU64,
     engine: AtomicU64,
     elements: Box<[Arc<ElementStats>]>,
 }
-
-/// What a worker does.
-const NOTHING: u64 = 0;
-const WAITS: u64 = 1;
-const WORKS: u64 = 2;
 
 /// One element's figures on one worker.
 #[derive(Debug)]
@@ -221,10 +209,7 @@ impl WorkerStats {
             })
         };
         WorkerStats {
-            work: AtomicU64::new(0),
-            wait: AtomicU64::new(0),
-            since: AtomicU64::new(0),
-            doing: AtomicU64::new(NOTHING),
+            spent: Spent::default(),
             rounds: AtomicU64::new(0),
             engine: AtomicU64::new(0),
             elements: elements.map(element).collect(),
@@ -239,7 +224,7 @@ impl WorkerStats {
     /// The figures now. Of a running worker those of single elements are at most some
     /// thousand rounds old; that it works, or waits, is known up to now.
     pub fn read(&self) -> Usage {
-        let (work, wait) = self.work_and_wait();
+        let (work, wait) = self.spent.work_and_wait();
         let element = |element: &Arc<ElementStats>| ElementUsage {
             role: element.role,
             frames: element.frames.load(Relaxed),
@@ -262,26 +247,6 @@ impl WorkerStats {
         };
         usage.spread(usage.parts());
         usage
-    }
-
-    /// Cycles of work and of waiting up to now.
-    fn work_and_wait(&self) -> (u64, u64) {
-        loop {
-            let since = self.since.load(Acquire);
-            let (mut work, mut wait) = (self.work.load(Acquire), self.wait.load(Acquire));
-            let doing = self.doing.load(Acquire);
-            if self.since.load(Relaxed) != since {
-                continue;
-            }
-            // The counters of two cores may differ a little.
-            let elapsed = i64::max(cycles().wrapping_sub(since) as i64, 0) as u64;
-            match doing {
-                WORKS => work += elapsed,
-                WAITS => wait += elapsed,
-                _ => {}
-            }
-            return (work, wait);
-        }
     }
 }
 
@@ -370,13 +335,7 @@ impl Account {
     /// The worker starts: what was before is nobody's.
     pub(crate) fn start(&mut self) {
         self.since = cycles();
-        self.say_until_when();
-    }
-
-    /// Lets readers know what the time goes to from now on.
-    fn say_until_when(&self) {
-        self.stats.doing.store(if self.working { WORKS } else { WAITS }, Relaxed);
-        self.stats.since.store(self.since, Release);
+        self.stats.spent.charge(0, 0, self.since, Doing::of(self.working));
     }
 
     /// A round begins.
@@ -480,17 +439,16 @@ impl Account {
             self.charges.clear();
         }
         let now = cycles();
-        let (from, until) = (self.since, changed.unwrap_or(now));
-        self.charge_state(until.wrapping_sub(from));
+        let until = changed.unwrap_or(now);
+        // Of waiting, and of work.
+        let mut elapsed = [0; 2];
+        elapsed[usize::from(self.working)] += until.wrapping_sub(self.since);
+        elapsed[usize::from(worked)] += now.wrapping_sub(until);
         self.working = worked;
-        self.charge_state(now.wrapping_sub(until));
         self.since = now;
         self.stats.rounds.store(self.rounds, Relaxed);
-        self.say_until_when();
-    }
-
-    fn charge_state(&self, elapsed: u64) {
-        add(if self.working { &self.stats.work } else { &self.stats.wait }, elapsed);
+        let [wait, work] = elapsed;
+        self.stats.spent.charge(work, wait, now, Doing::of(worked));
     }
 
     /// A round that did something has been measured.
@@ -517,6 +475,6 @@ impl Account {
     /// Publishes what is not published yet: the worker is about to end.
     pub(crate) fn publish(&mut self) {
         self.charge_elapsed(self.working);
-        self.stats.doing.store(NOTHING, Relaxed);
+        self.stats.spent.charge(0, 0, self.since, Doing::Nothing);
     }
 }

@@ -1,0 +1,129 @@
+//! The cycles a thread has spent at work and waiting: it charges them now and then, others read
+//! them up to now.
+//!
+//! What was charged, up to when, and what the thread does since then belong together: a reader
+//! that took the first from before a charge and the second from behind it would leave a stretch
+//! out or count it twice. So there are two of them, and a [`Generation`] says which is read.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use linerate_memory::{Generation, clock::cycles};
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Doing {
+    /// It does not run: time goes to nothing.
+    Nothing,
+    /// It looks for something to do, or sleeps.
+    Waits,
+    /// It does something.
+    Works,
+}
+
+impl Doing {
+    /// What a thread that runs does.
+    pub fn of(works: bool) -> Doing {
+        if works { Doing::Works } else { Doing::Waits }
+    }
+}
+
+/// Cycles of one thread, which is the only one to charge them, in sum.
+#[derive(Debug, Default)]
+pub struct Spent {
+    /// Which of the two is read.
+    generation: Generation,
+    charged: [Charged; 2],
+}
+
+#[derive(Debug, Default)]
+struct Charged {
+    work: AtomicU64,
+    wait: AtomicU64,
+    /// Up to when these two say what there was.
+    until: AtomicU64,
+    /// What the thread does since then, a [`Doing`].
+    doing: AtomicU64,
+}
+
+impl Spent {
+    /// Called by the one thread: so much work and waiting more have been up to `until`, and since
+    /// then it does `doing`.
+    #[inline]
+    pub fn charge(&self, work: u64, wait: u64, until: u64, doing: Doing) {
+        let side = self.generation.side();
+        let (before, next) = (&self.charged[side], &self.charged[1 - side]);
+        next.work.store(before.work.load(Relaxed) + work, Relaxed);
+        next.wait.store(before.wait.load(Relaxed) + wait, Relaxed);
+        next.until.store(until, Relaxed);
+        next.doing.store(doing as u64, Relaxed);
+        self.generation.flip();
+    }
+
+    /// Cycles of work and of waiting up to now.
+    pub fn work_and_wait(&self) -> (u64, u64) {
+        self.up_to(cycles)
+    }
+
+    /// The same, up to what the clock shows behind the reading.
+    fn up_to(&self, clock: impl FnOnce() -> u64) -> (u64, u64) {
+        let [mut work, mut wait, until, doing] = self.generation.read_side(|side| {
+            let Charged { work, wait, until, doing } = &self.charged[side];
+            [work, wait, until, doing].map(|word| word.load(Relaxed))
+        });
+        // The counters of two cores may differ a little.
+        let elapsed = i64::max(clock().wrapping_sub(until) as i64, 0) as u64;
+        if doing == Doing::Works as u64 {
+            work += elapsed;
+        } else if doing == Doing::Waits as u64 {
+            wait += elapsed;
+        }
+        (work, wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, hint, sync::atomic::Ordering, thread};
+
+    use super::*;
+
+    #[test]
+    fn time_goes_to_what_is_done() {
+        let spent = Spent::default();
+        assert_eq!(spent.up_to(|| 100), (0, 0));
+        spent.charge(0, 0, 100, Doing::Waits);
+        assert_eq!(spent.up_to(|| 110), (0, 10));
+        spent.charge(0, 20, 120, Doing::Works);
+        assert_eq!(spent.up_to(|| 125), (5, 20));
+        // Of a core whose counter is behind.
+        assert_eq!(spent.up_to(|| 119), (0, 20));
+        spent.charge(10, 0, 130, Doing::Nothing);
+        assert_eq!(spent.up_to(|| 1000), (10, 20));
+    }
+
+    /// Whenever it is read, all time up to then has gone to something, and none twice.
+    #[test]
+    fn readings_between_charges_add_up() {
+        let (spent, clock) = (Spent::default(), AtomicU64::new(0));
+        spent.charge(0, 0, 0, Doing::Waits);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for time in 1..300_000 {
+                    clock.store(time, Ordering::Release);
+                    let worked = u64::from(time % 3 == 0);
+                    spent.charge(worked, 1 - worked, time, Doing::of(time % 2 == 0));
+                    (0..time % 64).for_each(|_| hint::spin_loop());
+                }
+            });
+            while !writer.is_finished() {
+                let now = Cell::new(0);
+                let (work, wait) = spent.up_to(|| {
+                    now.set(clock.load(Ordering::Acquire));
+                    now.get()
+                });
+                assert_eq!(work + wait, now.get());
+            }
+        });
+    }
+}
