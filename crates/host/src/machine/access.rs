@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{
     finding::Finding,
     host::Host,
-    privilege::{GRANT, LEAVE_USER_NAMESPACE, Privilege},
+    privilege::{LEAVE_USER_NAMESPACE, Privilege, grant},
 };
 use crate::bpf::{self, Instruction};
 
@@ -64,23 +64,24 @@ impl Accesses {
     }
 
     pub(super) fn findings(&self, host: &Host, privilege: &Privilege, findings: &mut Vec<Finding>) {
+        let grant = grant();
         let no_xdp = "no xdp: ports; packet: ports do the same, slower";
         findings.push(self.xdp_socket.finding(
             "af_xdp sockets",
             no_xdp,
-            GRANT,
+            &grant,
             "boot a kernel with CONFIG_XDP_SOCKETS=y",
         ));
         findings.push(self.xdp_program.finding(
             "xdp programs",
             no_xdp,
-            if privilege.machine_wide { GRANT } else { LEAVE_USER_NAMESPACE },
+            if privilege.machine_wide { &grant } else { LEAVE_USER_NAMESPACE },
             "boot a kernel with CONFIG_BPF_SYSCALL=y",
         ));
         findings.push(self.packet_socket.finding(
             "af_packet sockets",
             "no packet: ports",
-            GRANT,
+            &grant,
             "sudo modprobe af_packet",
         ));
         findings.push(self.tun_device.finding(

@@ -2,7 +2,7 @@
 //! into the kernel. Sources: `linux/capability.h`, capabilities(7),
 //! `Documentation/admin-guide/sysctl/kernel.rst`.
 
-use std::fmt;
+use std::{env, fmt};
 
 use rustix::thread::CapabilitySet;
 use serde::{Serialize, Serializer};
@@ -12,10 +12,21 @@ use super::{
     source::{Source, field},
 };
 
-/// The command that gives the program what ports need. It names everything,
-/// since each use replaces what was given before.
-pub(super) const GRANT: &str = "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_nice+ep \
-     $(command -v linerate)";
+/// The command that gives this program what ports need. It names everything,
+/// since each use replaces what was given before. What a shell finds under the
+/// program's name may be a script that starts it, and files with `#!` get no
+/// capabilities: so it names the file that runs.
+pub(super) fn grant() -> String {
+    let program = env::current_exe().map(|path| path.to_string_lossy().into_owned());
+    let program = program.map_or("PROGRAM".into(), |path| shell_word(&path));
+    format!("sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_nice+ep {program}")
+}
+
+/// A text as one word of a shell's.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if text.chars().all(plain) { text.into() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
 
 /// What to do where a user namespace is the obstacle.
 pub(super) const LEAVE_USER_NAMESPACE: &str = "run linerate as root outside of the user namespace";
@@ -192,7 +203,7 @@ impl Privilege {
         } else {
             Finding::degraded(name, value)
         };
-        finding.so(format!("not possible: {}", uses.join(", "))).fix(GRANT)
+        finding.so(format!("not possible: {}", uses.join(", "))).fix(grant())
     }
 
     fn user_namespaces(&self) -> Finding {
@@ -213,6 +224,22 @@ impl Privilege {
             Some(0) => Finding::ok(name, "allowed, but not for XDP programs"),
             Some(_) => Finding::ok(name, "refused, as it should be"),
             None => Finding::ok(name, "not reported"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word() {
+        for (path, word) in [
+            ("/usr/lib/linerate/linerate", "/usr/lib/linerate/linerate"),
+            ("/home/me/my tools/linerate", "'/home/me/my tools/linerate'"),
+            ("/tmp/it's", r"'/tmp/it'\''s'"),
+        ] {
+            assert_eq!(shell_word(path), word);
         }
     }
 }
