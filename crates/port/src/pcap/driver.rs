@@ -217,14 +217,15 @@ impl ReplayOptions {
 
     fn open(self, uri: &PortUri) -> Result<(Box<dyn Receive>, String), OpenError> {
         let Self { rate, speed, passes } = self;
-        let refuse = |reason: &str| {
-            Err(OpenError::Unsupported { port: uri.to_string(), reason: reason.into() })
+        let useless = |option: &str, when| {
+            let (uri, option) = (uri.to_string(), option.to_owned());
+            Err(UriError::UselessOption { uri, option, when }.into())
         };
         if speed != 1.0 && rate != Rate::Recorded {
-            return refuse("speed scales recorded gaps; add rate=recorded");
+            return useless("speed", "with rate=recorded, whose gaps it scales");
         }
         if passes > 1 && uri.name() == "-" {
-            return refuse("standard input can be read only once; name a file to loop");
+            return useless("loop", "for a file: standard input can be read once");
         }
         let source = Source::open(Path::new(uri.name()), passes > 1)
             .map_err(|error| open_error(uri, &error))?;
@@ -491,11 +492,11 @@ mod tests {
             (directory.uri("text.pcap"), receive, "neither pcap nor pcapng"),
             (directory.uri("no/such/directory.pcap"), transmit, "cannot open"),
             (sample() + "?rate=fast", receive, "as in 1Mpps"),
-            (sample() + "?speed=2", receive, "add rate=recorded"),
+            (sample() + "?speed=2", receive, "speed is of use only with rate=recorded"),
             (sample() + "?speed=0&rate=recorded", receive, "a factor above 0"),
             (sample() + "?loop=x", receive, "0 for endless"),
             (sample() + "?snaplen=64", receive, "snaplen is of use only when a file is written"),
-            ("pcap:-?loop".into(), receive, "only once"),
+            ("pcap:-?loop".into(), receive, "loop is of use only for a file"),
             (
                 directory.uri("x.pcap?rate=max"),
                 transmit,

@@ -90,6 +90,16 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     let mut router = Router::new(plan, &loader.library, ports, &options)
         .map_err(|error| ConfigurationError::of(error, &sources))?;
     let control = router.control();
+    // Before anything is said: who hears it may end the run at once.
+    // Where nobody could hang up, that signal has the file read again, as service managers expect.
+    let reload = Arc::new(AtomicBool::new(false));
+    let reloads = [(consts::SIGHUP, Arc::clone(&reload))];
+    let ends = [consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
+    let watched = match (Service::is_managed(), &loader.source) {
+        (true, Source::File(_)) => end_run_or_tell(control.clone(), &ends[..2], &reloads),
+        _ => end_run(control.clone(), &ends),
+    };
+    let watched = watched.context("cannot watch for signals")?;
     screen.start(
         &[
             session::describe_arena(&arena, &running.memory),
@@ -114,15 +124,6 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
 
     let teller = screen.clone();
     let links = links::follow(move || leases.interfaces(), move |news| teller.link(news));
-    // Where nobody could hang up, that signal has the file read again, as service managers expect.
-    let reload = Arc::new(AtomicBool::new(false));
-    let reloads = [(consts::SIGHUP, Arc::clone(&reload))];
-    let ends = [consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
-    let watched = match (Service::is_managed(), &loader.source) {
-        (true, Source::File(_)) => end_run_or_tell(control.clone(), &ends[..2], &reloads),
-        _ => end_run(control.clone(), &ends),
-    };
-    let watched = watched.context("cannot watch for signals")?;
     let started = Instant::now();
     let until = running.duration.map(|duration| started + duration);
     let (ended, end) = mpsc::channel::<()>();
