@@ -211,6 +211,7 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
+    use linerate_graph::lang::{Landmark, Span};
 
     use super::*;
 
@@ -226,6 +227,28 @@ mod tests {
         let memory = MemoryError::TooLarge { wanted: 2, available: 1 };
         assert_eq!(code_of(&Err::<(), _>(memory).context("x").unwrap_err()), Code::Memory);
         assert_eq!(code_of(&anyhow::anyhow!("else")), Code::Failure);
+    }
+
+    /// Also where an element could not be initialized for it.
+    #[test]
+    fn what_a_configuration_would_cut_off_has_its_code() {
+        let refused = OpenError::Disconnects {
+            port: "xdp:eth0".into(),
+            interface: "eth0".into(),
+            uses: "192.0.2.1/24 on eth0".into(),
+            port_confirmed: "xdp:eth0?disconnect=on".into(),
+        };
+        let text = "FromPort(xdp:eth0) -> Discard";
+        let mut sources = SourceMap::new();
+        let file = sources.add("config", text);
+        let span = Span { file, start: 0, end: 18 };
+        let landmark = Landmark { span, file: "config".into(), line: 1 };
+        let mut found = Diagnostics::default();
+        let mut error = Diagnostic::error(landmark, refused.to_string());
+        error.cause = Some(Cause::new(refused));
+        found.push(error);
+        let error = anyhow::Error::from(ConfigurationError::new(&found, &sources));
+        assert_eq!(code_of(&error), Code::Disconnects);
     }
 
     #[test]

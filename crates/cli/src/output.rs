@@ -56,8 +56,17 @@ impl Output {
 ///
 /// When it cannot be written: whoever reads may have gone.
 pub(crate) fn data(text: &str) -> io::Result<()> {
+    bytes(text.as_bytes())
+}
+
+/// As [`data`], what may be no text.
+///
+/// # Errors
+///
+/// As [`data`].
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
     })
 }

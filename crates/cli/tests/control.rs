@@ -2,8 +2,9 @@
 
 use std::{
     fs,
+    io::Write,
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
 };
@@ -126,4 +127,72 @@ fn a_wrong_address_is_not_the_configurations_fault() {
     let err = error(&output);
     assert!(err.starts_with(&format!("linerate: error: {expected}")), "{err}");
     assert!(output.status.code() == Some(7) && !err.contains("-->"), "{err}");
+}
+
+/// What a conversation of `lines` with a router says, and how it ends.
+fn conversation(address: &str, lines: &str) -> Output {
+    let mut command = linerate(&["call", address]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut call = command.spawn().unwrap();
+    call.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    call.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_script_calls_handlers_line_by_line() {
+    let port = free_port().to_string();
+    let config = "InfiniteSource -> c :: Counter -> q :: Queue(10) -> Unqueue -> Discard";
+    let mut command = linerate(&["run", "-q", "-e", config, "--control", &port]);
+    let mut run = Running(command.stderr(Stdio::null()).spawn().unwrap());
+    assert!(linerate(&["call", &port, "--ready"]).status().unwrap().success());
+    let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+
+    let script = "# the queue\n\nq.capacity 20\nq.capacity\nread q.name\nc.reset\nquit\nx.y\n";
+    let done = conversation(&port, script);
+    assert!(done.status.success(), "{}", error(&done));
+    assert_eq!((said(&done), error(&done)), ("20\nq\n".into(), String::new()));
+    let help = conversation(&port, "help");
+    assert!(help.status.success() && said(&help).contains("HANDLER VALUE"));
+
+    let what = linerate(&["call", &port, "--write"]).output().unwrap();
+    assert_eq!(what.status.code(), Some(2), "{}", error(&what));
+    let button = linerate(&["call", &port, "c.reset"]).output().unwrap();
+    assert_eq!(button.status.code(), Some(1));
+    assert!(error(&button).contains("--write if it takes none"), "{}", error(&button));
+    let wrong = conversation(&port, "q.name\nx.count\nq.name\n");
+    assert_eq!((wrong.status.code(), said(&wrong)), (Some(1), "q\n".into()));
+    assert!(error(&wrong).contains("line 2: "), "{}", error(&wrong));
+    assert!(conversation(&port, "stop\n").status.success());
+    assert!(run.0.wait().unwrap().success());
+}
+
+/// The codes are those of files where it is a file that is missing, and else its own.
+#[test]
+fn a_router_that_cannot_be_reached_has_a_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("router.sock");
+    let socket = path.to_str().unwrap();
+    let port = free_port().to_string();
+    for (address, code) in [(socket, 5), (&*port, 1)] {
+        let output = linerate(&["call", address, "list"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", error(&output));
+        assert!(error(&output).contains("cannot reach a router at"), "{}", error(&output));
+    }
+    // Somebody listens and says nothing, goes, and is gone.
+    let listener = UnixListener::bind(&path).unwrap();
+    let silent = linerate(&["call", socket, "list", "--timeout", "50ms"]).output().unwrap();
+    assert_eq!(silent.status.code(), Some(1));
+    assert!(error(&silent).contains("no answer in time"), "{}", error(&silent));
+    let gone = std::thread::spawn(move || {
+        // The one from before, and this one.
+        for _ in 0..2 {
+            drop(listener.accept().unwrap());
+        }
+        drop(listener);
+    });
+    let left = linerate(&["call", socket, "list"]).output().unwrap();
+    assert_eq!(left.status.code(), Some(1), "{}", error(&left));
+    gone.join().unwrap();
+    let nobody = linerate(&["call", socket, "list"]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(1), "{}", error(&nobody));
 }

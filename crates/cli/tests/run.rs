@@ -298,6 +298,25 @@ fn what_is_wrong_is_shown_and_has_its_exit_code() {
     fails(&["run", "/nonexistent.click"], 5, "/nonexistent.click");
     fails(&["elements", "Que"], 2, "Queue");
     fails(&["call", "/nonexistent.socket", "list"], 5, "/nonexistent.socket");
+    fails(&["call", "127.0.0.1:1", "list"], 1, "cannot reach a router at 127.0.0.1:1");
+    fails(&["forward", "pcap:x.pcap?speed=8", "null:"], 2, "only with rate=recorded");
+    fails(&["replay", "x.pcap", "null:", "--rate", "max", "--speed", "8"], 2, "rate=recorded");
+    fails(&["replay", "-", "null:", "--loop", "2"], 2, "loop is of use only for a file");
+}
+
+/// Who hears that a run has begun may end it at once, and gets the figures.
+#[test]
+fn a_signal_right_behind_the_start_ends_a_run_in_order() {
+    for _ in 0..20 {
+        let arguments = ["run", "-e", "Idle -> Discard", "--json", "-q"];
+        let mut run = Running::start(linerate(&arguments).stdout(Stdio::piped()));
+        let mut lines = BufReader::new(run.0.stdout.take().unwrap()).lines();
+        assert_eq!(json(&lines.next().unwrap().unwrap())["event"], "start");
+        run.interrupt();
+        let last = lines.map(Result::unwrap).last();
+        assert!(last.is_some_and(|last| json(&last)["event"] == "summary"));
+        assert!(run.0.wait().unwrap().success());
+    }
 }
 
 /// One error for one interface that is not there, and one for a variable that is misspelt.

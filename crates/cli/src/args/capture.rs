@@ -151,7 +151,7 @@ pub(crate) struct Capture {
     idle: Idle,
 
     #[command(flatten)]
-    host: Host,
+    pub(crate) host: Host,
 
     #[command(flatten)]
     showing: Showing,
@@ -169,7 +169,6 @@ impl Capture {
             cores: self.cores.clone(),
             burst: self.burst,
             idle: self.idle,
-            host: self.host,
             showing: self.showing.clone(),
             memory: self.memory.clone(),
         }

@@ -224,7 +224,7 @@ pub(crate) enum ReferenceFormat {
     Json,
 }
 
-/// Read or write a handler of a configuration that runs
+/// Read or write handlers of what runs
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -234,6 +234,8 @@ Examples:
       write
   linerate call /run/router.sock list
   linerate call otherhost:7777 config
+  linerate call 7777
+      a command on each line, typed or from a script: c.count, q.capacity 2000, help
   linerate call 7777 --ready --timeout 30s && echo it runs
       wait until it is ready; the exit code says whether")]
 pub(crate) struct Call {
@@ -241,8 +243,9 @@ pub(crate) struct Call {
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: String,
 
-    /// The handler: ELEMENT.HANDLER, or HANDLER for a global one
-    #[arg(value_name = "HANDLER", required_unless_present = "ready")]
+    /// The handler: ELEMENT.HANDLER, or HANDLER for a global one [default: as many as standard
+    /// input names, one a line]
+    #[arg(value_name = "HANDLER")]
     pub(crate) handler: Option<String>,
 
     /// What to write to it; - for standard input [default: read it]
@@ -250,11 +253,12 @@ pub(crate) struct Call {
     pub(crate) value: Option<String>,
 
     /// Write even though there is no value
-    #[arg(long, short = 'w')]
+    #[arg(long, short = 'w', requires = "handler")]
     pub(crate) write: bool,
 
     /// Parameter of a read handler that takes one
-    #[arg(long, short = 'p', value_name = "TEXT", conflicts_with_all = ["value", "write"])]
+    #[arg(long, short = 'p', value_name = "TEXT", requires = "handler",
+          conflicts_with_all = ["value", "write"])]
     pub(crate) parameter: Option<String>,
 
     /// Wait until the router is ready: its ports are open and it handles packets

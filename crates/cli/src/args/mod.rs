@@ -88,9 +88,6 @@ pub(crate) struct Running {
     pub(crate) idle: Idle,
 
     #[command(flatten)]
-    pub(crate) host: Host,
-
-    #[command(flatten)]
     pub(crate) showing: Showing,
 
     #[command(flatten)]
@@ -99,6 +96,7 @@ pub(crate) struct Running {
 
 /// What may happen to the host's own traffic.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Running")]
 pub(crate) struct Host {
     /// Take packets away from the host although its addresses or its default route are on the
     /// interface: its connections there, SSH too, stand still meanwhile
@@ -197,6 +195,9 @@ pub(crate) struct Forward {
     pub(crate) exit_on_loss: bool,
 
     #[command(flatten)]
+    pub(crate) host: Host,
+
+    #[command(flatten)]
     pub(crate) running: Running,
 }
 
@@ -273,6 +274,9 @@ pub(crate) struct SinkArgs {
     /// Port to receive from
     #[arg(value_name = "PORT")]
     pub(crate) port: PortUri,
+
+    #[command(flatten)]
+    pub(crate) host: Host,
 
     #[command(flatten)]
     pub(crate) running: Running,
@@ -417,6 +421,22 @@ mod tests {
         ] {
             let line = ["linerate", "forward", "null:", "null:"].iter().chain(bad);
             assert!(Cli::try_parse_from(line).is_err(), "{bad:?}");
+        }
+    }
+
+    /// What is said about the host is said where a port may be taken from it.
+    #[test]
+    fn only_those_who_receive_may_disconnect() {
+        for (line, may) in [
+            (&["forward", "null:", "null:"][..], true),
+            (&["sink", "null:"], true),
+            (&["capture", "null:", "x.pcap"], true),
+            (&["run", "x.click"], true),
+            (&["generate", "null:"], false),
+            (&["replay", "x.pcap", "null:"], false),
+        ] {
+            let line = [&["linerate"][..], line, &["--disconnect"]].concat();
+            assert_eq!(Cli::try_parse_from(&line).is_ok(), may, "{line:?}");
         }
     }
 }

@@ -56,6 +56,7 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
         bidirectional: false,
         rewrite: Rewrite::None,
         on_full: OnFull::Wait,
+        disconnect: args.host.disconnect,
         exit_on_loss: true,
         filter: Some(Arc::new(filter)),
         view: print.then_some(Style { link: args.link, time: args.time, bytes }),

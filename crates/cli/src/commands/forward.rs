@@ -41,6 +41,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) bidirectional: bool,
     pub(crate) rewrite: Rewrite,
     pub(crate) on_full: OnFull,
+    /// Whether ports may be taken from the host that uses them.
+    pub(crate) disconnect: bool,
     /// Whether a port that goes away ends the run.
     pub(crate) exit_on_loss: bool,
     /// Which packets, if not all that come.
@@ -68,6 +70,7 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
         bidirectional: args.bidirectional,
         rewrite,
         on_full: if args.wait { OnFull::Wait } else { OnFull::Drop },
+        disconnect: args.host.disconnect,
         exit_on_loss: args.exit_on_loss,
         filter: None,
         view: None,
@@ -179,8 +182,7 @@ impl Run {
     fn try_open(args: &Plan<'_>, arena: &Arena, total: &Totals) -> Result<Run> {
         // The memory stays, and what lost ports had of it comes back to it; ports
         // that are only memory are made anew.
-        let disconnect = args.running.host.disconnect;
-        let context = Context { disconnect, ..Context::new(arena.clone()) };
+        let context = Context { disconnect: args.disconnect, ..Context::new(arena.clone()) };
         let toward = |direction| {
             if args.bidirectional || args.from == args.to {
                 context.toward(Direction::Both)

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         bidirectional: false,
         rewrite: Rewrite::None,
         on_full: OnFull::Wait,
+        disconnect: false,
         exit_on_loss: true,
         filter: None,
         view: None,

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let stop = session::stop_on_signals()?;
     probe(&args.port)?;
     let arena = session::arena(&running.memory)?;
-    let context = Context { disconnect: running.host.disconnect, ..Context::new(arena) };
+    let context = Context { disconnect: args.host.disconnect, ..Context::new(arena) };
     let port = open(&args.port, &context.toward(Direction::Receive))?;
     let output = Output::new(running.showing.json);
     let mut live = Live::new(output, &running.showing);

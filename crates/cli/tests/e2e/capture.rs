@@ -233,6 +233,7 @@ fn nobody_takes_what_the_host_uses_without_saying_so() {
     }
     let refused = linerate_in(&b, "run -e FromPort(xdp:b0)->Discard");
     assert!(told.iter().all(|part| refused.stderr.contains(part)), "{refused:#?}");
+    assert_eq!(refused.code, Some(9), "{refused:#?}");
     let line = "run --disconnect --duration 100ms -e FromPort(xdp:b0)->Discard";
     linerate_in(&b, line).summary();
     echo.goes_on();

@@ -1,98 +1,34 @@
-//! `linerate call`: a client of control sockets.
+//! A client of control sockets.
 //!
 //! Speaks the protocol of Click's `ControlSocket`, version 1.3: a greeting,
 //! then for each command a line `CODE text`, with `-` after the code when more
 //! lines follow; data come as `DATA n` and n bytes. Works with Click's own.
 
 use std::{
-    env, fs,
-    io::{self, BufRead, BufReader, Read, Write},
+    fmt,
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
     net::{TcpStream, ToSocketAddrs},
     os::unix::net::UnixStream,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, anyhow, bail};
 
-use crate::{args::Call, control_address::TOKEN_VARIABLE, exit::cannot_read};
-
-/// How often it is asked whether a router is ready.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The answer to a command there is not.
 const UNIMPLEMENTED: u16 = 501;
+/// The answer to who reads what can only be written.
+const WRITE_ONLY: u16 = 530;
+/// What there is to be said of a router that has gone.
+const CLOSED: &str = "the router has closed the connection";
 /// More bytes than any handler answers with.
 const LONGEST: usize = 1 << 30;
-
-pub(crate) fn run(args: &Call) -> Result<()> {
-    let token = token(args)?;
-    let Some(handler) = &args.handler else { return wait_until_ready(args, token.as_deref()) };
-    let mut client = Client::connect(&args.address, args.timeout)
-        .and_then(|client| client.authenticate(token.as_deref()))
-        .with_context(|| format!("cannot reach a router at {}", args.address))?;
-    let value = match args.value.as_deref() {
-        Some("-") => {
-            let mut value = Vec::new();
-            io::stdin().lock().read_to_end(&mut value)?;
-            Some(value)
-        }
-        Some(value) => Some(value.as_bytes().to_vec()),
-        None => args.write.then(Vec::new),
-    };
-    match value {
-        Some(value) => {
-            let told = client.write(handler, &value)?;
-            if !told.is_empty() {
-                eprintln!("{told}");
-            }
-        }
-        None => {
-            let mut data = client.read(handler, args.parameter.as_deref())?;
-            if data.last().is_some_and(|last| *last != b'\n') {
-                data.push(b'\n');
-            }
-            let mut out = io::stdout().lock();
-            out.write_all(&data)?;
-            out.flush()?;
-        }
-    }
-    Ok(())
-}
-
-/// The token to be said, if there is one.
-fn token(args: &Call) -> Result<Option<String>> {
-    let text = match &args.token_file {
-        Some(name) => Some(
-            fs::read_to_string(name)
-                .map_err(|error| cannot_read(&name.to_string_lossy(), error))?,
-        ),
-        None => env::var(TOKEN_VARIABLE).ok(),
-    };
-    Ok(text.map(|text| text.trim().to_owned()))
-}
-
-/// Waits until a router answers. Its ports are open when its control socket is, and what
-/// answers is a worker that runs.
-fn wait_until_ready(args: &Call, token: Option<&str>) -> Result<()> {
-    let end = Instant::now() + args.timeout;
-    loop {
-        let left = end.saturating_duration_since(Instant::now()).max(LOOK_AGAIN);
-        let answer = Client::connect(&args.address, left)
-            .and_then(|client| client.authenticate(token)?.read("version", None));
-        let Err(error) = answer else { return Ok(()) };
-        if Instant::now() >= end {
-            return Err(error.context(format!("{} is not ready", args.address)));
-        }
-        thread::sleep(LOOK_AGAIN);
-    }
-}
 
 /// A stream to a router.
 trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-struct Client {
+pub(super) struct Client {
     stream: BufReader<Box<dyn Stream>>,
 }
 
@@ -104,11 +40,51 @@ struct Reply {
     text: String,
 }
 
+impl Reply {
+    /// The text of a success.
+    fn success(self) -> Result<Reply, Refusal> {
+        if (200..300).contains(&self.code) { Ok(self) } else { Err(Refusal(self)) }
+    }
+}
+
+/// A router that has answered, and does not do what it was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal(Reply);
+
+impl Refusal {
+    /// Whether what was read can only be written.
+    pub(super) fn is_write_only(&self) -> bool {
+        self.0.code == WRITE_ONLY
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.0.text, self.0.code)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A conversation that has broken off. It is no error of a file, and nobody who reads our output
+/// has gone.
+fn broken(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => anyhow!("no answer in time"),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => anyhow!(CLOSED),
+        _ => anyhow!("{error}"),
+    }
+}
+
 impl Client {
-    fn connect(address: &str, timeout: Duration) -> Result<Client> {
+    pub(super) fn connect(address: &str, timeout: Duration) -> Result<Client> {
         let stream: Box<dyn Stream> = if address.contains('/') {
-            let stream = UnixStream::connect(address)?;
-            stream.set_read_timeout(Some(timeout))?;
+            let stream = UnixStream::connect(address).map_err(|error| match error.kind() {
+                // These are about the file.
+                ErrorKind::NotFound | ErrorKind::PermissionDenied => anyhow::Error::from(error),
+                _ => broken(error),
+            })?;
+            stream.set_read_timeout(Some(timeout)).map_err(broken)?;
             Box::new(stream)
         } else {
             let full = if address.contains(':') {
@@ -117,8 +93,8 @@ impl Client {
                 format!("localhost:{address}")
             };
             let stream = connect_tcp(&full, timeout)?;
-            stream.set_read_timeout(Some(timeout))?;
-            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(timeout)).map_err(broken)?;
+            stream.set_nodelay(true).map_err(broken)?;
             Box::new(stream)
         };
         Client::over(stream)
@@ -134,12 +110,12 @@ impl Client {
     }
 
     /// Says the token. A router that does not know the command wants none.
-    fn authenticate(mut self, token: Option<&str>) -> Result<Client> {
+    pub(super) fn authenticate(mut self, token: Option<&str>) -> Result<Client> {
         if let Some(token) = token {
             self.send(&format!("AUTH {token}"), &[])?;
             let reply = self.reply()?;
-            if !(200..300).contains(&reply.code) && reply.code != UNIMPLEMENTED {
-                bail!("{} ({})", reply.text, reply.code);
+            if reply.code != UNIMPLEMENTED {
+                reply.success()?;
             }
         }
         Ok(self)
@@ -147,9 +123,9 @@ impl Client {
 
     fn line(&mut self) -> Result<String> {
         let mut line = Vec::new();
-        self.stream.by_ref().take(1 << 16).read_until(b'\n', &mut line)?;
+        self.stream.by_ref().take(1 << 16).read_until(b'\n', &mut line).map_err(broken)?;
         if line.is_empty() {
-            bail!("the router has closed the connection");
+            bail!(CLOSED);
         }
         let text = String::from_utf8_lossy(&line);
         Ok(text.trim_end_matches(['\r', '\n']).to_owned())
@@ -173,36 +149,32 @@ impl Client {
             bail!("a handler's name and parameter must be on one line");
         }
         let stream = self.stream.get_mut();
-        stream.write_all(&[command.as_bytes(), b"\r\n", data].concat())?;
-        Ok(stream.flush()?)
+        stream.write_all(&[command.as_bytes(), b"\r\n", data].concat()).map_err(broken)?;
+        stream.flush().map_err(broken)
     }
 
-    fn read(&mut self, handler: &str, parameter: Option<&str>) -> Result<Vec<u8>> {
+    /// Reads a handler.
+    pub(super) fn read(&mut self, handler: &str, parameter: Option<&str>) -> Result<Vec<u8>> {
         let parameter = parameter.map_or(String::new(), |parameter| format!(" {parameter}"));
         self.send(&format!("READ {handler}{parameter}"), &[])?;
-        let reply = self.reply()?;
-        if !(200..300).contains(&reply.code) {
-            bail!("{} ({})", reply.text, reply.code);
-        }
+        self.reply()?.success()?;
         let line = self.line()?;
         let length = line.strip_prefix("DATA ").and_then(|length| length.parse::<usize>().ok());
         let Some(length) = length.filter(|length| *length <= LONGEST) else {
             bail!("expected data, got {line:?}");
         };
         let mut data = Vec::new();
-        self.stream.by_ref().take(length as u64).read_to_end(&mut data)?;
+        self.stream.by_ref().take(length as u64).read_to_end(&mut data).map_err(broken)?;
         if data.len() < length {
             bail!("the router has closed the connection within its answer");
         }
         Ok(data)
     }
 
-    fn write(&mut self, handler: &str, value: &[u8]) -> Result<String> {
+    /// Writes a handler; returns what there is to be told of it.
+    pub(super) fn write(&mut self, handler: &str, value: &[u8]) -> Result<String> {
         self.send(&format!("WRITEDATA {handler} {}", value.len()), value)?;
-        let reply = self.reply()?;
-        if !(200..300).contains(&reply.code) {
-            bail!("{} ({})", reply.text, reply.code);
-        }
+        let reply = self.reply()?.success()?;
         // The first line says that it was done, and more lines what there is to tell.
         let told = reply.text.split_once('\n').map_or("", |(_, told)| told);
         Ok(if reply.code == 200 { told.into() } else { reply.text })
@@ -211,13 +183,13 @@ impl Client {
 
 fn connect_tcp(address: &str, timeout: Duration) -> Result<TcpStream> {
     let mut last = None;
-    for address in address.to_socket_addrs()? {
+    for address in address.to_socket_addrs().map_err(broken)? {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = Some(error),
         }
     }
-    Err(last.map_or_else(|| anyhow::anyhow!("no such host"), Into::into))
+    Err(last.map_or_else(|| anyhow!("no such host"), broken))
 }
 
 #[cfg(test)]
@@ -251,6 +223,13 @@ mod tests {
     }
 
     #[test]
+    fn who_has_gone_has_closed_the_connection() {
+        for kind in [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset] {
+            assert_eq!(broken(kind.into()).to_string(), CLOSED);
+        }
+    }
+
+    #[test]
     fn answers_of_all_kinds() {
         let greeting = "Click::ControlSocket/1.3\r\n";
         let with = |answer: &str| client(&format!("{greeting}{answer}")).unwrap();
@@ -258,6 +237,8 @@ mod tests {
         assert_eq!(data.unwrap(), b"1\n23");
         let error = with("510 No element named 'c'\r\n").read("c.count", None).unwrap_err();
         assert_eq!(error.to_string(), "No element named 'c' (510)");
+        let button = with("530 Handler 'c.reset' write-only\r\n").read("c.reset", None);
+        assert!(button.unwrap_err().downcast::<Refusal>().unwrap().is_write_only());
         let told = with("220-Write handler OK\r\n220 with a remark\r\n").write("c.x", b"1");
         assert_eq!(told.unwrap(), "Write handler OK\nwith a remark");
         assert_eq!(with("200 OK\r\n").write("c.x", b"").unwrap(), "");
