@@ -14,7 +14,7 @@ use super::{
     flows::{Flow, Fragment, OVER, Pair, SYN, Trace},
     output::Output,
 };
-use linerate_kit::{annotations, printed::reason};
+use linerate_kit::{annotations, printed::reason, said::Said};
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateIPFlows",
@@ -95,7 +95,8 @@ struct AggregateIpFlows {
     now: u32,
     reap_at: u32,
     /// Whether a packet without a time has been reported.
-    warned: bool,
+    #[init(Said::of(make))]
+    said: Said,
     trace: Option<Trace>,
     /// Packets held, in all.
     held: usize,
@@ -163,7 +164,7 @@ impl AggregateIpFlows {
     fn judge(&mut self, cx: &mut Context, slot: &mut Slot) -> Verdict {
         let mut time = cx.pool.arena().meta(slot).timestamp;
         if time == 0 {
-            if !mem::replace(&mut self.warned, true) {
+            if self.said.first() {
                 let name = cx.name().to_owned();
                 let text = format!("{name}: warning: packet received without timestamp\n");
                 cx.console().report(&text);

@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::annotations::is_link_broadcast;
+use linerate_kit::{annotations::is_link_broadcast, said::Said};
 
 /// Drop reason.
 const BROADCAST: usize = 0;
@@ -32,8 +32,10 @@ struct DropBroadcasts {
     /// packets dropped, or sent by output 1
     #[handler(count, kept)]
     drops: u64,
-    /// Whether the first is reported.
-    reports: bool,
+    /// Whether there was none before.
+    none_yet: bool,
+    #[init(Said::of(make))]
+    said: Said,
 }
 
 impl Step<Reads> for DropBroadcasts {
@@ -42,7 +44,7 @@ impl Step<Reads> for DropBroadcasts {
         // Most frames have none, and are left as they are.
         let mut any = false;
         cx.arena().for_each_meta(frame, |meta| any |= is_link_broadcast(meta));
-        self.reports = self.drops == 0;
+        self.none_yet = self.drops == 0;
         any
     }
 
@@ -56,7 +58,7 @@ impl Step<Reads> for DropBroadcasts {
     }
 
     fn end(&mut self, cx: &mut Context) {
-        if self.reports {
+        if self.none_yet && self.said.first() {
             cx.console().report("DropBroadcasts: dropped a packet\n");
         }
     }

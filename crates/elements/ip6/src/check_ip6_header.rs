@@ -9,6 +9,7 @@ use super::{
     FAMILY,
     header::{LEAST, LENGTH, REFUSED, SOURCE, address, get16, mark},
 };
+use linerate_kit::said::Said;
 
 pub(super) const CLASS: Class = Class {
     name: "CheckIP6Header",
@@ -40,7 +41,8 @@ struct CheckIp6Header {
     /// packets that were not sound
     #[handler(count)]
     drops: u64,
-    reported: bool,
+    #[init(Said::of(make))]
+    said: Said,
 }
 
 fn bad(make: &mut Make<'_>, name: &str) -> Vec<[u8; 16]> {
@@ -94,7 +96,7 @@ impl Step for CheckIp6Header {
     }
 
     fn end(&mut self, cx: &mut Context) {
-        if !std::mem::replace(&mut self.reported, true) {
+        if self.said.first() {
             cx.console().report("IP6 header check failed\n");
         }
     }

@@ -22,6 +22,7 @@ pub mod random;
 pub mod rate;
 pub mod room;
 pub mod routes;
+pub mod said;
 pub mod template;
 pub mod tickets;
 pub mod unsound;

@@ -2,6 +2,8 @@
 
 use linerate_graph::{Arguments, Context, Exit, Handler, HandlerError, HandlerResult};
 
+use crate::said::Said;
+
 /// The handler that `DETAILS` adds.
 const DETAILS: Handler = Handler::count("drop_details", "packets that were not sound, by reason");
 
@@ -18,6 +20,8 @@ pub struct Unsound<const N: usize> {
     details: bool,
     #[init([0; N])]
     counts: [u64; N],
+    #[init(Said::of(make))]
+    said: Said,
     /// What was wrong with packets of the frame.
     found: Vec<usize>,
 }
@@ -36,7 +40,7 @@ impl<const N: usize> Unsound<N> {
     pub fn report(&mut self, cx: &Context, line: impl Fn() -> String) {
         let mut text = String::new();
         for reason in self.found.drain(..) {
-            if self.verbose || self.counts == [0; N] {
+            if self.verbose || self.said.first() {
                 text += &format!("{}: {}\n", line(), reasons(cx)[reason]);
             }
             self.counts[reason] += 1;

@@ -5,7 +5,10 @@ use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResu
 use linerate_memory::{Frame, clock::cycles};
 
 use super::FAMILY;
-use linerate_kit::annotations::{cycle_count, set_cycle_count};
+use linerate_kit::{
+    annotations::{cycle_count, set_cycle_count},
+    said::Said,
+};
 
 pub(super) const SET: Class = Class {
     name: "SetCycleCount",
@@ -39,7 +42,7 @@ pub(super) const ACCUM: Class = Class {
     annotates: true,
     cost: "One reading of the cycle counter per frame and a look at each packet's metadata.",
     example: SET.example,
-    make: |_| Box::new(CycleCountAccum::default()),
+    make: |make| Box::new(CycleCountAccum { said: Said::of(make), ..Default::default() }),
     ..Class::here()
 };
 
@@ -84,6 +87,7 @@ struct CycleCountAccum {
     count: u64,
     cycles: u64,
     zero_count: u64,
+    said: Said,
 }
 
 impl Element for CycleCountAccum {
@@ -100,7 +104,7 @@ impl Element for CycleCountAccum {
                 }
             }
         }
-        if zeros == 0 && self.zero_count > 0 {
+        if zeros == 0 && self.zero_count > 0 && self.said.first() {
             let text = format!(
                 "{} :: CycleCountAccum: packet with zero cycle counter annotation!\n",
                 cx.name()
@@ -128,7 +132,10 @@ impl Element for CycleCountAccum {
 
     fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
-            "reset_counts" => *self = CycleCountAccum::default(),
+            "reset_counts" => {
+                self.said.forget();
+                *self = CycleCountAccum { said: self.said.clone(), ..Default::default() };
+            }
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())

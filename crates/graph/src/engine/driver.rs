@@ -95,12 +95,13 @@ impl Driver {
     }
 
     /// Ends the run because something without which it makes no sense has
-    /// failed. `false` when something has failed before: that failure is the
-    /// one that whoever has started the run is told.
+    /// failed. `false` when something else has failed before: that failure is the
+    /// one that whoever has started the run is told. What several workers have of
+    /// an element fails for one reason.
     pub fn fail(&self, reason: &str) -> bool {
-        let first = self.common.failure.set(reason.into()).is_ok();
+        let told = self.common.failure.get_or_init(|| reason.into());
         self.abort();
-        first
+        told == reason
     }
 
     /// Why the run failed.
@@ -172,5 +173,20 @@ impl Driver {
     pub fn handles_signal(&self, signal: i32) -> bool {
         let bit = 1u64.checked_shl(signal as u32).unwrap_or(0);
         self.common.signals.load(Ordering::Acquire) & bit != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_once() {
+        let driver = Driver::default();
+        assert!(driver.fail("f: the interface has gone") && driver.count() < 0);
+        // On another worker.
+        assert!(driver.fail("f: the interface has gone"));
+        assert!(!driver.fail("t: the interface has gone"));
+        assert_eq!(driver.failure(), Some("f: the interface has gone"));
     }
 }

@@ -18,7 +18,10 @@ use linerate_elements_neighbours::{
     shared::{self, Shared, milliseconds},
     table::{Learnt, Round},
 };
-use linerate_kit::ether::{HEADER, bytes};
+use linerate_kit::{
+    ether::{HEADER, bytes},
+    said::Said,
+};
 
 /// Drop reasons.
 const NO_ADDRESS: usize = 0;
@@ -109,7 +112,7 @@ struct ArpQuerier {
     broadcast: Ipv4Addr,
     broadcast_poll: bool,
     unsolicited: bool,
-    warned: bool,
+    said: Said,
 }
 
 impl ArpQuerier {
@@ -136,7 +139,7 @@ impl ArpQuerier {
             broadcast: make.or("BROADCAST", all),
             broadcast_poll: make.or("BROADCAST_POLL", false),
             unsolicited: make.or("UNSOLICITED", true),
-            warned: false,
+            said: Said::of(make),
         }
     }
 
@@ -205,7 +208,7 @@ impl ArpQuerier {
     }
 
     fn warn(&mut self, cx: &Context) {
-        if !std::mem::replace(&mut self.warned, true) {
+        if self.said.first() {
             let name = cx.name();
             cx.console().report(&format!(
                 "{name} :: ARPQuerier: would query for 0.0.0.0; missing dest IP addr annotation?\n"

@@ -15,6 +15,7 @@ use super::{
 use linerate_kit::{
     annotations::{is_link_broadcast, set_problem_offset},
     ip::{ETHERNET, NO_BUFFER, head, known},
+    said::Said,
 };
 
 pub(super) const INPUT: Class = Class {
@@ -67,7 +68,8 @@ struct IpInputCombo {
     #[handler(count)]
     drops: u64,
     rules: Rules,
-    reported: bool,
+    #[init(Said::of(make))]
+    said: Said,
 }
 
 impl IpInputCombo {
@@ -101,7 +103,7 @@ impl Step for IpInputCombo {
     }
 
     fn end(&mut self, cx: &mut Context) {
-        if !std::mem::replace(&mut self.reported, true) {
+        if self.said.first() {
             cx.console().report("IP checksum failed\n");
         }
     }

@@ -15,10 +15,11 @@ use linerate_kit::{
         header_length, ip, ip_mut, options, put16,
     },
     random::Random,
+    said::Said,
 };
 
 /// Packets reported without `VERBOSE`.
-const REPORTED: u64 = 5;
+const REPORTED: usize = 5;
 
 pub(super) const CLASS: Class = Class {
     name: "IPFragmenter",
@@ -64,6 +65,8 @@ struct IpFragmenter {
     fragments: u64,
     #[init(Random::new(make))]
     random: Random,
+    #[init(Said::of(make))]
+    said: Said,
     /// Packets of a frame, while it is gone over.
     slots: Vec<Slot>,
 }
@@ -100,7 +103,7 @@ impl IpFragmenter {
         let flags = get16(packet, FRAGMENT);
         let forbidden = flags & DONT_FRAGMENT != 0;
         if forbidden && self.honor_df || first < 8 {
-            if self.verbose || self.drops < REPORTED {
+            if self.verbose || self.said.among(REPORTED) {
                 let [source, destination] =
                     [SOURCE, DESTINATION].map(|at| Ipv4Addr::from(get_four(packet, at)));
                 cx.console().report(&format!(

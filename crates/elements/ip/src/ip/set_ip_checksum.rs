@@ -4,7 +4,10 @@ use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::ip::{DROPS, LEAST, NO_HEADER, fill_checksum};
+use linerate_kit::{
+    ip::{DROPS, LEAST, NO_HEADER, fill_checksum},
+    said::Said,
+};
 
 pub(super) const SET: Class = Class {
     name: "SetIPChecksum",
@@ -37,7 +40,8 @@ struct SetIpChecksum {
     /// packets without a whole IP header
     #[handler(count)]
     drops: u64,
-    reported: bool,
+    #[init(Said::of(make))]
+    said: Said,
 }
 
 impl Step for SetIpChecksum {
@@ -55,7 +59,7 @@ impl Step for SetIpChecksum {
     }
 
     fn end(&mut self, cx: &mut Context) {
-        if !std::mem::replace(&mut self.reported, true) {
+        if self.said.first() {
             let class = cx.plan().elements[cx.element()].class.name;
             cx.console().report(&format!("{class}: bad input packet\n"));
         }

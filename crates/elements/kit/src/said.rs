@@ -1,0 +1,57 @@
+//! What an element says once, or a few times, however many workers have a replica of it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use linerate_graph::Make;
+
+/// How often something has been said. An element has one, for one thing.
+#[derive(Debug, Clone, Default)]
+pub struct Said(Arc<Times>);
+
+#[derive(Debug, Default)]
+struct Times(AtomicUsize);
+
+impl Said {
+    /// That of the element being made, which all its replicas share.
+    pub fn of(make: &Make<'_>) -> Said {
+        Said(make.shared(Times::default))
+    }
+
+    /// Whether it is to be said now: the first time it is asked for.
+    pub fn first(&self) -> bool {
+        self.among(1)
+    }
+
+    /// Whether it is to be said now: the first `times` that it is asked for.
+    pub fn among(&self, times: usize) -> bool {
+        // Packets that are all wrong find out by a load.
+        self.0.0.load(Relaxed) < times && self.0.0.fetch_add(1, Relaxed) < times
+    }
+
+    /// It has not been said.
+    pub fn forget(&self) {
+        self.0.0.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_say_it_together() {
+        let (one, other) = {
+            let said = Said::default();
+            (said.clone(), said)
+        };
+        let said = [one.among(3), other.among(3), one.among(3), other.among(3)];
+        assert_eq!(said, [true, true, true, false]);
+        let said = Said::default();
+        assert!(said.first() && !said.clone().first());
+        said.forget();
+        assert!(said.first());
+    }
+}
