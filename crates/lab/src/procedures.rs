@@ -26,7 +26,7 @@ use serde::Serialize;
 
 pub use back_to_back::{Bursts, BurstsOptions, back_to_back};
 pub use latency::{LatencyAt, latency};
-pub use loss::{LossAt, LossPoints, loss};
+pub use loss::{LossAt, loss};
 pub use platform::{Platform, platform};
 pub use recovery::{Recovered, RecoveryOptions, recovery};
 pub use throughput::{Throughput, throughput};
@@ -75,6 +75,23 @@ pub enum Taken {
     Void,
     /// The same, once too often: the generator is the limit.
     GeneratorLimit,
+}
+
+/// What was measured, trial by trial.
+#[derive(Clone, Debug, Serialize)]
+pub struct Points<T> {
+    /// In their order.
+    pub points: Vec<T>,
+    /// Whether it was broken off: there would have been more.
+    pub interrupted: bool,
+}
+
+/// The outcome of a trial; `None` of one that was broken off, when something was found before it.
+fn unless_broken_off<T>(trial: Result<T, RunError>, found: bool) -> Result<Option<T>, RunError> {
+    match trial {
+        Err(RunError::Interrupted) if found => Ok(None),
+        trial => trial.map(Some),
+    }
 }
 
 /// Somebody who watches trials go by.

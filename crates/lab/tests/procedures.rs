@@ -230,6 +230,31 @@ fn what_is_broken_off_has_what_was_found() {
     let mut runner = Impatient(Simulated::new(5e6), 3);
     let found = loss(&mut runner, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ()).unwrap();
     assert_eq!((found.points.len(), found.interrupted), (3, true));
+    let mut runner = Impatient(Simulated::new(5e6), 2);
+    let shares = [0.1, 0.5, 0.9];
+    let found = latency(&mut runner, rate(5e6), &shares, time(1.0), &MANNER, &mut |_| ()).unwrap();
+    assert_eq!((found.points.len(), found.interrupted), (2, true));
+    let options = RecoveryOptions {
+        throughput: rate(4e6),
+        line_rate: rate(10e6),
+        overload: time(2.0),
+        after: time(1.0),
+        repetitions: 3,
+    };
+    let mut runner = Impatient(Simulated { queue: 1000.0, ..Simulated::new(4e6) }, 1);
+    let found = recovery(&mut runner, &options, &MANNER, &mut |_| ()).unwrap();
+    assert_eq!((found.points.len(), found.interrupted), (1, true));
+    let options = BurstsOptions {
+        line_rate: rate(10e6),
+        throughput: rate(4e6),
+        longest: time(0.1),
+        resolution: 1,
+        repetitions: 1000,
+    };
+    let mut runner = Impatient(Simulated { queue: 100.0, ..Simulated::new(4e6) }, 100);
+    let found = back_to_back(&mut runner, &options, &MANNER, &mut |_| ()).unwrap();
+    assert!(found.interrupted && found.result.is_some(), "{found:?}");
+    assert!((1..100).contains(&found.bursts.len()), "{found:?}");
     // Nothing was found before the first trial has ended.
     let mut runner = Impatient(Simulated::new(5e6), 0);
     let none = loss(&mut runner, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ());
@@ -299,8 +324,8 @@ fn recovery_counts_from_the_step() {
     };
     let mut device = Simulated { queue: 1000.0, ..Simulated::new(4e6) };
     let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
-    assert_eq!(found.len(), 3);
-    for one in found {
+    assert_eq!((found.points.len(), found.interrupted), (3, false));
+    for one in found.points {
         assert!(one.overloaded && !one.generator_limited);
         assert!((one.overload.get() - 4.4e6).abs() < 1.0);
         assert!((0.0..1e-5).contains(&one.time.unwrap().get()), "{one:?}");
@@ -308,11 +333,11 @@ fn recovery_counts_from_the_step() {
     // No overload, no recovery.
     let mut device = Simulated::new(8e6);
     let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
-    assert!(found.iter().all(|one| !one.overloaded && one.time == Some(Seconds::ZERO)));
+    assert!(found.points.iter().all(|one| !one.overloaded && one.time == Some(Seconds::ZERO)));
     // What was not sent is no result.
     let mut device = Simulated { generator: 3e6, ..Simulated::new(4e6) };
     let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
-    assert!(found.iter().all(|one| one.generator_limited && one.time.is_none()));
+    assert!(found.points.iter().all(|one| one.generator_limited && one.time.is_none()));
 }
 
 #[test]
@@ -320,8 +345,8 @@ fn latency_is_asked_for_at_shares_of_the_throughput() {
     let mut device = Simulated { generator: 3e6, ..Simulated::new(9e6) };
     let found =
         latency(&mut device, rate(5e6), &[0.1, 0.5, 0.9], time(1.0), &MANNER, &mut |_| ()).unwrap();
-    let loads: Vec<f64> = found.iter().map(|point| point.load.get().round()).collect();
+    let loads: Vec<f64> = found.points.iter().map(|point| point.load.get().round()).collect();
     assert_eq!(loads, [0.5e6, 2.5e6, 4.5e6]);
-    let limited: Vec<bool> = found.iter().map(|point| point.generator_limited).collect();
+    let limited: Vec<bool> = found.points.iter().map(|point| point.generator_limited).collect();
     assert_eq!(limited, [false, false, true]);
 }

@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Taken, repeated};
+use super::{Manner, Observe, Taken, repeated, unless_broken_off};
 use crate::{
     search::{BackToBack, BurstSearch, Unsent},
     trials::{Order, Phase, RunError, Runner},
@@ -38,9 +38,12 @@ pub struct Bursts {
     /// RFC 9004's figures; none where throughput is the line rate, or where all
     /// repetitions were given up.
     pub result: Option<BackToBack>,
+    /// Whether it was broken off: there would have been more repetitions.
+    pub interrupted: bool,
 }
 
-/// Searches for the longest burst without loss, several times.
+/// Searches for the longest burst without loss, several times. Broken off, it returns what came of
+/// the searches before, if there were any.
 ///
 /// # Errors
 ///
@@ -56,13 +59,18 @@ pub fn back_to_back(
     // A frame that was not sent would pass for one that was lost.
     let manner = Manner { unsent: Unsent::Void(0.0), ..*manner };
     let (mut bursts, mut unbounded, mut generator_limited) = (Vec::new(), 0, 0);
+    let mut interrupted = false;
     'repetitions: for _ in 0..options.repetitions {
         let mut search = BurstSearch::new(longest, options.resolution);
         while let Some(frames) = search.next_burst() {
             let phases = vec![Phase { load: Some(rate), frames }];
             let order = Order { phases, residual: manner.residual };
-            let (outcome, taken) =
-                repeated(runner, &order, Some(rate), None, &manner, &mut *observe)?;
+            let trial = repeated(runner, &order, Some(rate), None, &manner, &mut *observe);
+            let found = !bursts.is_empty() || generator_limited > 0;
+            let Some((outcome, taken)) = unless_broken_off(trial, found)? else {
+                interrupted = true;
+                break 'repetitions;
+            };
             if taken == Taken::GeneratorLimit {
                 generator_limited += 1;
                 continue 'repetitions;
@@ -74,5 +82,5 @@ pub fn back_to_back(
         bursts.push(search.result());
     }
     let result = BackToBack::new(&bursts, rate, options.throughput);
-    Ok(Bursts { bursts, unbounded, generator_limited, result })
+    Ok(Bursts { bursts, unbounded, generator_limited, result, interrupted })
 }

@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Taken, steady};
+use super::{Manner, Observe, Points, Taken, steady, unless_broken_off};
 use crate::trials::{LatencyFigures, RunError, Runner};
 
 /// Latency at one load.
@@ -23,7 +23,8 @@ pub struct LatencyAt {
     pub generator_limited: bool,
 }
 
-/// Measures latency at shares of a throughput. Every frame is measured.
+/// Measures latency at shares of a throughput. Every frame is measured. Broken off, it returns
+/// the points there are, if any.
 ///
 /// # Errors
 ///
@@ -35,11 +36,16 @@ pub fn latency(
     time: Seconds,
     manner: &Manner,
     observe: Observe<'_>,
-) -> Result<Vec<LatencyAt>, RunError> {
+) -> Result<Points<LatencyAt>, RunError> {
     let mut points = Vec::new();
+    let mut interrupted = false;
     for &share in shares {
         let load = throughput * share;
-        let (outcome, taken) = steady(runner, load, time, manner, &mut *observe)?;
+        let trial = steady(runner, load, time, manner, &mut *observe);
+        let Some((outcome, taken)) = unless_broken_off(trial, !points.is_empty())? else {
+            interrupted = true;
+            break;
+        };
         let frames = outcome.frames;
         points.push(LatencyAt {
             share,
@@ -50,5 +56,5 @@ pub fn latency(
             generator_limited: taken == Taken::GeneratorLimit,
         });
     }
-    Ok(points)
+    Ok(Points { points, interrupted })
 }

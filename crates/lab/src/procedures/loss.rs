@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Taken, steady};
+use super::{Manner, Observe, Points, Taken, steady, unless_broken_off};
 use crate::{
     search::LossCurve,
     trials::{RunError, Runner},
@@ -24,15 +24,6 @@ pub struct LossAt {
     pub generator_limited: bool,
 }
 
-/// What was measured.
-#[derive(Clone, Debug, Serialize)]
-pub struct LossPoints {
-    /// From the highest load downwards.
-    pub points: Vec<LossAt>,
-    /// Whether it was broken off: there would have been more.
-    pub interrupted: bool,
-}
-
 /// Measures loss from the highest load downwards in steps of a share of it
 /// (RFC 2544: at most a tenth) until two trials have lost nothing. Broken off, it returns the
 /// points there are, if any.
@@ -47,17 +38,15 @@ pub fn loss(
     time: Seconds,
     manner: &Manner,
     observe: Observe<'_>,
-) -> Result<LossPoints, RunError> {
+) -> Result<Points<LossAt>, RunError> {
     let mut curve = LossCurve::new(highest, step);
     let mut points = Vec::new();
     let mut interrupted = false;
     while let Some(load) = curve.next_load() {
-        let (outcome, taken) = match steady(runner, load, time, manner, observe) {
-            Err(RunError::Interrupted) if !points.is_empty() => {
-                interrupted = true;
-                break;
-            }
-            trial => trial?,
+        let trial = steady(runner, load, time, manner, &mut *observe);
+        let Some((outcome, taken)) = unless_broken_off(trial, !points.is_empty())? else {
+            interrupted = true;
+            break;
         };
         let frames = outcome.frames;
         let lost = frames.accepted.saturating_sub(frames.received);
@@ -72,5 +61,5 @@ pub fn loss(
         curve.record(if complete { point.loss_ratio } else { f64::MIN_POSITIVE });
         points.push(point);
     }
-    Ok(LossPoints { points, interrupted })
+    Ok(Points { points, interrupted })
 }

@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Taken, repeated};
+use super::{Manner, Observe, Points, Taken, repeated, unless_broken_off};
 use crate::{
     search::{recovery_loads, recovery_time},
     trials::{Order, Phase, RunError, Runner},
@@ -40,7 +40,8 @@ pub struct Recovered {
     pub generator_limited: bool,
 }
 
-/// Overloads the device, halves the load, and sees how long frames are lost.
+/// Overloads the device, halves the load, and sees how long frames are lost. Broken off, it returns
+/// what came of the overloads before, if there were any.
 ///
 /// # Errors
 ///
@@ -50,24 +51,28 @@ pub fn recovery(
     options: &RecoveryOptions,
     manner: &Manner,
     observe: Observe<'_>,
-) -> Result<Vec<Recovered>, RunError> {
+) -> Result<Points<Recovered>, RunError> {
     let (overload, half) = recovery_loads(options.throughput, options.line_rate);
     let phases =
         vec![Phase::lasting(overload, options.overload), Phase::lasting(half, options.after)];
     let order = Order { phases, residual: manner.residual };
     let time = options.overload + options.after;
-    let mut recovered = Vec::new();
+    let mut points = Vec::new();
+    let mut interrupted = false;
     for _ in 0..options.repetitions {
-        let (outcome, taken) =
-            repeated(runner, &order, Some(overload), Some(time), manner, &mut *observe)?;
+        let trial = repeated(runner, &order, Some(overload), Some(time), manner, &mut *observe);
+        let Some((outcome, taken)) = unless_broken_off(trial, !points.is_empty())? else {
+            interrupted = true;
+            break;
+        };
         let reduced = outcome.begun.get(1).copied().unwrap_or(options.overload);
         let generator_limited = taken == Taken::GeneratorLimit;
-        recovered.push(Recovered {
+        points.push(Recovered {
             overload,
             time: (!generator_limited).then(|| recovery_time(reduced, outcome.last_loss)),
             overloaded: outcome.frames.received < outcome.frames.accepted,
             generator_limited,
         });
     }
-    Ok(recovered)
+    Ok(Points { points, interrupted })
 }

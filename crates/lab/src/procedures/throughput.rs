@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Manner, Observe, Report, Taken};
+use super::{Manner, Observe, Report, Taken, unless_broken_off};
 use crate::{
     search::{Goal, GoalResult, LoadTrials, Recorded, Search, Settings},
     trials::{Order, RunError, Runner},
@@ -41,12 +41,10 @@ pub fn throughput(
     let mut interrupted = false;
     while let Some(input) = search.next_trial() {
         let order = Order::steady(input.load, input.duration, manner.residual);
-        let frames = match runner.run(&order) {
-            Err(RunError::Interrupted) if !search.loads().is_empty() => {
-                interrupted = true;
-                break;
-            }
-            outcome => outcome?.frames,
+        let trial = unless_broken_off(runner.run(&order), !search.loads().is_empty())?;
+        let Some(frames) = trial.map(|outcome| outcome.frames) else {
+            interrupted = true;
+            break;
         };
         let taken = match search.record(frames, None) {
             Recorded::Counted => Taken::Counted,

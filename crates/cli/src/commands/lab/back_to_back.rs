@@ -26,6 +26,9 @@ pub(super) fn run(args: &BackToBack, library: &Library) -> Result<()> {
         procedures::back_to_back(runner, &options, manner, observe)
     })?;
     let Some(found) = found else { return Ok(()) };
+    if found.interrupted {
+        bed.show().broken_off()?;
+    }
     let mut lines = Vec::new();
     match &found.result {
         Some(result) => {
@@ -57,7 +60,8 @@ pub(super) fn run(args: &BackToBack, library: &Library) -> Result<()> {
         lines.push(format!("{count} times even the longest burst lost nothing: a lower bound"));
     }
     if found.generator_limited > 0 {
-        let (count, all) = (found.generator_limited, args.repetitions);
+        let count = found.generator_limited;
+        let all = count as usize + found.bursts.len();
         lines.push(format!("{count} of {all} searches void: the generator did not send all"));
     }
     bed.show().result(

@@ -16,7 +16,11 @@ pub(super) fn run(args: &LatencyArgs, library: &Library) -> Result<()> {
     let points = bed.run(|runner, manner, observe| {
         procedures::latency(runner, throughput, &args.shares, time, manner, observe)
     })?;
-    let Some(points) = points else { return Ok(()) };
+    let Some(found) = points else { return Ok(()) };
+    if found.interrupted {
+        bed.show().broken_off()?;
+    }
+    let points = &found.points;
     let titles = ["share", "load", "min us", "median", "99 %", "99.9 %", "max", "lost", "limit"];
     let rows: Vec<Vec<String>> = points
         .iter()
@@ -39,6 +43,11 @@ pub(super) fn run(args: &LatencyArgs, library: &Library) -> Result<()> {
         .collect();
     bed.show().result(
         &table(&titles, &rows),
-        json!({ "throughput_pps": throughput, "points": points, "platform": bed.platform }),
+        json!({
+            "throughput_pps": throughput,
+            "points": points,
+            "interrupted": found.interrupted,
+            "platform": bed.platform,
+        }),
     )
 }

@@ -22,7 +22,11 @@ pub(super) fn run(args: &Recovery, library: &Library) -> Result<()> {
     let found =
         bed.run(|runner, manner, observe| procedures::recovery(runner, &options, manner, observe))?;
     let Some(found) = found else { return Ok(()) };
-    let rows: Vec<Vec<String>> = found
+    if found.interrupted {
+        bed.show().broken_off()?;
+    }
+    let recoveries = &found.points;
+    let rows: Vec<Vec<String>> = recoveries
         .iter()
         .map(|one| {
             let remark = match (one.generator_limited, one.overloaded) {
@@ -37,6 +41,11 @@ pub(super) fn run(args: &Recovery, library: &Library) -> Result<()> {
     let lines = table(&["overload", "recovery", "remark"], &rows);
     bed.show().result(
         &lines,
-        json!({ "throughput_pps": throughput, "recoveries": found, "platform": bed.platform }),
+        json!({
+            "throughput_pps": throughput,
+            "recoveries": recoveries,
+            "interrupted": found.interrupted,
+            "platform": bed.platform,
+        }),
     )
 }
