@@ -1,12 +1,14 @@
-//! Where `linerate run` listens for control connections, as people type it.
+//! Where commands listen for control connections, as people type it.
 
 use std::{
-    fmt,
+    env, fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     str::FromStr,
 };
 
 use linerate_graph::lang::config::quote;
+
+use crate::{args::Controlled, exit::UsageError};
 
 /// The variable of the environment with the token that clients say.
 pub(crate) const TOKEN_VARIABLE: &str = "LINERATE_CONTROL_TOKEN";
@@ -78,6 +80,22 @@ impl fmt::Display for ControlAddress {
         match self {
             ControlAddress::Tcp { address, port, .. } => SocketAddr::new(*address, *port).fmt(f),
             ControlAddress::Unix(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Controlled {
+    /// Where the token is that clients of TCP ports say. Those that others reach have one.
+    pub(crate) fn token(&self) -> Result<Option<String>, UsageError> {
+        let variable = || env::var_os(TOKEN_VARIABLE).map(|_| format!("env:{TOKEN_VARIABLE}"));
+        let token = self.token_file.as_ref().map(|name| format!("file:{name}")).or_else(variable);
+        match self.control.iter().find(|address| address.is_reached_by_others()) {
+            Some(address) if token.is_none() => Err(UsageError(format!(
+                "--control {address}: whoever reaches it could stop the run, so clients must say \
+                 a token: --token-file FILE, or {TOKEN_VARIABLE}; or listen on this host alone, at \
+                 127.0.0.1"
+            ))),
+            _ => Ok(token),
         }
     }
 }

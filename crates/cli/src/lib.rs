@@ -20,10 +20,12 @@
 //! it), `commands` has a module per command. What they share: `session` (memory, workers,
 //! the clock that drives the table), `live` (what a running command prints), `links` (which
 //! interfaces are down), `terminal` (what can be shown), `exit` (exit codes and errors), `service`
-//! (who is told that all is ready), `signals`, `units` and `ranges` (what people type), `profile`
+//! (a service manager is told that all is ready), `life` (whether workers are), `attendance` (both,
+//! for commands between ports), `signals`, `units` and `ranges` (what people type), `profile`
 //! (streams in a file).
 //!
 //! Configurations: `configuration` reads them, `control_address` says where they are controlled,
+//! `remote` controls commands without one,
 //! `archive` unpacks them, `graph` draws them, `reference` writes the pages of elements
 //! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`,
 //! `linerate ports --help-uri`).
@@ -35,12 +37,14 @@
 
 mod archive;
 mod args;
+mod attendance;
 mod click;
 mod commands;
 mod configuration;
 mod control_address;
 mod exit;
 mod graph;
+mod life;
 mod links;
 mod live;
 mod output;
@@ -48,6 +52,7 @@ mod port_reference;
 mod profile;
 mod ranges;
 mod reference;
+mod remote;
 mod service;
 mod session;
 mod signals;

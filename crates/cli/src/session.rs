@@ -156,13 +156,15 @@ pub(crate) type Job<T> = Box<dyn FnOnce(&Stop) -> Result<T> + Send>;
 
 /// Runs one worker per job, each on its core, until all have ended, calling
 /// `tick` with the time since the start after every interval and once at the
-/// end. Workers are told to stop when the user says so, when the time is over,
-/// or when one of them has failed.
+/// end, and `look` as soon again as it says, and once when all have ended well.
+/// Workers are told to stop when the user says so, when the time is over, or when
+/// one of them has failed.
 pub(crate) fn drive<T: Send + 'static>(
     jobs: Vec<(Option<u32>, Job<T>)>,
     interval: Duration,
     until: Option<Instant>,
     user: &Stop,
+    mut look: impl FnMut(Instant) -> Result<Duration>,
     mut tick: impl FnMut(Duration) -> Result<()>,
 ) -> Result<Vec<Result<T>>> {
     let start = Instant::now();
@@ -188,32 +190,39 @@ pub(crate) fn drive<T: Send + 'static>(
     drop(report);
 
     let mut next = start + interval;
-    let mut ticked = Ok(());
+    let mut told = Ok(());
     loop {
         let now = Instant::now();
+        let mut patience = ALERT;
+        if told.is_ok() {
+            told = look(now).map(|soon| patience = soon.min(ALERT));
+        }
         if user.is_raised() || until.is_some_and(|until| now >= until) {
             halt.raise();
         }
         if now >= next {
-            ticked = tick(now - start);
+            told = told.and_then(|()| tick(now - start));
             next += interval * (1 + ((now - next).as_nanos() / interval.as_nanos().max(1)) as u32);
         }
-        if ticked.is_err() {
+        if told.is_err() {
             halt.raise();
         }
         let left = until.map_or(ALERT, |until| until.saturating_duration_since(now));
-        match reports.recv_timeout(ALERT.min(left).min(next.saturating_duration_since(now))) {
+        match reports.recv_timeout(patience.min(left).min(next.saturating_duration_since(now))) {
             Ok(failed) if failed => halt.raise(),
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             // All workers have ended.
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    let outcomes = threads
+    let outcomes: Vec<Result<T>> = threads
         .into_iter()
         .map(|thread| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
         .collect();
-    ticked?;
+    told?;
+    if outcomes.iter().all(Result::is_ok) {
+        look(Instant::now())?;
+    }
     tick(start.elapsed())?;
     Ok(outcomes)
 }
@@ -239,6 +248,11 @@ mod tests {
         assert_eq!(with_queues(2 << 30, 2112, 5000), 2 << 30);
     }
 
+    /// Who looks, and has seen enough.
+    fn calm(_: Instant) -> Result<Duration> {
+        Ok(Duration::MAX)
+    }
+
     #[test]
     fn a_failing_worker_stops_the_others() {
         let fail: Job<()> = Box::new(|_| Err(anyhow::anyhow!("broken")));
@@ -250,7 +264,7 @@ mod tests {
         });
         let jobs = vec![(None, wait), (None, fail)];
         let second = Duration::from_secs(1);
-        let outcomes = drive(jobs, second, None, &Stop::new(), |_| Ok(())).unwrap();
+        let outcomes = drive(jobs, second, None, &Stop::new(), calm, |_| Ok(())).unwrap();
         assert!(outcomes[0].is_ok() && outcomes[1].is_err());
     }
 
@@ -268,7 +282,8 @@ mod tests {
             ticks += 1;
             Ok(())
         };
-        drive(vec![(None, wait)], Duration::from_millis(10), until, &Stop::new(), tick).unwrap();
+        let jobs = vec![(None, wait)];
+        drive(jobs, Duration::from_millis(10), until, &Stop::new(), calm, tick).unwrap();
         assert!(ticks > 1);
     }
 }

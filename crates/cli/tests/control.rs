@@ -2,11 +2,13 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     net::TcpListener,
     os::unix::{fs::PermissionsExt, net::UnixListener},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 const FOREVER: &str = "InfiniteSource -> c :: Counter -> Discard";
@@ -183,7 +185,7 @@ fn a_router_that_cannot_be_reached_has_a_code() {
     let silent = linerate(&["call", socket, "list", "--timeout", "50ms"]).output().unwrap();
     assert_eq!(silent.status.code(), Some(1));
     assert!(error(&silent).contains("no answer in time"), "{}", error(&silent));
-    let gone = std::thread::spawn(move || {
+    let gone = thread::spawn(move || {
         // The one from before, and this one.
         for _ in 0..2 {
             drop(listener.accept().unwrap());
@@ -195,4 +197,142 @@ fn a_router_that_cannot_be_reached_has_a_code() {
     gone.join().unwrap();
     let nobody = linerate(&["call", socket, "list"]).output().unwrap();
     assert_eq!(nobody.status.code(), Some(1), "{}", error(&nobody));
+}
+
+/// A command with a control socket in a folder of its own.
+struct Controlled {
+    run: Running,
+    address: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Controlled {
+    fn start(words: &[&str]) -> Controlled {
+        let folder = tempfile::tempdir().unwrap();
+        let address = folder.path().join("control.sock").to_str().unwrap().to_owned();
+        let mut command = linerate(&[words, &["-q", "--control", &address]].concat());
+        let run = Running(command.stderr(Stdio::piped()).spawn().unwrap());
+        assert!(linerate(&["call", &address, "--ready"]).status().unwrap().success());
+        Controlled { run, address, _folder: folder }
+    }
+
+    fn call(&self, words: &[&str]) -> Output {
+        linerate(&[&["call", &self.address], words].concat()).output().unwrap()
+    }
+
+    /// The value of a handler.
+    fn read(&self, handler: &str) -> String {
+        let output = self.call(&[handler]);
+        assert!(output.status.success(), "{handler}: {}", error(&output));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    fn number(&self, handler: &str) -> u64 {
+        self.read(handler).parse().unwrap()
+    }
+
+    fn write(&self, handler: &str, value: &str) {
+        let output = self.call(&["-w", handler, value]);
+        assert!(output.status.success(), "{handler}: {}", error(&output));
+    }
+
+    /// Waits until a handler's number is above another.
+    fn exceeds(&self, handler: &str, number: u64) {
+        let began = Instant::now();
+        while self.number(handler) <= number {
+            assert!(began.elapsed() < Duration::from_secs(60), "{handler} <= {number}");
+        }
+    }
+
+    /// Waits for the end; what it said.
+    fn ends(mut self) -> String {
+        let mut said = String::new();
+        self.run.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(self.run.0.wait().unwrap().success(), "{said}");
+        said
+    }
+}
+
+#[test]
+fn a_generator_is_controlled_while_it_runs() {
+    let generator = Controlled::start(&["generate", "null:", "--rate", "1kpps"]);
+    assert_eq!(generator.read("generate.rate"), "1000pps");
+    assert_eq!(generator.read("generate.size"), "64");
+    assert_eq!(generator.read("generate.active"), "true");
+    generator.exceeds("generate.count", 0);
+    generator.write("generate.size", "128,256");
+    generator.write("generate.rate", "max");
+    assert_eq!(generator.read("generate.rate"), "max");
+    assert_eq!(generator.read("generate.size"), "128,256");
+    generator.exceeds("generate.count", 100_000);
+    // What is refused changes nothing.
+    for (handler, value, why) in [
+        ("generate.rate", "fast", "is not a rate"),
+        ("generate.rate", "50%", "no link speed"),
+        ("generate.size", "9000", "do not fit packet buffers"),
+        ("generate.size", "1", "are 64 to"),
+        ("generate.size", "64", ""),
+    ] {
+        let output = generator.call(&[handler, value]);
+        assert_eq!(output.status.code(), Some(i32::from(!why.is_empty())), "{}", error(&output));
+        assert!(error(&output).contains(why), "{}", error(&output));
+    }
+    assert_eq!(generator.read("generate.rate"), "max");
+    assert_eq!(generator.read("generate.size"), "64");
+    generator.write("generate.stop", "");
+    assert_eq!(generator.read("generate.active"), "false");
+    // It hears of that between two bursts.
+    let mut count = generator.number("generate.count");
+    loop {
+        thread::sleep(Duration::from_millis(50));
+        match generator.number("generate.count") {
+            same if same == count => break,
+            more => count = more,
+        }
+    }
+    generator.write("generate.clear", "");
+    assert_eq!(generator.number("generate.count"), 0);
+    let counts = generator.read("generate.counts");
+    assert!(counts.contains("accepted\t0\n") && counts.contains("bytes\t0\n"), "{counts}");
+    generator.write("generate.start", "");
+    generator.exceeds("generate.count", 0);
+    generator.write("stop", "");
+    let said = generator.ends();
+    assert!(said.contains("sent ") && said.contains(" frames in "), "{said}");
+}
+
+#[test]
+fn a_forwarder_is_asked_and_stopped() {
+    let forwarder = Controlled::start(&["forward", "null:", "null:"]);
+    forwarder.exceeds("forward.count", 1000);
+    let counts = forwarder.read("forward.counts");
+    let lines: Vec<Vec<&str>> = counts.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(lines.len(), 2, "{counts}");
+    for (line, way) in lines.iter().zip(["received", "sent"]) {
+        assert_eq!((line.len(), line[0], line[1]), (5, "null:", way), "{counts}");
+        assert!(line[2].parse::<u64>().unwrap() > 0, "{counts}");
+    }
+    forwarder.write("forward.clear", "");
+    let sent = forwarder.number("forward.count");
+    assert!(forwarder.number("forward.received") >= sent);
+    assert_eq!(forwarder.read("forward.dropped"), "0");
+    let refused = forwarder.call(&["forward.rate", "1Mpps"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", error(&refused));
+    forwarder.write("forward.stop", "");
+    assert!(forwarder.ends().contains("forwarded "));
+}
+
+#[test]
+fn commands_listen_as_runs_do() {
+    for words in [&["generate", "null:"][..], &["forward", "null:", "null:"]] {
+        let open = [words, &["--control", "0.0.0.0:7777"]].concat();
+        let output = linerate(&open).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", error(&output));
+        assert!(error(&output).contains("--token-file FILE"), "{}", error(&output));
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port().to_string();
+        let output = linerate(&[words, &["--control", &port]].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{}", error(&output));
+        assert!(error(&output).contains("cannot listen on 127.0.0.1"), "{}", error(&output));
+    }
 }

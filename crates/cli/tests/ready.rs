@@ -56,6 +56,28 @@ impl Drop for Running {
     }
 }
 
+/// Stands for a service manager.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    fn new(path: &str) -> Manager {
+        let socket = UnixDatagram::bind(path).unwrap();
+        // Nothing in the tests takes so long.
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Manager(socket)
+    }
+
+    /// What it is told next that has a line `wanted` in it.
+    fn until(&self, wanted: &str) -> String {
+        let next = || {
+            let mut buffer = [0; 4096];
+            let length = self.0.recv(&mut buffer).unwrap();
+            String::from_utf8_lossy(&buffer[..length]).into_owned()
+        };
+        std::iter::repeat_with(next).find(|told| told.lines().any(|line| line == wanted)).unwrap()
+    }
+}
+
 #[test]
 fn people_and_programs_are_told_that_it_is_ready() {
     let mut command = linerate(&["run", "-e", FOREVER, "-j", "2", "--interval", "50ms"]);
@@ -100,17 +122,8 @@ fn a_service_manager_hears_of_start_reload_life_and_end() {
     let file = folder.path("router.click");
     fs::write(&file, FOREVER).unwrap();
     let notify = folder.path("notify");
-    let socket = UnixDatagram::bind(&notify).unwrap();
-    // Nothing in the test takes so long.
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let next = || {
-        let mut buffer = [0; 4096];
-        let length = socket.recv(&mut buffer).unwrap();
-        String::from_utf8_lossy(&buffer[..length]).into_owned()
-    };
-    let until = |wanted: &str| {
-        std::iter::repeat_with(next).find(|told| told.lines().any(|line| line == wanted)).unwrap()
-    };
+    let manager = Manager::new(&notify);
+    let until = |wanted: &str| manager.until(wanted);
     let mut command = linerate(&["run", &file, "-q"]);
     command.env("NOTIFY_SOCKET", &notify).env("WATCHDOG_USEC", "20000").stderr(Stdio::null());
     let mut run = Running(command.spawn().unwrap());
@@ -129,4 +142,53 @@ fn a_service_manager_hears_of_start_reload_life_and_end() {
     run.signal(Signal::TERM);
     until("STOPPING=1");
     assert!(run.0.wait().unwrap().success());
+}
+
+/// What moves packets between ports tells it as a configuration does.
+#[test]
+fn commands_between_ports_tell_it_too() {
+    let folder = Folder::new("between");
+    let file = folder.path("x.pcap");
+    for words in [
+        &["forward", "ring:a", "ring:b"][..],
+        &["capture", "ring:a", &file],
+        &["sink", "ring:a"],
+        &["generate", "null:", "--rate", "1kpps"],
+    ] {
+        let notify = folder.path(words[0]);
+        let manager = Manager::new(&notify);
+        let mut command = linerate(&[words, &["-q", "--ready-fd", "1"]].concat());
+        command.env("NOTIFY_SOCKET", &notify).env("WATCHDOG_USEC", "20000");
+        let mut run =
+            Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        let told = manager.until("READY=1");
+        assert!(told.contains(&format!("STATUS={} ", words[0])), "{told}");
+        assert!(told.contains(" on 1 worker"), "{told}");
+        let mut line = String::new();
+        BufReader::new(run.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n", "{words:?}");
+        manager.until("WATCHDOG=1");
+        run.signal(Signal::TERM);
+        manager.until("STOPPING=1");
+        assert!(run.0.wait().unwrap().success(), "{words:?}");
+    }
+    let closed = linerate(&["sink", "null:", "--ready-fd", "77"]).output().unwrap();
+    assert_eq!(closed.status.code(), Some(2), "{closed:?}");
+}
+
+/// Also by one that has ended before anybody looked.
+#[test]
+fn a_short_run_was_ready_too() {
+    let output = linerate(&["forward", "null:?count=5", "null:", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            let object: serde_json::Value = serde_json::from_str(line).unwrap();
+            object["event"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let [first, second, .., last] = &*events else { panic!("{events:?}") };
+    assert_eq!([&**first, second, last], ["start", "ready", "summary"]);
 }

@@ -13,6 +13,7 @@ use crate::{
     clock::now,
     outlet::{Outlet, ProgressReader},
     rate::Schedule,
+    steering::Steering,
     traffic::Frames,
 };
 
@@ -35,6 +36,13 @@ pub struct Generator {
     left: Option<u64>,
     /// Frames that are due and not made.
     owed: u64,
+    /// When the schedule began.
+    start: u64,
+    /// How it is changed, and the last change that was made.
+    steering: Steering,
+    changed: u64,
+    /// Whether it sends.
+    sends: bool,
 }
 
 impl Generator {
@@ -60,6 +68,10 @@ impl Generator {
             meter: Meter::new(),
             left: count,
             owed: 0,
+            start: 0,
+            steering: Steering::default(),
+            changed: 0,
+            sends: true,
         }
     }
 
@@ -71,6 +83,11 @@ impl Generator {
     /// The worker's cycles, for other threads.
     pub fn usage(&self) -> UsageReader {
         self.meter.reader()
+    }
+
+    /// A handle by which other threads change what it does.
+    pub fn steering(&self) -> Steering {
+        self.steering.clone()
     }
 
     /// Sends until told to stop or all is sent; then waits for what is on the
@@ -87,14 +104,17 @@ impl Generator {
     }
 
     fn send_all(&mut self, stop: &Stop) -> Result<(), PortError> {
-        let start = now();
+        self.start = now();
         let mut sleeper = Sleeper::new(self.idle);
         let mut refresh = Instant::now();
         while !stop.is_raised() && self.left != Some(0) {
+            if self.steering.has_changed(self.changed) {
+                self.change();
+            }
             let measured = self.meter.round();
             let time = now();
-            if self.outlet.is_empty() {
-                self.fill(time, time - start);
+            if self.sends && self.outlet.is_empty() {
+                self.fill(time, time - self.start);
             }
             if measured {
                 self.meter.stage(Stage::Task);
@@ -111,10 +131,26 @@ impl Generator {
             if sent > 0 {
                 sleeper.busy();
             } else {
-                self.rest(&mut sleeper, start)?;
+                self.rest(&mut sleeper)?;
             }
         }
         Ok(())
+    }
+
+    /// Does as it is told.
+    #[cold]
+    fn change(&mut self) {
+        let (number, change) = self.steering.take();
+        self.changed = number;
+        if let Some(frames) = change.frames {
+            self.outlet.set_frames(frames);
+        }
+        if let Some(schedule) = change.schedule {
+            self.schedule = schedule;
+            self.owed = 0;
+            self.start = now();
+        }
+        self.sends = change.sends.unwrap_or(self.sends);
     }
 
     /// Makes the frames that are due.
@@ -156,7 +192,7 @@ impl Generator {
     }
 
     /// Nothing was sent: either nothing is due or the port is full.
-    fn rest(&mut self, sleeper: &mut Sleeper, start: u64) -> Result<(), PortError> {
+    fn rest(&mut self, sleeper: &mut Sleeper) -> Result<(), PortError> {
         let outstanding = self.outlet.flush()?;
         if !self.outlet.is_empty() {
             if sleeper.should_sleep() {
@@ -164,7 +200,7 @@ impl Generator {
             }
             return Ok(());
         }
-        let gap = self.schedule.wait(now() - start);
+        let gap = if self.sends { self.schedule.wait(now() - self.start) } else { NAP_MAX };
         if self.idle == Idle::Poll || gap < NAP {
             std::hint::spin_loop();
         } else if outstanding > 0 {
@@ -172,6 +208,7 @@ impl Generator {
         } else {
             // Awake again in time to be on time.
             thread::sleep(gap.min(NAP_MAX) - NAP);
+            self.meter.slept();
         }
         Ok(())
     }
@@ -182,5 +219,101 @@ impl std::fmt::Debug for Generator {
         f.debug_struct("Generator")
             .field("progress", &self.outlet.progress())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ArenaOptions;
+    use linerate_port::{Context, open};
+
+    use super::*;
+    use crate::{Change, Pattern, Progress, Sizes, Traffic};
+
+    fn frames(sizes: &str) -> Frames {
+        let sizes: Sizes = sizes.parse().unwrap();
+        Traffic::new(sizes, false).maker(1).unwrap().into()
+    }
+
+    fn schedule(rate: f64) -> Schedule {
+        Schedule::new(Some(rate), Pattern::Constant, 1)
+    }
+
+    /// Raises it at the end, whatever happens.
+    struct Raises<'a>(&'a Stop);
+
+    impl Drop for Raises<'_> {
+        fn drop(&mut self) {
+            self.0.raise();
+        }
+    }
+
+    /// A generator that runs while `steer` does; what it sent, and how many bytes.
+    fn steered(steer: impl FnOnce(&Steering, &dyn Fn() -> Progress)) -> (Progress, u64) {
+        let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
+        let context = Context::new(arena.create().unwrap());
+        let mut port = open(&"null:".parse().unwrap(), &context).unwrap();
+        let transmit = port.queues[0].transmit.take().unwrap();
+        let counters = std::sync::Arc::clone(transmit.counters());
+        let pool = context.arena.cache(64);
+        // One frame in eleven days.
+        let (frames, never) = (frames("64"), schedule(1e-6));
+        let generator = Generator::new(frames, never, transmit, pool, 32, Idle::Adaptive, None);
+        let (steering, progress, stop) = (generator.steering(), generator.progress(), Stop::new());
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| generator.run(&stop));
+            let ends = Raises(&stop);
+            steer(&steering, &|| progress.read());
+            drop(ends);
+            worker.join().unwrap().unwrap();
+        });
+        assert_eq!(context.arena.accounting().held, 0);
+        (progress.read(), counters.read().bytes)
+    }
+
+    /// Waits until it has sent so many frames.
+    fn until(progress: &dyn Fn() -> Progress, frames: u64) {
+        let began = Instant::now();
+        while progress().accepted < frames {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", progress());
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn rate_and_frames_change_while_it_runs() {
+        let (sent, bytes) = steered(|steering, progress| {
+            until(progress, 1);
+            assert_eq!(progress().accepted, 1);
+            let (frames, schedule) = (Some(frames("128")), Some(schedule(1e6)));
+            steering.change(Change { frames, schedule, sends: None });
+            until(progress, 1000);
+        });
+        // The first had 60 bytes, without the FCS, and all others 124.
+        assert_eq!(bytes, 60 + 124 * (sent.accepted - 1));
+        assert!(sent.accepted >= 1000 && sent.offered == sent.accepted, "{sent:?}");
+    }
+
+    #[test]
+    fn a_pause_owes_nothing() {
+        steered(|steering, progress| {
+            steering.change(Change { schedule: Some(schedule(1e5)), ..Change::default() });
+            until(progress, 100);
+            steering.change(Change { sends: Some(false), ..Change::default() });
+            // What was on its way when it was told comes out, and then nothing.
+            let mut before = progress();
+            loop {
+                thread::sleep(2 * NAP_MAX);
+                if progress() == before {
+                    break;
+                }
+                before = progress();
+            }
+            let (schedule, sends) = (Some(schedule(1e-6)), Some(true));
+            steering.change(Change { schedule, sends, frames: None });
+            until(progress, before.accepted + 1);
+            let [due, sent] = [progress().intended, progress().accepted];
+            assert_eq!([due, sent], [before.intended + 1, before.accepted + 1]);
+        });
     }
 }

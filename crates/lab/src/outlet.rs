@@ -91,6 +91,11 @@ impl Outlet {
         self.progress = Progress::default();
     }
 
+    /// Other frames from now on; what is made already is sent, and counts go on.
+    pub(crate) fn set_frames(&mut self, frames: Frames) {
+        self.frames = frames;
+    }
+
     pub(crate) fn reader(&self) -> ProgressReader {
         ProgressReader { published: Arc::clone(&self.published) }
     }

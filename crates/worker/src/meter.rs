@@ -202,6 +202,17 @@ fn add(counter: &AtomicU64, by: u64) {
 }
 
 impl UsageReader {
+    /// When the worker last published something: 0 before its first round, and going on while it
+    /// lives.
+    pub fn heard_of(&self) -> u64 {
+        self.published.spent.until()
+    }
+
+    /// Whether the worker has ended: nothing more is heard of it.
+    pub fn has_ended(&self) -> bool {
+        self.published.spent.has_ended()
+    }
+
     /// The figures now: at most [`SAMPLE`] bursts old, and what the worker does known up
     /// to now.
     pub fn read(&self) -> Usage {
@@ -343,6 +354,7 @@ mod tests {
         let measured = meter.round();
         meter.done(0, 0, measured);
         let (reader, start) = (meter.reader(), cycles());
+        assert!((1..=start).contains(&reader.heard_of()));
         let before = reader.read();
         while cycles() - start < 100_000 {}
         let usage = reader.read() - before;

@@ -60,6 +60,19 @@ impl Spent {
         self.generation.flip();
     }
 
+    /// Up to when the thread has charged what it did: 0 before it ran, and going on while it lives.
+    pub fn until(&self) -> u64 {
+        self.generation.read_side(|side| self.charged[side].until.load(Relaxed))
+    }
+
+    /// Whether the thread has run, and does not any more.
+    pub fn has_ended(&self) -> bool {
+        self.generation.read_side(|side| {
+            let Charged { until, doing, .. } = &self.charged[side];
+            until.load(Relaxed) > 0 && doing.load(Relaxed) == Doing::Nothing as u64
+        })
+    }
+
     /// Cycles of work and of waiting up to now.
     pub fn work_and_wait(&self) -> (u64, u64) {
         self.up_to(cycles)
@@ -91,15 +104,18 @@ mod tests {
     #[test]
     fn time_goes_to_what_is_done() {
         let spent = Spent::default();
-        assert_eq!(spent.up_to(|| 100), (0, 0));
+        assert_eq!((spent.until(), spent.up_to(|| 100)), (0, (0, 0)));
+        assert!(!spent.has_ended());
         spent.charge(0, 0, 100, Doing::Waits);
-        assert_eq!(spent.up_to(|| 110), (0, 10));
+        assert_eq!((spent.until(), spent.up_to(|| 110)), (100, (0, 10)));
         spent.charge(0, 20, 120, Doing::Works);
         assert_eq!(spent.up_to(|| 125), (5, 20));
         // Of a core whose counter is behind.
         assert_eq!(spent.up_to(|| 119), (0, 20));
+        assert!(!spent.has_ended());
         spent.charge(10, 0, 130, Doing::Nothing);
         assert_eq!(spent.up_to(|| 1000), (10, 20));
+        assert!(spent.has_ended());
     }
 
     /// Whenever it is read, all time up to then has gone to something, and none twice.

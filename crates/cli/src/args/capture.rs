@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgAction, Args};
 use linerate_worker::Idle;
 
-use super::{Host, Memory, Running, Showing};
+use super::{Host, Memory, Readiness, Running, Showing};
 use crate::units::{parse_count, parse_duration, parse_size};
 
 /// Record or show the packets of an interface, as tcpdump does: a copy, nothing is taken away
@@ -154,6 +154,9 @@ pub(crate) struct Capture {
     pub(crate) host: Host,
 
     #[command(flatten)]
+    readiness: Readiness,
+
+    #[command(flatten)]
     showing: Showing,
 
     #[command(flatten)]
@@ -169,6 +172,7 @@ impl Capture {
             cores: self.cores.clone(),
             burst: self.burst,
             idle: self.idle,
+            readiness: self.readiness,
             showing: self.showing.clone(),
             memory: self.memory.clone(),
         }

@@ -8,10 +8,9 @@ use linerate_graph::lang::Globals;
 use linerate_port::{Devices, PortUri, parse_device};
 use linerate_worker::Idle;
 
-use super::{Host, Memory, Showing};
+use super::{Controlled, Host, Memory, Readiness, Showing};
 use crate::{
     configuration::{Source, variable},
-    control_address::ControlAddress,
     exit::UsageError,
     units::parse_duration,
 };
@@ -91,23 +90,15 @@ pub(crate) struct Run {
     #[arg(long, help_heading = "Running")]
     pub(crate) simtime: bool,
 
-    /// Listen for control connections: at a TCP port of this host's own (7777), at an address's
-    /// (192.0.2.1:7777, which needs a token), or at a UNIX socket (/run/router.sock)
-    #[arg(long, value_name = "ADDRESS", help_heading = "Running")]
-    pub(crate) control: Vec<ControlAddress>,
-
-    /// The file with the token that clients of TCP ports must say [default: that in the variable
-    /// `LINERATE_CONTROL_TOKEN`, if any]; nothing is encrypted
-    #[arg(long, value_name = "FILE", requires = "control", help_heading = "Running")]
-    pub(crate) token_file: Option<String>,
+    #[command(flatten)]
+    pub(crate) controlled: Controlled,
 
     /// Replace the configuration, without losing packets, whenever its file changes
     #[arg(long, help_heading = "Running")]
     pub(crate) watch: bool,
 
-    /// Write a line to this open file descriptor when packets would be handled
-    #[arg(long, value_name = "NUMBER", help_heading = "Running")]
-    pub(crate) ready_fd: Option<u32>,
+    #[command(flatten)]
+    pub(crate) readiness: Readiness,
 
     /// Let clients of control sockets replace the configuration: the `hotconfig` handler
     #[arg(long, short = 'R', help_heading = "Running")]

@@ -18,6 +18,7 @@ use linerate_port::PortUri;
 use linerate_worker::Idle;
 
 use crate::{
+    control_address::ControlAddress,
     exit,
     units::{parse_count, parse_duration, parse_interval, parse_size},
 };
@@ -88,10 +89,37 @@ pub(crate) struct Running {
     pub(crate) idle: Idle,
 
     #[command(flatten)]
+    pub(crate) readiness: Readiness,
+
+    #[command(flatten)]
     pub(crate) showing: Showing,
 
     #[command(flatten)]
     pub(crate) memory: Memory,
+}
+
+/// Who is told that a command is ready, besides people and service managers.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct Readiness {
+    /// Write a line to this open file descriptor when packets would be handled
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) ready_fd: Option<u32>,
+}
+
+/// Where a command that runs is controlled.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct Controlled {
+    /// Listen for control connections: at a TCP port of this host's own (7777), at an address's
+    /// (192.0.2.1:7777, which needs a token), or at a UNIX socket (/run/router.sock)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) control: Vec<ControlAddress>,
+
+    /// The file with the token that clients of TCP ports must say [default: that in the variable
+    /// `LINERATE_CONTROL_TOKEN`, if any]; nothing is encrypted
+    #[arg(long, value_name = "FILE", requires = "control")]
+    pub(crate) token_file: Option<String>,
 }
 
 /// What may happen to the host's own traffic.
@@ -159,6 +187,17 @@ Examples:
   linerate forward --swap-mac xdp:eth1 xdp:eth1
       send everything back to where it came from
   linerate forward pcap:in.pcap tap:tap0
+  linerate forward xdp:eth1 xdp:eth2 --control 7777
+  linerate call 7777 forward.counts
+  linerate call 7777 forward.clear -w
+
+A control socket has these handlers, besides those every one has (`linerate call ADDRESS` and
+`help`):
+  forward.counts         a line for each direction and port: the port, received or sent, packets,
+                         bytes, packets dropped
+  forward.count, forward.received, forward.dropped
+  forward.clear          has these counts begin at zero; the table goes on
+  forward.stop           ends it, as Ctrl-C does
 
 Run `linerate ports` for the interfaces there are and `linerate help` for all commands.")]
 pub(crate) struct Forward {
@@ -195,6 +234,9 @@ pub(crate) struct Forward {
     pub(crate) exit_on_loss: bool,
 
     #[command(flatten)]
+    pub(crate) controlled: Controlled,
+
+    #[command(flatten)]
     pub(crate) host: Host,
 
     #[command(flatten)]
@@ -227,6 +269,17 @@ dashes, numbers and lists as text), a name, and either a rate of its own or a we
   src = \"198.18.0.0/24\"
   rate = \"100Mbit/s\"
 
+While it runs it is controlled where --control says, by `linerate call ADDRESS HANDLER [VALUE]`;
+start, stop and clear have no value and are written with -w:
+  generate.rate 1Mpps    another rate; without a value, the rate that was asked for
+  generate.size imix     other sizes of frames
+  generate.stop, generate.start, generate.active
+                         sends nothing, sends again, says whether it sends
+  generate.counts, generate.count, generate.clear
+                         frames intended, offered, accepted, unsent, sent, bytes, dropped; frames
+                         sent alone; has these begin at zero, and the table goes on
+  stop                   ends it, as Ctrl-C does
+
 Frames carry a sequence number and the time of sending in their payload, from which
 `linerate sink` finds loss, duplication, reordering and latency. Sizes count the four bytes
 of FCS. The default addresses are those set aside for tests (RFC 2544, RFC 5180).")]
@@ -251,6 +304,9 @@ pub(crate) struct Generate {
     /// Seed of everything random: equal seeds make equal traffic
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) controlled: Controlled,
 
     #[command(flatten)]
     pub(crate) running: Running,

@@ -60,6 +60,7 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
         exit_on_loss: true,
         filter: Some(Arc::new(filter)),
         view: print.then_some(Style { link: args.link, time: args.time, bytes }),
+        controlled: None,
         running: &running,
     })
     .map(drop)

@@ -1,5 +1,7 @@
 //! `linerate forward`: from port to port, with what each packet costs.
 
+mod control;
+
 use std::{
     sync::Arc,
     thread,
@@ -8,7 +10,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use linerate_filter::Filter;
-use linerate_memory::{Accounting, Arena};
+use linerate_memory::Arena;
 use linerate_port::{
     Context, Counters, Counts, Direction, OpenError, PortError, PortUri, Receive, Transmit, open,
     probe,
@@ -17,15 +19,18 @@ use linerate_worker::{Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, Usag
 use serde_json::json;
 
 use crate::{
-    args::{Forward, Running},
+    args::{Controlled, Forward, Running},
+    attendance::Attendance,
     exit::UsageError,
     links,
     live::{self, Cell, Live},
     output::Output,
+    remote::Remote,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
     view::{Style, printing},
 };
+use control::Board;
 
 /// How often a port that has gone is looked for.
 const RETRY: Duration = Duration::from_millis(250);
@@ -49,6 +54,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) filter: Option<Arc<Filter>>,
     /// How they are written on standard output, if at all.
     pub(crate) view: Option<Style>,
+    /// Where clients can ask and tell it things, if anywhere.
+    pub(crate) controlled: Option<&'a Controlled>,
     pub(crate) running: &'a Running,
 }
 
@@ -74,6 +81,7 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
         exit_on_loss: args.exit_on_loss,
         filter: None,
         view: None,
+        controlled: Some(&args.controlled),
         running: &args.running,
     })
     .map(drop)
@@ -89,8 +97,10 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
         output = output.beside_data();
     }
     let mut live = Live::new(output, showing);
+    let mut attendance = Attendance::new(&args.running.readiness, output, showing)?;
     let until = args.running.duration.map(|duration| started + duration);
-    let mut total = Totals::default();
+    let board = Arc::new(Board::new(&stop));
+    let mut answered = None;
     let mut first = true;
     let mut following = None;
     session::cores(args.running)?;
@@ -99,28 +109,39 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     probe(&args.to)?;
     let arena = session::arena(&args.running.memory)?;
     loop {
-        let Some(run) = Run::open(args, &arena, &total, first, &stop, until, &mut live)? else {
-            break;
+        let total = board.now();
+        let wait = || {
+            attendance.waits();
+            !stop.is_raised() && until.is_none_or(|until| Instant::now() < until)
         };
+        let Some(run) = Run::open(args, &arena, &total, first, wait, &live)? else { break };
         if first {
+            if let Some(controlled) = args.controlled {
+                let remote = Remote::listen(controlled, args.command, &control::CLASS, &arena)?;
+                let answer = |remote: Remote| remote.answer(board.clone(), &stop);
+                answered = remote.map(answer).transpose()?;
+            }
             run.announce(args, &mut live)?;
             following = Some(links::tell_of(run.interfaces.clone(), live.output()));
         }
         first = false;
-        match run.drive(args, &stop, until, started, &mut total, &mut live)? {
+        let offset = started.elapsed();
+        match run.drive(args, &stop, until, offset, &board, &mut attendance, &mut live)? {
             None => break,
             Some(gone) if args.exit_on_loss => return Err(gone.into()),
             Some(gone) => live.note(&format!("{gone}; opening it again")),
         }
     }
-    drop(following);
-    total.print(args.verb, started.elapsed(), &mut live)?;
+    attendance.ends();
+    drop((following, answered));
+    let total = board.now();
+    total.print(args.verb, started.elapsed(), arena.accounting().held, &mut live)?;
     Ok(total.sum().received)
 }
 
-/// One direction: its name and where its figures are read.
+/// One direction: its ports and where their figures are read.
 struct Flow {
-    name: String,
+    ends: [String; 2],
     received: Vec<Arc<Counters>>,
     sent: Vec<Arc<Counters>>,
 }
@@ -145,23 +166,21 @@ struct FlowCounts {
 /// Figures of the whole run, over reopened ports.
 #[derive(Debug, Default)]
 struct Totals {
-    names: Vec<String>,
+    ends: Vec<[String; 2]>,
     flows: Vec<FlowCounts>,
     usage: Usage,
-    buffers: Option<Accounting>,
 }
 
 impl Run {
-    /// Opens the ports; `None` when told to stop while waiting for one that
-    /// has gone to come back.
+    /// Opens the ports; `None` when `wait` says that one that has gone is not to be
+    /// waited for any longer.
     fn open(
         args: &Plan<'_>,
         arena: &Arena,
         total: &Totals,
         first: bool,
-        stop: &Stop,
-        until: Option<Instant>,
-        live: &mut Live,
+        mut wait: impl FnMut() -> bool,
+        live: &Live,
     ) -> Result<Option<Run>> {
         loop {
             match Run::try_open(args, arena, total) {
@@ -172,8 +191,7 @@ impl Run {
                     return Ok(Some(run));
                 }
                 Err(error) if first || !may_come_back(&error) => return Err(error),
-                Err(_) if stop.is_raised() => return Ok(None),
-                Err(_) if until.is_some_and(|until| Instant::now() >= until) => return Ok(None),
+                Err(_) if !wait() => return Ok(None),
                 Err(_) => thread::sleep(RETRY),
             }
         }
@@ -199,7 +217,7 @@ impl Run {
         let (from_a, to_a) = session::split(a);
         let mut joins = Vec::new();
         if same {
-            joins.push((format!("{} > {}", args.from, args.to), from_a, to_a));
+            joins.push(([&args.from, &args.to], from_a, to_a));
         } else {
             let b = open(&args.to, &toward(Direction::Transmit))?;
             // What is only shown goes nowhere.
@@ -211,19 +229,19 @@ impl Run {
             if let Some(style) = args.view {
                 to_b = to_b.into_iter().map(|side| printing(side, style)).collect();
             }
-            joins.push((format!("{} > {}", args.from, args.to), from_a, to_b));
+            joins.push(([&args.from, &args.to], from_a, to_b));
             if args.bidirectional {
-                joins.push((format!("{} > {}", args.to, args.from), from_b, to_a));
+                joins.push(([&args.to, &args.from], from_b, to_a));
             }
         }
 
         let mut flows = Vec::new();
         let mut paths = Vec::new();
-        for (index, (name, receives, transmits)) in joins.into_iter().enumerate() {
+        for (index, (ends, receives, transmits)) in joins.into_iter().enumerate() {
             let so_far = total.flows.get(index).map_or(0, |flow| flow.received.packets);
             let left = args.running.count.map(|count| count.saturating_sub(so_far));
-            let flow = Flow::new(name, &receives, &transmits);
-            let joined = join(&flow.name, receives, transmits)?;
+            let flow = Flow::new(ends.map(PortUri::to_string), &receives, &transmits);
+            let joined = join(&direction(&flow.ends), receives, transmits)?;
             let workers = joined.len() as u64;
             for (queue, (receives, transmit)) in (0..).zip(joined) {
                 // What does not divide evenly goes to the first.
@@ -261,15 +279,17 @@ impl Run {
         Ok(live.start(&lines, object)?)
     }
 
-    /// Forwards until the end. Returns the error when a port has gone and may
-    /// come back.
+    /// Forwards until the end, from a time behind the start on. Returns the error
+    /// when a port has gone and may come back.
+    #[expect(clippy::too_many_arguments, reason = "what a whole run has, once")]
     fn drive(
         self,
         args: &Plan<'_>,
         stop: &Stop,
         until: Option<Instant>,
-        started: Instant,
-        total: &mut Totals,
+        offset: Duration,
+        board: &Board,
+        attendance: &mut Attendance,
         live: &mut Live,
     ) -> Result<Option<PortError>> {
         let Run { context, flows, paths, .. } = self;
@@ -287,23 +307,23 @@ impl Run {
             jobs.push((core, Box::new(move |stop| Ok(forwarder.run(stop)?))));
         }
 
-        let before = std::mem::take(total);
-        let mut last = (Duration::ZERO, before.now(&flows, &readers));
-        let offset = started.elapsed();
-        let outcomes = drive(jobs, args.running.showing.interval, until, stop, |time| {
-            let now = before.now(&flows, &readers);
+        let ports = flows.iter().map(|flow| direction(&flow.ends)).collect::<Vec<_>>();
+        attendance.workers(readers.clone(), format!("{} {}", args.command, ports.join(", ")));
+        board.begin(flows, readers);
+        let mut last = (Duration::ZERO, board.now());
+        let (interval, look) = (args.running.showing.interval, |now| attendance.look(now));
+        let outcomes = drive(jobs, interval, until, stop, look, |time| {
+            let now = board.now();
             let span = time.saturating_sub(last.0);
             // The rest of an interval at the end is too short to divide by.
             // Nor does anybody read a table between the lines of packets.
-            if span >= args.running.showing.interval / 2 && args.view.is_none() {
+            if span >= interval / 2 && args.view.is_none() {
                 live.row(offset + time, &now.cells(&last.1, span))?;
             }
             last = (time, now);
             Ok(())
         })?;
-        *total = before.now(&flows, &readers);
-        drop((flows, readers));
-        total.buffers = Some(context.arena.accounting());
+        board.end();
 
         let mut gone = None;
         for outcome in outcomes {
@@ -353,10 +373,19 @@ fn join(
     Ok(joined)
 }
 
+/// A direction, for people.
+fn direction([from, to]: &[String; 2]) -> String {
+    format!("{from} > {to}")
+}
+
 impl Flow {
-    fn new(name: String, receives: &[Box<dyn Receive>], transmits: &[Box<dyn Transmit>]) -> Flow {
+    fn new(
+        ends: [String; 2],
+        receives: &[Box<dyn Receive>],
+        transmits: &[Box<dyn Transmit>],
+    ) -> Flow {
         Flow {
-            name,
+            ends,
             received: receives.iter().map(|side| Arc::clone(side.counters())).collect(),
             sent: transmits.iter().map(|side| Arc::clone(side.counters())).collect(),
         }
@@ -367,18 +396,16 @@ impl Totals {
     /// These figures plus what the counters say now.
     fn now(&self, flows: &[Flow], readers: &[UsageReader]) -> Totals {
         let sum = |counters: &[Arc<Counters>]| counters.iter().map(|c| c.read()).sum::<Counts>();
-        let mut now = Totals {
-            names: flows.iter().map(|flow| flow.name.clone()).collect(),
-            flows: Vec::new(),
-            usage: self.usage,
-            buffers: None,
-        };
+        let mut now =
+            Totals { ends: self.ends.clone(), flows: self.flows.clone(), usage: self.usage };
         for (index, flow) in flows.iter().enumerate() {
-            let mut counts = self.flows.get(index).copied().unwrap_or_default();
+            if index == now.flows.len() {
+                now.ends.push(flow.ends.clone());
+                now.flows.push(FlowCounts::default());
+            }
             // Sent first: it never gets ahead of what was received.
-            counts.sent += sum(&flow.sent);
-            counts.received += sum(&flow.received);
-            now.flows.push(counts);
+            now.flows[index].sent += sum(&flow.sent);
+            now.flows[index].received += sum(&flow.received);
         }
         readers.iter().for_each(|reader| now.usage += reader.read());
         now
@@ -425,7 +452,7 @@ impl Totals {
     }
 
     /// The summary of the run.
-    fn print(&self, verb: &str, elapsed: Duration, live: &mut Live) -> Result<()> {
+    fn print(&self, verb: &str, elapsed: Duration, held: usize, live: &mut Live) -> Result<()> {
         let sum = self.sum();
         let seconds = elapsed.as_secs_f64();
         let (packets, bytes) = (sum.sent.packets, sum.sent.bytes);
@@ -440,7 +467,8 @@ impl Totals {
             )),
         )];
         let mut flows = Vec::new();
-        for (name, flow) in self.names.iter().zip(&self.flows) {
+        for (ends, flow) in self.ends.iter().zip(&self.flows) {
+            let name = direction(ends);
             lines.push(format!(
                 "  {name}  received {}, sent {}, dropped {}",
                 grouped(flow.received.packets),
@@ -459,7 +487,6 @@ impl Totals {
                 "transmit_drops": live::drops(&flow.sent),
             }));
         }
-        let held = self.buffers.map_or(0, |buffers| buffers.held);
         if held > 0 {
             lines.push(format!("  {held} packet buffers were not given back"));
         }

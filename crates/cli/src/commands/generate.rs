@@ -1,5 +1,7 @@
 //! `linerate generate`: traffic after a description, at a rate.
 
+mod control;
+
 use std::{
     path::Path,
     sync::{
@@ -12,37 +14,45 @@ use std::{
 use anyhow::{Context as _, Result};
 use linerate_lab::{
     FCS, FrameMaker, Frames, Generator, LINE_OVERHEAD, Mix, Pattern, Progress, ProgressReader,
-    Rate, Schedule, Traffic,
+    Rate, Schedule, Sizes, Traffic,
 };
+use linerate_memory::Arena;
 use linerate_packet::MacAddr;
-use linerate_port::{Context, Counters, Counts, Direction, Port, open, pcap::Reader, probe};
+use linerate_port::{
+    Context, Counters, Counts, Direction, Port, PortUri, open, pcap::Reader, probe,
+};
 use linerate_worker::{Stage, Usage, UsageReader};
 use serde_json::json;
 
 use crate::{
     args::{self, Generate},
+    attendance::Attendance,
     exit::UsageError,
     links,
     live::{self, Cell, Live},
     output::Output,
     profile::{self, Named, Share},
+    remote::Remote,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
 };
+use control::Helm;
 
 pub(crate) fn run(args: &Generate) -> Result<()> {
     let started = Instant::now();
     let running = &args.running;
     let stop = session::stop_on_signals()?;
+    let output = Output::new(running.showing.json).beside(&args.port);
+    let mut live = Live::new(output, &running.showing);
+    let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
     probe(&args.port)?;
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Transmit))?;
-    let output = Output::new(running.showing.json).beside(&args.port);
-    let mut live = Live::new(output, &running.showing);
 
     let sources = Sources::new(args, &port)?;
-    let rate = sources.rate;
-    check_length(args, &port, &context, sources.frames(0, 0)?.longest())?;
+    let room = Room::new(args, &port, &context);
+    room.check(sources.frames(0, 0)?.longest())?;
+    let remote = Remote::listen(&args.controlled, "generate", &control::CLASS, &context.arena)?;
     announce(args, &port, &context, &sources, &mut live)?;
     let following = links::tell_of(port.info.interface.clone(), output);
 
@@ -56,6 +66,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     // two runs apart.
     let run = (linerate_lab::now() / 1000 % 256) as u16;
     let mut readers = Readers::default();
+    let mut steering = Vec::new();
     let mut jobs: Vec<(Option<u32>, Job<()>)> = Vec::new();
     for (index, (core, transmit)) in cores.into_iter().zip(transmits).enumerate() {
         readers.counters.push(Arc::clone(transmit.counters()));
@@ -66,7 +77,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
         }
         let generator = Generator::new(
             frames,
-            Schedule::new(rate.map(|rate| rate / workers as f64), args.pattern, args.seed),
+            sources.schedule(workers, args.pattern, args.seed),
             transmit,
             context.arena.cache(CACHE),
             running.burst.into(),
@@ -75,30 +86,43 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
         );
         readers.progress.push(generator.progress());
         readers.usage.push(generator.usage());
+        steering.push(generator.steering());
         jobs.push((core, Box::new(move |stop| Ok(generator.run(stop)?))));
     }
 
+    let readers = Arc::new(readers);
+    attendance.workers(readers.usage.clone(), format!("generate {}", args.port));
+    let streams = sources.names();
+    let helm = Helm::new(args, sources, room, run, steering, Arc::clone(&readers));
+    let answered = remote.map(|remote| remote.answer(Arc::new(helm), &stop)).transpose()?;
     let until = running.duration.map(|duration| Instant::now() + duration);
     let mut last = (Duration::ZERO, Figures::default());
-    let outcomes = drive(jobs, running.showing.interval, until, &stop, |time| {
+    let (interval, look) = (running.showing.interval, |now| attendance.look(now));
+    let outcomes = drive(jobs, interval, until, &stop, look, |time| {
         let now = readers.read();
         let span = time.saturating_sub(last.0);
-        if span >= running.showing.interval / 2 {
+        if span >= interval / 2 {
             live.row(time, &now.cells(&last.1, span))?;
         }
         last = (time, now);
         Ok(())
     })?;
     let (time, figures) = last;
-    drop(following);
-    let streams = readers.streams(&sources);
+    attendance.ends();
+    drop((following, answered));
+    let streams = readers.streams(&streams);
     figures.print(time, started, &streams, &mut live)?;
     outcomes.into_iter().collect()
 }
 
 /// What is sent.
+#[derive(Clone)]
 struct Sources {
     streams: Vec<Stream>,
+    /// The rate asked for; none where the streams have rates of their own.
+    asked: Option<Rate>,
+    /// The link's, in bits per second.
+    speed: Option<u64>,
     /// Frames per second of all; none for as fast as possible.
     rate: Option<f64>,
     mean: f64,
@@ -108,6 +132,7 @@ struct Sources {
 }
 
 /// A stream and its share of the frames.
+#[derive(Clone)]
 struct Stream {
     name: String,
     frames: Source,
@@ -115,6 +140,7 @@ struct Stream {
 }
 
 /// Where the frames of a stream come from.
+#[derive(Clone)]
 enum Source {
     Description(Traffic),
     Capture(FrameMaker),
@@ -127,14 +153,14 @@ impl Sources {
             let reason = |reason| UsageError(format!("--rate {rate}: {reason}"));
             rate.packets_per_second(mean, speed).map_err(reason)
         };
-        let wire = |frames: f64| frames + FCS as f64;
         let random = (args.pattern == Pattern::Poisson).then_some(args.seed);
         let Some(path) = &args.profile else {
             let frames = Source::new(&args.stream, args.seed, port.info.mac)?;
             let mean = wire(frames.maker(0, 0)?.mean_len());
+            let asked = Some(args.stream.rate);
             let rate = per_second(args.stream.rate, mean)?;
             let streams = vec![Stream { name: String::new(), frames, weight: 1.0 }];
-            return Ok(Sources { streams, rate, mean, named: false, random });
+            return Ok(Sources { streams, asked, speed, rate, mean, named: false, random });
         };
         let mut streams = Vec::new();
         let mut sum = None;
@@ -158,12 +184,49 @@ impl Sources {
             let reason = "the streams of the profile have rates: --rate is for those with weights";
             return Err(UsageError(reason.into()).into());
         }
-        let mut sources = Sources { streams, rate: sum, mean: 0.0, named: true, random };
+        let asked = sum.is_none().then_some(args.stream.rate);
+        let (mean, named) = (0.0, true);
+        let mut sources = Sources { streams, asked, speed, rate: sum, mean, named, random };
         sources.mean = wire(sources.frames(0, 0)?.mean_len());
         if sum.is_none() {
             sources.rate = per_second(args.stream.rate, sources.mean)?;
         }
         Ok(sources)
+    }
+
+    /// The same at another rate.
+    fn at(&self, asked: Rate) -> Result<Sources, String> {
+        if self.asked.is_none() {
+            return Err("the streams of the profile have rates".into());
+        }
+        let rate = asked.packets_per_second(self.mean, self.speed)?;
+        Ok(Sources { asked: Some(asked), rate, ..self.clone() })
+    }
+
+    /// The same with frames of other sizes.
+    fn sized(&self, sizes: Sizes) -> Result<Sources, String> {
+        let (false, [Stream { frames: Source::Description(traffic), .. }], Some(asked)) =
+            (self.named, &*self.streams, self.asked)
+        else {
+            return Err("frames of a capture or a profile have the sizes they have".into());
+        };
+        let traffic = Traffic { sizes, ..traffic.clone() };
+        let maker = traffic.maker(0).map_err(|error| error.to_string())?;
+        let mut other = self.clone();
+        other.mean = wire(maker.mean_len());
+        other.streams[0].frames = Source::Description(traffic);
+        other.at(asked)
+    }
+
+    /// The names of the streams of a profile.
+    fn names(&self) -> Vec<String> {
+        let named = self.streams.iter().filter(|_| self.named);
+        named.map(|stream| stream.name.clone()).collect()
+    }
+
+    /// How one of so many workers keeps the rate.
+    fn schedule(&self, workers: usize, pattern: Pattern, seed: u64) -> Schedule {
+        Schedule::new(self.rate.map(|rate| rate / workers as f64), pattern, seed)
     }
 
     /// The frames of one worker of one run. What is random differs between
@@ -229,31 +292,43 @@ fn frames_of(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(frames)
 }
 
-/// The longest frame must fit the buffers and the port.
-fn check_length(
-    args: &Generate,
-    port: &Port,
-    context: &Context,
-    longest: usize,
-) -> Result<(), UsageError> {
-    let room = context.arena.room();
-    if longest > room {
-        let needed = longest + context.arena.headroom();
-        return Err(UsageError(format!(
-            "frames of {} bytes do not fit packet buffers of {}: add --buffer-size {needed}",
-            longest + FCS,
-            context.arena.buffer_size()
-        )));
+/// Bytes of frames on the wire without what is around them there.
+fn wire(frames: f64) -> f64 {
+    frames + FCS as f64
+}
+
+/// What the longest frame must fit: the buffers and the port.
+struct Room {
+    arena: Arena,
+    port: PortUri,
+    frame_limit: Option<usize>,
+}
+
+impl Room {
+    fn new(args: &Generate, port: &Port, context: &Context) -> Room {
+        let (arena, frame_limit) = (context.arena.clone(), port.info.frame_limit);
+        Room { arena, port: args.port.clone(), frame_limit }
     }
-    match port.info.frame_limit {
-        Some(limit) if longest > limit => Err(UsageError(format!(
-            "frames of {} bytes are longer than the {} that {} carries: choose smaller ones or \
-             raise the interface's MTU",
-            longest + FCS,
-            limit + FCS,
-            args.port
-        ))),
-        _ => Ok(()),
+
+    fn check(&self, longest: usize) -> Result<(), UsageError> {
+        if longest > self.arena.room() {
+            let needed = longest + self.arena.headroom();
+            return Err(UsageError(format!(
+                "frames of {} bytes do not fit packet buffers of {}: add --buffer-size {needed}",
+                longest + FCS,
+                self.arena.buffer_size()
+            )));
+        }
+        match self.frame_limit {
+            Some(limit) if longest > limit => Err(UsageError(format!(
+                "frames of {} bytes are longer than the {} that {} carries: choose smaller ones \
+                 or raise the interface's MTU",
+                longest + FCS,
+                limit + FCS,
+                self.port
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -319,12 +394,11 @@ struct Figures {
 
 impl Readers {
     /// By stream of a profile: how many frames have been made.
-    fn streams<'a>(&self, sources: &'a Sources) -> Vec<(&'a str, u64)> {
+    fn streams<'a>(&self, names: &'a [String]) -> Vec<(&'a str, u64)> {
         let made = |at: usize| -> u64 {
             self.made.iter().map(|of_worker| of_worker[at].load(Ordering::Relaxed)).sum()
         };
-        let named = sources.streams.iter().filter(|_| sources.named).enumerate();
-        named.map(|(at, stream)| (&*stream.name, made(at))).collect()
+        names.iter().enumerate().map(|(at, name)| (&**name, made(at))).collect()
     }
 
     fn read(&self) -> Figures {

@@ -30,6 +30,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         exit_on_loss: true,
         filter: None,
         view: None,
+        controlled: None,
         running: &args.running,
     })?;
     let unusable = received.dropped_for(DropReason::Malformed);

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::SinkArgs,
+    attendance::Attendance,
     exit::UsageError,
     links,
     live::{self, Cell, Live},
@@ -24,11 +25,12 @@ use crate::{
 pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let running = &args.running;
     let stop = session::stop_on_signals()?;
+    let output = Output::new(running.showing.json);
+    let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
     probe(&args.port)?;
     let arena = session::arena(&running.memory)?;
     let context = Context { disconnect: args.host.disconnect, ..Context::new(arena) };
     let port = open(&args.port, &context.toward(Direction::Receive))?;
-    let output = Output::new(running.showing.json);
     let mut live = Live::new(output, &running.showing);
     let lines =
         [session::describe_port(&port), session::describe_arena(&context.arena, &running.memory)];
@@ -63,18 +65,21 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     };
     let core = session::cores(running)?[0];
     let job: Job<()> = Box::new(move |stop| Ok(sink.run(stop)?));
+    attendance.workers(vec![usage.clone()], format!("sink {}", args.port));
     let until = running.duration.map(|duration| Instant::now() + duration);
     let mut last = (Duration::ZERO, Figures::default());
-    let outcomes = drive(vec![(core, job)], running.showing.interval, until, &stop, |time| {
+    let (interval, look) = (running.showing.interval, |now| attendance.look(now));
+    let outcomes = drive(vec![(core, job)], interval, until, &stop, look, |time| {
         let now = read();
         let span = time.saturating_sub(last.0);
-        if span >= running.showing.interval / 2 {
+        if span >= interval / 2 {
             live.row(time, &now.cells(&last.1, span))?;
         }
         last = (time, now);
         Ok(())
     })?;
     let (time, figures) = last;
+    attendance.ends();
     drop(following);
     figures.print(time, &mut live)?;
     outcomes.into_iter().collect()

@@ -89,7 +89,7 @@ fn token(args: &Call) -> Result<Option<String>> {
 }
 
 /// Waits until a router answers. Its ports are open when its control socket is, and what
-/// answers is a worker that runs.
+/// answers is a worker that runs, or one beside those that move packets.
 fn wait_until_ready(args: &Call, token: Option<&str>) -> Result<()> {
     let end = Instant::now() + args.timeout;
     loop {

@@ -1,12 +1,10 @@
 //! `linerate run`: a configuration, with where its cycles go.
 
 mod figures;
-mod life;
 mod screen;
 mod watch;
 
 use std::{
-    env,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -27,26 +25,24 @@ use signal_hook::consts;
 use crate::{
     args::{GraphRunning, Run},
     configuration::{self, Parsed, Source},
-    control_address::{ControlAddress, TOKEN_VARIABLE},
+    control_address::ControlAddress,
     exit::{ConfigurationError, UsageError, cannot_read},
+    life::{Life, readiness},
     links,
     service::Service,
     session,
     signals::{end_run, end_run_or_tell},
 };
 use figures::Figures;
-use life::Life;
 use screen::Screen;
 use watch::Watch;
 
 /// Buffers a worker keeps at hand.
 const CACHE: usize = 1024;
-/// How soon a signal or a changed file is acted upon.
-const ALERT: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     let begun = Instant::now();
-    let mut service = Service::new(args.ready_fd)?;
+    let mut service = Service::new(args.readiness.ready_fd)?;
     let running = &args.running;
     let (source, globals) = args.configuration.source()?;
     let mut watch = match (&source, args.watch) {
@@ -54,8 +50,8 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         (Source::File(path), true) => Some(Watch::new(path)),
         _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
     };
-    let (library, control) = (library.clone(), args.control.clone());
-    let token = control_token(args)?;
+    let (library, control) = (library.clone(), args.controlled.control.clone());
+    let token = args.controlled.token()?;
     let loader = Arc::new(PlanLoader { source, globals, library, control, token });
     let (plan, sources) = loader.plan()?;
 
@@ -137,14 +133,13 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     let mut next = started + running.showing.interval;
     let mut last = (started, Figures::read(&control));
     let mut shown = Ok(());
-    let mut life = Life::new(&control);
+    let mut life = Life::new(control.clone());
     loop {
         let now = Instant::now();
         if shown.is_ok() {
-            shown = life.look(&control, &mut service, now, |status| {
-                let seconds = begun.elapsed().as_secs_f64();
-                let object = json!({ "seconds": seconds, "status": status });
-                screen.ready(&format!("ready after {seconds:.2} s: {status}"), object)
+            shown = life.look(&mut service, now, |status| {
+                let (text, object) = readiness(begun, status);
+                screen.ready(&text, object)
             });
         }
         if until.is_some_and(|until| now >= until) || shown.is_err() {
@@ -160,12 +155,11 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         if reload.swap(false, Ordering::AcqRel) || changed {
             service.reloading();
             let replaced = replace(&control, &loader, &screen);
-            let status = life.status(&control);
+            let status = life.status();
             service.ready(&if replaced { status } else { format!("{status}; {REFUSED}") });
         }
-        let left = if life.is_ready() { ALERT } else { life::SOON };
-        let left = until.map_or(left, |until| left.min(until.saturating_duration_since(now)));
-        let wait = left.min(next.saturating_duration_since(now));
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
+        let wait = life.patience().min(left).min(next.saturating_duration_since(now));
         if end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
             break;
         }
@@ -183,20 +177,6 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     match control.driver().failure() {
         Some(reason) => Err(anyhow::anyhow!("{reason}")),
         None => Ok(()),
-    }
-}
-
-/// Where the token is that clients of TCP ports say. Those that others reach have one.
-fn control_token(args: &Run) -> Result<Option<String>, UsageError> {
-    let variable = || env::var_os(TOKEN_VARIABLE).map(|_| format!("env:{TOKEN_VARIABLE}"));
-    let token = args.token_file.as_ref().map(|name| format!("file:{name}")).or_else(variable);
-    match args.control.iter().find(|address| address.is_reached_by_others()) {
-        Some(address) if token.is_none() => Err(UsageError(format!(
-            "--control {address}: whoever reaches it could stop the run, so clients must say a \
-             token: --token-file FILE, or {TOKEN_VARIABLE}; or listen on this host alone, at \
-             127.0.0.1"
-        ))),
-        _ => Ok(token),
     }
 }
 

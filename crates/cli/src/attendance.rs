@@ -1,0 +1,86 @@
+//! Who is told that a command between ports is ready and that its workers live: people, machines,
+//! and whoever started it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use linerate_worker::UsageReader;
+
+use crate::{
+    args::{Readiness, Showing},
+    exit::UsageError,
+    life::{Life, Metered, readiness},
+    output::Output,
+    service::Service,
+};
+
+/// Tells them.
+pub(crate) struct Attendance {
+    service: Service,
+    output: Output,
+    quiet: bool,
+    begun: Instant,
+    /// Of the workers there are.
+    life: Option<Life<Metered>>,
+    ready: bool,
+}
+
+impl Attendance {
+    /// Of a command that begins: nothing is open yet.
+    ///
+    /// # Errors
+    ///
+    /// When the descriptor to be written to cannot be.
+    pub(crate) fn new(
+        readiness: &Readiness,
+        output: Output,
+        showing: &Showing,
+    ) -> Result<Attendance, UsageError> {
+        let mut service = Service::new(readiness.ready_fd)?;
+        service.status("taking memory and opening ports");
+        let (quiet, begun) = (showing.quiet, Instant::now());
+        Ok(Attendance { service, output, quiet, begun, life: None, ready: false })
+    }
+
+    /// Workers are about to start, `doing` something: the first, or others in the place of those
+    /// before.
+    pub(crate) fn workers(&mut self, readers: Vec<UsageReader>, doing: String) {
+        let workers = Metered { readers, doing };
+        self.life = Some(if self.ready { Life::again(workers) } else { Life::new(workers) });
+    }
+
+    /// Looks whether they live, and tells of it; returns how soon to look again.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be printed.
+    pub(crate) fn look(&mut self, now: Instant) -> Result<Duration> {
+        let Attendance { service, output, quiet, begun, life: Some(life), ready } = self else {
+            return Ok(Duration::MAX);
+        };
+        life.look(service, now, |status| {
+            *ready = true;
+            let (text, mut object) = readiness(*begun, status);
+            if output.json {
+                object["event"] = "ready".into();
+                output.object(&object)?;
+            } else if !*quiet {
+                output.line(&format!("linerate: {text}"));
+            }
+            Ok(())
+        })?;
+        Ok(life.patience())
+    }
+
+    /// There are no workers, and a port is waited for: that is life, too.
+    pub(crate) fn waits(&mut self) {
+        if self.service.wants_life(Instant::now()) {
+            self.service.alive();
+        }
+    }
+
+    /// The end has begun.
+    pub(crate) fn ends(&mut self) {
+        self.service.stopping();
+    }
+}

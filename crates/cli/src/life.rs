@@ -1,0 +1,171 @@
+//! Whether the workers of a command live: when it is ready, and what a watchdog hears.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use linerate_graph::{Control, RollCall};
+use linerate_worker::UsageReader;
+use serde_json::{Value, json};
+
+use crate::service::Service;
+
+/// How soon it is noticed that workers run.
+const SOON: Duration = Duration::from_millis(1);
+/// How soon a signal, or the sign of life of one that has run, is acted upon.
+const ALERT: Duration = Duration::from_millis(20);
+
+/// Workers that give signs of life.
+pub(crate) trait Workers {
+    /// The signs that were asked for.
+    type Call;
+
+    /// Asks each for one. Waits for none.
+    fn call(&self) -> Self::Call;
+
+    /// Whether all have given theirs.
+    fn is_answered(&self, call: &Self::Call) -> bool;
+
+    /// What runs, in a line.
+    fn status(&self) -> String;
+}
+
+/// Those of a graph answer between two rounds.
+impl Workers for Control {
+    type Call = RollCall;
+
+    fn call(&self) -> RollCall {
+        self.roll_call()
+    }
+
+    fn is_answered(&self, call: &RollCall) -> bool {
+        call.is_complete()
+    }
+
+    fn status(&self) -> String {
+        let (plan, workers) = self.usage();
+        format!("{} on {}", count(plan.elements.len(), "element"), count(workers.len(), "worker"))
+    }
+}
+
+/// Those that move packets between ports publish what they do.
+pub(crate) struct Metered {
+    pub(crate) readers: Vec<UsageReader>,
+    /// What they do: `forward packet:a > packet:b`.
+    pub(crate) doing: String,
+}
+
+impl Workers for Metered {
+    type Call = Vec<u64>;
+
+    fn call(&self) -> Vec<u64> {
+        self.readers.iter().map(UsageReader::heard_of).collect()
+    }
+
+    fn is_answered(&self, call: &Vec<u64>) -> bool {
+        // One that has sent its share, or read its file, does not hang.
+        let lives = |(reader, before): (&UsageReader, &u64)| {
+            reader.has_ended() || reader.heard_of() != *before
+        };
+        self.readers.iter().zip(call).all(lives)
+    }
+
+    fn status(&self) -> String {
+        format!("{} on {}", self.doing, count(self.readers.len(), "worker"))
+    }
+}
+
+/// What people and machines are told when all is ready.
+pub(crate) fn readiness(begun: Instant, status: &str) -> (String, Value) {
+    let seconds = begun.elapsed().as_secs_f64();
+    let object = json!({ "seconds": seconds, "status": status });
+    (format!("ready after {seconds:.2} s: {status}"), object)
+}
+
+fn count(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Signs of life of the workers: the first of all of them means that packets are handled.
+pub(crate) struct Life<W: Workers> {
+    workers: W,
+    /// Those that are waited for.
+    asked: Option<W::Call>,
+    ready: bool,
+}
+
+impl<W: Workers> Life<W> {
+    /// Of workers that are about to start.
+    pub(crate) fn new(workers: W) -> Life<W> {
+        Life { asked: Some(workers.call()), workers, ready: false }
+    }
+
+    /// Of workers that take the place of others that were ready.
+    pub(crate) fn again(workers: W) -> Life<W> {
+        Life { asked: None, workers, ready: true }
+    }
+
+    /// Looks whether all workers live, and says so: the first time by `ready`, then to the
+    /// service manager as often as it wants to know.
+    pub(crate) fn look(
+        &mut self,
+        service: &mut Service,
+        now: Instant,
+        ready: impl FnOnce(&str) -> Result<()>,
+    ) -> Result<()> {
+        if self.asked.as_ref().is_some_and(|call| self.workers.is_answered(call)) {
+            self.asked = None;
+            if self.ready {
+                service.alive();
+            } else {
+                self.ready = true;
+                let status = self.status();
+                ready(&status)?;
+                service.ready(&status);
+            }
+        }
+        if self.ready && self.asked.is_none() && service.wants_life(now) {
+            self.asked = Some(self.workers.call());
+        }
+        Ok(())
+    }
+
+    /// What runs, in a line.
+    pub(crate) fn status(&self) -> String {
+        self.workers.status()
+    }
+
+    /// How soon it is to be looked again.
+    pub(crate) fn patience(&self) -> Duration {
+        if self.ready { ALERT } else { SOON }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_worker::Meter;
+
+    use super::*;
+
+    #[test]
+    fn who_has_ended_owes_no_sign_of_life() {
+        let (mut ends, mut goes_on) = (Meter::new(), Meter::new());
+        let readers = vec![ends.reader(), goes_on.reader()];
+        let workers = Metered { readers, doing: "work".into() };
+        let mut round = || {
+            // So that it is a round that is published.
+            goes_on.slept();
+            let measured = goes_on.round();
+            goes_on.done(0, 0, measured);
+        };
+        let first = workers.call();
+        round();
+        assert!(!workers.is_answered(&first));
+        ends.finish();
+        assert!(workers.is_answered(&first));
+        let later = workers.call();
+        assert!(!workers.is_answered(&later));
+        round();
+        assert!(workers.is_answered(&later));
+        assert_eq!(workers.status(), "work on 2 workers");
+    }
+}

@@ -1,0 +1,191 @@
+//! Control of a command that moves packets without a graph: of `generate` and `forward`.
+//!
+//! It is a graph all the same, beside the command's workers and with a thread of its own: a
+//! `ControlSocket`, as in every other, and an element named as the command, whose handlers are
+//! what the command can be asked and told. So clients, tokens and protocol are those of `run`.
+
+use std::{
+    io,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use anyhow::{Context as _, Result};
+use linerate_graph::{
+    Class, Console, Context, Control, Element, HandlerError, HandlerResult, Idle, Options, Role,
+    Router, lang::Globals,
+};
+use linerate_memory::Arena;
+use linerate_worker::Stop;
+
+use crate::{args::Controlled, configuration::Parsed, exit::ConfigurationError};
+
+/// What a command can be asked and told, by the names of its class's handlers.
+pub(crate) trait Commanded: Send + Sync {
+    /// Reads one.
+    fn read(&self, handler: &str) -> HandlerResult;
+
+    /// Writes one.
+    fn write(&self, handler: &str, value: &str) -> HandlerResult;
+}
+
+/// The class of an element that stands for a command, to be completed.
+pub(crate) const COMMAND: Class =
+    Class { role: Role::Information, make: |_| Box::new(Stand::default()), ..Class::here() };
+
+/// An element that stands for a command.
+#[derive(Default)]
+struct Stand {
+    command: Option<Arc<dyn Commanded>>,
+}
+
+impl Stand {
+    fn command(&self, handler: &str) -> Result<&Arc<dyn Commanded>, HandlerError> {
+        self.command.as_ref().ok_or_else(|| HandlerError::missing(handler))
+    }
+}
+
+impl Element for Stand {
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Stand>() {
+            self.command = old.command.take();
+        }
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        self.command(handler)?.read(handler)
+    }
+
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
+        self.command(handler)?.write(handler, value)
+    }
+}
+
+/// A control socket that clients can connect to, and nobody answers yet.
+pub(crate) struct Remote {
+    router: Router,
+}
+
+/// One that is answered, as long as this lives.
+pub(crate) struct Answered {
+    control: Control,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.control.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Remote {
+    /// Listens where it was asked for, if it was, for clients that call handlers of `class` by the
+    /// name of the command.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot listen there.
+    pub(crate) fn listen(
+        controlled: &Controlled,
+        command: &str,
+        class: &'static Class,
+        arena: &Arena,
+    ) -> Result<Option<Remote>> {
+        if controlled.control.is_empty() {
+            return Ok(None);
+        }
+        let token = controlled.token()?;
+        let library = linerate_elements::library().with([class])?;
+        let text = format!("{command} :: {}", class.name);
+        let mut parsed = Parsed::new(command, &text, &Globals::default(), &library, "");
+        for (number, address) in controlled.control.iter().enumerate() {
+            parsed.add_control_socket(number, address.config(token.as_deref()));
+        }
+        let (plan, sources) = parsed.into_plan(&library)?;
+        let options = Options {
+            idle: Idle::Block,
+            cycles: false,
+            cache: 0,
+            console: Console::new(io::stderr(), io::stderr()),
+            ..Options::default()
+        };
+        let ports = linerate_port::Context::new(arena.clone());
+        let router = Router::new(plan, &library, ports, &options)
+            .map_err(|error| ConfigurationError::of(error, &sources))?;
+        Ok(Some(Remote { router }))
+    }
+
+    /// Answers clients by what `command` says. One that ends the run raises `stop`.
+    ///
+    /// # Errors
+    ///
+    /// When there can be no thread for it.
+    pub(crate) fn answer(self, command: Arc<dyn Commanded>, stop: &Stop) -> Result<Answered> {
+        let Remote { mut router } = self;
+        // It is the first element of the text.
+        let stands = |stand: &mut Stand, _: &mut Context| stand.command = Some(command);
+        router.first().with_element(0, stands);
+        let (control, stop) = (router.control(), stop.clone());
+        let thread = thread::Builder::new().name("control".into()).spawn(move || {
+            router.run();
+            stop.raise();
+            router.close();
+        });
+        let thread = Some(thread.context("cannot start a thread for control connections")?);
+        Ok(Answered { control, thread })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use linerate_graph::Handler;
+    use linerate_memory::ArenaOptions;
+
+    use super::*;
+
+    const CLASS: Class =
+        Class { name: "Example", handlers: &[Handler::value("value", "a value")], ..COMMAND };
+
+    struct Example(Mutex<String>);
+
+    impl Commanded for Example {
+        fn read(&self, _: &str) -> HandlerResult {
+            Ok(self.0.lock().unwrap().clone())
+        }
+
+        fn write(&self, _: &str, value: &str) -> HandlerResult {
+            if value.is_empty() {
+                return Err(HandlerError::refused("it must be something"));
+            }
+            *self.0.lock().unwrap() = value.into();
+            Ok(String::new())
+        }
+    }
+
+    #[test]
+    fn a_command_has_handlers_until_it_is_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = folder.path().join("x.sock").to_str().unwrap().parse().unwrap();
+        let controlled = Controlled { control: vec![address], token_file: None };
+        let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        let arena = arena.create().unwrap();
+        let remote = Remote::listen(&controlled, "example", &CLASS, &arena).unwrap().unwrap();
+        let (example, stop) = (Arc::new(Example(Mutex::default())), Stop::new());
+        let answered = remote.answer(example, &stop).unwrap();
+        let control = &answered.control;
+        control.write("example.value", "7").unwrap();
+        assert_eq!(control.read("example.value", "").unwrap(), "7");
+        assert!(control.write("example.value", "").is_err());
+        assert!(control.read("example.handlers", "").unwrap().contains("value\trw"));
+        assert!(!stop.is_raised());
+        drop(answered);
+        assert!(stop.is_raised());
+        let none = Controlled { control: Vec::new(), token_file: None };
+        assert!(Remote::listen(&none, "example", &CLASS, &arena).unwrap().is_none());
+    }
+}
