@@ -182,6 +182,10 @@ fn paragraphs(roff: &mut Roff, body: &str) {
             roff.control("PP", []);
         }
         for line in block.lines() {
+            // A list, or the lines of a file.
+            if line.starts_with("  ") {
+                roff.control("br", []);
+            }
             roff.text([roman(line.trim())]);
         }
     }
