@@ -1,9 +1,9 @@
 //! The licence check: every dependency against `deny.toml`.
 //!
 //! cargo-deny does this and more, and is used when it is installed. Building it takes longer than
-//! everything else in the check together, so this module applies the same three sections of the
-//! same file itself: licences (with exceptions), bans by name, and sources. It does not know about
-//! security advisories, and does not read licence texts: it trusts the `license` field.
+//! everything else in the check together, so this module applies the same sections of the same
+//! file itself: targets, licences (with exceptions), bans by name, and sources. It does not know
+//! about security advisories, and does not read licence texts: it trusts the `license` field.
 
 use std::fs;
 use std::path::Path;
@@ -20,9 +20,16 @@ const FILE: &str = "deny.toml";
 /// The part of `deny.toml` that is checked here. cargo-deny reads the rest.
 #[derive(Debug, Deserialize)]
 struct Policy {
+    graph: Graph,
     licenses: Licences,
     bans: Bans,
     sources: Sources,
+}
+
+#[derive(Debug, Deserialize)]
+struct Graph {
+    /// What there are programs for: what only others need is in none of them.
+    targets: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,8 +88,13 @@ pub(crate) fn check(manifest: &Path) -> Result<()> {
     }
     let text = fs::read_to_string(shell::root().join(FILE)).context("cannot read deny.toml")?;
     let policy: Policy = toml::from_str(&text).context("deny.toml is not valid")?;
-    let arguments = ["metadata", "--format-version=1", "--locked", "--all-features"];
-    let json = shell::output(shell::cargo(&arguments).args(["--manifest-path", manifest]))?;
+    let mut command =
+        shell::cargo(&["metadata", "--format-version=1", "--locked", "--all-features"]);
+    command.args(["--manifest-path", manifest]);
+    for target in &policy.graph.targets {
+        command.arg("--filter-platform").arg(target);
+    }
+    let json = shell::output(&mut command)?;
     let metadata: Metadata = serde_json::from_str(&json).context("cannot read cargo's metadata")?;
 
     let complaints: Vec<_> =
@@ -155,6 +167,8 @@ mod tests {
     fn policy() -> Policy {
         toml::from_str(
             r#"
+            [graph]
+            targets = ["x86_64-unknown-linux-gnu"]
             [licenses]
             allow = ["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception"]
             exceptions = [{ crate = "special", allow = ["NCSA"] }]
