@@ -11,6 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{Mode, OFlags},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+};
+
 const FOREVER: &str = "InfiniteSource -> c :: Counter -> Discard";
 const VARIABLE: &str = "LINERATE_CONTROL_TOKEN";
 
@@ -335,4 +341,72 @@ fn commands_listen_as_runs_do() {
         assert_eq!(output.status.code(), Some(7), "{}", error(&output));
         assert!(error(&output).contains("cannot listen on 127.0.0.1"), "{}", error(&output));
     }
+}
+
+/// A terminal: the side that people are at.
+struct Terminal {
+    master: fs::File,
+    shown: String,
+}
+
+impl Terminal {
+    /// A command at one.
+    fn start(command: &mut Command) -> (Terminal, Running) {
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let other = || -> fs::File {
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+            rustix::fs::open(&*name, flags, Mode::empty()).unwrap().into()
+        };
+        command.env("TERM", "xterm").stdin(other()).stdout(other()).stderr(other());
+        let running = Running(command.spawn().unwrap());
+        (Terminal { master: master.into(), shown: String::new() }, running)
+    }
+
+    fn types(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until a text is shown that was not before.
+    fn shows(&mut self, text: &str) {
+        while !self.shown.contains(text) {
+            let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
+            let mut ready = [PollFd::new(&self.master, PollFlags::IN)];
+            let any = poll(&mut ready, Some(&minute)).unwrap();
+            assert!(any > 0, "no {text:?} in {:?}", self.shown);
+            let mut bytes = [0; 4096];
+            let length = self.master.read(&mut bytes).unwrap();
+            self.shown += &String::from_utf8_lossy(&bytes[..length]);
+        }
+        self.shown.clear();
+    }
+}
+
+#[test]
+fn names_are_completed_and_lines_remembered_at_a_terminal() {
+    let port = free_port().to_string();
+    let config = "InfiniteSource -> c :: Counter -> q :: Queue(10) -> Unqueue -> Discard";
+    let mut command = linerate(&["run", "-q", "-e", config, "--control", &port]);
+    let _run = Running(command.stderr(Stdio::null()).spawn().unwrap());
+    assert!(linerate(&["call", &port, "--ready"]).status().unwrap().success());
+
+    let (mut terminal, mut call) = Terminal::start(&mut linerate(&["call", &port]));
+    terminal.shows(&format!("{port}> "));
+    terminal.types("q.capac\t");
+    terminal.shows("q.capacity");
+    terminal.types(" 20\r");
+    terminal.shows("> ");
+    // The line before, from which its value is taken away.
+    terminal.types("\x1b[A");
+    terminal.shows("q.capacity 20");
+    terminal.types("\x7f\x7f\x7f\r");
+    terminal.shows("20\r\n");
+    // What the router refuses ends nothing.
+    terminal.types("x.y\r");
+    terminal.shows("(510)");
+    terminal.types("quit\r");
+    assert!(call.0.wait().unwrap().success());
 }

@@ -1,6 +1,6 @@
 //! `linerate call` without a handler: a command on each line, typed or from a script.
 
-use std::io::{self, BufRead, Write};
+use std::io::BufRead;
 
 use anyhow::{Context as _, Result};
 
@@ -20,6 +20,9 @@ list                 the elements; ELEMENT.handlers: the handlers of one; handle
 help, quit
 ";
 
+/// Words with a meaning of their own.
+const WORDS: [&str; 5] = ["exit", "help", "quit", "read", "write"];
+
 /// A conversation with a router.
 pub(super) struct Dialogue {
     client: Client,
@@ -33,7 +36,7 @@ enum Command<'a> {
     Quit,
     Read { handler: &'a str, parameter: Option<&'a str> },
     Write { handler: &'a str, value: &'a str },
-    /// Read or, where that cannot be, written without a value.
+    // Read or, where that cannot be, written without a value.
     Call { handler: &'a str },
 }
 
@@ -67,6 +70,13 @@ fn first_word(text: &str) -> (&str, &str) {
     (word, rest.trim_start())
 }
 
+/// The last word of the beginning of a line and where it begins, if a handler's name goes there.
+fn handler_word(line: &str) -> Option<(usize, &str)> {
+    let word = line.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let start = line.len() - word.len();
+    matches!(line[..start].trim(), "" | "read" | "write").then_some((start, word))
+}
+
 impl Dialogue {
     pub(super) fn new(client: Client) -> Dialogue {
         Dialogue { client }
@@ -83,24 +93,9 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Carries out what somebody types until they have enough, and says what is wrong.
-    pub(super) fn with_person(&mut self, address: &str) -> Result<()> {
-        let mut lines = io::stdin().lock().lines();
-        loop {
-            eprint!("{address}> ");
-            io::stderr().flush()?;
-            let Some(line) = lines.next().transpose()? else {
-                eprintln!();
-                return Ok(());
-            };
-            if !self.answer(&line)? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Carries out a line. What the router refuses is said, and the conversation goes on.
-    fn answer(&mut self, line: &str) -> Result<bool> {
+    /// Carries out a line that somebody has typed; returns whether there may be more. What the
+    /// router refuses is said, and the conversation goes on.
+    pub(super) fn answer(&mut self, line: &str) -> Result<bool> {
         match self.carry_out(line) {
             Err(error) if error.is::<Refusal>() => {
                 eprintln!("{error}");
@@ -141,6 +136,34 @@ impl Dialogue {
         found.is_some_and(|(_, access)| access.contains('w') && !access.contains('r'))
     }
 
+    /// What the last word of the beginning of a line can be, and where that word begins.
+    pub(super) fn completions(&mut self, line: &str) -> (usize, Vec<String>) {
+        let Some((start, word)) = handler_word(line) else { return (line.len(), Vec::new()) };
+        let mut names: Vec<String> = match word.rsplit_once('.') {
+            Some((element, _)) => {
+                let handlers = self.handlers(Some(element)).into_iter();
+                handlers.map(|(name, _)| format!("{element}.{name}")).collect()
+            }
+            None => {
+                let commands = WORDS.iter().map(|word| (*word).to_owned());
+                let global = self.handlers(None).into_iter().map(|(name, _)| name);
+                let elements = self.elements().into_iter().map(|name| name + ".");
+                commands.chain(global).chain(elements).collect()
+            }
+        };
+        names.retain(|name| name.starts_with(word));
+        names.sort_unstable();
+        names.dedup();
+        (start, names)
+    }
+
+    /// The names of the elements. None where the router does not say.
+    fn elements(&mut self) -> Vec<String> {
+        let text = self.client.read("list", None).unwrap_or_default();
+        // The first line says how many there are.
+        String::from_utf8_lossy(&text).lines().skip(1).map(str::to_owned).collect()
+    }
+
     /// The handlers of an element, or the global ones, and what can be done with each. None where
     /// the router does not say.
     fn handlers(&mut self, element: Option<&str>) -> Vec<(String, String)> {
@@ -170,14 +193,32 @@ mod tests {
             ("q.capacity  20 ", Command::Write { handler: "q.capacity", value: "20" }),
             ("r.add 10.0.0.0/8 1", Command::Write { handler: "r.add", value: "10.0.0.0/8 1" }),
             ("read c.count", Command::Read { handler: "c.count", parameter: None }),
-            ("read r.lookup 1.2.3.4", {
-                Command::Read { handler: "r.lookup", parameter: Some("1.2.3.4") }
-            }),
+            (
+                "read r.lookup 1.2.3.4",
+                Command::Read { handler: "r.lookup", parameter: Some("1.2.3.4") },
+            ),
             ("write stop", Command::Write { handler: "stop", value: "" }),
             ("read", Command::Call { handler: "read" }),
             ("help me", Command::Write { handler: "help", value: "me" }),
         ] {
             assert_eq!(Command::parse(line), command, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_word_that_names_a_handler_is_completed() {
+        for (line, word) in [
+            ("", Some((0, ""))),
+            ("c.co", Some((0, "c.co"))),
+            ("write q.", Some((6, "q."))),
+            (" read  ", Some((7, ""))),
+            // Blanks that are longer than a byte.
+            ("read\u{a0}c", Some((6, "c"))),
+            ("\u{3000}", Some((3, ""))),
+            ("q.capacity 2", None),
+            ("write q.capacity 2", None),
+        ] {
+            assert_eq!(handler_word(line), word, "{line:?}");
         }
     }
 }

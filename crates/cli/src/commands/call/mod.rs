@@ -2,6 +2,7 @@
 
 mod client;
 mod dialogue;
+mod editor;
 
 use std::{
     env, fs,
@@ -29,8 +30,9 @@ pub(crate) fn run(args: &Call) -> Result<()> {
         .with_context(|| format!("cannot reach a router at {}", args.address))?;
     let Some(handler) = &args.handler else {
         let mut dialogue = Dialogue::new(client);
-        return if io::stdin().is_terminal() {
-            dialogue.with_person(&args.address)
+        // The prompt is no value that belongs into a file.
+        return if io::stdin().is_terminal() && io::stdout().is_terminal() {
+            editor::converse(dialogue, &args.address)
         } else {
             dialogue.with_script(io::stdin().lock())
         };
