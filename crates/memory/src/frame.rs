@@ -211,7 +211,7 @@ impl Frame {
     /// Keeps the packets `judge` has nothing against, in their order, and passes
     /// the others to `out` with their places in the frame and what was said about
     /// them, oldest first. Made for frames of which nearly all packets stay: the loop
-    /// only judges, and what stays is moved run by run, when one leaves behind it.
+    /// only judges, and what stays is moved together behind it, if any has left.
     #[inline(always)]
     pub(crate) fn sift_judged<V>(
         &mut self,
@@ -220,23 +220,26 @@ impl Frame {
     ) {
         let count = std::mem::take(&mut self.len);
         let base: *mut Slot = self.lines.as_mut_ptr().cast();
-        // Packets kept in front, and where the run begins that is judged.
-        let (mut kept, mut run) = (0, 0);
+        let mut first_gone = count;
         for at in 0..count {
             // SAFETY: these are in the former `..len`, so initialised, and each is
-            // read out once, when it leaves, or moves with its run; `len` is zero, so
-            // a panic in a closure leaks packets and cannot duplicate one.
+            // read out once, when it leaves; `len` is zero, so a panic in a closure
+            // leaks packets and cannot duplicate one.
             unsafe {
                 let slot = base.add(at);
                 if let Err(verdict) = judge(&mut *slot) {
-                    kept = close_gap(base, kept, run..at);
-                    run = at + 1;
-                    eject(at, slot.read(), verdict, &mut out);
+                    first_gone = first_gone.min(at);
+                    eject(at, slot.replace(GONE), verdict, &mut out);
                 }
             }
         }
-        // SAFETY: as above.
-        self.len = if run > 0 { unsafe { close_gap(base, kept, run..count) } } else { count };
+        self.len = if first_gone + 1 >= count {
+            // Nothing is behind it.
+            first_gone
+        } else {
+            // SAFETY: all are initialised, and those that left are `GONE`.
+            unsafe { close_gaps(base, first_gone..count) }
+        };
     }
 
     /// Pointer to the first packet, for copies out by rings and pools.
@@ -283,20 +286,34 @@ impl Frame {
     }
 }
 
-/// Moves a run of packets behind the first `kept` ones; returns how many there are then. Out of
-/// line, so that it takes no registers from the loop over the packets that stay.
+/// The place of a packet that has left. No arena has a buffer of this number.
+const GONE: Slot = Slot { buffer: u32::MAX, offset: 0, length: 0 };
+
+/// Moves the packets of these places together over those that are [`GONE`]; returns where they end
+/// then. Out of line, so that it takes no registers from the loop over packets that all stay.
 ///
 /// # Safety
 ///
-/// The run is initialised and lies behind those, and what is between has been read out.
+/// The places are initialised.
 #[cold]
 #[inline(never)]
-unsafe fn close_gap(base: *mut Slot, kept: usize, run: Range<usize>) -> usize {
-    if run.start != kept {
-        // SAFETY: the caller's promise; the places may overlap.
-        unsafe { base.add(run.start).copy_to(base.add(kept), run.len()) };
+unsafe fn close_gaps(base: *mut Slot, places: Range<usize>) -> usize {
+    let mut kept = places.start;
+    // SAFETY: the caller's promise; `kept <= at`. What is gone is written as well, and over: a
+    // branch would be missed where packets leave at random.
+    let mut close = |at: usize| unsafe {
+        let slot = base.add(at).read();
+        let stays = slot.buffer != GONE.buffer;
+        base.add(kept).write(slot);
+        kept += usize::from(stays);
+    };
+    let mut at = places.start;
+    while places.end - at >= 8 {
+        (at..at + 8).for_each(&mut close);
+        at += 8;
     }
-    kept + run.len()
+    (at..places.end).for_each(close);
+    kept
 }
 
 /// Passes a packet out. Out of line for the same reason.
