@@ -14,8 +14,14 @@ fn hop(number: u32) -> NextHop {
     NextHop::new(number).unwrap()
 }
 
-/// Every length is tried, the longest first.
+/// Every route is tried, or every length, the longest first, whichever are fewer: an interpreter
+/// that looks for undefined behaviour takes minutes for the lengths of IPv6.
 fn naive<A: Address>(routes: &BTreeMap<Prefix<A>, NextHop>, address: A) -> NextHop {
+    if routes.len() < A::BITS as usize {
+        let covering = routes.iter().filter(|(route, _)| route.contains(address));
+        let longest = covering.max_by_key(|(route, _)| route.length());
+        return longest.map_or(NextHop::NONE, |(_, hop)| *hop);
+    }
     let longest = (0..=A::BITS).rev().find_map(|length| routes.get(&Prefix::of(address, length)));
     longest.copied().unwrap_or(NextHop::NONE)
 }
@@ -70,9 +76,9 @@ fn changes<A: Address + From<u32>>(spread: fn(u32) -> A) -> impl Strategy<Value 
     let prefix = prefixes(spread);
     let hops = prop_oneof![(1..4_u32), Just(16_384), Just(NextHop::MAX)].prop_map(hop);
     let route = (prefix.clone(), hops);
-    let load = prop::collection::vec(route.clone(), 0..if cfg!(miri) { 6 } else { 40 });
+    let load = prop::collection::vec(route.clone(), 0..if cfg!(miri) { 4 } else { 40 });
     let either = (prefix.clone(), prop::option::of(route.clone().prop_map(|(_, hop)| hop)));
-    let apply = prop::collection::vec(either, 0..12);
+    let apply = prop::collection::vec(either, 0..if cfg!(miri) { 4 } else { 12 });
     prop::collection::vec(
         prop_oneof![
             6 => route.clone().prop_map(|(prefix, hop)| Change::Add(prefix, hop)),
@@ -81,12 +87,12 @@ fn changes<A: Address + From<u32>>(spread: fn(u32) -> A) -> impl Strategy<Value 
             1 => load.prop_map(Change::Load),
             1 => apply.prop_map(Change::Apply),
         ],
-        1..if cfg!(miri) { 6 } else { 60 },
+        1..if cfg!(miri) { 4 } else { 60 },
     )
 }
 
 fn follow<A: Address>(changes: Vec<Change<A>>) {
-    let mut table = PrefixTable::with_memory(if cfg!(miri) { 1 << 17 } else { 64 << 20 }).unwrap();
+    let mut table = PrefixTable::with_memory(if cfg!(miri) { 1 << 15 } else { 64 << 20 }).unwrap();
     let mut model = BTreeMap::new();
     let mut places = Vec::new();
     for change in changes {
