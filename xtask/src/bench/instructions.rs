@@ -76,6 +76,22 @@ const ELEMENTS: [(&str, &str); 24] = [
     ("Queue, Shaper, Unqueue", "-> Queue -> Shaper(1000000000) -> Unqueue -> end :: Discard"),
     ("RED, Queue, Unqueue", "-> RED(100, 200, 0.1) -> Queue -> Unqueue -> end :: Discard"),
 ];
+/// Graphs whose cost depends on more than packets and elements, and how many packets are in a
+/// frame: putting two packets in order must not cost what two thousand do, and a scheduler's plan
+/// must not be walked for each packet.
+const GRAPHS: [(&str, &str, u64); 2] = [
+    (
+        "RoundRobinSwitch, ways that meet",
+        "-> s :: RoundRobinSwitch -> Null -> end :: Discard; s [1] -> Null -> end",
+        2,
+    ),
+    (
+        "Queue, StrideSched",
+        "-> r :: RoundRobinSwitch -> Queue(8) -> [0] s :: StrideSched(10, 20, 70) -> end :: Discard;
+        r [1] -> Queue(8) -> [1] s; r [2] -> Queue(8) -> [2] s",
+        24,
+    ),
+];
 /// Packets of the shorter run with a packet in each frame.
 const SINGLE_COUNT: u64 = 1 << 13;
 /// What a count may grow by in any case: some elements look at the clock.
@@ -113,6 +129,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for (case, text) in ELEMENTS {
             counts.insert(name(case), rounded(graph(&ours, text, packets)? - alone));
         }
+    }
+    for (case, text, packets) in GRAPHS {
+        let each = graph(&ours, text, packets)? - graph(&ours, DISCARD, packets)?;
+        counts.insert(format!("{case}, {packets} per frame"), rounded(each));
     }
     if args.record {
         fs::write(RECORD, serde_json::to_string_pretty(&counts)? + "\n")?;
