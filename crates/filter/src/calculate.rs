@@ -43,11 +43,29 @@ const NUMBERS: &[(&str, u32)] = &[
     ("icmp6-parameterproblem", 4),
     ("icmp6-echo", 128),
     ("icmp6-echoreply", 129),
+    ("icmp6-multicastlistenerquery", 130),
+    ("icmp6-multicastlistenerreportv1", 131),
+    ("icmp6-multicastlistenerdone", 132),
     ("icmp6-routersolicit", 133),
     ("icmp6-routeradvert", 134),
     ("icmp6-neighborsolicit", 135),
     ("icmp6-neighboradvert", 136),
     ("icmp6-redirect", 137),
+    ("icmp6-routerrenum", 138),
+    ("icmp6-nodeinformationquery", 139),
+    ("icmp6-nodeinformationresponse", 140),
+    ("icmp6-ineighbordiscoverysolicit", 141),
+    ("icmp6-ineighbordiscoveryadvert", 142),
+    ("icmp6-multicastlistenerreportv2", 143),
+    ("icmp6-homeagentdiscoveryrequest", 144),
+    ("icmp6-homeagentdiscoveryreply", 145),
+    ("icmp6-mobileprefixsolicit", 146),
+    ("icmp6-mobileprefixadvert", 147),
+    ("icmp6-certpathsolicit", 148),
+    ("icmp6-certpathadvert", 149),
+    ("icmp6-multicastrouteradvert", 151),
+    ("icmp6-multicastroutersolicit", 152),
+    ("icmp6-multicastrouterterm", 153),
 ];
 
 impl Parser<'_> {
@@ -104,6 +122,7 @@ impl Parser<'_> {
             ("*", 4, Operator::Multiply),
             ("/", 4, Operator::Divide),
             ("%", usize::MAX, Operator::Remainder),
+            ("^", usize::MAX, Operator::Xor),
         ];
         let mut left = self.operand(guards)?;
         loop {
@@ -113,9 +132,9 @@ impl Parser<'_> {
                 return Ok(left);
             };
             self.at += 1;
-            // libpcap does not say how this one binds: it takes all that comes.
-            let remainder = *operator == Operator::Remainder;
-            let right = self.sum(if remainder { 0 } else { binds + 1 }, guards)?;
+            // libpcap does not say how the last two bind: they take all that comes.
+            let takes_all = *binds == usize::MAX;
+            let right = self.sum(if takes_all { 0 } else { binds + 1 }, guards)?;
             let divides = matches!(operator, Operator::Divide | Operator::Remainder);
             if divides && right == Number::Constant(0) {
                 return Err("division by zero".into());

@@ -5,32 +5,44 @@
 //! `IPFilter`: this language finds headers by Ethertype and refuses packets too short for
 //! a load even below `not`, where that one wants headers found before. What it accepts is
 //! what libpcap's program for a capture file accepts: a packet too short for
-//! something that is asked for is refused, also below a `not`. What needs a name
-//! server, the state of an interface, or another link than Ethernet is refused when
-//! it is read, by name.
+//! something that is asked for is refused, also below a `not`. What needs the state of a
+//! socket (`inbound`, `ifindex`) or another link than Ethernet is refused when it is read, in
+//! libpcap's words. What names stand for whoever reads an expression has to know ([`Names`]).
 //!
 //! Behind the first `vlan`, in the order of writing, everything else is looked for
-//! behind the tag, as libpcap has it, and so behind a label of `mpls` and inside of a
-//! session of `pppoes`.
+//! behind the tag, as libpcap has it, and so behind a label of `mpls`, inside of a
+//! session of `pppoes`, and inside of a tunnel of `geneve`. Whoever asks beside `geneve` for what
+//! is inside of it (`geneve or ip`) has no tunnel to look into: then all places are 0.
 //!
-//! Of what libpcap takes for Ethernet there is no `geneve`, no `protochain`, no `ip
-//! broadcast`, no `l1` and its kin, no hosts of `DECnet`, and no names of hosts and networks.
+//! Of what libpcap takes for Ethernet there is no `byte N & M` and `byte N | M`, which there look
+//! at no packet.
 
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod beside_tcpdump;
 mod calculate;
+mod chain;
+mod encapsulation;
+#[cfg(test)]
+mod examples;
 mod lex;
+mod names;
 mod parse;
 mod primitives;
 mod program;
+mod refused;
+mod spot;
 #[cfg(test)]
 mod tests;
 mod tree;
+#[cfg(test)]
+mod wider;
 
-pub use parse::Names;
+pub use names::Names;
+use parse::Parsed;
 pub use program::{INSTRUCTIONS_MAX, Instruction};
+use spot::{Notes, Whole};
 use tree::Tree;
 
 /// A filter that has been read.
@@ -38,6 +50,8 @@ use tree::Tree;
 pub struct Filter {
     tree: Tree,
     calculates: bool,
+    /// How many places in a packet its conditions find.
+    places: u8,
 }
 
 impl Filter {
@@ -47,13 +61,21 @@ impl Filter {
     ///
     /// What is wrong with it, or cannot be had.
     pub fn new(text: &str, names: Names<'_>) -> Result<Filter, String> {
-        let (tree, calculates) = parse::parse(lex::words(text)?, names)?;
-        Ok(Filter { tree, calculates })
+        let Parsed { tree, calculates, places } = parse::parse(lex::words(text)?, names)?;
+        Ok(Filter { tree, calculates, places })
     }
 
     /// Whether a packet is wanted.
     pub fn accepts(&self, packet: &[u8]) -> bool {
-        self.tree.holds(packet).unwrap_or(false)
+        if self.places > 0 {
+            return self.accepts_cut(packet, packet.len() as u32);
+        }
+        self.tree.holds(packet, Whole).unwrap_or(false)
+    }
+
+    /// Whether a packet is wanted that had this length before a capture cut it: `len` is that.
+    pub fn accepts_cut(&self, packet: &[u8], length: u32) -> bool {
+        self.tree.holds(packet, &Notes::new(length)).unwrap_or(false)
     }
 
     /// Whether it calculates with a packet's length or bytes, as `less 100` and `tcp[13] & 8 != 0`:
@@ -63,8 +85,9 @@ impl Filter {
     }
 
     /// The same as a program for the kernel, where it can be one: where the
-    /// kernel has enough instructions, and they calculate what is asked for.
+    /// kernel has enough instructions, and they calculate what is asked for. `protochain` goes
+    /// through headers in a loop, which it does not have.
     pub fn program(&self) -> Option<Vec<Instruction>> {
-        program::program(&self.tree)
+        program::program(&self.tree, self.places)
     }
 }

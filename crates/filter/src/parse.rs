@@ -3,66 +3,23 @@
 //! `and` and `or` bind alike and to the left. What a primitive says about protocol,
 //! sides and kind goes for the bare values that follow: `tcp port 80 or 443`.
 
+use std::net::IpAddr;
+
 use super::{
     lex::Token,
-    primitives::{Place, Protocol, Sides, TCP, UDP, iso_protocol},
-    tree::{Number, Relation, Tree},
+    names::Names,
+    primitives::{DECNET, Place, Protocol, SCTP, Sides, TCP, UDP, iso_protocol},
+    refused::refused,
+    tree::{Base, Number, Relation, Tree},
 };
-
-/// What names stand for.
-#[derive(Clone, Copy)]
-#[allow(missing_debug_implementations, reason = "functions have none")]
-pub struct Names<'a> {
-    /// A port, by its name and its protocol.
-    pub port: &'a dyn Fn(&str, u32) -> Option<u16>,
-    /// A protocol of IP.
-    pub protocol: &'a dyn Fn(&str) -> Option<u32>,
-}
-
-/// Keywords of what is not here.
-const REFUSED: &[&str] = &[
-    "action",
-    "addr1",
-    "addr2",
-    "addr3",
-    "addr4",
-    "csnp",
-    "dir",
-    "direction",
-    "fddi",
-    "gateway",
-    "geneve",
-    "ifindex",
-    "ifname",
-    "inbound",
-    "l1",
-    "l2",
-    "lsp",
-    "metac",
-    "on",
-    "outbound",
-    "protochain",
-    "psnp",
-    "ra",
-    "reason",
-    "rnr",
-    "rset",
-    "rulenum",
-    "ruleset",
-    "srnr",
-    "subrulenum",
-    "subtype",
-    "ta",
-    "tr",
-    "type",
-    "wlan",
-];
 
 /// Keywords that are no protocols.
 const KEYWORDS: &[&str] = &[
     "and",
     "broadcast",
+    "byte",
     "dst",
+    "geneve",
     "greater",
     "host",
     "len",
@@ -79,6 +36,7 @@ const KEYWORDS: &[&str] = &[
     "portrange",
     "pppoes",
     "proto",
+    "protochain",
     "src",
     "vlan",
 ];
@@ -102,6 +60,8 @@ enum Kind {
     Port,
     Range,
     Protocol,
+    /// A protocol somewhere in the chain of headers.
+    Chain,
     /// Not said: a host.
     Unsaid,
 }
@@ -117,11 +77,19 @@ pub(super) struct Parser<'a> {
     calculates: bool,
 }
 
-/// Reads an expression; without words it holds for all packets. Also says whether it calculates with
-/// the packet's bytes or length.
-pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<(Tree, bool), String> {
+/// What was read.
+pub(super) struct Parsed {
+    pub(super) tree: Tree,
+    /// Whether it calculates with a packet's bytes or length.
+    pub(super) calculates: bool,
+    /// How many places its conditions find.
+    pub(super) places: u8,
+}
+
+/// Reads an expression; without words it holds for all packets.
+pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<Parsed, String> {
     if tokens.is_empty() {
-        return Ok((Tree::Constant(true), false));
+        return Ok(Parsed { tree: Tree::Constant(true), calculates: false, places: 0 });
     }
     if tokens.len() > WORDS_MAX {
         return Err(format!("more than {WORDS_MAX} words"));
@@ -135,10 +103,10 @@ pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<(Tree, bool)
         calculates: false,
     };
     let (tree, _) = parser.expression(None)?;
-    match parser.peek() {
-        None => Ok((tree, parser.calculates)),
-        Some(_) => Err(parser.unexpected()),
+    if parser.peek().is_some() {
+        return Err(parser.unexpected());
     }
+    Ok(Parsed { tree, calculates: parser.calculates, places: parser.place.places })
 }
 
 type Found = Result<(Tree, Option<Qualifier>), String>;
@@ -178,10 +146,11 @@ impl<'a> Parser<'a> {
     pub(super) fn unexpected(&self) -> String {
         match self.peek() {
             None => "syntax error: something is missing at the end".into(),
-            Some(Token::Word(word)) if REFUSED.contains(&word.as_str()) => {
-                format!("'{word}' is not supported")
-            }
-            Some(Token::Word(word) | Token::Escaped(word)) => format!("syntax error at '{word}'"),
+            Some(Token::Word(word)) => match refused(word) {
+                Some(reason) => reason.into(),
+                None => format!("syntax error at '{word}'"),
+            },
+            Some(Token::Escaped(word)) => format!("syntax error at '{word}'"),
             Some(Token::Sign(sign)) => format!("syntax error at '{sign}'"),
             Some(Token::Number(number)) => format!("syntax error at '{number}'"),
             Some(_) => "syntax error at an address".into(),
@@ -233,7 +202,7 @@ impl<'a> Parser<'a> {
                 let relation = if most { Relation::AtMost } else { Relation::AtLeast };
                 Ok((Number::Length.is(relation, self.number()?), None))
             }
-            "vlan" | "mpls" | "pppoes" => {
+            "vlan" | "mpls" | "pppoes" | "geneve" => {
                 self.at += 1;
                 let before = self.at;
                 let number = self.number().ok();
@@ -243,7 +212,8 @@ impl<'a> Parser<'a> {
                 let tree = match word {
                     "vlan" => self.place.vlan(number),
                     "mpls" => self.place.mpls(number),
-                    _ => self.place.session(number),
+                    "pppoes" => self.place.session(number),
+                    _ => self.place.geneve(number),
                 };
                 tree.map(|tree| (tree, None))
             }
@@ -254,8 +224,9 @@ impl<'a> Parser<'a> {
                 self.at += usize::from(kind.is_some());
                 self.place.llc(kind).map(|tree| (tree, None))
             }
-            "src" | "dst" | "host" | "net" | "port" | "portrange" | "proto" | "broadcast"
-            | "multicast" => self.primitive(),
+            "byte" => self.byte().map(|tree| (tree, None)),
+            "src" | "dst" | "host" | "net" | "port" | "portrange" | "proto" | "protochain"
+            | "broadcast" | "multicast" => self.primitive(),
             _ if Protocol::named(word).is_some() => self.primitive(),
             _ => self.value(qualifier),
         }
@@ -295,18 +266,45 @@ impl<'a> Parser<'a> {
         Ok(*number)
     }
 
+    /// `byte 12 = 8`: a byte of the link's header, and what is behind it.
+    fn byte(&mut self) -> Result<Tree, String> {
+        self.at += 1;
+        self.calculates = true;
+        let at = self.plain_number()?;
+        let relation = match self.peek() {
+            Some(Token::Sign("=")) => Relation::Equal,
+            Some(Token::Sign("<")) => Relation::Less,
+            Some(Token::Sign(">")) => Relation::Greater,
+            // libpcap forgets to look at the packet for these.
+            Some(Token::Sign(sign @ ("&" | "|"))) => {
+                return Err(format!(
+                    "'byte' with '{sign}' looks at nothing in libpcap: write ether[{at}] {sign} \
+                     NUMBER != 0"
+                ));
+            }
+            _ => return Err(self.unexpected()),
+        };
+        self.at += 1;
+        let value = self.plain_number()?;
+        Ok(Number::load(Base::At(self.place.link + at), 1).is(relation, value))
+    }
+
+    /// A number without parentheses around it.
+    fn plain_number(&mut self) -> Result<u32, String> {
+        if self.is_sign(0, "(") { Err(self.unexpected()) } else { self.number() }
+    }
+
     /// A primitive that begins with a protocol, sides or a kind.
     fn primitive(&mut self) -> Found {
         let protocol = self.word().and_then(Protocol::named);
         self.at += usize::from(protocol.is_some());
         if self.take_word("broadcast") {
-            return match protocol {
-                None | Some(Protocol::Link) => self.place.broadcast().map(|tree| (tree, None)),
-                _ => {
-                    Err("'broadcast' of a protocol is not supported: its network is not known"
-                        .into())
-                }
+            let tree = match protocol {
+                None | Some(Protocol::Link) => self.place.broadcast(),
+                Some(Protocol::Ip) => self.place.ipv4_broadcast(self.names.netmask),
+                Some(_) => Err("only link-layer/IP broadcast filters supported".into()),
             };
+            return tree.map(|tree| (tree, None));
         }
         if self.take_word("multicast") {
             return self.place.multicast(protocol).map(|tree| (tree, None));
@@ -318,11 +316,12 @@ impl<'a> Parser<'a> {
             Some("port") => Kind::Port,
             Some("portrange") => Kind::Range,
             Some("proto") if sides.is_none() => Kind::Protocol,
+            Some("protochain") if sides.is_none() => Kind::Chain,
             _ => Kind::Unsaid,
         };
         self.at += usize::from(kind != Kind::Unsaid);
         if let (Some(protocol), None, Kind::Unsaid) = (protocol, sides, kind) {
-            if self.word().is_some_and(|word| REFUSED.contains(&word)) {
+            if self.word().is_some_and(|word| refused(word).is_some()) {
                 return Err(self.unexpected());
             }
             return self.place.of(protocol).map(|tree| (tree, None));
@@ -377,17 +376,21 @@ impl<'a> Parser<'a> {
                 self.place.ports(protocol, sides, (port(*number)?, port(*number)?))
             }
             (Token::Number(number), Kind::Protocol) => self.protocol(protocol, *number),
+            (Token::Number(number), Kind::Chain) => self.chain(protocol, *number),
+            (Token::Number(number), _) if protocol == Some(Protocol::Type(DECNET)) => {
+                self.place.decnet(sides, *number as u16)
+            }
             (Token::Number(number), Kind::Net) => {
-                let (mut address, mut mask) = (*number, u32::MAX);
-                while address != 0 && address >> 24 == 0 {
-                    (address, mask) = (address << 8, mask << 8);
-                }
-                self.place.ipv4(protocol, sides, (address, mask))
+                self.place.ipv4(protocol, sides, at_the_front(*number))
             }
             (Token::Number(number), _) => self.place.ipv4(protocol, sides, (*number, u32::MAX)),
             (Token::Dotted(parts), Kind::Host | Kind::Net | Kind::Unsaid) => {
-                let network = self.network(parts, kind)?;
-                self.place.ipv4(protocol, sides, network)
+                if let (Some(Protocol::Type(DECNET)), [area, node, ..]) = (protocol, &parts[..]) {
+                    self.place.decnet(sides, ((area & 63) << 10 | (node & 1023)) as u16)
+                } else {
+                    let network = self.network(parts, kind)?;
+                    self.place.ipv4(protocol, sides, network)
+                }
             }
             (Token::Ipv6(address), Kind::Host | Kind::Net | Kind::Unsaid) => {
                 let length = if self.take_sign("/") { self.number()? } else { 128 };
@@ -407,29 +410,7 @@ impl<'a> Parser<'a> {
                 Some(Protocol::Link) => self.place.link_address(sides, *address),
                 _ => Err("ethernet address used in non-ether expression".into()),
             },
-            (Token::Word(name) | Token::Escaped(name), Kind::Port) => {
-                let port = self.named_port(protocol, name)?;
-                self.place.ports(protocol, sides, (port, port))
-            }
-            (Token::Word(name) | Token::Escaped(name), Kind::Range) => {
-                let wrong = || format!("illegal port range '{name}'");
-                let (first, last) = name.split_once('-').ok_or_else(wrong)?;
-                let (first, last) =
-                    (self.named_port(protocol, first)?, self.named_port(protocol, last)?);
-                self.place.ports(protocol, sides, (first.min(last), first.max(last)))
-            }
-            (Token::Word(name) | Token::Escaped(name), Kind::Protocol) => {
-                let number = match protocol {
-                    Some(Protocol::Link) => Protocol::ethertype(name),
-                    Some(Protocol::Type(_)) => iso_protocol(name),
-                    _ => (self.names.protocol)(name),
-                };
-                let number = number.ok_or_else(|| format!("unknown protocol '{name}'"))?;
-                self.protocol(protocol, number)
-            }
-            (Token::Word(name) | Token::Escaped(name), _) => {
-                Err(format!("names of hosts and networks are not looked up: '{name}'"))
-            }
+            (Token::Word(name) | Token::Escaped(name), _) => self.named(name, about),
             _ => {
                 self.at -= 1;
                 Err(self.unexpected())
@@ -438,14 +419,102 @@ impl<'a> Parser<'a> {
         Ok((tree?, qualifier))
     }
 
+    /// A value that has a name.
+    fn named(&self, name: &str, about: Qualifier) -> Result<Tree, String> {
+        let Qualifier { protocol, kind, .. } = about;
+        let sides = about.sides.unwrap_or(Sides::Either);
+        match kind {
+            Kind::Port => {
+                let unknown = || format!("unknown port '{name}'");
+                let (port, only) = self.named_port(name).ok_or_else(unknown)??;
+                self.place.ports(with_ports(protocol, only, name)?, sides, (port, port))
+            }
+            Kind::Range => {
+                let (first, last) = name.split_once('-').unwrap_or((name, name));
+                let unknown = || format!("unknown port in range '{name}'");
+                let (first, one) = self.named_port(first).ok_or_else(unknown)??;
+                let (last, other) = self.named_port(last).ok_or_else(unknown)??;
+                let only = one.filter(|_| one == other);
+                let ports = (first.min(last), first.max(last));
+                self.place.ports(with_ports(protocol, only, name)?, sides, ports)
+            }
+            Kind::Protocol | Kind::Chain => {
+                let (number, whose) = match protocol {
+                    Some(Protocol::Link) => (Protocol::ethertype(name), "ether"),
+                    Some(Protocol::Type(_)) => (iso_protocol(name), "osi"),
+                    Some(Protocol::Iso(_) | Protocol::IsIs(_)) => (None, "isis"),
+                    _ => ((self.names.protocol)(name), "ip"),
+                };
+                let number = number.ok_or_else(|| format!("unknown {whose} proto '{name}'"))?;
+                if kind == Kind::Chain {
+                    self.chain(protocol, number)
+                } else {
+                    self.protocol(protocol, number)
+                }
+            }
+            Kind::Net => {
+                let network = (self.names.network)(name);
+                let network = network.ok_or_else(|| format!("unknown network '{name}'"))?;
+                self.place.ipv4(protocol, sides, at_the_front(network))
+            }
+            Kind::Host | Kind::Unsaid => self.named_host(protocol, sides, name),
+        }
+    }
+
+    /// A host by its name: any of its addresses.
+    fn named_host(
+        &self,
+        protocol: Option<Protocol>,
+        sides: Sides,
+        name: &str,
+    ) -> Result<Tree, String> {
+        match protocol {
+            Some(Protocol::Link) => {
+                let address = (self.names.station)(name);
+                let address = address.ok_or_else(|| format!("unknown ether host '{name}'"))?;
+                return self.place.link_address(sides, address);
+            }
+            Some(Protocol::Type(DECNET)) => {
+                let reason = "decnet name support not included";
+                return Err(format!("{reason}, '{name}' cannot be translated"));
+            }
+            _ => {}
+        }
+        let addresses = (self.names.host)(name);
+        if addresses.is_empty() {
+            return Err(format!("unknown host '{name}'"));
+        }
+        let mut any = Vec::new();
+        for address in addresses {
+            match address {
+                IpAddr::V4(_) if protocol == Some(Protocol::Ip6) => {}
+                IpAddr::V6(_) if protocol == Some(Protocol::Ip) => {}
+                IpAddr::V4(address) => {
+                    any.push(self.place.ipv4(protocol, sides, (address.to_bits(), u32::MAX))?);
+                }
+                IpAddr::V6(address) => {
+                    any.push(self.place.ipv6(protocol, sides, (address, u128::MAX))?);
+                }
+            }
+        }
+        if any.is_empty() {
+            return Err(format!("unknown host '{name}' for specified address family"));
+        }
+        Ok(Tree::Any(any))
+    }
+
     /// The bytes of an IPv4 network, and a mask, which may follow.
-    fn network(&mut self, parts: &[u8], kind: Kind) -> Result<(u32, u32), String> {
-        let whole = |parts: &[u8]| {
-            let bytes = parts.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));
+    fn network(&mut self, parts: &[u32], kind: Kind) -> Result<(u32, u32), String> {
+        let whole = |parts: &[u32]| {
+            if parts.iter().any(|part| *part > 255) {
+                let parts: Vec<String> = parts.iter().map(u32::to_string).collect();
+                return Err(format!("invalid IPv4 address '{}'", parts.join(".")));
+            }
+            let bytes = parts.iter().fold(0_u32, |value, byte| value << 8 | byte);
             let missing = 32 - 8 * parts.len() as u32;
-            (bytes << missing, u32::MAX << missing)
+            Ok((bytes << missing, u32::MAX << missing))
         };
-        let (address, mut mask) = whole(parts);
+        let (address, mut mask) = whole(parts)?;
         if self.take_sign("/") {
             let length = self.number()?;
             if length > 32 {
@@ -455,7 +524,7 @@ impl<'a> Parser<'a> {
         } else if self.take_word("mask") {
             let Some(Token::Dotted(parts)) = self.peek() else { return Err(self.unexpected()) };
             self.at += 1;
-            mask = whole(parts).0;
+            mask = whole(parts)?.0;
         } else {
             return Ok((address, mask));
         }
@@ -475,26 +544,68 @@ impl<'a> Parser<'a> {
             Some(Protocol::Ip) => self.place.carried(number, true, false),
             Some(Protocol::Ip6) => self.place.carried(number, false, true),
             Some(iso) if Some(iso) == Protocol::named("iso") => self.place.iso(number),
-            Some(_) => Err("only ether, ip and ip6 carry protocols".into()),
+            Some(other) => self.place.of_kind(other, number),
         }
     }
 
-    fn named_port(&self, protocol: Option<Protocol>, name: &str) -> Result<u32, String> {
+    /// Packets in whose chain of headers there is one of a protocol.
+    fn chain(&self, protocol: Option<Protocol>, number: u32) -> Result<Tree, String> {
+        match protocol {
+            None => Ok(Tree::Any(vec![
+                self.place.chain(false, number)?,
+                self.place.chain(true, number)?,
+            ])),
+            Some(Protocol::Ip) => self.place.chain(false, number),
+            Some(Protocol::Ip6) => self.place.chain(true, number),
+            Some(_) => Err("bad protocol applied for 'protochain'".into()),
+        }
+    }
+
+    /// A port by its name or as a number, and the only protocol that knows it by that name.
+    fn named_port(&self, name: &str) -> Option<Result<(u32, Option<u32>), String>> {
         if let Ok(number) = name.parse() {
-            return port(number);
+            return Some(port(number).map(|port| (port, None)));
         }
         let find = |protocol| (self.names.port)(name, protocol).map(u32::from);
-        let found = match protocol {
-            Some(Protocol::Carried { number: UDP, .. }) => find(UDP),
-            _ => find(TCP).or_else(|| find(UDP)),
-        };
-        found.ok_or_else(|| format!("unknown port '{name}'"))
+        Some(Ok(match (find(TCP), find(UDP)) {
+            (Some(tcp), Some(udp)) if tcp == udp => (tcp, None),
+            (Some(tcp), _) => (tcp, Some(TCP)),
+            (None, Some(udp)) => (udp, Some(UDP)),
+            (None, None) => return None,
+        }))
     }
+}
+
+/// The protocol whose ports are asked for, where a name may be known to only one.
+fn with_ports(
+    protocol: Option<Protocol>,
+    only: Option<u32>,
+    name: &str,
+) -> Result<Option<Protocol>, String> {
+    match (protocol, only) {
+        (None, Some(number)) => Ok(Some(Protocol::Carried { number, four: true, six: true })),
+        (Some(Protocol::Carried { number: asked @ (TCP | UDP | SCTP), .. }), Some(only))
+            if asked != only =>
+        {
+            let only = if only == TCP { "tcp" } else { "udp" };
+            Err(format!("port '{name}' is {only}"))
+        }
+        _ => Ok(protocol),
+    }
+}
+
+/// A network by its number alone: its first byte is not zero, and those that follow are free.
+fn at_the_front(number: u32) -> (u32, u32) {
+    let (mut address, mut mask) = (number, u32::MAX);
+    while address != 0 && address >> 24 == 0 {
+        (address, mask) = (address << 8, mask << 8);
+    }
+    (address, mask)
 }
 
 /// Whether a word is no name.
 fn is_keyword(word: &str) -> bool {
-    KEYWORDS.contains(&word) || REFUSED.contains(&word) || Protocol::named(word).is_some()
+    KEYWORDS.contains(&word) || refused(word).is_some() || Protocol::named(word).is_some()
 }
 
 fn port(number: u32) -> Result<u32, String> {

@@ -2,13 +2,17 @@
 
 use std::net::Ipv6Addr;
 
-use super::tree::{Base, Number, Relation, Tree};
+use super::{
+    chain::Chain,
+    spot::Spot,
+    tree::{Base, Number, Relation, Tree},
+};
 
 pub(super) const IPV4: u32 = 0x0800;
 pub(super) const ARP: u32 = 0x0806;
 pub(super) const RARP: u32 = 0x8035;
 pub(super) const IPV6: u32 = 0x86dd;
-const TAGS: [u32; 3] = [0x8100, 0x88a8, 0x9100];
+pub(super) const TAGS: [u32; 3] = [0x8100, 0x88a8, 0x9100];
 /// Numbers up to here are lengths; as types they are service access points of LLC.
 const LENGTH_MAX: u32 = 1500;
 const IP_OF_LLC: u32 = 0x06;
@@ -16,11 +20,12 @@ const STP: u32 = 0x42;
 const IPX: u32 = 0xe0;
 const NETBEUI: u32 = 0xf0;
 const ISO: u32 = 0xfe;
-const DECNET: u32 = 0x6003;
+const IS_IS: u32 = 0x83;
+pub(super) const DECNET: u32 = 0x6003;
 const APPLE_TALK: u32 = 0x809b;
 const APPLE_ARP: u32 = 0x80f3;
-const MPLS: u32 = 0x8847;
-const PPPOE_SESSION: u32 = 0x8864;
+pub(super) const MPLS: u32 = 0x8847;
+pub(super) const PPPOE_SESSION: u32 = 0x8864;
 /// Types by their names.
 const TYPES: &[(&str, u32)] = &[
     ("aarp", APPLE_ARP),
@@ -35,6 +40,16 @@ const TYPES: &[(&str, u32)] = &[
     ("pppoed", 0x8863),
     ("sca", 0x6007),
     ("stp", STP),
+];
+/// Kinds of packets of IS-IS, by the names of groups of them (ISO/IEC 10589).
+const IS_IS_PACKETS: &[(&str, &[u32])] = &[
+    ("l1", &[26, 24, 18, 15, 17]),
+    ("l2", &[27, 25, 20, 16, 17]),
+    ("iih", &[15, 16, 17]),
+    ("lsp", &[18, 20]),
+    ("snp", &[26, 27, 24, 25]),
+    ("csnp", &[24, 25]),
+    ("psnp", &[26, 27]),
 ];
 /// Kinds of LLC frames: bits of the control field, and what they are.
 const LLC_KINDS: &[(&str, u32, u32)] = &[
@@ -53,7 +68,7 @@ const LLC_KINDS: &[(&str, u32, u32)] = &[
     ("frmr", 0xef, 0x87),
 ];
 const FRAGMENT: u32 = 44;
-const IPV6_HEADER: u32 = 40;
+pub(super) const IPV6_HEADER: u32 = 40;
 pub(super) const TCP: u32 = 6;
 pub(super) const UDP: u32 = 17;
 pub(super) const SCTP: u32 = 132;
@@ -71,6 +86,8 @@ pub(super) enum Protocol {
     Type(u32),
     /// One of those of the ISO.
     Iso(u32),
+    /// IS-IS, in packets of these kinds.
+    IsIs(&'static [u32]),
     /// One that IP carries: only IPv4, only IPv6, or either.
     Carried {
         number: u32,
@@ -84,7 +101,7 @@ impl Protocol {
     pub(super) fn named(word: &str) -> Option<Protocol> {
         let carried = |number, four, six| Protocol::Carried { number, four, six };
         Some(match word {
-            "ether" | "link" | "ppp" | "slip" => Protocol::Link,
+            "ether" | "link" | "ppp" | "slip" | "fddi" | "tr" | "wlan" => Protocol::Link,
             "ip" => Protocol::Ip,
             "ip6" => Protocol::Ip6,
             "arp" => Protocol::Arp,
@@ -104,9 +121,11 @@ impl Protocol {
                 let known = |names: &[(&str, u32)]| {
                     names.iter().find(|(name, _)| *name == word).map(|(_, number)| *number)
                 };
+                let packets = IS_IS_PACKETS.iter().find(|(name, _)| *name == word);
                 return known(TYPES)
                     .map(Protocol::Type)
-                    .or_else(|| iso_protocol(word).map(Protocol::Iso));
+                    .or_else(|| iso_protocol(word).map(Protocol::Iso))
+                    .or_else(|| packets.map(|(_, kinds)| Protocol::IsIs(kinds)));
             }
         })
     }
@@ -131,7 +150,7 @@ pub(super) fn iso_protocol(name: &str) -> Option<u32> {
     Some(match name {
         "clnp" => 0x81,
         "esis" | "es-is" => 0x82,
-        "isis" | "is-is" => 0x83,
+        "isis" | "is-is" => IS_IS,
         _ => return None,
     })
 }
@@ -175,37 +194,53 @@ impl Sides {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// Where the link's header begins.
-    link: u32,
+    pub(super) link: Spot,
     /// Where it says what it carries.
-    kind: u32,
+    pub(super) kind: Spot,
     /// Where it ends.
-    payload: u32,
+    pub(super) payload: Spot,
     /// Labels of MPLS behind it.
-    labels: u32,
+    pub(super) labels: u32,
+    /// Whether there have been labels, maybe in front of it.
+    pub(super) labelled: bool,
     /// Whether it is one of PPP.
-    ppp: bool,
+    pub(super) ppp: bool,
+    /// Whether it may be missing, as inside of a tunnel: then the number of the place where it
+    /// begins. The next one is the place where it ends.
+    pub(super) optional: Option<u8>,
+    /// Places that conditions find.
+    pub(super) places: u8,
 }
 
 impl Default for Place {
     fn default() -> Place {
-        Place { link: 0, kind: 12, payload: 14, labels: 0, ppp: false }
+        Place {
+            link: Spot::at(0),
+            kind: Spot::at(12),
+            payload: Spot::at(14),
+            labels: 0,
+            labelled: false,
+            ppp: false,
+            optional: None,
+            places: 0,
+        }
     }
 }
 
 impl Place {
     /// Where the network header is.
-    fn network(self) -> u32 {
+    pub(super) fn network(self) -> Spot {
         self.payload + 4 * self.labels
     }
 
     /// Packets of a type: an Ethertype or what stands for it here, or below them a service
     /// access point of LLC.
     pub(super) fn has(self, kind: u32) -> Result<Tree, String> {
-        if self.labels > 0 {
+        if self.labelled {
             return self.behind_labels(kind);
         }
-        let half = |at: u32, value: u32| Tree::equal(at, 2, u32::MAX, value);
-        let word = |at: u32, value: u32| Tree::equal(at, 4, u32::MAX, value);
+        let half = |at: Spot, value: u32| Tree::equal(at, 2, u32::MAX, value);
+        let word = |at: Spot, value: u32| Tree::equal(at, 4, u32::MAX, value);
         if self.ppp {
             return Ok(half(self.kind, ppp(kind)));
         }
@@ -225,7 +260,10 @@ impl Place {
             }
             APPLE_TALK => Tree::Any(vec![is, Tree::All(snap(0xaaaa_0308, 0x0007_809b))]),
             APPLE_ARP => Tree::Any(vec![is, Tree::All(snap(0xaaaa_0300, 0x80f3))]),
-            0..=LENGTH_MAX => Tree::All(vec![self.has_llc(), Tree::equal(llc, 1, u32::MAX, kind)]),
+            0..=LENGTH_MAX => {
+                let point = Tree::equal(kind_at + 2, 1, u32::MAX, kind);
+                Tree::All(vec![self.has_llc(), point])
+            }
             _ => is,
         })
     }
@@ -256,6 +294,7 @@ impl Place {
             Protocol::Rarp => self.has(RARP)?,
             Protocol::Type(kind) => self.has(kind)?,
             Protocol::Iso(number) => self.iso(number)?,
+            Protocol::IsIs(kinds) => self.is_is(kinds)?,
             Protocol::Carried { number, four, six } => self.carried(number, four, six)?,
         })
     }
@@ -276,8 +315,36 @@ impl Place {
 
     /// Packets of a protocol of the ISO.
     pub(super) fn iso(self, number: u32) -> Result<Tree, String> {
-        let at = if self.ppp { self.payload } else { self.payload + 3 };
-        Ok(Tree::All(vec![self.has(ISO)?, Tree::equal(at, 1, u32::MAX, number)]))
+        let is = Tree::equal(self.iso_header(), 1, u32::MAX, number);
+        Ok(Tree::All(vec![self.has(ISO)?, is]))
+    }
+
+    /// Packets of IS-IS, of one of these kinds.
+    pub(super) fn is_is(self, kinds: &[u32]) -> Result<Tree, String> {
+        let is = |kind: &u32| Tree::equal(self.iso_header() + 4, 1, u32::MAX, *kind);
+        Ok(Tree::All(vec![self.iso(IS_IS)?, Tree::Any(kinds.iter().map(is).collect())]))
+    }
+
+    /// Packets of a kind by its number, of the only protocol that has them.
+    pub(super) fn of_kind(self, protocol: Protocol, kind: u32) -> Result<Tree, String> {
+        match protocol {
+            Protocol::Iso(IS_IS) => self.is_is(&[kind]),
+            _ => Err("only ether, ip, ip6, iso and isis carry protocols".into()),
+        }
+    }
+
+    /// Where a header of a protocol of the ISO begins: behind LLC, which PPP does not have.
+    fn iso_header(self) -> Spot {
+        if self.ppp { self.payload } else { self.payload + 3 }
+    }
+
+    /// Packets with a header in the chain behind the one of IPv4, or of IPv6.
+    pub(super) fn chain(self, six: bool, protocol: u32) -> Result<Tree, String> {
+        let Spot { from: None, at: network } = self.network() else {
+            return Err("'protochain' not supported with variable length headers".into());
+        };
+        let has = self.has(if six { IPV6 } else { IPV4 })?;
+        Ok(Tree::All(vec![has, Tree::Chain(Chain { six, network, protocol })]))
     }
 
     /// An IPv4 address or network.
@@ -294,7 +361,7 @@ impl Place {
         };
         let (ip, arp, rarp) = (at(IPV4, 12, 16), || at(ARP, 14, 24), || at(RARP, 14, 24));
         match protocol {
-            None if self.labels > 0 => ip,
+            None if self.labelled => ip,
             None => Ok(Tree::Any(vec![ip?, arp()?, rarp()?])),
             Some(Protocol::Ip) => ip,
             Some(Protocol::Arp) => arp(),
@@ -302,6 +369,28 @@ impl Place {
             Some(Protocol::Link) => Err("illegal link layer address".into()),
             Some(_) => Err("only ip, arp and rarp have IPv4 addresses".into()),
         }
+    }
+
+    /// An address of `DECnet`, with its bytes exchanged as it is in packets. Its headers are of two
+    /// kinds, with or without a byte of padding in front.
+    pub(super) fn decnet(self, sides: Sides, address: u16) -> Result<Tree, String> {
+        let address = u32::from(address.swap_bytes());
+        let at = |short: u32, long: u32| {
+            let header = self.network() + 2;
+            let headers = [(0x02, short), (0x06, long)].map(|(kind, at)| {
+                let plain = vec![
+                    Tree::equal(header, 1, 7, kind),
+                    Tree::equal(header + at, 2, u32::MAX, address),
+                ];
+                let padded = vec![
+                    Tree::equal(header, 2, 0xff07, 0x8100 | kind),
+                    Tree::equal(header + at + 1, 2, u32::MAX, address),
+                ];
+                Tree::Any(vec![Tree::All(plain), Tree::All(padded)])
+            });
+            Ok::<_, String>(Tree::All(vec![self.has(DECNET)?, Tree::Any(headers.into())]))
+        };
+        Ok(sides.of(at(3, 15)?, at(1, 7)?))
     }
 
     /// An IPv6 address or network.
@@ -345,10 +434,9 @@ impl Place {
             let is = |number: &u32| Tree::equal(self.network() + at, 1, u32::MAX, *number);
             Tree::Any(protocols.iter().map(is).collect())
         };
-        let ports = |base: fn(u32) -> Base, at: u32| {
+        let ports = |base: fn(Spot) -> Base, at: u32| {
             let port = |offset: u32| {
-                let index = Box::new(Number::Constant(offset));
-                let port = Number::Load { base: base(self.network() + at), index, size: 2 };
+                let port = Number::load_at(base(self.network() + at), offset, 2);
                 if first == last {
                     return port.is(Relation::Equal, first);
                 }
@@ -363,65 +451,8 @@ impl Place {
     }
 
     /// IPv4 packets that are whole or first fragments.
-    fn first(self) -> Tree {
+    pub(super) fn first(self) -> Tree {
         Tree::equal(self.network() + 6, 2, 0x1fff, 0)
-    }
-
-    /// Frames with a VLAN tag, of one VLAN or any. Everything asked for later
-    /// is behind it.
-    pub(super) fn vlan(&mut self, number: Option<u32>) -> Result<Tree, String> {
-        if self.ppp {
-            return Err("no VLAN support for PPP".into());
-        }
-        if self.labels > 0 {
-            return Err("no VLAN match after MPLS".into());
-        }
-        let is = |kind: &u32| self.has(*kind);
-        let tagged = Tree::Any(TAGS.iter().map(is).collect::<Result<_, _>>()?);
-        let tag = self.payload;
-        (self.kind, self.payload) = (self.kind + 4, self.payload + 4);
-        match number {
-            None => Ok(tagged),
-            Some(number @ 0..=0xfff) => {
-                Ok(Tree::All(vec![tagged, Tree::equal(tag, 2, 0xfff, number)]))
-            }
-            Some(number) => Err(format!("VLAN tag {number} greater than maximum 4095")),
-        }
-    }
-
-    /// Packets with a label of MPLS, a given one or any. Everything asked for later is behind it.
-    pub(super) fn mpls(&mut self, label: Option<u32>) -> Result<Tree, String> {
-        let labelled = match self.labels {
-            0 => self.has(MPLS)?,
-            _ => Tree::equal(self.network() - 2, 1, 1, 0),
-        };
-        let at = self.network();
-        self.labels += 1;
-        match label {
-            None => Ok(labelled),
-            Some(label @ 0..=0xf_ffff) => {
-                Ok(Tree::All(vec![labelled, Tree::equal(at, 4, 0xffff_f000, label << 12)]))
-            }
-            Some(label) => Err(format!("MPLS label {label} greater than maximum 1048575")),
-        }
-    }
-
-    /// Packets of a session of PPP over Ethernet, a given one or any. Everything asked for later
-    /// is inside of it.
-    pub(super) fn session(&mut self, number: Option<u32>) -> Result<Tree, String> {
-        let within = self.has(PPPOE_SESSION)?;
-        let header = self.network();
-        let (link, payload) = (header + 6, header + 8);
-        *self = Place { link, kind: link, payload, labels: 0, ppp: true };
-        match number {
-            None => Ok(within),
-            Some(number @ 0..=0xffff) => {
-                Ok(Tree::All(vec![within, Tree::equal(header, 4, 0xffff, number)]))
-            }
-            Some(number) => {
-                Err(format!("PPPoE session number {number} greater than maximum 65535"))
-            }
-        }
     }
 
     /// Frames with an LLC header, of a kind if one is given.
@@ -440,28 +471,49 @@ impl Place {
         Ok(Tree::All(parts))
     }
 
-    /// Whether addresses are those of Ethernet.
-    fn on_ethernet(self, else_wrong: &str) -> Result<(), String> {
-        if self.ppp { Err(else_wrong.into()) } else { Ok(()) }
+    /// A condition on a header of Ethernet, where there is one.
+    fn on_ethernet(self, condition: Tree, else_wrong: &str) -> Result<Tree, String> {
+        if self.ppp {
+            return Err(else_wrong.into());
+        }
+        Ok(match self.optional {
+            None => condition,
+            Some(link) => {
+                let there = Tree::Compare {
+                    relation: Relation::Unequal,
+                    left: Number::Found(link),
+                    right: Number::Found(link + 1),
+                };
+                Tree::All(vec![there, condition])
+            }
+        })
     }
 
     /// An Ethernet address.
     pub(super) fn link_address(self, sides: Sides, address: [u8; 6]) -> Result<Tree, String> {
-        self.on_ethernet("ethernet addresses supported only on ethernet")?;
-        Ok(link_address(sides, address))
+        let is = link_address(self.link, sides, address);
+        self.on_ethernet(is, "ethernet addresses supported only on ethernet")
     }
 
     pub(super) fn broadcast(self) -> Result<Tree, String> {
-        self.on_ethernet("not a broadcast link")?;
-        Ok(link_address(Sides::Destination, [255; 6]))
+        let to_all = link_address(self.link, Sides::Destination, [255; 6]);
+        self.on_ethernet(to_all, "not a broadcast link")
+    }
+
+    /// Packets to all hosts of a network of IPv4, of which the mask is known: those to its first
+    /// and its last address, whichever the network.
+    pub(super) fn ipv4_broadcast(self, mask: Option<u32>) -> Result<Tree, String> {
+        let mask = mask.ok_or("netmask not known, so 'ip broadcast' not supported")?;
+        let host = |value: u32| Tree::equal(self.network() + 16, 4, !mask, value & !mask);
+        Ok(Tree::All(vec![self.has(IPV4)?, Tree::Any(vec![host(0), host(u32::MAX)])]))
     }
 
     pub(super) fn multicast(self, protocol: Option<Protocol>) -> Result<Tree, String> {
         match protocol {
             None | Some(Protocol::Link) => {
-                self.on_ethernet("link-layer multicast filters supported only on ethernet")?;
-                let group = Number::load(Base::At(0), 1).masked(1);
-                Ok(group.is(Relation::Unequal, 0))
+                let group = Number::load(Base::At(self.link), 1).masked(1);
+                let wrong = "link-layer multicast filters supported only on ethernet";
+                self.on_ethernet(group.is(Relation::Unequal, 0), wrong)
             }
             Some(Protocol::Ip) => {
                 let first = Number::load(Base::At(self.network() + 16), 1);
@@ -485,10 +537,9 @@ impl Place {
         let network = self.network();
         let (base, guards) = match protocol {
             Protocol::Link => (Base::At(self.link), Vec::new()),
-            Protocol::Type(0..=LENGTH_MAX) | Protocol::Iso(_) => {
+            Protocol::Type(0..=LENGTH_MAX | APPLE_ARP) | Protocol::Iso(_) | Protocol::IsIs(_) => {
                 return Err("unsupported index operation".into());
             }
-            Protocol::Type(APPLE_ARP) => return Err("unsupported index operation".into()),
             Protocol::Type(_) => (Base::At(network), vec![self.of(protocol)?]),
             Protocol::Ip | Protocol::Ip6 | Protocol::Arp | Protocol::Rarp => {
                 (Base::At(network), vec![self.of(protocol)?])
@@ -506,12 +557,12 @@ impl Place {
     }
 }
 
-/// An Ethernet address.
-fn link_address(sides: Sides, address: [u8; 6]) -> Tree {
+/// An Ethernet address of a header that begins there.
+fn link_address(link: Spot, sides: Sides, address: [u8; 6]) -> Tree {
     let [a, b, c, d, e, f] = address.map(u32::from);
     let at = |at: u32| {
-        let last = Tree::equal(at + 2, 4, u32::MAX, c << 24 | d << 16 | e << 8 | f);
-        Tree::All(vec![last, Tree::equal(at, 2, u32::MAX, a << 8 | b)])
+        let last = Tree::equal(link + at + 2, 4, u32::MAX, c << 24 | d << 16 | e << 8 | f);
+        Tree::All(vec![last, Tree::equal(link + at, 2, u32::MAX, a << 8 | b)])
     };
     sides.of(at(6), at(0))
 }

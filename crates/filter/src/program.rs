@@ -9,7 +9,13 @@
 
 use std::collections::HashMap;
 
-use crate::tree::{Base, Number, Operator, Relation, Tree};
+use crate::{
+    spot::Spot,
+    tree::{
+        BRIDGED, Base, ETHERNET_HEADER, ETHERNET_TYPE, GENEVE_HEADER, Number, Operator, Relation,
+        Tree, Tunnel, UDP_HEADER,
+    },
+};
 
 /// An instruction of classic BPF: `struct sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +43,11 @@ const LOAD_ABSOLUTE: u16 = 0x20;
 const LOAD_INDEXED: u16 = 0x40;
 const LOAD_LENGTH: u16 = 0x80;
 const LOAD_CONSTANT: u16 = 0x00;
+const LOAD_MEMORY: u16 = 0x60;
 const LOAD_MEMORY_X: u16 = 0x61;
 const LOAD_HEADER_LENGTH_X: u16 = 0xb1;
 const STORE: u16 = 0x02;
+const STORE_X: u16 = 0x03;
 const CALCULATE: u16 = 0x04;
 const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
@@ -48,6 +56,9 @@ const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const A_TO_X: u16 = 0x07;
 const X_TO_A: u16 = 0x87;
+/// What is loaded is a byte, or two.
+const BYTE: u16 = 0x10;
+const HALF: u16 = 0x08;
 /// The operand is X instead of a constant.
 const FROM_X: u16 = 0x08;
 
@@ -85,14 +96,23 @@ impl Instruction {
     }
 }
 
-/// The program of a tree; `None` when it would be too long for the kernel, or
-/// calculates what the kernel calculates otherwise.
-pub(crate) fn program(tree: &Tree) -> Option<Vec<Instruction>> {
-    let mut backward = Backward::default();
+/// The program of a tree whose conditions find so many places; `None` when it would be too long
+/// for the kernel, or calculates what the kernel calculates otherwise or not at all.
+///
+/// Places are in the scratch memory, from its first word on. They are 0 at first: the kernel
+/// refuses a program that may read what it has not written.
+pub(crate) fn program(tree: &Tree, places: u8) -> Option<Vec<Instruction>> {
+    let mut backward = Backward { places: places.into(), ..Backward::default() };
     let refuse = backward.push(Instruction::give(0));
     let accept = backward.push(Instruction::give(ALL));
     let start = backward.condition(tree, accept, refuse)?;
     backward.reach(start);
+    for place in 0..backward.places {
+        backward.push(Instruction::plain(STORE, place));
+    }
+    if places > 0 {
+        backward.push(Instruction::plain(LOAD_CONSTANT, 0));
+    }
     backward.finish()
 }
 
@@ -106,6 +126,8 @@ struct Backward {
     instructions: Vec<Instruction>,
     /// The newest place that only goes on at another.
     stones: HashMap<Place, Place>,
+    /// How many words of scratch memory are in use all the time.
+    places: u32,
 }
 
 impl Backward {
@@ -169,7 +191,22 @@ impl Backward {
                 };
                 self.compare(code, left, right, holds, fails)
             }
+            Tree::Enter(tunnel) => {
+                let mut entering = Vec::new();
+                enter(*tunnel, &mut entering);
+                self.reach(holds);
+                Some(self.push_all(entering))
+            }
+            Tree::Chain(_) => None,
         }
+    }
+
+    /// Writes instructions that follow each other; returns where they begin.
+    fn push_all(&mut self, instructions: Vec<Instruction>) -> Place {
+        for instruction in instructions.into_iter().rev() {
+            self.push(instruction);
+        }
+        self.instructions.len() - 1
     }
 
     fn compare(
@@ -183,11 +220,11 @@ impl Backward {
         let mut before = Vec::new();
         let (code, k) = match right {
             Number::Constant(value) => {
-                number(left, 0, &mut before)?;
+                number(left, self.places, &mut before)?;
                 (code, *value)
             }
             _ => {
-                both(left, right, 0, &mut before)?;
+                both(left, right, self.places, &mut before)?;
                 (code | FROM_X, 0)
             }
         };
@@ -195,11 +232,8 @@ impl Backward {
         let fails = self.near(fails);
         let (jt, jf) = (self.distance(holds), self.distance(fails));
         let jump = Instruction { code, jt: u8::try_from(jt).ok()?, jf: u8::try_from(jf).ok()?, k };
-        let mut first = self.push(jump);
-        for instruction in before.into_iter().rev() {
-            first = self.push(instruction);
-        }
-        Some(first)
+        self.push(jump);
+        Some(self.push_all(before))
     }
 }
 
@@ -209,6 +243,7 @@ fn number(number: &Number, free: u32, to: &mut Vec<Instruction>) -> Option<()> {
     match number {
         Number::Constant(value) => to.push(Instruction::plain(LOAD_CONSTANT, *value)),
         Number::Length => to.push(Instruction::plain(LOAD_LENGTH, 0)),
+        Number::Found(place) => to.push(Instruction::plain(LOAD_MEMORY, (*place).into())),
         Number::Load { base, index, size } => load(*base, index, width(*size)?, free, to)?,
         Number::Calculate { operator, left, right } => {
             let code = CALCULATE | code(*operator);
@@ -263,37 +298,107 @@ fn load(
     // Places beyond any packet, which the kernel would count from elsewhere.
     let place = |at: u32| at.min(i32::MAX as u32);
     match (base, index) {
-        (Base::At(at), Number::Constant(index)) => {
+        (Base::At(Spot { from: None, at }), Number::Constant(index)) => {
             let at = place(at.saturating_add(*index));
             to.push(Instruction::plain(LOAD_ABSOLUTE | width, at));
         }
-        (Base::At(at), _) => {
+        (Base::At(Spot { from: None, at }), _) => {
             number(index, free, to)?;
             to.push(Instruction::plain(A_TO_X, 0));
             to.push(Instruction::plain(LOAD_INDEXED | width, at));
         }
-        (Base::BehindIpv4(at), Number::Constant(index)) => {
-            to.push(Instruction::plain(LOAD_HEADER_LENGTH_X, at));
-            to.push(Instruction::plain(LOAD_INDEXED | width, place(at.saturating_add(*index))));
+        (Base::At(Spot { from: Some(found), at }), Number::Constant(index)) => {
+            to.push(Instruction::plain(LOAD_MEMORY_X, found.into()));
+            to.push(Instruction::plain(LOAD_INDEXED | width, at.wrapping_add(*index)));
         }
-        (Base::BehindIpv4(at), _) => {
+        (Base::At(Spot { from: Some(found), at }), _) => {
+            number(index, free, to)?;
+            to.push(Instruction::plain(LOAD_MEMORY_X, found.into()));
+            to.push(Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0));
+            to.push(Instruction::plain(A_TO_X, 0));
+            to.push(Instruction::plain(LOAD_INDEXED | width, at));
+        }
+        // A number that stands for something negative leads into the header.
+        (Base::BehindIpv4(spot), Number::Constant(index)) if *index <= u32::from(u16::MAX) => {
+            behind_ipv4(spot, to);
+            to.push(Instruction::plain(LOAD_INDEXED | width, place(spot.at + *index)));
+        }
+        (Base::BehindIpv4(spot), _) => {
             number(index, free, to)?;
             save(free, to)?;
-            to.push(Instruction::plain(LOAD_HEADER_LENGTH_X, at));
+            behind_ipv4(spot, to);
             to.push(Instruction::plain(X_TO_A, 0));
             to.push(Instruction::plain(LOAD_MEMORY_X, free));
             to.push(Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0));
             to.push(Instruction::plain(A_TO_X, 0));
-            to.push(Instruction::plain(LOAD_INDEXED | width, at));
+            to.push(Instruction::plain(LOAD_INDEXED | width, spot.at));
         }
     }
     Some(())
 }
 
+/// Leaves in X what is to be added to a place in front of an IPv4 header for the one behind it.
+fn behind_ipv4(header: Spot, to: &mut Vec<Instruction>) {
+    let Some(found) = header.from else {
+        to.push(Instruction::plain(LOAD_HEADER_LENGTH_X, header.at));
+        return;
+    };
+    to.push(Instruction::plain(LOAD_MEMORY_X, found.into()));
+    to.push(Instruction::plain(LOAD_INDEXED | BYTE, header.at));
+    to.push(Instruction::plain(CALCULATE | code(Operator::And), 15));
+    to.push(Instruction::plain(CALCULATE | code(Operator::Left), 2));
+    to.push(Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0));
+    to.push(Instruction::plain(A_TO_X, 0));
+}
+
+/// Writes instructions that find the inside of a tunnel.
+fn enter(tunnel: Tunnel, to: &mut Vec<Instruction>) {
+    let [kind_at, link, payload] = [0, 1, 2].map(|place| u32::from(tunnel.first) + place);
+    let calculate = |operator: Operator, k: u32| Instruction::plain(CALCULATE | code(operator), k);
+    let add_x = Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0);
+    let spot = match tunnel.udp {
+        Base::At(spot) => {
+            to.push(match spot.from {
+                Some(found) => Instruction::plain(LOAD_MEMORY, found.into()),
+                None => Instruction::plain(LOAD_CONSTANT, 0),
+            });
+            spot
+        }
+        Base::BehindIpv4(spot) => {
+            behind_ipv4(spot, to);
+            to.push(Instruction::plain(X_TO_A, 0));
+            spot
+        }
+    };
+    to.extend([
+        // Its header is in X.
+        calculate(Operator::Add, spot.at.wrapping_add(UDP_HEADER)),
+        Instruction::plain(A_TO_X, 0),
+        calculate(Operator::Add, 2),
+        Instruction::plain(STORE, kind_at),
+        // Its options are counted in words of four bytes.
+        Instruction::plain(LOAD_INDEXED | BYTE, 0),
+        calculate(Operator::And, 0x3f),
+        calculate(Operator::Left, 2),
+        calculate(Operator::Add, GENEVE_HEADER),
+        add_x,
+        Instruction::plain(STORE, link),
+        Instruction::plain(LOAD_INDEXED | HALF, 2),
+        Instruction::plain(LOAD_MEMORY_X, link),
+        Instruction::skip(BRIDGED, 0, 5),
+        Instruction::plain(X_TO_A, 0),
+        calculate(Operator::Add, ETHERNET_TYPE),
+        Instruction::plain(STORE, kind_at),
+        calculate(Operator::Add, ETHERNET_HEADER - ETHERNET_TYPE),
+        Instruction::plain(A_TO_X, 0),
+        Instruction::plain(STORE_X, payload),
+    ]);
+}
+
 fn width(size: usize) -> Option<u16> {
     match size {
-        1 => Some(0x10),
-        2 => Some(0x08),
+        1 => Some(BYTE),
+        2 => Some(HALF),
         4 => Some(0x00),
         _ => None,
     }
@@ -310,5 +415,6 @@ fn code(operator: Operator) -> u16 {
         Operator::Left => 0x60,
         Operator::Right => 0x70,
         Operator::Remainder => 0x90,
+        Operator::Xor => 0xa0,
     }
 }

@@ -1,5 +1,10 @@
 //! What an expression asks of a packet.
 
+use super::{
+    chain::Chain,
+    spot::{Known, Spot, Whole},
+};
+
 /// A condition. Parts are looked at from left to right, as far as needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tree {
@@ -7,8 +12,34 @@ pub(super) enum Tree {
     Not(Box<Tree>),
     All(Vec<Tree>),
     Any(Vec<Tree>),
-    Compare { relation: Relation, left: Number, right: Number },
+    Compare {
+        relation: Relation,
+        left: Number,
+        right: Number,
+    },
+    /// Holds, and notes where the inside of a tunnel begins.
+    Enter(Tunnel),
+    /// Whether a header is in the chain of those behind an IP header.
+    Chain(Chain),
 }
+
+/// A header of Geneve in UDP in IP (RFC 8926).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tunnel {
+    /// Where the header of UDP begins.
+    pub(super) udp: Base,
+    /// The number of the first of three places: of the type of what is inside, of its link's
+    /// header, and of what is behind that. Without such a header the latter two are the same.
+    pub(super) first: u8,
+}
+
+/// Bytes of a UDP header, of a Geneve header without its options, and of an Ethernet header up to
+/// the type and as a whole; and the type that stands for Ethernet frames.
+pub(super) const UDP_HEADER: u32 = 8;
+pub(super) const GENEVE_HEADER: u32 = 8;
+pub(super) const ETHERNET_TYPE: u32 = 12;
+pub(super) const ETHERNET_HEADER: u32 = 14;
+pub(super) const BRIDGED: u32 = 0x6558;
 
 /// A number of 32 bits found out about a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +47,8 @@ pub(super) enum Number {
     Constant(u32),
     /// The length of the packet.
     Length,
+    /// A place that was found.
+    Found(u8),
     Load {
         base: Base,
         index: Box<Number>,
@@ -33,9 +66,9 @@ pub(super) enum Number {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// A place in the packet.
-    At(u32),
+    At(Spot),
     /// The end of the IPv4 header that begins there.
-    BehindIpv4(u32),
+    BehindIpv4(Spot),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,19 +90,20 @@ pub(super) enum Operator {
     Remainder,
     And,
     Or,
+    Xor,
     Left,
     Right,
 }
 
 impl Tree {
     /// Whether it holds; `None` when the packet is too short to say.
-    pub(super) fn holds(&self, packet: &[u8]) -> Option<bool> {
+    pub(super) fn holds(&self, packet: &[u8], known: impl Known) -> Option<bool> {
         match self {
             Tree::Constant(value) => Some(*value),
-            Tree::Not(of) => of.holds(packet).map(|holds| !holds),
+            Tree::Not(of) => of.holds(packet, known).map(|holds| !holds),
             Tree::All(parts) => {
                 for part in parts {
-                    if !part.holds(packet)? {
+                    if !part.holds(packet, known)? {
                         return Some(false);
                     }
                 }
@@ -77,14 +111,14 @@ impl Tree {
             }
             Tree::Any(parts) => {
                 for part in parts {
-                    if part.holds(packet)? {
+                    if part.holds(packet, known)? {
                         return Some(true);
                     }
                 }
                 Some(false)
             }
             Tree::Compare { relation, left, right } => {
-                let (left, right) = (left.of(packet)?, right.of(packet)?);
+                let (left, right) = (left.of(packet, known)?, right.of(packet, known)?);
                 Some(match relation {
                     Relation::Equal => left == right,
                     Relation::Unequal => left != right,
@@ -94,20 +128,47 @@ impl Tree {
                     Relation::AtMost => left <= right,
                 })
             }
+            Tree::Enter(tunnel) => tunnel.enter(packet, known).map(|()| true),
+            Tree::Chain(chain) => chain.holds(packet),
         }
     }
 
     /// A number of some bytes at a place, of which the bits in `mask` count,
     /// is `value`.
-    pub(super) fn equal(at: u32, size: usize, mask: u32, value: u32) -> Tree {
+    pub(super) fn equal(at: Spot, size: usize, mask: u32, value: u32) -> Tree {
         Number::load(Base::At(at), size).masked(mask).is(Relation::Equal, value)
+    }
+}
+
+impl Tunnel {
+    /// Finds its inside; `None` when the packet is too short to say.
+    fn enter(self, packet: &[u8], known: impl Known) -> Option<()> {
+        let header = self.udp.place(packet, known)?.checked_add(UDP_HEADER)?;
+        let load = |at: u32, size| bytes(packet, at, size);
+        let options = (load(header, 1)? & 0x3f) * 4;
+        let kind = load(header.checked_add(2)?, 2)?;
+        // No overflow: the header is in the packet.
+        let link = header + GENEVE_HEADER + options;
+        let (kind_at, payload) = match kind {
+            BRIDGED => (link + ETHERNET_TYPE, link + ETHERNET_HEADER),
+            _ => (header + 2, link),
+        };
+        for (number, at) in (self.first..).zip([kind_at, link, payload]) {
+            known.found(number, at);
+        }
+        Some(())
     }
 }
 
 impl Number {
     /// Some bytes.
     pub(super) fn load(base: Base, size: usize) -> Number {
-        Number::Load { base, index: Box::new(Number::Constant(0)), size }
+        Number::load_at(base, 0, size)
+    }
+
+    /// Some bytes so far behind.
+    pub(super) fn load_at(base: Base, offset: u32, size: usize) -> Number {
+        Number::Load { base, index: Box::new(Number::Constant(offset)), size }
     }
 
     /// Some of its bits.
@@ -131,23 +192,23 @@ impl Number {
         match self {
             Number::Constant(value) => Some(*value),
             Number::Calculate { left, right, .. } => {
-                left.constant().and(right.constant()).and_then(|_| self.of(&[]))
+                left.constant().and(right.constant()).and_then(|_| self.of(&[], Whole))
             }
-            Number::Length | Number::Load { .. } => None,
+            Number::Length | Number::Found(_) | Number::Load { .. } => None,
         }
     }
 
-    fn of(&self, packet: &[u8]) -> Option<u32> {
+    fn of(&self, packet: &[u8], known: impl Known) -> Option<u32> {
         match self {
             Number::Constant(value) => Some(*value),
-            Number::Length => Some(packet.len() as u32),
+            Number::Length => Some(known.length(packet)),
+            Number::Found(number) => Some(known.place(*number)),
             Number::Load { base, index, size } => {
-                let at = index.of(packet)?.checked_add(base.place(packet)?)? as usize;
-                let bytes = packet.get(at..)?.get(..*size)?;
-                Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
+                let index = index.of(packet, known)?;
+                bytes(packet, base.place_behind(index, packet, known)?, *size)
             }
             Number::Calculate { operator, left, right } => {
-                let (left, right) = (left.of(packet)?, right.of(packet)?);
+                let (left, right) = (left.of(packet, known)?, right.of(packet, known)?);
                 match operator {
                     Operator::Add => Some(left.wrapping_add(right)),
                     Operator::Subtract => Some(left.wrapping_sub(right)),
@@ -156,6 +217,7 @@ impl Number {
                     Operator::Remainder => left.checked_rem(right),
                     Operator::And => Some(left & right),
                     Operator::Or => Some(left | right),
+                    Operator::Xor => Some(left ^ right),
                     Operator::Left => Some(left.checked_shl(right).unwrap_or(0)),
                     Operator::Right => Some(left.checked_shr(right).unwrap_or(0)),
                 }
@@ -165,13 +227,31 @@ impl Number {
 }
 
 impl Base {
-    fn place(self, packet: &[u8]) -> Option<u32> {
+    /// Where it is.
+    fn place(self, packet: &[u8], known: impl Known) -> Option<u32> {
+        self.place_behind(0, packet, known)
+    }
+
+    /// What is `index` bytes behind it. Numbers that stand for something negative lead to before
+    /// it as far as libpcap's programs have them do so: where they add them to what they have
+    /// found in the packet.
+    fn place_behind<K: Known>(self, index: u32, packet: &[u8], known: K) -> Option<u32> {
         match self {
-            Base::At(at) => Some(at),
-            Base::BehindIpv4(at) => {
-                let first = packet.get(at as usize)?;
-                Some(at + u32::from(first & 15) * 4)
+            Base::At(spot) if K::FINDS && spot.from.is_some() => {
+                Some(spot.of(known).wrapping_add(index))
+            }
+            Base::At(spot) => index.checked_add(spot.at),
+            Base::BehindIpv4(spot) => {
+                let start = spot.of(known);
+                let length = (bytes(packet, start, 1)? & 15) * 4;
+                index.wrapping_add(length).checked_add(start)
             }
         }
     }
+}
+
+/// A number of some bytes at a place; `None` behind the packet's end.
+fn bytes(packet: &[u8], at: u32, size: usize) -> Option<u32> {
+    let bytes = packet.get(at as usize..)?.get(..size)?;
+    Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
 }

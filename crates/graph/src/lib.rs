@@ -73,7 +73,10 @@ pub use linerate_graph_derive::Arguments;
 pub use linerate_memory::{Frame, HeaderStart, Meta, Packet, PacketMut, Slot};
 pub use linerate_worker::Idle;
 pub use make::{Make, Replica, Scope, SharedValues, World, unquoted};
-pub use names::{Addresses, Names, known_port, known_protocol};
+pub use names::{
+    Addresses, Names, device_ipv4, known_port, known_protocol, system_host, system_network,
+    system_port, system_station,
+};
 pub use off_worker::{Answer, OffWorker};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
 pub use replacement::{ConfigReader, Replacement};

@@ -3,6 +3,7 @@
 
 mod devices;
 mod services;
+mod system;
 
 use std::{
     collections::HashMap,
@@ -11,9 +12,11 @@ use std::{
 
 use linerate_packet::MacAddr;
 
-pub(crate) use devices::{device_gateway, device_ipv4, device_mac};
+pub use devices::device_ipv4;
+pub(crate) use devices::{device_gateway, device_mac};
 pub(crate) use services::{TCP, UDP};
-pub use services::{known_port, known_protocol};
+pub use services::{known_port, known_protocol, system_port};
+pub use system::{system_host, system_network, system_station};
 
 /// What one name stands for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

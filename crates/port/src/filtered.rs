@@ -95,8 +95,7 @@ mod tests {
     fn received(filter: &str) -> (usize, Counts) {
         let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
         let arena = arena.create().unwrap();
-        let names = Names { port: &|_, _| None, protocol: &|_| None };
-        let filter = Some(Arc::new(Filter::new(filter, names).unwrap()));
+        let filter = Some(Arc::new(Filter::new(filter, Names::NONE).unwrap()));
         let context = Context { filter, ..Context::new(arena.clone()) };
         let port = open(&"null:?size=60&count=50".parse().unwrap(), &context).unwrap();
         let (mut pool, mut frame) = (arena.cache(64), Frame::new(64));

@@ -8,7 +8,9 @@ use std::{fs, path::Path, sync::Arc};
 
 use anyhow::Result;
 use linerate_filter::{Filter, Names};
-use linerate_graph::{known_port, known_protocol};
+use linerate_graph::{
+    device_ipv4, known_protocol, system_host, system_network, system_port, system_station,
+};
 use linerate_port::PortUri;
 use linerate_worker::{OnFull, Rewrite};
 
@@ -99,14 +101,22 @@ impl Task {
         }
         expression.extend(words.cloned());
         let print = args.print || file.is_none();
-        Ok(Task { from, file, print, filter: filter(&expression.join(" "))? })
+        let filter = filter(&expression.join(" "), &from)?;
+        Ok(Task { from, file, print, filter })
     }
 }
 
-fn filter(expression: &str) -> Result<Filter, UsageError> {
+/// The filter of an expression, for packets of a port.
+fn filter(expression: &str, from: &PortUri) -> Result<Filter, UsageError> {
+    // Files and rings have the names of no interface, or of one by chance.
+    let interface = matches!(from.driver(), "packet" | "xdp").then(|| device_ipv4(from.name()));
     let names = Names {
-        port: &|name, protocol| known_port(name, protocol).and_then(|port| port.try_into().ok()),
+        port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
         protocol: &|name| known_protocol(name).filter(|number| *number <= u8::MAX.into()),
+        host: &system_host,
+        network: &system_network,
+        station: &|name| system_station(name).map(|station| station.0),
+        netmask: Some(interface.flatten().map_or(0, |(_, mask)| mask.to_bits())),
     };
     Filter::new(expression, names).map_err(|error| {
         let shown = expression.trim();

@@ -8,8 +8,9 @@ use std::sync::{
 
 use linerate_filter::{Filter as CaptureFilter, Names};
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, IpProtocol, Make, Next,
-    Role, TcpPort, UdpPort, parse_bool,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role,
+    device_ipv4, known_protocol, parse_bool, system_host, system_network, system_port,
+    system_station,
 };
 use linerate_memory::Frame;
 use linerate_port::{DropReason, LeasedPort, PortUri, Wake};
@@ -26,8 +27,6 @@ use super::{
 /// What Click allows.
 const SNAPLEN: std::ops::RangeInclusive<usize> = 14..=65535;
 const HEADROOM_LIMIT: usize = 8190;
-/// The number of a protocol of IP.
-const UDP: u32 = 17;
 
 pub(super) const CLASS: Class = Class {
     name: "FromPort",
@@ -85,13 +84,14 @@ const BY_CLICK: &str = "\
     `BPF_FILTER` chooses packets in tcpdump's language; the others are not counted. It has what \
     pcap-filter(7) says of Ethernet: `host`, `net`, `port`, `portrange` and `proto` with `src`, \
     `dst` and the protocols `ether`, `ip`, `ip6`, `arp`, `rarp`, `tcp`, `udp`, `sctp`, `icmp`, \
-    `icmp6`, `igmp`, `igrp`, `pim`, `ah`, `esp`, `vrrp`, `carp`; `broadcast`, `multicast`, `vlan`, `mpls`, \
-    `pppoes`, `llc`, and the types `pppoed`, `stp`, `ipx`, `iso`, `atalk` and their like; `less`, `greater`; comparisons as `tcp[tcpflags] & tcp-syn != 0`; `and`, `or`, `not`. Names of hosts \
-    are not looked up, and what is about other links or about the state of the kernel is refused. \
+    `icmp6`, `igmp`, `igrp`, `pim`, `ah`, `esp`, `vrrp`, `carp`; `protochain`, `broadcast`, `multicast`, `vlan`, `mpls`, \
+    `pppoes`, `geneve`, `llc`, and the types `pppoed`, `stp`, `ipx`, `iso`, `atalk` and their like; `less`, `greater`; comparisons as `tcp[tcpflags] & tcp-syn != 0`; `and`, `or`, `not`. Names \
+    are those that the system has for hosts, networks, stations, ports and protocols; what is about \
+    other links or about the state of the kernel is refused. \
     With a `METHOD` other than `PCAP` it is ignored with a warning, as in Click.";
 
-/// The filter asked for.
-fn capture_filter(make: &mut Make<'_>) -> Option<CaptureFilter> {
+/// The filter asked for, for the packets of a device.
+fn capture_filter(make: &mut Make<'_>, device: &str) -> Option<CaptureFilter> {
     let text: String = make.or("BPF_FILTER", String::new());
     if text.is_empty() {
         return None;
@@ -102,15 +102,12 @@ fn capture_filter(make: &mut Make<'_>) -> Option<CaptureFilter> {
         return None;
     }
     let names = Names {
-        port: &|name, protocol| {
-            let udp = || make.parse::<UdpPort>(name).map(|port| port.0);
-            let tcp = || make.parse::<TcpPort>(name).map(|port| port.0);
-            (if protocol == UDP { udp() } else { tcp() }).ok()
-        },
-        protocol: &|name| {
-            let number = make.parse::<IpProtocol>(name).ok()?.0;
-            (number <= u32::from(u8::MAX)).then_some(number)
-        },
+        port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
+        protocol: &|name| known_protocol(name).filter(|number| *number <= u32::from(u8::MAX)),
+        host: &system_host,
+        network: &system_network,
+        station: &|name| system_station(name).map(|station| station.0),
+        netmask: Some(device_ipv4(device).map_or(0, |(_, mask)| mask.to_bits())),
     };
     let filter = CaptureFilter::new(&text, names);
     filter.map_err(|error| make.error(format!("BPF_FILTER: {error}"))).ok()
@@ -201,7 +198,7 @@ impl FromPort {
         let time = make.or("TIMESTAMP", true);
         let filter = Filter {
             link: Link::Ethernet,
-            capture: capture_filter(make),
+            capture: capture_filter(make, uri.name()),
             snaplen,
             protocol: make.get("PROTOCOL").filter(|protocol| *protocol != 0),
             force_ip: make.or("FORCE_IP", false),

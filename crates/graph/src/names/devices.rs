@@ -22,7 +22,7 @@ pub(crate) fn device_mac(name: &str) -> Option<MacAddr> {
 }
 
 /// The IPv4 address of a device and its mask.
-pub(crate) fn device_ipv4(name: &str) -> Option<(Ipv4Addr, Ipv4Addr)> {
+pub fn device_ipv4(name: &str) -> Option<(Ipv4Addr, Ipv4Addr)> {
     let Ipv4 { address, prefix, .. } = device(name)?;
     let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
     Some((address, mask.into()))

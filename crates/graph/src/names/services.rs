@@ -73,12 +73,24 @@ pub fn known_protocol(name: &str) -> Option<u32> {
 /// The number of a port by its name and its protocol: one that Click knows, or one of
 /// `/etc/services`.
 pub fn known_port(name: &str, protocol: u32) -> Option<u32> {
-    static FILE: OnceLock<HashMap<(u32, String), u32>> = OnceLock::new();
     let table = if matches!(protocol, TCP | UDP) { PORTS } else { &[] };
-    built_in(table, name).or_else(|| {
-        let read = || services(&fs::read_to_string("/etc/services").unwrap_or_default());
-        FILE.get_or_init(read).get(&(protocol, name.to_owned())).copied()
-    })
+    built_in(table, name).or_else(|| listed_port(name, protocol))
+}
+
+/// The same as other programs have it: what is in `/etc/services`, where many names are of one
+/// protocol alone. Of names that are not in there Click knows some.
+pub fn system_port(name: &str, protocol: u32) -> Option<u32> {
+    if listed_port(name, TCP).or_else(|| listed_port(name, UDP)).is_none() {
+        return known_port(name, protocol);
+    }
+    listed_port(name, protocol)
+}
+
+/// One of `/etc/services`.
+fn listed_port(name: &str, protocol: u32) -> Option<u32> {
+    static FILE: OnceLock<HashMap<(u32, String), u32>> = OnceLock::new();
+    let read = || services(&fs::read_to_string("/etc/services").unwrap_or_default());
+    FILE.get_or_init(read).get(&(protocol, name.to_owned())).copied()
 }
 
 fn built_in(table: &[(&str, u32)], name: &str) -> Option<u32> {
@@ -86,7 +98,7 @@ fn built_in(table: &[(&str, u32)], name: &str) -> Option<u32> {
 }
 
 /// The lines of such a file: the second word, and all the others.
-fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
     text.lines().filter_map(|line| {
         let line = line.split('#').next().unwrap_or_default();
         let mut words: Vec<_> = line.split_whitespace().collect();
@@ -126,6 +138,9 @@ mod tests {
         assert_eq!(known_protocol("no such protocol"), None);
         assert_eq!(known_port("dns", UDP), Some(53));
         assert_eq!(known_port("no such port", TCP), None);
+        // No file has it, and Click knows it of both.
+        assert_eq!((system_port("imap3", TCP), system_port("dns", UDP)), (Some(220), Some(53)));
+        assert_eq!(system_port("no such port", TCP), None);
     }
 
     #[test]

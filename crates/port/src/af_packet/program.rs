@@ -80,15 +80,16 @@ mod tests {
 
     #[test]
     fn the_kernel_takes_the_programs() {
-        let names = Names { port: &|_, _| None, protocol: &|_| None };
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
         for text in [
             "",
             "tcp port 80 and not host 10.0.0.1",
             "vlan 5 and ip6 net 2001:db8::/32",
             "ip[ip[0] & 15] / (1 + tcp[0]) > (len - 14) * 4 and len << 33 = 0",
+            "geneve 5 and geneve and tcp[tcp[12] >> 2] = 1 and ether host 2:0:0:0:0:1",
+            "geneve or len ^ ether[0] = 60",
         ] {
-            let filter = Filter::new(text, names).unwrap();
+            let filter = Filter::new(text, Names::NONE).unwrap();
             for outbound in [Outbound::No, Outbound::Too, Outbound::Only] {
                 let program = build(outbound, Some(&filter), 1518);
                 assert!(!program.is_empty());

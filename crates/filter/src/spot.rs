@@ -1,0 +1,118 @@
+//! Places in a packet, and what is known of a packet besides its bytes.
+
+use std::{
+    cell::Cell,
+    ops::{Add, Sub},
+};
+
+/// How many places conditions may find. libpcap's programs keep them in their scratch memory, of
+/// which five tunnels leave one word.
+pub(super) const PLACES_MAX: u8 = 15;
+
+/// A place in a packet: so far behind its beginning, or behind a place that a condition found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// The number of the place found.
+    pub(super) from: Option<u8>,
+    /// Bytes behind it; in two's complement before it.
+    pub(super) at: u32,
+}
+
+impl Spot {
+    /// So far behind the packet's beginning.
+    pub(super) const fn at(at: u32) -> Spot {
+        Spot { from: None, at }
+    }
+
+    /// A place that a condition found.
+    pub(super) const fn found(number: u8) -> Spot {
+        Spot { from: Some(number), at: 0 }
+    }
+
+    /// How far it is behind the beginning of a packet.
+    pub(super) fn of<K: Known>(self, known: K) -> u32 {
+        match self.from {
+            Some(number) if K::FINDS => known.place(number).wrapping_add(self.at),
+            _ => self.at,
+        }
+    }
+}
+
+impl Add<u32> for Spot {
+    type Output = Spot;
+
+    fn add(self, bytes: u32) -> Spot {
+        Spot { at: self.at.wrapping_add(bytes), ..self }
+    }
+}
+
+impl Sub<u32> for Spot {
+    type Output = Spot;
+
+    fn sub(self, bytes: u32) -> Spot {
+        Spot { at: self.at.wrapping_sub(bytes), ..self }
+    }
+}
+
+/// What is known of a packet besides its bytes.
+pub(super) trait Known: Copy {
+    /// Whether places are looked for. Where they are not, nothing is asked for each load.
+    const FINDS: bool;
+
+    /// The length it had when it was captured.
+    fn length(self, packet: &[u8]) -> u32;
+
+    /// A place that was found; 0 before.
+    fn place(self, number: u8) -> u32;
+
+    /// Notes a place.
+    fn found(self, number: u8, at: u32);
+}
+
+/// Of a whole packet whose filter looks for no places: nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whole;
+
+impl Known for Whole {
+    const FINDS: bool = false;
+
+    fn length(self, packet: &[u8]) -> u32 {
+        packet.len() as u32
+    }
+
+    fn place(self, _number: u8) -> u32 {
+        0
+    }
+
+    fn found(self, _number: u8, _at: u32) {}
+}
+
+/// Of any other.
+#[derive(Debug)]
+pub(super) struct Notes {
+    length: u32,
+    places: [Cell<u32>; PLACES_MAX as usize],
+}
+
+impl Notes {
+    /// Of a packet that had this length.
+    pub(super) fn new(length: u32) -> Notes {
+        Notes { length, places: Default::default() }
+    }
+}
+
+impl Known for &Notes {
+    const FINDS: bool = true;
+
+    fn length(self, _packet: &[u8]) -> u32 {
+        self.length
+    }
+
+    fn place(self, number: u8) -> u32 {
+        self.places[usize::from(number)].get()
+    }
+
+    fn found(self, number: u8, at: u32) {
+        self.places[usize::from(number)].set(at);
+    }
+}
