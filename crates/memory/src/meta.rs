@@ -138,6 +138,22 @@ impl Meta {
         (self.network, self.transport) = (self.network.moved(by), self.transport.moved(by));
     }
 
+    /// Bytes the packet had beyond those that are there, in `user`.
+    const MISSING: std::ops::Range<usize> = 8..12;
+
+    /// How many bytes the packet had on its link beyond those that are there, where a capture cut
+    /// it.
+    #[inline]
+    pub fn missing(&self) -> u32 {
+        self.user[Meta::MISSING].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    }
+
+    /// Notes it.
+    #[inline]
+    pub fn set_missing(&mut self, bytes: u32) {
+        self.user[Meta::MISSING].copy_from_slice(&bytes.to_ne_bytes());
+    }
+
     /// The receive time, when it was taken.
     pub fn time(&self) -> Option<Duration> {
         (self.timestamp != 0).then(|| Duration::from_nanos(self.timestamp))

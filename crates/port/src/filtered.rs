@@ -19,16 +19,24 @@ use crate::{
 pub(crate) struct Filtered {
     from: Box<dyn Receive>,
     filter: Arc<Filter>,
+    /// Whether the length that packets had before they were cut is asked for.
+    lengths: bool,
     counters: Arc<Counters>,
     /// What `from` had counted when it was last looked at.
     seen: Counts,
 }
 
 impl Filtered {
-    pub(crate) fn over(from: Box<dyn Receive>, filter: &Arc<Filter>) -> Box<dyn Receive> {
+    /// In front of a receiver which may have packets that were cut, and says how much they lack.
+    pub(crate) fn over(
+        from: Box<dyn Receive>,
+        filter: &Arc<Filter>,
+        may_be_cut: bool,
+    ) -> Box<dyn Receive> {
         Box::new(Filtered {
             from,
             filter: Arc::clone(filter),
+            lengths: may_be_cut && filter.calculates(),
             counters: Counters::shared(),
             seen: Counts::default(),
         })
@@ -49,10 +57,15 @@ impl Receive for Filtered {
     fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
         let (before, already) = (frame.len(), frame.bytes());
         let received = self.from.receive(pool, frame);
-        let (mut at, filter) = (0, &self.filter);
+        let (mut at, filter, lengths) = (0, &self.filter, self.lengths);
         let wanted = |pool: &mut PoolCache, slot: &mut Slot| {
             at += 1;
-            at <= before || filter.accepts(pool.arena().packet(slot))
+            let packet = pool.arena().packet(slot);
+            if at > before && lengths {
+                let missing = pool.arena().meta(slot).missing();
+                return filter.accepts_cut(packet, (packet.len() as u32).saturating_add(missing));
+            }
+            at <= before || filter.accepts(packet)
         };
         frame.sift_with(pool, wanted, PoolCache::give_one);
         let (packets, bytes) = (frame.len() - before, frame.bytes() - already);

@@ -27,8 +27,11 @@ pub const DRIVERS: &[Driver] =
 pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let mut port = (driver(uri)?.open)(uri, context)?;
     if let Some(filter) = &context.filter {
+        // What a capture cut; all others have packets as they are.
+        let may_be_cut = uri.driver() == pcap::DRIVER.name;
         for queue in &mut port.queues {
-            queue.receive = queue.receive.take().map(|side| Filtered::over(side, filter));
+            let receive = queue.receive.take();
+            queue.receive = receive.map(|side| Filtered::over(side, filter, may_be_cut));
         }
     }
     Ok(port)

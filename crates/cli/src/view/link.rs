@@ -12,8 +12,9 @@ const TAG: usize = 4;
 /// Numbers below are lengths, not types.
 const LEAST_TYPE: u16 = 0x600;
 
-/// Writes a frame, with the link's own if asked for.
-pub(super) fn write(frame: &[u8], with_link: bool, to: &mut String) {
+/// Writes a frame that had so many bytes more, with the link's own if asked for.
+pub(super) fn write(frame: &[u8], missing: usize, with_link: bool, to: &mut String) {
+    let length = frame.len() + missing;
     let Some(kind) = number::<2>(frame, 12) else {
         to.push_str("[|ether]");
         return;
@@ -21,7 +22,7 @@ pub(super) fn write(frame: &[u8], with_link: bool, to: &mut String) {
     let mut kind = EtherType(kind as u16);
     if with_link {
         addresses(frame, to);
-        let _ = write!(to, ", {}, length {}: ", name(kind), frame.len());
+        let _ = write!(to, ", {}, length {length}: ", name(kind));
     }
     let mut rest = &frame[HEADER..];
     while kind.is_vlan() {
@@ -39,7 +40,7 @@ pub(super) fn write(frame: &[u8], with_link: bool, to: &mut String) {
     let is_known = match kind {
         EtherType::IPV4 => {
             to.push_str(if with_link { "" } else { "IP " });
-            network::four(rest, to);
+            network::four(rest, missing, to);
             true
         }
         EtherType::IPV6 => {
@@ -55,10 +56,10 @@ pub(super) fn write(frame: &[u8], with_link: bool, to: &mut String) {
         _ => false,
     };
     if !is_known && with_link {
-        let _ = write!(to, "{} bytes", rest.len());
+        let _ = write!(to, "{} bytes", rest.len() + missing);
     } else if !is_known {
         addresses(frame, to);
-        let _ = write!(to, ", {}, length {}", name(kind), frame.len());
+        let _ = write!(to, ", {}, length {length}", name(kind));
     }
 }
 

@@ -37,9 +37,9 @@ pub(crate) enum Bytes {
     HexAndText,
 }
 
-/// Writes a packet's line, without its end.
-pub(crate) fn line(packet: &[u8], style: Style, to: &mut String) {
-    link::write(packet, style.link, to);
+/// Writes the line of a packet that had so many bytes more when it was captured, without its end.
+pub(crate) fn line(packet: &[u8], missing: usize, style: Style, to: &mut String) {
+    link::write(packet, missing, style.link, to);
     if style.bytes != Bytes::None {
         bytes(packet.get(link::HEADER..).unwrap_or_default(), style.bytes, to);
     }

@@ -27,7 +27,8 @@ impl Ends {
     }
 }
 
-pub(super) fn four(packet: &[u8], to: &mut String) {
+/// Writes a packet that had so many bytes more when it was captured.
+pub(super) fn four(packet: &[u8], missing: usize, to: &mut String) {
     let header = |at: usize| packet.get(at..).and_then(<[u8]>::first_chunk::<4>).copied();
     let (Some(source), Some(destination)) = (header(12), header(16)) else {
         to.push_str("[|ip]");
@@ -40,13 +41,14 @@ pub(super) fn four(packet: &[u8], to: &mut String) {
     }
     let total = number::<2>(packet, 2).unwrap_or(0) as usize;
     // What an interface is to cut into segments has no length yet.
-    let total = if total == 0 { packet.len() } else { total };
+    let had = packet.len() + missing;
+    let total = if total == 0 { had } else { total };
     if total < length {
         let _ = write!(to, "bad-len {total}");
         return;
     }
-    if packet.len() < total {
-        let _ = write!(to, "truncated-ip - {} bytes missing! ", total - packet.len());
+    if had < total {
+        let _ = write!(to, "truncated-ip - {} bytes missing! ", total - had);
     }
     let ends = Ends { source: source.into(), destination: destination.into() };
     let fragment = number::<2>(packet, 6).unwrap_or(0);

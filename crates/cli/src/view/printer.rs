@@ -53,8 +53,9 @@ impl Transmit for Printer {
         // What the port has left in the frame comes again.
         for slot in &frame.slots()[self.written.min(frame.len())..] {
             let arena = pool.arena();
-            self.clock.write(arena.meta(slot).timestamp, self.style.time, &mut self.text);
-            line(arena.packet(slot), self.style, &mut self.text);
+            let meta = arena.meta(slot);
+            self.clock.write(meta.timestamp, self.style.time, &mut self.text);
+            line(arena.packet(slot), meta.missing() as usize, self.style, &mut self.text);
             self.text.push('\n');
         }
         self.written = frame.len();

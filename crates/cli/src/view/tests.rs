@@ -28,7 +28,7 @@ fn lines_of(file: &PathBuf, style: Style) -> Option<Vec<String>> {
     while let Ok(Some(record)) = reader.next() {
         let mut text = String::new();
         if record.orig_len as usize == record.data.len() {
-            line(record.data, style, &mut text);
+            line(record.data, 0, style, &mut text);
         }
         lines.push(text);
     }
@@ -88,8 +88,13 @@ fn any_bytes_have_a_line() {
                     }
                 }
                 let (mut plain, mut full) = (String::new(), String::new());
-                line(&packet, Style::default(), &mut plain);
-                line(&packet, Style { link: true, bytes: Bytes::HexAndText, time: 0 }, &mut full);
+                line(&packet, 0, Style::default(), &mut plain);
+                line(
+                    &packet,
+                    0,
+                    Style { link: true, bytes: Bytes::HexAndText, time: 0 },
+                    &mut full,
+                );
                 assert!(!plain.is_empty() && !plain.contains('\n'), "{packet:02x?}");
             }
         }
@@ -109,7 +114,7 @@ fn bytes_from(seed: u32) -> impl FnMut() -> u8 {
 fn bytes_as_tcpdump_shows_them() {
     let mut text = String::new();
     let packet: Vec<u8> = (0..14).chain(*b"ABCDEFGHIJKLMNOPQ").collect();
-    line(&packet, Style { bytes: Bytes::HexAndText, ..Style::default() }, &mut text);
+    line(&packet, 0, Style { bytes: Bytes::HexAndText, ..Style::default() }, &mut text);
     let (_, rows) = text.split_once('\n').expect("a line and bytes");
     assert_eq!(
         rows,

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | 0-3 | aggregate: the group a packet is counted in |
 //! | 4-7 | packets it stands for besides itself |
-//! | 8-11 | bytes it had on the wire beyond those captured |
+//! | 8-11 | bytes it had on the wire beyond those captured: [`Meta::missing`] |
 //! | 12 | whether the source address is still to be set (Click's FIX_IP_SRC) |
 //! | 13 | offset of the byte an ICMP parameter problem is about |
 //! | 16-23 | time of the first of the packets it stands for; or a cycle count; or the
@@ -77,7 +77,7 @@ mod tests {
         set_problem_offset(&mut meta, 22);
         assert_eq!(aggregate(&meta), 1);
         assert_eq!(extra_packets(&meta), u32::MAX);
-        assert_eq!(extra_length(&meta), 3);
+        assert_eq!((extra_length(&meta), meta.missing()), (3, 3));
         assert_eq!(first_time(&meta), u64::MAX);
         assert_eq!((fix_ip_source(&meta), problem_offset(&meta)), (1, 22));
     }

@@ -63,6 +63,15 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
                     help: "Divides the recorded gaps; goes with rate=recorded.",
                 },
                 PortOption {
+                    name: "short",
+                    value: Value::Word(&[
+                        ("drop", "they are no frames"),
+                        ("keep", "they come as they are, as to be looked at"),
+                    ]),
+                    default: "drop",
+                    help: "What becomes of records shorter than an Ethernet header.",
+                },
+                PortOption {
                     name: "loop",
                     value: Value::Text { form: "N", expected: "a number of passes, 0 for endless" },
                     default: "1",
@@ -111,7 +120,11 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
                     name: "times",
                     value: Value::Word(&[
                         ("now", "when it is written"),
-                        ("packet", "its own time, which a port noted or another file had"),
+                        (
+                            "packet",
+                            "its own time, which a port noted or another file had, and the length \
+                             it had there",
+                        ),
                     ]),
                     default: "now",
                     help: "The time that is written with a packet.",
@@ -201,6 +214,8 @@ struct ReplayOptions {
     speed: f64,
     /// Passes through the file; the largest number for endless.
     passes: u64,
+    /// Whether records shorter than an Ethernet header are received.
+    short: bool,
 }
 
 impl ReplayOptions {
@@ -212,11 +227,12 @@ impl ReplayOptions {
             rate,
             speed: speed.map_or(1.0, |Speed(speed)| speed),
             passes: passes.map_or(1, |Passes(passes)| passes),
+            short: options.word("short")? == Some("keep"),
         })
     }
 
     fn open(self, uri: &PortUri) -> Result<(Box<dyn Receive>, String), OpenError> {
-        let Self { rate, speed, passes } = self;
+        let Self { rate, speed, passes, short } = self;
         let useless = |option: &str, when| {
             let (uri, option) = (uri.to_string(), option.to_owned());
             Err(UriError::UselessOption { uri, option, when }.into())
@@ -242,7 +258,7 @@ impl ReplayOptions {
         let mode = format!("{}, {rate_text}, {passes_text}", source.describe());
         let pace = Pace::new(rate, speed);
         let replay = Replay::new(uri.to_string(), source, pace, passes, Instant::now);
-        Ok((Box::new(replay), mode))
+        Ok((Box::new(if short { replay.with_short_ones() } else { replay }), mode))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The transmitting side of `pcap:FILE`: frames go to a file instead of a wire.
 //!
-//! The time written is that of the burst, or with `times=packet` the one a packet was received at.
+//! The time written is that of the burst, or with `times=packet` the one a packet was received at;
+//! then its length is the one it had before somebody cut it.
 //! Nothing is dropped: a write that fails is an error, with what was not written left in the frame.
 //! Writing may wait for the disk. The file is completed when the port is closed. It carries no
 //! statistics: what was lost before a frame came here is known only to where it came from.
@@ -34,9 +35,9 @@ pub(super) enum Output {
 }
 
 impl Output {
-    fn write(&mut self, ts_ns: u64, packet: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, ts_ns: u64, missing: u32, packet: &[u8]) -> Result<(), Error> {
         // A slot's length is 16 bits.
-        let length = packet.len() as u32;
+        let length = (packet.len() as u32).saturating_add(missing);
         match self {
             Self::File(writer) => writer.write(ts_ns, length, packet),
             Self::Files(files) => files.write(ts_ns, length, packet),
@@ -81,12 +82,14 @@ impl<Now: FnMut() -> u64 + Send> Transmit for Recorder<Now> {
         let (mut sent, mut bytes) = (0, 0);
         let mut failed = None;
         for slot in frame.slots() {
-            let ts_ns = match arena.meta(slot).timestamp {
+            let meta = arena.meta(slot);
+            let ts_ns = match meta.timestamp {
                 ts_ns if self.packet_times && ts_ns != 0 => ts_ns,
                 _ => now,
             };
+            let missing = if self.packet_times { meta.missing() } else { 0 };
             let packet = arena.packet(slot);
-            if let Err(error) = self.output.write(ts_ns, packet) {
+            if let Err(error) = self.output.write(ts_ns, missing, packet) {
                 failed = Some(self.error(&error));
                 break;
             }

@@ -1,9 +1,10 @@
 //! The receiving side of `pcap:FILE`: a recorded file comes in as if from a wire.
 //!
 //! Each frame is copied once, from the file's bytes to its buffer, and carries the recorded time in
-//! its metadata. A record longer than a buffer is dropped as too long; one shorter than an Ethernet
-//! header, and one that the end of the file cuts off, as malformed. A record for which no buffer is
-//! free is not dropped but waits.
+//! its metadata, and how many bytes the capture cut off. A record longer than a buffer is dropped as
+//! too long; one shorter than an Ethernet header, unless it is asked for, one without any byte, and
+//! one that the end of the file cuts off, as malformed. A record for which no buffer is free is not
+//! dropped but waits.
 //!
 //! Reading a file may wait for the disk, and reading a pipe for its writer.
 
@@ -34,6 +35,8 @@ pub(super) struct Replay<Now> {
     start: Option<Instant>,
     /// When the next packet is due, if that was later than the last look at the clock.
     due: Option<Instant>,
+    /// Bytes a record has at least.
+    shortest: usize,
     /// Passes through the file still to come after this one.
     passes: u64,
     /// Whether this pass delivered anything.
@@ -52,11 +55,17 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
             now,
             start: None,
             due: None,
+            shortest: ETHERNET_HEADER,
             passes: passes.saturating_sub(1),
             delivered: false,
             ended: false,
             counters: Counters::shared(),
         }
+    }
+
+    /// The same with records shorter than an Ethernet header.
+    pub(super) fn with_short_ones(self) -> Self {
+        Self { shortest: 1, ..self }
     }
 
     /// At the end of the file: begins again or ends.
@@ -81,13 +90,14 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
     /// and can be delivered: nothing need be asked of each packet. Returns the
     /// bytes of what was added.
     fn fill_at_once(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> u64 {
-        let allowed = ETHERNET_HEADER..=pool.arena().room();
+        let allowed = self.shortest..=pool.arena().room();
         let Some((count, longest)) = self.source.ahead(allowed) else { return 0 };
         let taken = pool.take(frame, count.min(frame.room()), longest);
         let mut records = self.source.take_run(taken);
         let mut bytes = 0;
         pool.arena().edit_packets(frame, |packet| {
-            if let Some(Recorded { ts_ns, frame }) = records.next() {
+            // Of a run of records none was cut.
+            if let Some(Recorded { ts_ns, frame, .. }) = records.next() {
                 packet.truncate(frame.len());
                 let (to, meta) = packet.parts();
                 if to.len() == frame.len() {
@@ -118,8 +128,8 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
                 }
             };
             let length = record.frame.len();
-            if length < ETHERNET_HEADER || length > room {
-                let short = length < ETHERNET_HEADER;
+            if length < self.shortest || length > room {
+                let short = length < self.shortest;
                 let reason = if short { DropReason::Malformed } else { DropReason::TooLong };
                 self.counters.dropped(reason, 1);
             } else {
@@ -139,6 +149,9 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
                 if let Some(meta) = pool.arena().meta_mut(&mut slot) {
                     meta.reset();
                     meta.timestamp = record.ts_ns;
+                    if record.missing > 0 {
+                        meta.set_missing(record.missing);
+                    }
                 }
                 if let Err(slot) = frame.push(slot) {
                     pool.give_one(slot);
@@ -329,6 +342,30 @@ mod tests {
         assert_eq!(counts.dropped_for(DropReason::Malformed), 6);
         assert!(port.ended());
         pool.give(&mut frame);
+    }
+
+    /// What a snap length left of packets, also less than an Ethernet header, with its length.
+    #[test]
+    fn cut_packets_come_with_the_length_they_had() {
+        let mut file = pcap(&[(1, 60), (2, 13), (3, 20), (4, 0)]);
+        for (at, length) in [(24 + 16 + 60, 1500_u32), (24 + 32 + 73, 20), (24 + 48 + 93, 64)] {
+            file[at + 12..at + 16].copy_from_slice(&length.to_le_bytes());
+        }
+        for preload in [false, true] {
+            let mut pool = arena().cache(64);
+            let mut frame = Frame::new(8);
+            let mut port = replay(&file, preload, Pace::new(Rate::Max, 1.0), 1).with_short_ones();
+            assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 3);
+            let arena = pool.arena();
+            let lengths = frame.slots().iter().map(|slot| {
+                (arena.packet(slot).len(), arena.meta(slot).missing(), arena.meta(slot).timestamp)
+            });
+            assert_eq!(lengths.collect::<Vec<_>>(), [(60, 0, 1), (13, 1487, 2), (20, 0, 3)]);
+            // The one without any byte.
+            assert_eq!(port.counters().read().dropped_for(DropReason::Malformed), 1);
+            assert!(port.ended());
+            pool.give(&mut frame);
+        }
     }
 
     #[test]

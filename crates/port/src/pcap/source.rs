@@ -16,16 +16,18 @@ const PRELOAD_LIMIT: u64 = 1 << 30;
 pub(super) struct Recorded<'a> {
     pub(super) ts_ns: u64,
     pub(super) frame: &'a [u8],
+    /// Bytes that the capture cut off.
+    pub(super) missing: u32,
 }
 
 impl<'a> Recorded<'a> {
     fn new(record: Record<'a>, interfaces: &[Interface]) -> Self {
         let Record { ts_ns, orig_len, data, interface } = record;
         // A cut packet has lost its check sequence already.
-        let whole = data.len() == orig_len as usize;
+        let missing = orig_len.saturating_sub(data.len() as u32);
         let fcs = interfaces.get(interface as usize).map_or(0, |interface| interface.fcs_length);
-        let length = if whole { data.len().saturating_sub(fcs.into()) } else { data.len() };
-        Self { ts_ns, frame: &data[..length] }
+        let length = if missing == 0 { data.len().saturating_sub(fcs.into()) } else { data.len() };
+        Self { ts_ns, frame: &data[..length], missing }
     }
 }
 
@@ -40,6 +42,8 @@ pub(super) enum Source {
         /// Each record's time and where its bytes end; they begin where those of the one before end.
         records: Vec<(u64, usize)>,
         bytes: Vec<u8>,
+        /// How much was cut off each record; nothing where nothing was off any.
+        missing: Vec<u32>,
         /// Lengths of the shortest and the longest.
         lengths: (usize, usize),
         next: usize,
@@ -61,18 +65,23 @@ impl Source {
     }
 
     pub(super) fn preload(mut reader: Reader) -> Result<Self, Error> {
-        let (mut records, mut bytes) = (Vec::new(), Vec::new());
+        let (mut records, mut bytes, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         let mut lengths = (usize::MAX, 0);
         while reader.next()?.is_some() {
             if let Some(record) = reader.current() {
-                let Recorded { ts_ns, frame } = Recorded::new(record, reader.interfaces());
-                bytes.extend_from_slice(frame);
-                lengths = (lengths.0.min(frame.len()), lengths.1.max(frame.len()));
-                records.push((ts_ns, bytes.len()));
+                let record = Recorded::new(record, reader.interfaces());
+                bytes.extend_from_slice(record.frame);
+                let length = record.frame.len();
+                lengths = (lengths.0.min(length), lengths.1.max(length));
+                records.push((record.ts_ns, bytes.len()));
+                if record.missing > 0 {
+                    missing.resize(records.len() - 1, 0);
+                    missing.push(record.missing);
+                }
             }
         }
         let cut = reader.tail().is_some();
-        Ok(Self::Memory { records, bytes, lengths, next: 0, cut })
+        Ok(Self::Memory { records, bytes, missing, lengths, next: 0, cut })
     }
 
     /// The next record; `None` at the end of the file.
@@ -81,10 +90,11 @@ impl Source {
             Self::Stream { reader, .. } => {
                 Some(Recorded::new(reader.current()?, reader.interfaces()))
             }
-            Self::Memory { records, bytes, next, .. } => {
+            Self::Memory { records, bytes, missing, next, .. } => {
                 let &(ts_ns, end) = records.get(*next)?;
                 let start = next.checked_sub(1).map_or(0, |before| records[before].1);
-                Some(Recorded { ts_ns, frame: &bytes[start..end] })
+                let missing = missing.get(*next).copied().unwrap_or(0);
+                Some(Recorded { ts_ns, frame: &bytes[start..end], missing })
             }
         }
     }
@@ -101,13 +111,13 @@ impl Source {
     }
 
     /// Of a file in memory, how many records are to come and how long the longest
-    /// of the file is; `None` if any of the file's lengths is not in that range.
+    /// of the file is; `None` if any of the file's lengths is not in that range, or any was cut.
     pub(super) fn ahead(&self, allowed: RangeInclusive<usize>) -> Option<(usize, usize)> {
-        let Self::Memory { records, lengths: (shortest, longest), next, .. } = self else {
+        let Self::Memory { records, missing, lengths: (shortest, longest), next, .. } = self else {
             return None;
         };
         let fit = allowed.contains(shortest) && allowed.contains(longest);
-        fit.then_some((records.len() - next, *longest))
+        (fit && missing.is_empty()).then_some((records.len() - next, *longest))
     }
 
     /// Takes that many records in memory, or those there are.
@@ -124,7 +134,7 @@ impl Source {
         records[from..].iter().map(move |&(ts_ns, end)| {
             let frame = &bytes[start..end];
             start = end;
-            Recorded { ts_ns, frame }
+            Recorded { ts_ns, frame, missing: 0 }
         })
     }
 
