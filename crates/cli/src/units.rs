@@ -21,6 +21,22 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     Ok(bytes as usize)
 }
 
+/// The size of a file as tcpdump has it: `10` are millions of bytes; `64k`, `16M`, `1G` are powers
+/// of 1024.
+pub(crate) fn parse_file_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a file size: write millions of bytes, or 64k, 16M, 1G");
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let scale = match &text[end..] {
+        "" => 1_000_000,
+        "k" | "K" => 1 << 10,
+        "m" | "M" => 1 << 20,
+        "g" | "G" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+    number.checked_mul(scale).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
+
 /// A time: `10` or `10s` are seconds; `500ms`, `20us`, `2m`, `1h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time: write seconds or 500ms, 20us, 10s, 2m, 1h");
@@ -128,6 +144,23 @@ mod tests {
         }
         for text in ["", "M", "-1", "4x", "1.0001k", "99999999T", "4 4"] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn file_sizes() {
+        for (text, bytes) in [
+            ("1", 1_000_000),
+            ("20", 20_000_000),
+            ("64k", 64 << 10),
+            ("3K", 3 << 10),
+            ("16m", 16 << 20),
+            ("1G", 1 << 30),
+        ] {
+            assert_eq!(parse_file_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "0", "0k", "k", "-1", "1.5", "4x", "1MB", "1 M", "99999999999999999999"] {
+            assert!(parse_file_size(text).is_err(), "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! [`interface`] asks and tells the kernel about interfaces, routes and
 //! neighbours; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`socket`] and [`bpf`] are system calls that
-//! no library wraps. Nothing here is for the packet path, and nothing knows
+//! no library wraps, and [`time`] knows the time zone. Nothing here is for the packet path, and nothing knows
 //! what a packet is.
 
 #![deny(unsafe_code)]
@@ -15,5 +15,7 @@ pub mod machine;
 #[allow(unsafe_code, reason = "setsockopt(2) and getsockopt(2)")]
 pub mod socket;
 mod suggest;
+#[allow(unsafe_code, reason = "localtime_r(3) and strftime(3)")]
+pub mod time;
 
 pub use suggest::{closest, closest_keyword, closest_word, similar};

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use linerate_worker::Idle;
 
 use super::{Host, Memory, Readiness, Running, Showing};
-use crate::units::{parse_count, parse_duration, parse_size};
+use crate::units::{parse_count, parse_duration, parse_file_size, parse_size};
 
 /// Record or show the packets of an interface, as tcpdump does: a copy, nothing is taken away
 #[derive(Debug, Args)]
@@ -15,7 +15,8 @@ use crate::units::{parse_count, parse_duration, parse_size};
 linerate capture [OPTIONS] PORT FILE [EXPRESSION]...
        linerate capture [OPTIONS] PORT --print [EXPRESSION]...
        linerate capture [OPTIONS] -i PORT [-w FILE] [EXPRESSION]...
-       linerate capture [OPTIONS] -r FILE [-w FILE] [EXPRESSION]...",
+       linerate capture [OPTIONS] -r FILE [-w FILE] [EXPRESSION]...
+       linerate capture -D",
     after_help = "\
 Examples:
   linerate capture eth1 trace.pcapng
@@ -25,6 +26,8 @@ Examples:
   linerate capture eth1 trace.pcap -s 128 --duration 60s 'icmp or arp'
   linerate capture eth1 trace.pcapng --rotate-size 100M --keep 10
       the last gigabyte
+  linerate capture -i eth1 -w trace-%H%M.pcap -G 600
+      a file for each ten minutes, the name as from tcpdump
   linerate capture eth1 - | tcpdump -r -
   linerate capture -r trace.pcapng -c 20 -e vlan
   linerate capture xdp:eth1 trace.pcap --take
@@ -33,11 +36,13 @@ Examples:
 PORT is any port, and an interface's name means packet:NAME. xdp:NAME, too, is copied from with
 a packet: port unless --take is given. EXPRESSION is in tcpdump's language (pcap-filter(7), for
 Ethernet), and decided before a packet is copied, by the kernel where the port has it. It may be
-in one word or several. Names of hosts are not looked up, and numbers of hosts and ports are never
-turned into names.
+in one word or several. The names in it are those the system has: of hosts (which may ask a name
+server), networks, stations, ports and protocols. Numbers are never turned into names.
 
 The format is pcapng when FILE ends in .pcapng, else pcap with nanoseconds. What was dropped
-before it could be recorded is in the table and the summary. Times of day are those of UTC."
+before it could be recorded is in the table and the summary. Times of day are those of UTC, but
+for the names of files with -G, which are those of this machine's zone. A file is complete when the
+next one is begun."
 )]
 pub(crate) struct Capture {
     /// The port, the file and the expression: without the port behind -i or -r, without the file
@@ -45,7 +50,12 @@ pub(crate) struct Capture {
     #[arg(value_name = "PORT | FILE | EXPRESSION")]
     pub(crate) words: Vec<String>,
 
-    /// Port to receive from, and print packets unless there is -w
+    /// List the interfaces that can be captured from, with their numbers for -i, and stop
+    #[arg(short = 'D', long = "list-interfaces")]
+    pub(crate) list: bool,
+
+    /// Port to receive from, or an interface's number in the list of -D, and print packets unless
+    /// there is -w
     #[arg(long, short = 'i', value_name = "PORT", conflicts_with = "read")]
     pub(crate) interface: Option<String>,
 
@@ -116,6 +126,25 @@ pub(crate) struct Capture {
     #[arg(long, value_name = "FORMAT", value_parser = ["pcap", "pcapng"], help_heading = "Files")]
     pub(crate) format: Option<String>,
 
+    /// Begin a new file when one is larger than this: millions of bytes, or with k, m or g behind
+    /// it KiB, MiB or GiB. Files are named as tcpdump names them: FILE, FILE1, FILE2
+    #[arg(short = 'C', value_name = "SIZE", value_parser = parse_file_size, help_heading = "Files",
+          conflicts_with_all = ["rotate_size", "rotate_time", "rotate_packets", "keep"])]
+    pub(crate) file_size: Option<u64>,
+
+    /// Begin a new file after so many seconds; FILE has conversions of strftime(3) for the time, as
+    /// in trace-%H%M%S.pcap
+    #[arg(short = 'G', value_name = "SECONDS", help_heading = "Files",
+          value_parser = clap::value_parser!(u32).range(1..),
+          conflicts_with_all = ["rotate_size", "rotate_time", "rotate_packets", "keep"])]
+    pub(crate) file_seconds: Option<u32>,
+
+    /// With -C write so many files, and begin with the first again; with -G alone stop after so
+    /// many
+    #[arg(short = 'W', value_name = "FILES", help_heading = "Files",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) file_count: Option<u32>,
+
     /// Begin a new file when one has this size
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Files")]
     pub(crate) rotate_size: Option<usize>,
@@ -166,8 +195,15 @@ pub(crate) struct Capture {
 impl Capture {
     /// The options of a command that runs ports.
     pub(crate) fn running(&self) -> Running {
+        // The files of -G are full after so much time, whatever has come.
+        let files = match (self.file_size, self.file_seconds, self.file_count) {
+            (None, Some(seconds), Some(files)) => {
+                Some(Duration::from_secs(u64::from(seconds) * u64::from(files)))
+            }
+            _ => None,
+        };
         Running {
-            duration: self.duration,
+            duration: self.duration.into_iter().chain(files).min(),
             count: self.count,
             cores: self.cores.clone(),
             burst: self.burst,

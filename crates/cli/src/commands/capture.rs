@@ -11,6 +11,7 @@ use linerate_filter::{Filter, Names};
 use linerate_graph::{
     device_ipv4, known_protocol, system_host, system_network, system_port, system_station,
 };
+use linerate_host::interface::{self, Link};
 use linerate_port::PortUri;
 use linerate_worker::{OnFull, Rewrite};
 
@@ -23,12 +24,19 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Capture) -> Result<()> {
+    if args.list {
+        return Ok(output::data(&listing(&interfaces()?))?);
+    }
     let Task { from, file, print, filter } = Task::of(args)?;
     if args.dump {
         return Ok(output::data(&dump(&filter))?);
     }
     let to = match &file {
         Some(file) => recording(args, &from, file)?,
+        None if args.file_size.or(args.file_seconds.map(u64::from)).is_some() => {
+            let reason = "-C and -G are about files: name one behind -w";
+            return Err(UsageError(reason.into()).into());
+        }
         None => PortUri::new("null", ""),
     };
     if print && file.as_deref() == Some("-") {
@@ -84,7 +92,8 @@ impl Task {
         };
         let from = match (&args.read, &args.interface) {
             _ if args.dump => PortUri::new("null", ""),
-            (Some(file), _) => PortUri::new("pcap", file_name(file)?),
+            // What a snap length left of a packet may be less than a frame.
+            (Some(file), _) => PortUri::new("pcap", file_name(file)?).with("short", "keep"),
             (None, Some(port)) => named_port(port)?,
             (None, None) => named_port(&next("the PORT to capture from")?)?,
         };
@@ -124,13 +133,55 @@ fn filter(expression: &str, from: &PortUri) -> Result<Filter, UsageError> {
     })
 }
 
-/// A port, or an interface's name alone.
-fn named_port(text: &str) -> Result<PortUri, UsageError> {
+/// A port, or an interface's name alone, or its number in the list of them.
+fn named_port(text: &str) -> Result<PortUri> {
     if text.contains(':') {
-        text.parse().map_err(|error| UsageError(format!("{error}")))
-    } else {
-        Ok(PortUri::new("packet", text))
+        let port: Result<PortUri, _> = text.parse();
+        return Ok(port.map_err(|error| UsageError(format!("{error}")))?);
     }
+    // An interface may have a number for its name.
+    if let Ok(number) = text.parse::<usize>()
+        && interface::find(text).is_err()
+    {
+        let links = interfaces()?;
+        let link = number.checked_sub(1).and_then(|before| links.get(before)).ok_or_else(|| {
+            UsageError(format!("there is no interface number {number}: see linerate capture -D"))
+        })?;
+        return Ok(PortUri::new("packet", &link.name));
+    }
+    Ok(PortUri::new("packet", text))
+}
+
+/// The interfaces that can be captured from: first those that are up, and the loopback interface
+/// behind the others.
+fn interfaces() -> Result<Vec<Link>> {
+    let mut links = interface::links()?;
+    links.retain(|link| link.ethernet);
+    links.sort_by_key(|link| (!link.up, !link.carrier, is_loopback(link), link.index));
+    Ok(links)
+}
+
+fn is_loopback(link: &Link) -> bool {
+    link.kind == "loopback"
+}
+
+/// A line for each, as `tcpdump -D` has it.
+fn listing(links: &[Link]) -> String {
+    let line = |(number, link): (usize, &Link)| {
+        let connection = match (is_loopback(link), link.carrier) {
+            (true, _) => "Loopback",
+            (false, true) => "Connected",
+            (false, false) => "Disconnected",
+        };
+        let flags = match (link.up, link.carrier) {
+            (true, true) => format!("Up, Running, {connection}"),
+            (true, false) => format!("Up, {connection}"),
+            (false, _) if is_loopback(link) => connection.into(),
+            (false, _) => "none".into(),
+        };
+        format!("{number}.{} [{flags}]\n", link.name)
+    };
+    (1..).zip(links).map(line).collect()
 }
 
 /// The port that is opened for the one that was named.
@@ -185,6 +236,7 @@ fn copying(from: &PortUri) -> Result<PortUri, UsageError> {
 /// The port that records.
 fn recording(args: &Capture, from: &PortUri, file: &str) -> Result<PortUri, UsageError> {
     let mut to = PortUri::new("pcap", file).with("times", "packet");
+    to = as_tcpdump(args, to)?;
     let seconds = args.rotate_time.map(|time| time.as_secs_f64());
     let interface = Some(from.name()).filter(|name| !name.is_empty() && args.read.is_none());
     let options = [
@@ -204,6 +256,27 @@ fn recording(args: &Capture, from: &PortUri, file: &str) -> Result<PortUri, Usag
     Ok(to)
 }
 
+/// The same with files that are begun and named as tcpdump does.
+fn as_tcpdump(args: &Capture, mut to: PortUri) -> Result<PortUri, UsageError> {
+    let Capture { file_size, file_seconds, file_count, .. } = args;
+    if let Some(bytes) = file_size {
+        to = to.with("rotate-bytes", bytes);
+    }
+    if let Some(seconds) = file_seconds {
+        to = to.with("rotate-seconds", seconds);
+    }
+    let wrong = match (file_size, file_seconds, file_count) {
+        (None, None, None) => return Ok(to),
+        (None, None, Some(_)) => "-W is about the files of -C and -G: add one of them",
+        (None, Some(_), Some(_)) if args.read.is_some() => {
+            "-W with -G alone is a time after which to stop, and a file that is read ends by itself"
+        }
+        (Some(_), _, Some(files)) => return Ok(to.with("names", "tcpdump").with("keep", files)),
+        _ => return Ok(to.with("names", "tcpdump")),
+    };
+    Err(UsageError(wrong.into()))
+}
+
 /// A file's name as a part of a port's.
 pub(super) fn file_name(path: &Path) -> Result<&str, UsageError> {
     path.to_str().ok_or_else(|| UsageError(format!("file name {path:?} is not UTF-8")))
@@ -217,4 +290,35 @@ fn dump(filter: &Filter) -> String {
     };
     let lines = program.iter().map(|i| format!("{} {} {} {}\n", i.code, i.jt, i.jf, i.k));
     format!("{}\n{}", program.len(), lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_listed_as_tcpdump_lists_them() {
+        let link = |name: &str, kind: &str, up, carrier| Link {
+            name: name.into(),
+            kind: kind.into(),
+            up,
+            carrier,
+            ..Link::default()
+        };
+        let links = [
+            link("eth0", "device", true, true),
+            link("lo", "loopback", true, true),
+            link("eth1", "device", true, false),
+            link("ifb0", "ifb", false, false),
+        ];
+        assert_eq!(
+            listing(&links),
+            "\
+1.eth0 [Up, Running, Connected]
+2.lo [Up, Running, Loopback]
+3.eth1 [Up, Disconnected]
+4.ifb0 [none]
+"
+        );
+    }
 }

@@ -9,6 +9,7 @@ use std::{
     thread,
 };
 
+use linerate_port::pcap;
 use linerate_testlab::{Lab, Namespace, require};
 
 use crate::{
@@ -369,8 +370,111 @@ fn words_are_found_where_they_belong() {
         ("capture -d tcp 80", "syntax error at '80', in the filter \"tcp 80\""),
         ("capture null: --print -w -", "cannot both go to standard output"),
         ("capture null: --print -Q in", "-Q and -p are about interfaces"),
+        ("capture null: --print -C 1", "-C and -G are about files"),
+        ("capture null: t.pcap -W 3", "-W is about the files of -C and -G"),
+        ("capture -r t.pcap -w u.pcap -G 5 -W 3", "a file that is read ends by itself"),
+        ("capture -i 9999 --print", "there is no interface number 9999"),
     ] {
         linerate(line).failed(2, &[part]);
+    }
+    let interfaces = linerate("capture -D");
+    assert!(interfaces.stdout.contains(".lo ["), "{interfaces:#?}");
+}
+
+/// The names of the files in a directory that begin so, and how many records each has.
+fn files(scratch: &Scratch, prefix: &str) -> Vec<(String, usize)> {
+    let mut files: Vec<_> = fs::read_dir(scratch.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(prefix))
+        .map(|name| (name.clone(), records(&fs::read(scratch.file(&name)).unwrap()).len()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Files are full and named as those of tcpdump.
+#[test]
+fn files_are_rotated_as_tcpdump_rotates_them() {
+    let scratch = Scratch::new();
+    let all = scratch.file("all.pcap");
+    linerate(&format!("capture null:?size=128&count=40 {all} --quiet --json")).summary();
+    let packets = records(&fs::read(&all).unwrap());
+    // A file is full when it is larger than this before a packet: after a whole one.
+    let each = 1000 / (16 + packets[0].len()) + 1;
+    let count = packets.len().div_ceil(each);
+    assert!((3..9).contains(&count), "{count}");
+    let captured = |name: &str, options: &str| {
+        let file = scratch.file(name);
+        linerate(&format!("capture -r {all} -w {file} {options} --quiet --json")).summary();
+    };
+
+    captured("c", "-C 1k");
+    let mut expected = vec![("c".to_owned(), each)];
+    expected.extend((1..count).map(|number| (format!("c{number}"), each)));
+    expected[count - 1].1 = packets.len() - (count - 1) * each;
+    assert_eq!(files(&scratch, "c"), expected);
+    let written =
+        expected.iter().flat_map(|(name, _)| records(&fs::read(scratch.file(name)).unwrap()));
+    assert_same(&written.collect::<Vec<_>>(), &packets);
+
+    // The last two, of which the older one may be the second.
+    captured("ring", "-C 1k -W 2");
+    let names: Vec<_> = files(&scratch, "ring").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["ring0", "ring1"]);
+    captured("wide", "-C 1k -W 11");
+    assert_eq!(files(&scratch, "wide")[1], ("wide01".to_owned(), each));
+}
+
+/// A file for each span of time, named by its beginning.
+#[test]
+fn files_are_named_by_their_time_as_tcpdump_names_them() {
+    let scratch = Scratch::new();
+    let all = scratch.file("all.pcap");
+    let options = pcap::Options::new(pcap::Format::Pcap);
+    let mut writer = pcap::Writer::create(&all, &options).unwrap();
+    // Seconds are the same in all time zones.
+    for seconds in [5, 6, 66, 67, 130] {
+        let time = (1_700_000_000 / 60 * 60 + seconds) * 1_000_000_000;
+        writer.write(time, 60, &[2; 60]).unwrap();
+    }
+    writer.finish().unwrap();
+    for (name, options, expected) in [
+        ("g", "-G 60", [("g-05", 2), ("g-06", 2), ("g-10", 1)]),
+        ("b", "-G 60 -C 1", [("b-05", 2), ("b-06", 2), ("b-10", 1)]),
+        ("w", "-G 60 -C 1 -W 3", [("w-050", 2), ("w-060", 2), ("w-100", 1)]),
+    ] {
+        let file = scratch.file(&format!("{name}-%S"));
+        linerate(&format!("capture -r {all} -w {file} {options} --quiet --json")).summary();
+        let expected = expected.map(|(name, count)| (name.to_owned(), count));
+        assert_eq!(files(&scratch, &format!("{name}-")), expected, "{options}");
+    }
+}
+
+/// What a snap length left of a packet is read, with the length the packet had.
+#[test]
+fn cut_packets_are_read_and_keep_their_length() {
+    let scratch = Scratch::new();
+    let [cut, again] = ["cut.pcap", "again.pcapng"].map(|name| scratch.file(name));
+    for kept in [10, 40] {
+        let line = format!("capture null:?size=128&count=5 {cut} -s {kept} --quiet --json");
+        linerate(&line).summary();
+        let shown = linerate(&format!("capture -r {cut} --quiet"));
+        assert_eq!(shown.stdout.lines().count(), 5, "{shown:#?}");
+        for (expression, count) in [("greater 100", 5), ("less 100", 0), ("", 5)] {
+            let line = format!("capture -r {cut} -w {again} --quiet --json {expression}");
+            let summary = linerate(&line).summary();
+            let flow = &summary["flows"][0];
+            assert_eq!(number(flow, "sent_packets"), count, "{kept} {expression}: {summary}");
+            assert_eq!(drops(flow, "receive_drops"), 0, "{summary}");
+        }
+        let mut reader = pcap::Reader::open(&again).unwrap();
+        let mut lengths = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            lengths.push((record.data.len(), record.orig_len));
+        }
+        assert_eq!(lengths.len(), 5);
+        assert!(lengths.iter().all(|(data, had)| *data == kept && *had > 100), "{lengths:?}");
     }
 }
 

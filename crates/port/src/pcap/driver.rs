@@ -11,7 +11,7 @@ use super::error::Error;
 use super::pace::{Pace, Rate};
 use super::record::{Output, Recorder, wall_clock};
 use super::replay::Replay;
-use super::rotate::{Limits, Rotating};
+use super::rotate::{Limits, Naming, Rotating};
 use super::source::Source;
 use super::writer::{Options as WriteOptions, Precision, Writer};
 use super::{Format, MAX_PACKET};
@@ -152,6 +152,21 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
                     value: Value::Text { form: "N", expected: "a number of files, at least 1" },
                     default: "all",
                     help: "Keeps only the newest files.",
+                },
+                PortOption {
+                    name: "names",
+                    value: Value::Word(&[
+                        ("dumpcap", "new_00001_20260131235959.pcap and so on, and old ones go"),
+                        (
+                            "tcpdump",
+                            "new.pcap, new.pcap1 and so on, as with -C, -G and -W, where a file \
+                             is larger than rotate-bytes when the next begins, the name is a \
+                             format of strftime(3) with rotate-seconds, and old files are begun \
+                             anew",
+                        ),
+                    ]),
+                    default: "dumpcap",
+                    help: "How several files are named.",
                 },
             ],
         },
@@ -313,6 +328,10 @@ impl RecordOptions {
             duration: duration.map(|Seconds(duration)| duration),
             records: options.number("rotate-packets")?,
             files: options.value("keep")?,
+            naming: match options.word("names")? {
+                Some("tcpdump") => Naming::Tcpdump,
+                _ => Naming::Dumpcap,
+            },
         };
         Ok(Self {
             path,
@@ -326,7 +345,9 @@ impl RecordOptions {
         let Self { path, options, limits, packet_times } = self;
         let output = match limits {
             None => Writer::create(&path, &options).map(Output::File),
-            Some(limits) => Rotating::create(path, options, limits).map(Output::Files),
+            Some(limits) => {
+                Rotating::create(path, options, limits).map(Box::new).map(Output::Files)
+            }
         };
         let output = output.map_err(|error| open_error(uri, &error))?;
         Ok(Box::new(Recorder::new(uri.to_string(), output, packet_times, wall_clock)))

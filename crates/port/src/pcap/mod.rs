@@ -34,7 +34,7 @@ use std::path::Path;
 pub(crate) use driver::DRIVER;
 pub use error::{Corruption, Error, Fault};
 pub use reader::{Interface, ReadOptions, Reader, Record, Tail};
-pub use rotate::{Limits, Rotating};
+pub use rotate::{Limits, Naming, Rotating};
 pub use writer::{Counts, Options, Precision, Writer};
 
 /// The registered link type of Ethernet.

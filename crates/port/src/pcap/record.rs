@@ -31,7 +31,7 @@ pub(super) fn wall_clock() -> u64 {
 #[derive(Debug)]
 pub(super) enum Output {
     File(Writer),
-    Files(Rotating),
+    Files(Box<Rotating>),
 }
 
 impl Output {
