@@ -11,8 +11,9 @@ use linerate_port::pcap;
 use linerate_testlab::require;
 
 use super::{
-    Filter, Names,
+    Filter,
     examples::{self, EXAMPLES},
+    links::{self, CHOSEN, names_of_files},
     tests::{ANSWERS, names, packets},
     wider::{AMONG_RARE, IN_CHAINS, IN_TUNNELS, chains, rare, tunnels},
 };
@@ -170,12 +171,12 @@ fn captured_packets_are_chosen_as_tcpdump_chooses_them() {
     let packets = captured(&from);
     assert!(packets.len() > 50, "{}", packets.len());
     let mut chosen = 0;
-    for case in ANSWERS.lines() {
+    for case in ANSWERS.lines().chain(CHOSEN.lines()) {
         let (_, expression) = case.split_once(' ').expect("an answer and an expression");
         let output = tcpdump(expression, &from, &to);
         assert!(output.status.success(), "{expression}: {output:?}");
         let theirs = chosen_by_tcpdump(&to, packets.len());
-        let filter = Filter::new(expression, names()).expect(expression);
+        let filter = Filter::new(expression, names_of_files()).expect(expression);
         for (packet, theirs) in packets.iter().zip(theirs) {
             assert_eq!(filter.accepts(packet), theirs, "{expression}: {packet:02x?}");
             chosen += usize::from(theirs);
@@ -233,14 +234,12 @@ fn what_is_rare_is_chosen_as_tcpdump_chooses_it() {
         (packets(), examples),
         (packets(), more),
     ];
-    // What tcpdump has for a capture file.
-    let names = Names { netmask: Some(0), ..names() };
     for (packets, expressions) in sets {
         write(&from, &packets);
         for expression in expressions {
             let output = tcpdump(expression, &from, &to);
             assert!(output.status.success(), "{expression}: {output:?}");
-            let filter = Filter::new(expression, names).expect(expression);
+            let filter = Filter::new(expression, names_of_files()).expect(expression);
             let ours: Vec<bool> = packets.iter().map(|packet| filter.accepts(packet)).collect();
             assert_eq!(ours, chosen_by_tcpdump(&to, packets.len()), "{expression}");
         }
@@ -248,4 +247,28 @@ fn what_is_rare_is_chosen_as_tcpdump_chooses_it() {
     for expression in examples::REFUSED {
         assert!(!tcpdump(expression, &from, &to).status.success(), "{expression}");
     }
+}
+
+/// `RECORD=1 cargo test -p linerate-filter what_is_seen -- --ignored` writes the answers.
+#[test]
+#[ignore = "needs tcpdump"]
+fn what_is_seen_on_links_is_chosen_as_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (from, to) = (folder.path().join("from.pcap"), folder.path().join("to.pcap"));
+    let packets = links::packets();
+    write(&from, &packets);
+    let mut answers = String::new();
+    for case in CHOSEN.lines() {
+        let (_, expression) = case.split_once(' ').expect("an answer and an expression");
+        let output = tcpdump(expression, &from, &to);
+        assert!(output.status.success(), "{expression}: {output:?}");
+        let chosen = chosen_by_tcpdump(&to, packets.len());
+        answers.extend(chosen.into_iter().map(|chosen| if chosen { '1' } else { '0' }));
+        answers += &format!(" {expression}\n");
+    }
+    if std::env::var_os("RECORD").is_some() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        fs::write(folder.join("chosen.txt"), &answers).expect("room");
+    }
+    assert_eq!(answers, CHOSEN);
 }

@@ -27,6 +27,8 @@ mod encapsulation;
 #[cfg(test)]
 mod examples;
 mod lex;
+#[cfg(test)]
+mod links;
 mod names;
 mod parse;
 mod primitives;
