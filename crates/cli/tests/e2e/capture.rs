@@ -424,6 +424,9 @@ fn files_are_rotated_as_tcpdump_rotates_them() {
     assert_eq!(names, ["ring0", "ring1"]);
     captured("wide", "-C 1k -W 11");
     assert_eq!(files(&scratch, "wide")[1], ("wide01".to_owned(), each));
+    // Nothing came, and that is what the file says.
+    captured("empty", "-C 1k greater 2000");
+    assert_eq!(files(&scratch, "empty"), [("empty".to_owned(), 0)]);
 }
 
 /// A file for each span of time, named by its beginning.

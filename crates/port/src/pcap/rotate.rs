@@ -51,7 +51,7 @@ pub struct Limits {
 
 impl Limits {
     /// Whether anything limits a file.
-    fn limit(self) -> bool {
+    fn are_set(self) -> bool {
         self.bytes.is_some() || self.duration.is_some() || self.records.is_some()
     }
 }
@@ -76,11 +76,13 @@ pub struct Rotating {
 }
 
 impl Rotating {
-    /// Prepares to write files named after `path`. The first is created with the first record.
+    /// Prepares to write files named after `path`. The first is created with the first record, or,
+    /// where its name does not say when that was, at once.
     ///
     /// # Errors
     ///
-    /// The directory does not exist, `path` is standard output, or nothing limits a file.
+    /// The directory does not exist, `path` is standard output, nothing limits a file, or the first
+    /// cannot be created.
     pub fn create(
         path: impl Into<PathBuf>,
         options: Options,
@@ -91,7 +93,7 @@ impl Rotating {
         if path == Path::new("-") {
             return refuse("standard output cannot be split; name a file");
         }
-        if !limits.limit() {
+        if !limits.are_set() {
             return refuse("to keep the newest files, set a limit for each: size, time or packets");
         }
         // Told now, not when the first packet has come.
@@ -104,7 +106,16 @@ impl Rotating {
         {
             return Err(Error::new(&path, Fault::Open(source)));
         }
-        Ok(Self {
+        let mut files = Self::named(path, options, limits);
+        if limits.naming == Naming::Tcpdump && limits.duration.is_none() {
+            files.current = Some(files.begin(0)?);
+        }
+        Ok(files)
+    }
+
+    /// Files named after `path`, of which there is none yet.
+    fn named(path: PathBuf, options: Options, limits: Limits) -> Self {
+        Self {
             path,
             options,
             limits,
@@ -115,7 +126,7 @@ impl Rotating {
             kept: VecDeque::new(),
             records: 0,
             counts: None,
-        })
+        }
     }
 
     /// Writes one packet, to a new file if a limit of the current one is reached.
@@ -124,7 +135,9 @@ impl Rotating {
     ///
     /// As [`Writer::create`] and [`Writer::write`].
     pub fn write(&mut self, ts_ns: u64, orig_len: u32, data: &[u8]) -> Result<(), Error> {
-        if self.current.as_ref().is_some_and(|writer| self.is_full(writer, ts_ns, data.len())) {
+        let is_full =
+            |writer: &Writer| writer.records() > 0 && self.is_full(writer, ts_ns, data.len());
+        if self.current.as_ref().is_some_and(is_full) {
             self.end_file()?;
         }
         if self.current.is_none() {
@@ -318,7 +331,7 @@ mod tests {
     fn named(path: &str, limits: Limits, times: &[u64]) -> Vec<String> {
         let options = Options::new(Format::Pcap);
         let limits = Limits { naming: Naming::Tcpdump, ..limits };
-        let mut files = Rotating::create(path, options, limits).unwrap();
+        let mut files = Rotating::named(path.into(), options, limits);
         let mut names = Vec::new();
         for time in times {
             files.count_file(time * 1_000_000_000);
