@@ -113,14 +113,26 @@ pub(crate) struct Capture {
     #[arg(short = 'X', long = "hex-text", help_heading = "Printing")]
     pub(crate) hex_text: bool,
 
+    /// Print these bytes as text alone
+    #[arg(short = 'A', long = "text", help_heading = "Printing")]
+    pub(crate) text: bool,
+
     /// Turn no number into a name: always so
     #[arg(short = 'n', long = "no-names", action = ArgAction::Count, help_heading = "Printing")]
     pub(crate) no_names: u8,
+
+    /// Write each line as soon as no more packets wait: always so
+    #[arg(short = 'l', long = "line-buffered", help_heading = "Printing")]
+    pub(crate) line_buffered: bool,
 
     /// Keep at most this many bytes of each packet; 0: all
     #[arg(long, short = 's', alias = "snapshot-length", value_name = "SIZE",
           value_parser = parse_size, help_heading = "Files")]
     pub(crate) snaplen: Option<usize>,
+
+    /// Write each packet as soon as no more packets wait: always so
+    #[arg(short = 'U', long = "packet-buffered", help_heading = "Files")]
+    pub(crate) packet_buffered: bool,
 
     /// File format: pcap or pcapng [default: by the file's name]
     #[arg(long, value_name = "FORMAT", value_parser = ["pcap", "pcapng"], help_heading = "Files")]

@@ -43,10 +43,11 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
         let reason = "packets and their lines cannot both go to standard output";
         return Err(UsageError(reason.into()).into());
     }
-    let bytes = match (args.hex, args.hex_text) {
-        (_, true) => Bytes::HexAndText,
-        (true, false) => Bytes::Hex,
-        (false, false) => Bytes::None,
+    let bytes = match (args.hex_text, args.hex, args.text) {
+        (true, ..) => Bytes::HexAndText,
+        (false, true, _) => Bytes::Hex,
+        (false, false, true) => Bytes::Text,
+        (false, false, false) => Bytes::None,
     };
     let running = args.running();
     let port = source(args, from.clone())?;

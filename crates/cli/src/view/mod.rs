@@ -35,6 +35,8 @@ pub(crate) enum Bytes {
     Hex,
     /// The same, and as text.
     HexAndText,
+    /// The same as text alone, with its tabs and ends of lines.
+    Text,
 }
 
 /// Writes the line of a packet that had so many bytes more when it was captured, without its end.
@@ -45,8 +47,13 @@ pub(crate) fn line(packet: &[u8], missing: usize, style: Style, to: &mut String)
     }
 }
 
-/// Sixteen bytes a line.
+/// Sixteen bytes a line, or lines as they are in the text.
 fn bytes(bytes: &[u8], which: Bytes, to: &mut String) {
+    if which == Bytes::Text {
+        to.push('\n');
+        to.extend(text(bytes));
+        return;
+    }
     for (row, bytes) in bytes.chunks(16).enumerate() {
         let pairs: String = bytes.chunks(2).map(|pair| format!(" {}", hexadecimal(pair))).collect();
         let _ = write!(to, "\n\t0x{:04x}: {pairs}", 16 * row);
@@ -56,6 +63,16 @@ fn bytes(bytes: &[u8], which: Bytes, to: &mut String) {
             let _ = write!(to, "{:width$}{text}", "", width = 42 - pairs.len());
         }
     }
+}
+
+/// Bytes as text, without the carriage returns in front of its ends of lines.
+fn text(bytes: &[u8]) -> impl Iterator<Item = char> {
+    bytes.iter().enumerate().filter_map(|(at, byte)| match byte {
+        b'\r' if bytes.get(at + 1).is_none_or(|next| *next == b'\n') => None,
+        b'\t' | b'\n' | b' ' => Some(char::from(*byte)),
+        byte if byte.is_ascii_graphic() => Some(char::from(*byte)),
+        _ => Some('.'),
+    })
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

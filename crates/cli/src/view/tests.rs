@@ -122,3 +122,12 @@ fn bytes_as_tcpdump_shows_them() {
          \t0x0010:  51                                       Q"
     );
 }
+
+#[test]
+fn text_as_tcpdump_shows_it() {
+    let mut text = String::new();
+    let packet = [&[0; 14][..], b"GET /\t\x00\r\nA\rB \xe4\r"].concat();
+    line(&packet, 0, Style { bytes: Bytes::Text, ..Style::default() }, &mut text);
+    let (_, shown) = text.split_once('\n').expect("a line and text");
+    assert_eq!(shown, "GET /\t.\nA.B .");
+}

@@ -354,7 +354,7 @@ fn words_are_found_where_they_belong() {
     assert_eq!(captured(&format!("capture -r {all} -w {some} ether broadcast and less 60")), 9);
     assert_eq!(captured(&format!("capture -i pcap:{some} -w {none} tcp or greater 61")), 0);
     assert_eq!(captured(&format!("capture -w {none} -c 4 pcap:{some}")), 4);
-    let shown = linerate(&format!("capture -r {all} -c 2 -tt -e less 60"));
+    let shown = linerate(&format!("capture -r {all} -c 2 -nn -l -U -tt -e less 60"));
     assert_eq!(shown.stdout.lines().count(), 2, "{shown:#?}");
     assert!(
         shown.stdout.lines().all(|line| line.contains(", ethertype Unknown (0x88b5), length 60: "))
