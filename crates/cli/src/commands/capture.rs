@@ -236,8 +236,7 @@ fn copying(from: &PortUri) -> Result<PortUri, UsageError> {
 
 /// The port that records.
 fn recording(args: &Capture, from: &PortUri, file: &str) -> Result<PortUri, UsageError> {
-    let mut to = PortUri::new("pcap", file).with("times", "packet");
-    to = as_tcpdump(args, to)?;
+    let mut to = as_tcpdump(args, PortUri::new("pcap", file).with("times", "packet"))?;
     let seconds = args.rotate_time.map(|time| time.as_secs_f64());
     let interface = Some(from.name()).filter(|name| !name.is_empty() && args.read.is_none());
     let options = [
