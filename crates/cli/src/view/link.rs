@@ -45,7 +45,7 @@ pub(super) fn write(frame: &[u8], missing: usize, with_link: bool, to: &mut Stri
         }
         EtherType::IPV6 => {
             to.push_str(if with_link { "" } else { "IP6 " });
-            network::six(rest, to);
+            network::six(rest, missing, to);
             true
         }
         EtherType::ARP => {

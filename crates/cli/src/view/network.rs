@@ -2,11 +2,15 @@
 
 use std::{fmt::Write as _, net::IpAddr};
 
-use linerate_packet::{IpProtocol, Ipv6, ipv6_ext::UpperLayer};
+use linerate_packet::{
+    IpProtocol,
+    ipv6_ext::{UpperLayer, upper_layer},
+};
 
 use super::{number, transport};
 
 const LEAST: usize = 20;
+const IPV6_HEADER: usize = 40;
 
 /// One end of a packet, and the other.
 #[derive(Debug, Clone, Copy)]
@@ -67,27 +71,34 @@ pub(super) fn four(packet: &[u8], missing: usize, to: &mut String) {
     transport::write(&carried, IpProtocol(protocol), to);
 }
 
-pub(super) fn six(packet: &[u8], to: &mut String) {
+/// Writes a packet that had so many bytes more when it was captured.
+pub(super) fn six(packet: &[u8], missing: usize, to: &mut String) {
     let Some(length) = number::<2>(packet, 4) else {
         to.push_str("[|ip6]");
         return;
     };
-    let Ok(ip) = Ipv6::new_checked(packet) else {
+    let length = length as usize;
+    let end = IPV6_HEADER + length;
+    let is_whole = packet[0] >> 4 == 6 && end <= packet.len() + missing;
+    let address = |at: usize| packet.get(at..).and_then(<[u8]>::first_chunk::<16>).copied();
+    let (Some(source), Some(destination), true) = (address(8), address(24), is_whole) else {
         let _ = write!(to, "[|ip6], length {length}");
         return;
     };
-    let ends = Ends { source: ip.src().into(), destination: ip.dst().into() };
-    let Ok(upper) = ip.upper_layer() else {
+    let ends = Ends { source: source.into(), destination: destination.into() };
+    let (next, payload) = (IpProtocol(packet[6]), &packet[IPV6_HEADER..end.min(packet.len())]);
+    let Ok(upper) = upper_layer(next, payload) else {
         ends.write(to);
-        let _ = write!(to, "ip-proto-{} {length}", ip.next_header().0);
+        let _ = write!(to, "ip-proto-{} {length}", next.0);
         return;
     };
     let UpperLayer { protocol, offset, .. } = upper;
-    let bytes = ip.payload().get(offset..).unwrap_or_default();
+    let bytes = payload.get(offset..).unwrap_or_default();
+    let length = length.saturating_sub(offset);
     if !upper.has_header() {
         ends.write(to);
-        let _ = write!(to, "frag ({}|{})", upper.fragment.map_or(0, |f| f.offset), bytes.len());
+        let _ = write!(to, "frag ({}|{length})", upper.fragment.map_or(0, |f| f.offset));
         return;
     }
-    transport::write(&transport::Carried { ends, bytes, length: bytes.len() }, protocol, to);
+    transport::write(&transport::Carried { ends, bytes, length }, protocol, to);
 }

@@ -131,3 +131,27 @@ fn text_as_tcpdump_shows_it() {
     let (_, shown) = text.split_once('\n').expect("a line and text");
     assert_eq!(shown, "GET /\t.\nA.B .");
 }
+
+/// What a snap length left has the same line, where the headers are there.
+#[test]
+fn cut_packets_are_shown_with_the_length_they_had() {
+    let header = [4_u8, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 4, 0, 0, 0, 0, 0];
+    let tcp = [&header[..], &[7; 100]].concat();
+    let mut four = vec![0x45, 0, 0, 140, 0, 0, 0, 0, 64, 6, 0, 0];
+    four.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+    let mut six = vec![0x60, 0, 0, 0, 0, 120, 6, 64];
+    six.extend([0x20; 32]);
+    for (kind, header) in [([8, 0], four), ([0x86, 0xdd], six)] {
+        let packet = [&[2; 12][..], &kind, &header, &tcp].concat();
+        let headers = 14 + header.len() + 20;
+        for link in [false, true] {
+            let style = Style { link, ..Style::default() };
+            let (mut whole, mut cut, mut less) = (String::new(), String::new(), String::new());
+            line(&packet, 0, style, &mut whole);
+            line(&packet[..headers], packet.len() - headers, style, &mut cut);
+            assert!(whole.contains("seq 1:101") && cut == whole, "{whole}\n{cut}");
+            line(&packet[..headers - 8], packet.len() - headers + 8, style, &mut less);
+            assert!(less.ends_with("[|tcp]"), "{less}");
+        }
+    }
+}
