@@ -72,6 +72,8 @@ pub(super) const IPV6_HEADER: u32 = 40;
 pub(super) const TCP: u32 = 6;
 pub(super) const UDP: u32 = 17;
 pub(super) const SCTP: u32 = 132;
+const ESP: u32 = 50;
+const AH: u32 = 51;
 pub(super) const ICMP6: u32 = 58;
 
 /// Which protocol a primitive is about.
@@ -110,8 +112,8 @@ impl Protocol {
             "udp" => carried(UDP, true, true),
             "sctp" => carried(SCTP, true, true),
             "pim" => carried(103, true, true),
-            "ah" => carried(51, true, true),
-            "esp" => carried(50, true, true),
+            "ah" => carried(AH, true, true),
+            "esp" => carried(ESP, true, true),
             "icmp" => carried(1, true, false),
             "igmp" => carried(2, true, false),
             "igrp" => carried(9, true, false),
@@ -537,7 +539,10 @@ impl Place {
         let network = self.network();
         let (base, guards) = match protocol {
             Protocol::Link => (Base::At(self.link), Vec::new()),
-            Protocol::Type(0..=LENGTH_MAX | APPLE_ARP) | Protocol::Iso(_) | Protocol::IsIs(_) => {
+            Protocol::Type(0..=LENGTH_MAX | APPLE_ARP)
+            | Protocol::Iso(_)
+            | Protocol::IsIs(_)
+            | Protocol::Carried { number: ESP | AH, .. } => {
                 return Err("unsupported index operation".into());
             }
             Protocol::Type(_) => (Base::At(network), vec![self.of(protocol)?]),
