@@ -65,7 +65,7 @@ enum Command {
     Peers(peers::Args),
     /// Write the references of elements and ports, docs/elements and docs/ports, anew.
     Reference,
-    /// Run what others wrote for Click with our programs, beside Click.
+    /// Run what others wrote for Click, and captured, with our programs, beside Click and tcpdump.
     Conformance(conformance::Args),
     /// Measure against other frameworks.
     Bench(bench::Args),

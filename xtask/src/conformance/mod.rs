@@ -1,4 +1,5 @@
-//! `cargo xtask conformance`: our programs beside Click's, on what others wrote for Click.
+//! `cargo xtask conformance`: our programs beside Click's, on what others wrote for Click, and our
+//! filters beside tcpdump's, on what others captured.
 //!
 //! Nothing is fetched: a checkout is named on the command line, and what is missing of it is said.
 //! Expected differences are checked in as data beside the code, each with its reason.
@@ -7,10 +8,11 @@
 //! the path, so what counts as passing is Click's decision; cases that call none of our programs do
 //! not count. Public configurations are compared in simulated time with captures for devices:
 //! timing is then no excuse. Click's own `click-flatten` reads them and a small scanner replaces
-//! the devices, so that our parser is not its own judge.
+//! the devices, so that our parser is not its own judge. Filters are judged by tcpdump itself.
 
 mod cases;
 mod click;
+mod filter;
 mod leftovers;
 mod public;
 
@@ -25,7 +27,10 @@ use anyhow::Result;
   cargo xtask conformance public --click ~/click --configurations ~/public
                                                               configurations of others
   cargo xtask conformance public --click ~/click --configurations ~/public --run
-                                                              and on the same packets")]
+                                                              and on the same packets
+  cargo xtask conformance filter --captures ~/captures        filters on captures of others
+  cargo xtask conformance filter --captures ~/captures --all
+                                                              whatever captures there are")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -37,11 +42,14 @@ enum Command {
     Click(click::Args),
     /// Try configurations of public repositories with Click and with us.
     Public(public::Args),
+    /// Choose packets of public captures by many expressions, with tcpdump and with us.
+    Filter(filter::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Click(args) => click::run(args),
         Command::Public(args) => public::run(args),
+        Command::Filter(args) => filter::run(args),
     }
 }
