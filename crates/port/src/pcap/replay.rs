@@ -344,6 +344,22 @@ mod tests {
         pool.give(&mut frame);
     }
 
+    /// Else they would be recorded with the time of the replay.
+    #[test]
+    fn packets_of_the_first_moment_have_a_time() {
+        for preload in [false, true] {
+            let mut pool = arena().cache(64);
+            let mut frame = Frame::new(8);
+            let mut port =
+                replay(&pcap(&[(0, 60), (1_000, 60)]), preload, Pace::new(Rate::Max, 1.0), 1);
+            assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 2);
+            let arena = pool.arena();
+            let times = frame.slots().iter().map(|slot| arena.meta(slot).timestamp);
+            assert_eq!(times.collect::<Vec<_>>(), [1, 1_000]);
+            pool.give(&mut frame);
+        }
+    }
+
     /// What a snap length left of packets, also less than an Ethernet header, with its length.
     #[test]
     fn cut_packets_come_with_the_length_they_had() {

@@ -14,6 +14,7 @@ const PRELOAD_LIMIT: u64 = 1 << 30;
 /// A record's frame, without a recorded frame check sequence.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Recorded<'a> {
+    /// At least 1: in a packet's metadata 0 is a time that nobody knows.
     pub(super) ts_ns: u64,
     pub(super) frame: &'a [u8],
     /// Bytes that the capture cut off.
@@ -27,7 +28,7 @@ impl<'a> Recorded<'a> {
         let missing = orig_len.saturating_sub(data.len() as u32);
         let fcs = interfaces.get(interface as usize).map_or(0, |interface| interface.fcs_length);
         let length = if missing == 0 { data.len().saturating_sub(fcs.into()) } else { data.len() };
-        Self { ts_ns, frame: &data[..length], missing }
+        Self { ts_ns: ts_ns.max(1), frame: &data[..length], missing }
     }
 }
 
