@@ -40,12 +40,13 @@ pub(crate) fn arena(args: &Memory) -> Result<Arena> {
 /// As [`arena`], with room for queues that hold so many packets, unless a size
 /// was asked for or the machine has not that much.
 pub(crate) fn arena_for(args: &Memory, packets: usize) -> Result<Arena> {
+    let default = ArenaOptions::default();
     let options = |size| ArenaOptions {
         size,
-        buffer_size: args.buffer_size,
+        buffer_size: args.buffer_size.unwrap_or(default.buffer_size),
         huge: !args.no_huge,
         node: args.numa_node,
-        ..ArenaOptions::default()
+        ..default
     };
     Ok(match args.arena {
         Some(size) => options(size).create()?,

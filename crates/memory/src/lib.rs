@@ -38,7 +38,9 @@ mod slot;
 mod sync;
 mod words;
 
-pub use arena::{Accounting, Arena, ArenaOptions, Packet, PacketMut, PageKind, stride_for};
+pub use arena::{
+    Accounting, Arena, ArenaOptions, BUFFER_MAX, Packet, PacketMut, PageKind, stride_for,
+};
 pub use compare::equal_lanes;
 pub use error::MemoryError;
 pub use frame::{FRAME_DEFAULT, FRAME_LIMIT, Frame};

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args};
+use linerate_memory::BUFFER_MAX;
 use linerate_worker::Idle;
 
 use super::{Host, Memory, Readiness, Running, Showing};
@@ -214,6 +215,8 @@ impl Capture {
             }
             _ => None,
         };
+        // In files there are merged segments, which no MTU limits.
+        let buffer_size = self.memory.buffer_size.or(self.read.is_some().then_some(BUFFER_MAX));
         Running {
             duration: self.duration.into_iter().chain(files).min(),
             count: self.count,
@@ -222,7 +225,7 @@ impl Capture {
             idle: self.idle,
             readiness: self.readiness,
             showing: self.showing.clone(),
-            memory: self.memory.clone(),
+            memory: Memory { buffer_size, ..self.memory.clone() },
         }
     }
 }

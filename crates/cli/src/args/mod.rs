@@ -161,9 +161,10 @@ pub(crate) struct Memory {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) arena: Option<usize>,
 
-    /// Bytes of one packet buffer, headroom included
-    #[arg(long, value_name = "SIZE", default_value = "2112", value_parser = parse_size)]
-    pub(crate) buffer_size: usize,
+    /// Bytes of one packet buffer, headroom included [default: 2112, and the most there is for
+    /// `capture -r`]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) buffer_size: Option<usize>,
 
     /// Do not try for 2 MiB pages
     #[arg(long)]

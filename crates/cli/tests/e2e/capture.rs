@@ -481,6 +481,21 @@ fn cut_packets_are_read_and_keep_their_length() {
     }
 }
 
+/// Merged segments are as long as a packet of IP can be, whatever the MTU.
+#[test]
+fn long_packets_of_files_are_read() {
+    let scratch = Scratch::new();
+    let [long, again] = ["long.pcap", "again.pcap"].map(|name| scratch.file(name));
+    let options = pcap::Options::new(pcap::Format::Pcap);
+    let mut writer = pcap::Writer::create(&long, &options).unwrap();
+    for (at, length) in [(1, 1514), (2, 9014), (3, 65_226)] {
+        writer.write(at, length, &vec![2; length as usize]).unwrap();
+    }
+    writer.finish().unwrap();
+    linerate(&format!("capture -r {long} -w {again} --quiet --json")).summary();
+    assert_same(&records(&fs::read(&again).unwrap()), &records(&fs::read(&long).unwrap()));
+}
+
 /// Without any interface: from file to file, in both formats, nothing changes.
 #[test]
 fn a_file_survives_copying_from_format_to_format() {

@@ -25,7 +25,7 @@ use std::{
 use self::{growth::Growth, map::Mapping, numbers::Numbers};
 pub use self::{
     map::PageKind,
-    options::{ArenaOptions, stride_for},
+    options::{ArenaOptions, BUFFER_MAX, stride_for},
     packet::{Packet, PacketMut},
 };
 use crate::{

@@ -48,7 +48,7 @@ const LINE: usize = 64;
 /// Smallest arena: a few buffers are always there.
 const SIZE_MIN: usize = 64 << 10;
 /// Largest buffer: offsets and lengths are 16 bits.
-const BUFFER_MAX: usize = 65_472;
+pub const BUFFER_MAX: usize = 65_472;
 /// Most buffers: their numbers are 30 bits, and several arenas share those.
 const COUNT_MAX: usize = 1 << 28;
 /// Where the buffers start is a multiple of this.
