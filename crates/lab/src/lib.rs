@@ -7,7 +7,8 @@
 //! [`Sink`] finds loss, duplication, reordering and latency from the
 //! signatures. [`trials::Tester`] is both in one loop, for one trial after the
 //! other; [`search`] decides which trial comes next, and [`procedures`] are the
-//! benchmarks made of them.
+//! benchmarks made of them. [`connections`] are for what looks at more than packets: clients and
+//! servers of TCP, thousands of them.
 //!
 //! A [`point`] is one measurement of this machine that can be repeated;
 //! [`measure`] carries it out with [`instruments`], and a [`store`] keeps what
@@ -21,6 +22,7 @@ pub mod calibration;
 mod calm;
 mod clock;
 pub mod compare;
+pub mod connections;
 pub mod criteria;
 pub mod experiment;
 mod generate;

@@ -1,0 +1,180 @@
+//! What goes over a connection: bytes that follow from their place in the stream, so that both
+//! sides know what is right without having agreed on anything.
+//!
+//! The first bytes a client sends say how long a request is and how long the answer to it is to
+//! be. A server that finds something else there is spoken to by another program; it takes
+//! everything and answers nothing, as the discard service does (RFC 863).
+
+/// Length of what the first request begins with.
+pub(super) const ASK_LEN: usize = 12;
+const MAGIC: [u8; 4] = *b"LRrq";
+
+/// After how many bytes they repeat: a prime, so that segments of any length differ.
+const PERIOD: usize = 1021;
+
+/// Two periods, so that one that begins anywhere is in one piece.
+static PATTERN: [u8; 2 * PERIOD] = {
+    let mut pattern = [0; 2 * PERIOD];
+    let mut at = 0;
+    while at < pattern.len() {
+        let place = at % PERIOD;
+        pattern[at] = (place ^ (place >> 3)) as u8;
+        at += 1;
+    }
+    pattern
+};
+
+/// What a client asks its server for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// Bytes of a request; not zero.
+    pub(super) request: u32,
+    /// Bytes of the answer to each.
+    pub(super) response: u32,
+}
+
+impl Ask {
+    /// As it is on the wire.
+    pub(super) fn to_bytes(self) -> [u8; ASK_LEN] {
+        let mut bytes = [0; ASK_LEN];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..8].copy_from_slice(&self.request.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.response.to_be_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; ASK_LEN]) -> Option<Ask> {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = *bytes;
+        let request = u32::from_be_bytes([e, f, g, h]);
+        let response = u32::from_be_bytes([i, j, k, l]);
+        ([a, b, c, d] == MAGIC && request > 0).then_some(Ask { request, response })
+    }
+}
+
+/// What a server knows of the first bytes of its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The first `len` of them.
+    Part {
+        /// Those that came, in front.
+        bytes: [u8; ASK_LEN],
+        /// How many.
+        len: u8,
+    },
+    /// All of them.
+    Ask(Ask),
+    /// They are of another program.
+    Foreign,
+}
+
+impl Heard {
+    /// Nothing yet.
+    pub(super) const NOTHING: Heard = Heard::Part { bytes: [0; ASK_LEN], len: 0 };
+
+    /// Takes what comes next and checks what follows from its place, which is `offset`. `false`
+    /// when it is not what the client has sent.
+    pub(super) fn take(&mut self, data: &[u8], offset: u64) -> bool {
+        let mut rest = data;
+        if let Heard::Part { bytes, len } = self {
+            let from = usize::from(*len);
+            let (front, behind) = data.split_at(data.len().min(ASK_LEN - from));
+            bytes[from..from + front.len()].copy_from_slice(front);
+            *len += front.len() as u8;
+            rest = behind;
+            if usize::from(*len) == ASK_LEN {
+                *self = Ask::from_bytes(bytes).map_or(Heard::Foreign, Heard::Ask);
+            }
+        }
+        let skipped = (data.len() - rest.len()) as u64;
+        !matches!(self, Heard::Ask(_)) || is_right(rest, offset + skipped)
+    }
+}
+
+/// Writes the bytes of a stream from `offset` on.
+pub(super) fn fill(bytes: &mut [u8], offset: u64) {
+    let from = (offset % PERIOD as u64) as usize;
+    for piece in bytes.chunks_mut(PERIOD) {
+        piece.copy_from_slice(&PATTERN[from..from + piece.len()]);
+    }
+}
+
+/// The same of a client's stream, which begins with what it asks for.
+pub(super) fn fill_asking(bytes: &mut [u8], offset: u64, ask: Ask) {
+    fill(bytes, offset);
+    if offset < ASK_LEN as u64 {
+        let asked = ask.to_bytes();
+        let front = &asked[offset as usize..];
+        let len = front.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&front[..len]);
+    }
+}
+
+/// Writes given bytes, over and over, from `offset` on. There is at least one.
+pub(super) fn fill_given(bytes: &mut [u8], offset: u64, given: &[u8]) {
+    let from = (offset % given.len() as u64) as usize;
+    let source = given.iter().cycle().skip(from);
+    bytes.iter_mut().zip(source).for_each(|(byte, given)| *byte = *given);
+}
+
+/// Whether these are the bytes of a stream from `offset` on.
+pub(super) fn is_right(bytes: &[u8], offset: u64) -> bool {
+    let from = (offset % PERIOD as u64) as usize;
+    bytes.chunks(PERIOD).all(|piece| *piece == PATTERN[from..from + piece.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASK: Ask = Ask { request: 5000, response: 70_000 };
+
+    /// However a stream is cut, a server reads the same of it.
+    #[test]
+    fn a_server_hears_what_a_client_asks_for() {
+        let mut stream = vec![0; 5000];
+        fill_asking(&mut stream, 0, ASK);
+        for size in [1, 5, 11, 12, 13, 1460] {
+            let (mut heard, mut offset) = (Heard::NOTHING, 0);
+            for piece in stream.chunks(size) {
+                let mut made = vec![0; piece.len()];
+                fill_asking(&mut made, offset, ASK);
+                assert_eq!(made, piece, "{size} {offset}");
+                assert!(heard.take(piece, offset), "{size} {offset}");
+                offset += piece.len() as u64;
+            }
+            assert_eq!(heard, Heard::Ask(ASK), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_byte_is_found() {
+        let mut stream = vec![0; 3000];
+        fill(&mut stream, 77);
+        assert!(is_right(&stream, 77) && !is_right(&stream, 78));
+        stream[2500] ^= 1;
+        assert!(!is_right(&stream, 77));
+        let mut asking = vec![0; 100];
+        fill_asking(&mut asking, 0, ASK);
+        asking[50] ^= 1;
+        let mut heard = Heard::NOTHING;
+        assert!(!heard.take(&asking, 0));
+    }
+
+    #[test]
+    fn other_programs_are_not_judged() {
+        let mut heard = Heard::NOTHING;
+        assert!(heard.take(b"GET / HTTP/1.0\r\n\r\n", 0));
+        assert_eq!(heard, Heard::Foreign);
+        assert!(heard.take(b"more", 18));
+        let mut none = Heard::NOTHING;
+        assert!(none.take(&Ask { request: 0, response: 1 }.to_bytes(), 0));
+        assert_eq!(none, Heard::Foreign);
+    }
+
+    #[test]
+    fn given_bytes_are_repeated() {
+        let mut bytes = [0; 7];
+        fill_given(&mut bytes, 4, b"abc");
+        assert_eq!(&bytes, b"bcabcab");
+    }
+}
