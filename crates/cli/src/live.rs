@@ -3,13 +3,14 @@
 
 use std::{io, time::Duration};
 
+use linerate_lab::Latency;
 use linerate_port::{Counts, DropReason};
 use serde_json::{Map, Value, json};
 
 use crate::{
     args::Showing,
     output::Output,
-    units::{grouped, short},
+    units::{grouped, short, short_time},
 };
 
 /// Rows between two printings of the column titles.
@@ -79,6 +80,12 @@ impl Cell {
     pub(crate) fn cycles(key: &'static str, title: &str, value: Option<f64>) -> Cell {
         let text = value.map_or("-".into(), |value| format!("{value:.1}"));
         Cell::new(key, title, text, value)
+    }
+
+    /// A time in nanoseconds, when there is one.
+    pub(crate) fn time(key: &'static str, title: &str, nanoseconds: Option<u64>) -> Cell {
+        let text = nanoseconds.map_or("-".into(), |time| short_time(time as f64));
+        Cell::new(key, title, text, nanoseconds)
     }
 
     /// A part of the whole, 0 to 1.
@@ -203,6 +210,36 @@ pub(crate) fn sentence<'a>(meanings: impl IntoIterator<Item = (&'a str, &'a str)
         }
     }
     lines
+}
+
+/// The percentiles of times, for people.
+pub(crate) fn latency_text(latency: &Latency) -> String {
+    let at = |percent| short_time(latency.percentile(percent) as f64);
+    format!(
+        "min {}, mean {}, 50 % {}, 90 % {}, 99 % {}, 99.9 % {}, max {}",
+        short_time(latency.min() as f64),
+        short_time(latency.mean()),
+        at(50.0),
+        at(90.0),
+        at(99.0),
+        at(99.9),
+        short_time(latency.max() as f64)
+    )
+}
+
+/// The same for machines; nothing when there are no times.
+pub(crate) fn latency_object(latency: &Latency) -> Option<Value> {
+    (latency.count() > 0).then(|| {
+        json!({
+            "min": latency.min(),
+            "mean": latency.mean(),
+            "p50": latency.percentile(50.0),
+            "p90": latency.percentile(90.0),
+            "p99": latency.percentile(99.0),
+            "p99.9": latency.percentile(99.9),
+            "max": latency.max(),
+        })
+    })
 }
 
 /// Drops by reason, those that happened.

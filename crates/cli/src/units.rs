@@ -114,6 +114,16 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     format!("{number}{space}{unit}")
 }
 
+/// Nanoseconds with the unit that suits them.
+pub(crate) fn short_time(nanoseconds: f64) -> String {
+    match nanoseconds {
+        n if n < 1e3 => format!("{n:.0} ns"),
+        n if n < 1e6 => format!("{:.1} us", n / 1e3),
+        n if n < 1e9 => format!("{:.2} ms", n / 1e6),
+        n => format!("{:.2} s", n / 1e9),
+    }
+}
+
 /// A count with its digits in groups: `45,200,000`.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
@@ -213,6 +223,15 @@ mod tests {
         assert_eq!(with_unit(987.0, "pps"), "987 pps");
         assert_eq!(with_unit(0.0, "bit/s"), "0 bit/s");
         assert_eq!(with_unit(1500.0, "pps"), "1.50 kpps");
+    }
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        for (nanoseconds, text) in
+            [(7.0, "7 ns"), (1500.0, "1.5 us"), (2.5e6, "2.50 ms"), (3e9, "3.00 s")]
+        {
+            assert_eq!(short_time(nanoseconds), text);
+        }
     }
 
     #[test]

@@ -6,10 +6,10 @@ use std::{
 };
 
 use anyhow::Result;
-use linerate_lab::{Arrivals, Latency, Sink};
+use linerate_lab::{Arrivals, Sink};
 use linerate_port::{Context, Counters, Counts, Direction, open, probe};
 use linerate_worker::{Stage, Usage};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     args::SinkArgs,
@@ -100,9 +100,8 @@ impl Figures {
         let (now, then) = (self.arrivals.total(), before.arrivals.total());
         let usage = self.usage - before.usage;
         let latency = self.arrivals.latency.since(&before.arrivals.latency);
-        let time = |key, title: &str, nanoseconds: u64| match latency.count() {
-            0 => Cell::new(key, title, "-", Value::Null),
-            _ => Cell::new(key, title, short_time(nanoseconds as f64), nanoseconds),
+        let time = |key, title: &str, nanoseconds: u64| {
+            Cell::time(key, title, (latency.count() > 0).then_some(nanoseconds))
         };
         // A late frame turns up after it was counted as lost.
         let lost = now.lost as i64 - then.lost as i64;
@@ -156,9 +155,8 @@ impl Figures {
                 grouped(total.reorder_extent),
                 grouped(total.stale),
             ));
-            lines.push(format!("  latency: {}", latency_text(&arrivals.latency)));
+            lines.push(format!("  latency: {}", live::latency_text(&arrivals.latency)));
         }
-        let latency = &arrivals.latency;
         let object = json!({
             "seconds": seconds,
             "received_packets": received.packets,
@@ -173,41 +171,9 @@ impl Figures {
             "reordered": total.reordered,
             "reorder_extent": total.reorder_extent,
             "stale": total.stale,
-            "latency_ns": (latency.count() > 0).then(|| json!({
-                "min": latency.min(),
-                "mean": latency.mean(),
-                "p50": latency.percentile(50.0),
-                "p90": latency.percentile(90.0),
-                "p99": latency.percentile(99.0),
-                "p99.9": latency.percentile(99.9),
-                "max": latency.max(),
-            })),
+            "latency_ns": live::latency_object(&arrivals.latency),
             "cycles_per_packet": usage.cycles_per_packet(),
         });
         Ok(live.summary(&lines, object)?)
-    }
-}
-
-fn latency_text(latency: &Latency) -> String {
-    let at = |percent| short_time(latency.percentile(percent) as f64);
-    format!(
-        "min {}, mean {}, 50 % {}, 90 % {}, 99 % {}, 99.9 % {}, max {}",
-        short_time(latency.min() as f64),
-        short_time(latency.mean()),
-        at(50.0),
-        at(90.0),
-        at(99.0),
-        at(99.9),
-        short_time(latency.max() as f64)
-    )
-}
-
-/// Nanoseconds with the unit that suits them.
-fn short_time(nanoseconds: f64) -> String {
-    match nanoseconds {
-        n if n < 1e3 => format!("{n:.0} ns"),
-        n if n < 1e6 => format!("{:.1} us", n / 1e3),
-        n if n < 1e9 => format!("{:.2} ms", n / 1e6),
-        n => format!("{:.2} s", n / 1e9),
     }
 }
