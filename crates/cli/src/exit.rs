@@ -7,7 +7,9 @@ use linerate_graph::{
     lang::{Cause, Diagnostic, Diagnostics, Severity, SourceMap},
 };
 use linerate_host::interface::InterfaceError;
-use linerate_lab::{experiment::ExperimentError, point::SpecError, store::StoreError};
+use linerate_lab::{
+    connections::EndpointError, experiment::ExperimentError, point::SpecError, store::StoreError,
+};
 use linerate_memory::MemoryError;
 use linerate_port::{OpenError, PortError};
 
@@ -148,6 +150,9 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
             MemoryError::Option { .. } => Code::Usage,
             _ => Code::Memory,
         });
+    }
+    if cause.is::<EndpointError>() {
+        return Some(Code::Memory);
     }
     if let Some(error) = cause.downcast_ref::<OpenError>() {
         return Some(match error {

@@ -22,7 +22,7 @@
 //! interfaces are down), `terminal` (what can be shown), `exit` (exit codes and errors), `service`
 //! (a service manager is told that all is ready), `life` (whether workers are), `attendance` (both,
 //! for commands between ports), `signals`, `units` and `ranges` (what people type), `profile`
-//! (streams in a file).
+//! (streams and connections in a file).
 //!
 //! Configurations: `configuration` reads them, `control_address` says where they are controlled,
 //! `remote` controls commands without one,

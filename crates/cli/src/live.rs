@@ -21,7 +21,7 @@ const WIDTH: usize = 100;
 
 /// What the figures of a row are, by their names in JSON. Cycles are those of the
 /// time-stamp counter.
-const MEANINGS: [(&str, &str); 26] = [
+const MEANINGS: [(&str, &str); 36] = [
     ("received_pps", "packets received per second"),
     ("received_bps", "their bits per second"),
     ("forward_pps", "packets sent by the second port per second"),
@@ -40,6 +40,16 @@ const MEANINGS: [(&str, &str); 26] = [
     ("latency_p50_ns", "half of the frames took no longer"),
     ("latency_p99_ns", "99 % took no longer"),
     ("latency_max_ns", "no frame took longer"),
+    ("begun_cps", "connections begun per second"),
+    ("completed_cps", "connections that ended as they should per second"),
+    ("open", "connections that have not ended"),
+    ("failed", "connections that failed"),
+    ("retransmitted_pps", "segments sent once more per second"),
+    ("payload_sent_bps", "bits of data per second that have arrived at the other side"),
+    ("payload_received_bps", "bits of data per second that came from there"),
+    ("handshake_p50_ns", "half of the handshakes took no longer"),
+    ("connection_p50_ns", "half of the connections took no longer, from SYN to the end"),
+    ("connection_p99_ns", "99 % of them took no longer"),
     ("dropped_pps", "packets dropped per second"),
     ("cycles_per_packet", "cycles of work for each packet"),
     ("receive_cycles", "those for taking it from its port (part of C_IO), in some rounds"),

@@ -1,7 +1,7 @@
-//! Profiles of `linerate generate`: several streams in a file.
+//! Profiles of `linerate generate`: several streams in a file, or kinds of connections.
 //!
 //! A stream has the options of the command line as keys, so that both are declared once, and a name
-//! and a weight besides.
+//! and a weight besides. Connections have keys of their own, which are declared in the same way.
 
 use std::path::Path;
 
@@ -9,7 +9,16 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use toml::{Table, Value};
 
-use crate::args::Stream;
+use crate::args::{Connections, Stream};
+
+/// What a profile describes.
+#[derive(Debug)]
+pub(crate) enum Profile {
+    /// Frames.
+    Streams(Vec<Named>),
+    /// TCP connections, with names.
+    Connections(Vec<(String, Connections)>),
+}
 
 /// A stream of a profile.
 #[derive(Debug)]
@@ -36,42 +45,79 @@ struct Line {
     stream: Stream,
 }
 
-/// Reads a file with streams.
-pub(crate) fn read(path: &Path) -> Result<Vec<Named>> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the profile {}", path.display()))?;
-    let mut streams = parse(&text).with_context(|| path.display().to_string())?;
-    // Captures lie beside the profile.
-    for Named { stream, .. } in &mut streams {
-        if let (Some(capture), Some(folder)) = (&mut stream.pcap, path.parent()) {
-            *capture = folder.join(&*capture);
-        }
-    }
-    Ok(streams)
+/// The options of connections, in the same way.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct ConnectionsLine {
+    #[command(flatten)]
+    connections: Connections,
 }
 
-fn parse(text: &str) -> Result<Vec<Named>> {
-    let mut file: Table = toml::from_str(text)?;
-    let streams = file.remove("stream");
-    if let Some(key) = file.keys().next() {
-        bail!("{key}: a profile has nothing but [[stream]] tables");
+/// Reads a profile.
+pub(crate) fn read(path: &Path) -> Result<Profile> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the profile {}", path.display()))?;
+    let mut profile = parse(&text).with_context(|| path.display().to_string())?;
+    // Captures lie beside the profile.
+    if let Profile::Streams(streams) = &mut profile {
+        for Named { stream, .. } in streams {
+            if let (Some(capture), Some(folder)) = (&mut stream.pcap, path.parent()) {
+                *capture = folder.join(&*capture);
+            }
+        }
     }
-    let Some(Value::Array(streams)) = streams.filter(|streams| streams != &Value::Array(vec![]))
-    else {
-        bail!("no stream: write a [[stream]] table for each");
-    };
-    let numbered = (1..).zip(streams);
-    let streams: Vec<Named> = numbered
-        .map(|(number, stream)| {
-            let Value::Table(stream) = stream else { bail!("stream is not a table: [[stream]]") };
-            let name = match stream.get("name") {
-                None => number.to_string(),
-                Some(Value::String(name)) => name.clone(),
-                Some(_) => bail!("stream {number}: its name is not text"),
+    Ok(profile)
+}
+
+fn parse(text: &str) -> Result<Profile> {
+    let mut file: Table = toml::from_str(text)?;
+    let (streams, connections) = (file.remove("stream"), file.remove("connections"));
+    if let Some(key) = file.keys().next() {
+        bail!("{key}: a profile has nothing but [[stream]] or [[connections]] tables");
+    }
+    match (streams, connections) {
+        (Some(_), Some(_)) => {
+            bail!("streams and connections in one profile: run a generator for each, on two ports")
+        }
+        (None, Some(connections)) => {
+            let tables = tables("connections", Some(connections))?;
+            let read = |(name, keys): (String, Table)| -> Result<(String, Connections)> {
+                let of = format!("connections {name}");
+                Ok((name, connections_of(keys).context(of)?))
             };
-            named(name.clone(), stream).with_context(|| format!("stream {name}"))
+            Ok(Profile::Connections(tables.into_iter().map(read).collect::<Result<_>>()?))
+        }
+        (None, None) => bail!("no stream: write a [[stream]] table for each, or [[connections]]"),
+        (streams, None) => Ok(Profile::Streams(parse_streams(streams)?)),
+    }
+}
+
+/// The tables of a kind, with their names, which are numbers where none are given.
+fn tables(kind: &str, value: Option<Value>) -> Result<Vec<(String, Table)>> {
+    let Some(Value::Array(all)) = value.filter(|all| all != &Value::Array(vec![])) else {
+        bail!("no {kind}: write a [[{kind}]] table for each");
+    };
+    let numbered = (1..).zip(all);
+    numbered
+        .map(|(number, one)| {
+            let Value::Table(mut keys) = one else { bail!("{kind} is not a table: [[{kind}]]") };
+            let name = match keys.remove("name") {
+                None => number.to_string(),
+                Some(Value::String(name)) => name,
+                Some(_) => bail!("{kind} {number}: its name is not text"),
+            };
+            Ok((name, keys))
         })
-        .collect::<Result<_>>()?;
+        .collect()
+}
+
+fn parse_streams(streams: Option<Value>) -> Result<Vec<Named>> {
+    let read = |(name, keys): (String, Table)| {
+        let of = format!("stream {name}");
+        named(name, keys).context(of)
+    };
+    let streams: Vec<Named> =
+        tables("stream", streams)?.into_iter().map(read).collect::<Result<_>>()?;
     let rates = streams.iter().filter(|stream| stream.share == Share::Rate).count();
     if rates != 0 && rates != streams.len() {
         bail!("some streams have a rate and some do not: give all a rate, or all a weight");
@@ -80,7 +126,6 @@ fn parse(text: &str) -> Result<Vec<Named>> {
 }
 
 fn named(name: String, mut keys: Table) -> Result<Named> {
-    keys.remove("name");
     let weight = match keys.remove("weight") {
         None => None,
         Some(Value::Integer(weight)) if weight > 0 => Some(weight as f64),
@@ -92,8 +137,19 @@ fn named(name: String, mut keys: Table) -> Result<Named> {
         (None, true) => Share::Rate,
         (weight, false) => Share::Weight(weight.unwrap_or(1.0)),
     };
+    let line = Line::try_parse_from(words(&keys)?).map_err(|error| complaint(&error))?;
+    Ok(Named { name, stream: line.stream, share })
+}
+
+fn connections_of(keys: Table) -> Result<Connections> {
+    let line = ConnectionsLine::try_parse_from(words(&keys)?);
+    Ok(line.map_err(|error| complaint(&error))?.connections)
+}
+
+/// Keys and values as a command line.
+fn words(keys: &Table) -> Result<Vec<String>> {
     let mut words = Vec::new();
-    for (key, value) in &keys {
+    for (key, value) in keys {
         let option = format!("--{}", key.replace('_', "-"));
         match value {
             Value::Boolean(false) => {}
@@ -101,14 +157,15 @@ fn named(name: String, mut keys: Table) -> Result<Named> {
             value => words.push(format!("{option}={}", word(key, value)?)),
         }
     }
-    let line = Line::try_parse_from(words).map_err(|error| {
-        // The rest is of the command line.
-        let text = error.to_string();
-        let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
-        let text = lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>();
-        anyhow::anyhow!("{}", text.join("; ").trim_start_matches("error: ").to_owned())
-    })?;
-    Ok(Named { name, stream: line.stream, share })
+    Ok(words)
+}
+
+/// What is wrong with it; the rest of what is said is of the command line.
+fn complaint(error: &clap::Error) -> anyhow::Error {
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
+    let text = lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>();
+    anyhow::anyhow!("{}", text.join("; ").trim_start_matches("error: ").to_owned())
 }
 
 /// A value as it is typed.
@@ -128,14 +185,18 @@ fn word(key: &str, value: &Value) -> Result<String> {
 mod tests {
     use super::*;
 
+    fn streams(text: &str) -> Vec<Named> {
+        let Profile::Streams(streams) = parse(text).unwrap() else { panic!("{text}") };
+        streams
+    }
+
     #[test]
     fn streams_have_the_options_of_the_command_line() {
-        let streams = parse(
+        let streams = streams(
             "[[stream]]\nname = \"voice\"\nsize = 200\nrate = \"5kpps\"\nvlan = \"10-19\"\n\
              [[stream]]\nsize = [64, 128]\nipv6 = true\nouter_vlan = 5\nvlan = 7\nrate = \"1%\"\n\
              unsigned = false\npayload = \"0xdead\"",
-        )
-        .unwrap();
+        );
         assert_eq!((streams.len(), &*streams[0].name, &*streams[1].name), (2, "voice", "2"));
         let traffic = streams[1].stream.traffic(None, 3).unwrap();
         assert!(traffic.ipv6 && traffic.signed && traffic.sizes.largest() == 128);
@@ -147,6 +208,16 @@ mod tests {
             streams[0].stream.traffic(None, 1).unwrap().variation.vlans.unwrap().count(),
             10
         );
+    }
+
+    #[test]
+    fn the_example_is_one_of_connections() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/connections.toml");
+        let Profile::Connections(groups) = read(Path::new(path)).unwrap() else {
+            panic!("{path} has streams")
+        };
+        let names: Vec<&str> = groups.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["web", "database"]);
     }
 
     #[test]
@@ -162,6 +233,10 @@ mod tests {
             ("[[stream]]\nweight = 1\nrate = \"1pps\"", "one is enough"),
             ("[[stream]]\nrate = \"1pps\"\n[[stream]]", "give all a rate"),
             ("[[stream]]\nsize = { a = 1 }", "size is neither text nor a number"),
+            ("[[connections]]\nname = \"a\"\nsize = 64", "connections a: unexpected argument"),
+            ("[[connections]]\nthink = \"long\"", "connections 1: invalid value 'long' for"),
+            ("connections = 1", "no connections"),
+            ("[[stream]]\n[[connections]]", "run a generator for each"),
         ];
         for (text, expected) in cases {
             let error = format!("{:#}", parse(text).unwrap_err());

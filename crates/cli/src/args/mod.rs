@@ -2,6 +2,7 @@
 //! completions.
 
 mod capture;
+mod connections;
 mod graph;
 #[cfg(test)]
 mod guide;
@@ -24,6 +25,8 @@ use crate::{
 };
 
 pub(crate) use capture::Capture;
+use connections::parse_at_least_one;
+pub(crate) use connections::{Answered, Connections};
 pub(crate) use graph::{
     Call, Check, Configuration, Elements, GraphFormat, ReferenceFormat, Run,
     Running as GraphRunning,
@@ -255,6 +258,8 @@ Examples:
   linerate generate packet:eth1 --size 64-1518/64 --protocol tcp --vlan 10-19
   linerate generate packet:eth1 --pcap trace.pcap --rate 10kpps
   linerate generate xdp:eth1 --profile office.toml
+  linerate generate packet:eth1 --profile examples/connections.toml --count 100k
+      TCP connections, against `linerate sink --answer` or any other server
 
 A profile is a TOML file with a table for each stream, whose keys are the options above (without
 dashes, numbers and lists as text), a name, and either a rate of its own or a weight, its share of
@@ -270,7 +275,24 @@ dashes, numbers and lists as text), a name, and either a rate of its own or a we
   src = \"198.18.0.0/24\"
   rate = \"100Mbit/s\"
 
-While it runs it is controlled where --control says, by `linerate call ADDRESS HANDLER [VALUE]`;
+Or it has tables of TCP connections, which are opened and answered:
+  [[connections]]
+  name = \"web\"
+  rate = 2000                 # begun per second, default max
+  ramp = \"10s\"              # until that rate is reached
+  concurrent = 5000           # open at a time, at most
+  request = 300               # bytes
+  response = \"16k\"
+  requests = 3                # in each connection
+  think = \"500ms\"           # pause behind each answer
+  src = \"198.18.0.0/24\"
+  dst = \"198.19.0.1\"
+Its other keys are sport, dport, ipv6, src_mac, dst_mac or gateway (asked for by ARP or neighbour
+discovery; without both the first of dst is), vlan, mss, payload (for servers other than a sink),
+retransmit, retries and timeout. The host must not have the addresses of src itself, or it resets
+their connections. --count counts connections then, and --pattern is the rhythm they begin in.
+
+What sends frames is controlled where --control says, by `linerate call ADDRESS HANDLER [VALUE]`;
 start, stop and clear have no value and are written with -w:
   generate.rate 1Mpps    another rate; without a value, the rate that was asked for
   generate.size imix     other sizes of frames
@@ -292,7 +314,7 @@ pub(crate) struct Generate {
     #[command(flatten)]
     pub(crate) stream: Stream,
 
-    /// Send the streams of this file instead, see below
+    /// Send the streams of this file instead, or open its connections, see below
     #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "protocol", "ipv6", "src",
           "dst", "sport", "dport", "vlan", "outer_vlan", "src_mac", "dst_mac", "order", "pcap",
           "payload", "priority", "ttl", "tos", "unsigned"])]
@@ -310,6 +332,9 @@ pub(crate) struct Generate {
     pub(crate) controlled: Controlled,
 
     #[command(flatten)]
+    pub(crate) host: Host,
+
+    #[command(flatten)]
     pub(crate) running: Running,
 }
 
@@ -322,15 +347,33 @@ Examples:
   linerate sink xdp:eth2
   linerate sink packet:eth2 --duration 60s --json | tail -n 1
       only the summary, for a script
+  linerate sink --answer packet:eth2
+      the server for connections of `linerate generate --profile`
 
 Loss, duplication, reordering and latency are found in frames that `linerate generate`
 signed. Latency means something only when both run on the same machine. What arrives at an xdp:
-port is taken away from the host meanwhile, at a packet: port it is copied."
+port is taken away from the host meanwhile, at a packet: port it is copied.
+
+With --answer it is the server of all TCP connections to its addresses, on every port, and says by
+ARP and neighbour discovery that they are here: no other host on the link may have them. What it
+answers is in the first bytes of a connection; to clients other than `linerate generate` it
+answers nothing. --count counts connections that have ended then."
 )]
 pub(crate) struct SinkArgs {
     /// Port to receive from
     #[arg(value_name = "PORT")]
     pub(crate) port: PortUri,
+
+    /// Be a TCP server at these addresses: a list of single ones, A-B and prefixes [default: some
+    /// of those set aside for tests, 198.19.0.0/16 and `2001:2::/96`]
+    #[arg(long, value_name = "ADDRESSES", num_args = 0..=1, require_equals = true,
+          default_missing_value = Answered::TEST)]
+    pub(crate) answer: Option<Answered>,
+
+    /// Connections at a time, at most, with --answer
+    #[arg(long, value_name = "COUNT", default_value = "65536",
+          value_parser = parse_at_least_one, requires = "answer")]
+    pub(crate) concurrent: u64,
 
     #[command(flatten)]
     pub(crate) host: Host,
@@ -466,6 +509,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_sink_answers_is_said_behind_an_equals_sign() {
+        let answer = |words: &[&str]| {
+            let line = ["linerate", "sink"].iter().chain(words);
+            let Command::Sink(args) = Cli::try_parse_from(line).unwrap().command else {
+                panic!("{words:?}")
+            };
+            (args.port.to_string(), args.answer.map(|answered| answered.hosts().len()))
+        };
+        assert_eq!(answer(&["null:"]), ("null:".into(), None));
+        assert_eq!(answer(&["--answer", "null:"]), ("null:".into(), Some(2)));
+        assert_eq!(answer(&["null:", "--answer=10.0.0.1"]), ("null:".into(), Some(1)));
+        let alone = ["linerate", "sink", "null:", "--concurrent", "5"];
+        assert!(Cli::try_parse_from(alone).is_err());
+    }
+
+    #[test]
     fn bad_values_are_refused_when_parsed() {
         for bad in [
             &["--burst", "0"][..],
@@ -489,7 +548,7 @@ mod tests {
             (&["sink", "null:"], true),
             (&["capture", "null:", "x.pcap"], true),
             (&["run", "x.click"], true),
-            (&["generate", "null:"], false),
+            (&["generate", "null:"], true),
             (&["replay", "x.pcap", "null:"], false),
         ] {
             let line = [&["linerate"][..], line, &["--disconnect"]].concat();

@@ -130,7 +130,7 @@ pub(crate) struct Stream {
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
-fn parse_bytes(text: &str) -> Result<Bytes, String> {
+pub(super) fn parse_bytes(text: &str) -> Result<Bytes, String> {
     let Some(digits) = text.strip_prefix("0x") else { return Ok(Bytes(text.into())) };
     let pair = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(pair).collect();

@@ -24,6 +24,7 @@ use linerate_port::{
 use linerate_worker::{Stage, Usage, UsageReader};
 use serde_json::json;
 
+use super::connections;
 use crate::{
     args::{self, Generate},
     attendance::Attendance,
@@ -31,7 +32,7 @@ use crate::{
     links,
     live::{self, Cell, Live},
     output::Output,
-    profile::{self, Named, Share},
+    profile::{self, Named, Profile, Share},
     remote::Remote,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
@@ -39,6 +40,15 @@ use crate::{
 use control::Helm;
 
 pub(crate) fn run(args: &Generate) -> Result<()> {
+    let streams = match args.profile.as_deref().map(profile::read).transpose()? {
+        Some(Profile::Connections(groups)) => return connections::generate(args, &groups),
+        Some(Profile::Streams(streams)) => Some(streams),
+        None => None,
+    };
+    if args.host.disconnect {
+        let reason = "--disconnect is for connections: what sends frames takes none from the host";
+        return Err(UsageError(reason.into()).into());
+    }
     let started = Instant::now();
     let running = &args.running;
     let stop = session::stop_on_signals()?;
@@ -49,7 +59,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let context = Context::new(session::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Transmit))?;
 
-    let sources = Sources::new(args, &port)?;
+    let sources = Sources::new(args, streams, &port)?;
     let room = Room::new(args, &port, &context);
     room.check(sources.frames(0, 0)?.longest())?;
     let remote = Remote::listen(&args.controlled, "generate", &control::CLASS, &context.arena)?;
@@ -147,14 +157,15 @@ enum Source {
 }
 
 impl Sources {
-    fn new(args: &Generate, port: &Port) -> Result<Sources> {
+    /// Those of a profile, or the one of the command line.
+    fn new(args: &Generate, streams: Option<Vec<Named>>, port: &Port) -> Result<Sources> {
         let speed = port.info.speed;
         let per_second = |rate: Rate, mean: f64| {
             let reason = |reason| UsageError(format!("--rate {rate}: {reason}"));
             rate.packets_per_second(mean, speed).map_err(reason)
         };
         let random = (args.pattern == Pattern::Poisson).then_some(args.seed);
-        let Some(path) = &args.profile else {
+        let (Some(path), Some(profile)) = (&args.profile, streams) else {
             let frames = Source::new(&args.stream, args.seed, port.info.mac)?;
             let mean = wire(frames.maker(0, 0)?.mean_len());
             let asked = Some(args.stream.rate);
@@ -164,7 +175,7 @@ impl Sources {
         };
         let mut streams = Vec::new();
         let mut sum = None;
-        for Named { name, stream, share } in profile::read(path)? {
+        for Named { name, stream, share } in profile {
             let of_stream = || format!("{}: stream {name}", path.display());
             let frames = Source::new(&stream, args.seed, port.info.mac).with_context(of_stream)?;
             let mean = wire(frames.maker(0, 0).with_context(of_stream)?.mean_len());

@@ -3,6 +3,7 @@
 mod call;
 mod capture;
 mod check;
+mod connections;
 mod doctor;
 mod documents;
 mod elements;

@@ -11,6 +11,7 @@ use linerate_port::{Context, Counters, Counts, Direction, open, probe};
 use linerate_worker::{Stage, Usage};
 use serde_json::json;
 
+use super::connections;
 use crate::{
     args::SinkArgs,
     attendance::Attendance,
@@ -23,6 +24,9 @@ use crate::{
 };
 
 pub(crate) fn run(args: &SinkArgs) -> Result<()> {
+    if let Some(addresses) = &args.answer {
+        return connections::answer(args, addresses);
+    }
     let running = &args.running;
     let stop = session::stop_on_signals()?;
     let output = Output::new(running.showing.json);

@@ -10,6 +10,7 @@ mod adapters;
 mod beside_linux;
 mod capture;
 mod compare;
+mod connections;
 mod cost;
 mod ethernet;
 mod faults;
