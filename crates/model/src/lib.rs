@@ -19,7 +19,7 @@
 //! ```text
 //! t = (a_rx + a_tx + (b_rx + b_tx) / B + sum(a_k + b_k / B) + W) / f
 //!     + u + sum(S * l(WS) / m) + g * bytes
-//! T = min(N / (t * (1 + s (N-1) + c N (N-1))), NIC, link / (8 (L + 20)), bus)
+//! T = min(N / (t * (1 + s (N-1) + c N (N-1))), NIC, link / (8 (L + 20)), bus, sources)
 //! ```
 //!
 //! Which clock does a task of 120 cycles need for 10 Gbit/s of small frames?

@@ -38,6 +38,8 @@ pub enum Limit {
     Link,
     /// The bus between card and memory.
     Bus,
+    /// What brings packets, or lets them pass, does so by the clock.
+    Sources,
 }
 
 impl std::fmt::Display for Limit {
@@ -50,6 +52,7 @@ impl std::fmt::Display for Limit {
             Limit::Nic => "network card",
             Limit::Link => "link",
             Limit::Bus => "bus",
+            Limit::Sources => "rate of the sources",
         })
     }
 }
@@ -66,6 +69,8 @@ pub struct Limits {
     pub link: Option<BitsPerSecond>,
     /// The most packets the bus moves.
     pub bus: Option<PacketsPerSecond>,
+    /// The most packets that come: sources and shapers that go by the clock bring no more.
+    pub sources: Option<PacketsPerSecond>,
 }
 
 impl Limits {
@@ -85,6 +90,7 @@ impl Limits {
             self.nic.map(|rate| (rate, Limit::Nic)),
             self.link.map(|bandwidth| (line_rate(bandwidth, frame), Limit::Link)),
             self.bus.map(|rate| (rate, Limit::Bus)),
+            self.sources.map(|rate| (rate, Limit::Sources)),
         ]
         .into_iter()
         .flatten()
@@ -102,5 +108,27 @@ impl Limits {
             Some((tightest, by)) if tightest < rate => (tightest, by),
             _ => (rate, limit),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_by_the_clock_is_a_bound_as_others_are() {
+        let limits = Limits {
+            sources: Some(PacketsPerSecond::new(1000.0)),
+            ..Limits::link(BitsPerSecond::new(10e9))
+        };
+        let frame = Bytes::new(64.0);
+        let bound = |rate| limits.bound(PacketsPerSecond::new(rate), Limit::Cycles, frame);
+        assert_eq!(bound(1e6), (PacketsPerSecond::new(1000.0), Limit::Sources));
+        assert_eq!(bound(900.0), (PacketsPerSecond::new(900.0), Limit::Cycles));
+        // Nothing comes, however fast it would be forwarded.
+        let nothing = Limits { sources: Some(PacketsPerSecond::ZERO), ..Limits::default() };
+        let any = PacketsPerSecond::new(f64::INFINITY);
+        let (rate, _) = nothing.bound(any, Limit::Cycles, frame);
+        assert_eq!(rate, PacketsPerSecond::ZERO);
     }
 }
