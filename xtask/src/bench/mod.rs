@@ -46,6 +46,8 @@ const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
   cargo xtask bench network    tables and network elements, beside DPDK
   cargo xtask bench instructions   instructions per packet, against the recorded ones
   cargo xtask bench plan       what `linerate plan` says of configurations, and what they reach
+  cargo xtask bench plan --public examples
+                               of those in a folder or a list, on captures
   cargo xtask bench peers      install the frameworks measurements compare with
   cargo xtask bench reference  what DPDK and libpcap reach on this machine")]
 pub(crate) struct Args {

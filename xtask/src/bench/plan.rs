@@ -1,17 +1,17 @@
 //! `cargo xtask bench plan`: what `linerate plan` says of configurations it has never seen, beside what
-//! they then reach.
+//! they then reach. The configurations are those below, or [`public`] ones.
+
+mod answer;
+mod public;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
 
+use self::answer::{Answer, Row};
 use super::ours;
 use super::undo::{Undo, unique_name};
-
-/// How far off an answer may be.
-const ALLOWED: f64 = 0.15;
 
 /// Configurations with their names; sources of packets are `FromDevice`.
 const CONFIGURATIONS: &[(&str, &str)] = &[
@@ -92,12 +92,21 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
 /// Arguments of `cargo xtask bench plan`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Results that have a calibration: by default elements are measured first, about two minutes.
+    /// Results that have a calibration, to which is added what is measured: by default elements are
+    /// measured first, about two minutes.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Only these configurations, by name.
+    /// Only configurations with one of these names, or with one of these texts in their path.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Configurations of others: a folder of .click files, or a file that names one in each line and
+    /// behind it the variables it needs, as in `router.click LEFT=eth0`. Their devices are replaced by
+    /// a capture of packets to and from the addresses they name.
+    #[arg(long, value_name = "LIST")]
+    public: Option<PathBuf>,
+    /// How many seconds one of them may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+    timeout: u32,
     /// How often each is run, in turns. The most it reaches counts: what else a machine does can
     /// only slow it down.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -107,6 +116,28 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Something to be planned, and to be run then.
+trait Planned {
+    /// What it is called.
+    fn name(&self) -> String;
+
+    /// Asks `linerate plan`, which adds to the calibration in a folder.
+    fn ask(&self, linerate: &Path, dir: &Path) -> Result<Answer>;
+}
+
+/// One of ours: its name and the configuration.
+impl Planned for (&str, &str) {
+    fn name(&self) -> String {
+        self.0.to_owned()
+    }
+
+    fn ask(&self, linerate: &Path, dir: &Path) -> Result<Answer> {
+        let mut command = Command::new(linerate);
+        command.arg("plan").arg(dir).args(["-e", self.1]);
+        answer::of(&mut command)
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let linerate = ours::linerate()?;
     let own = std::env::temp_dir().join(unique_name());
@@ -114,92 +145,51 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let own = own.clone();
         Undo::by(move || drop(std::fs::remove_dir_all(own)))
     };
+    let planned: Vec<Box<dyn Planned>> = match &args.public {
+        None => CONFIGURATIONS.iter().map(|one| Box::new(*one) as Box<dyn Planned>).collect(),
+        Some(list) => public::configurations(list, args.timeout)?,
+    };
+    let wanted = |one: &dyn Planned| {
+        let name = one.name();
+        args.only.is_empty() || args.only.iter().any(|only| name.contains(only.as_str()))
+    };
+    let planned: Vec<_> = planned.into_iter().filter(|one| wanted(&**one)).collect();
+    if planned.is_empty() {
+        bail!("there is no such configuration");
+    }
     let dir = match &args.dir {
-        Some(dir) => dir.clone(),
+        Some(dir) => std::path::absolute(dir)?,
         None => {
-            let dir = own;
-            let status = Command::new(&linerate)
-                .args(["lab", "run", "elements", "--dir"])
-                .arg(&dir)
-                .stdout(Stdio::null())
-                .status()
-                .context("cannot run linerate")?;
-            if !status.success() {
-                bail!("the elements were not measured");
-            }
-            dir
+            measure_elements(&linerate, &own)?;
+            own
         }
     };
-    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|one| one == name);
-    let mut rows: Vec<(&str, Value)> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for round in 1..=args.rounds {
-        let chosen = CONFIGURATIONS.iter().filter(|(name, _)| wanted(name));
-        for (at, (name, configuration)) in chosen.enumerate() {
+        for (at, one) in planned.iter().enumerate() {
+            let name = one.name();
             eprintln!("round {round} of {}: planning and measuring {name}", args.rounds);
-            let row = checked(&linerate, &dir, configuration)?;
+            let answer = one.ask(&linerate, &dir)?;
             match rows.get_mut(at) {
-                None => rows.push((name, row)),
-                Some(best) if reached(&row) > reached(&best.1) => best.1 = row,
+                None => rows.push(Row { name, answer }),
+                Some(row) if answer.is_better_than(&row.answer) => row.answer = answer,
                 Some(_) => {}
             }
         }
     }
-    show(&rows, args.json)
+    answer::show(&rows, args.json);
+    Ok(())
 }
 
-/// Packets per second.
-fn reached(row: &Value) -> Option<f64> {
-    row["measured_pps"].as_f64()
-}
-
-/// The answer to a configuration, and what it reached.
-fn checked(linerate: &Path, dir: &Path, configuration: &str) -> Result<Value> {
-    let output = Command::new(linerate)
-        .arg("plan")
+fn measure_elements(linerate: &Path, dir: &Path) -> Result<()> {
+    let status = Command::new(linerate)
+        .args(["lab", "run", "elements", "--dir"])
         .arg(dir)
-        .args(["--measure", "--check", "--format", "json", "-e", configuration])
-        .output()
+        .stdout(Stdio::null())
+        .status()
         .context("cannot run linerate")?;
-    if !output.status.success() {
-        bail!("linerate plan: {}", String::from_utf8_lossy(&output.stderr).trim());
+    if !status.success() {
+        bail!("the elements were not measured");
     }
-    serde_json::from_slice(&output.stdout).context("linerate plan printed no JSON")
-}
-
-fn show(rows: &[(&str, Value)], as_json: bool) -> Result<()> {
-    let error = |row: &Value| row["error"].as_f64().context("an answer without its error");
-    let errors = rows.iter().map(|(_, row)| error(row)).collect::<Result<Vec<f64>>>()?;
-    let within = errors.iter().filter(|error| error.abs() <= ALLOWED).count();
-    if as_json {
-        let rows: Vec<Value> = rows
-            .iter()
-            .map(|(name, row)| {
-                json!({
-                    "configuration": name,
-                    "predicted_pps": row["throughput_pps"],
-                    "measured_pps": row["measured_pps"],
-                    "error": row["error"],
-                })
-            })
-            .collect();
-        println!("{}", json!({ "configurations": rows, "allowed": ALLOWED, "within": within }));
-        return Ok(());
-    }
-    println!(
-        "{:<16} {:>10} {:>22} {:>10} {:>8}",
-        "configuration", "plan Mpps", "90 %", "reached", "error"
-    );
-    for ((name, row), error) in rows.iter().zip(&errors) {
-        let mega = |value: &Value| value.as_f64().unwrap_or(f64::NAN) / 1e6;
-        let plan = &row["throughput_pps"];
-        let interval = format!("{:.1} to {:.1}", mega(&plan["low"]), mega(&plan["high"]));
-        println!(
-            "{name:<16} {:>10.2} {interval:>22} {:>10.2} {:>+6.1} %",
-            mega(&plan["value"]),
-            mega(&row["measured_pps"]),
-            error * 100.0
-        );
-    }
-    println!("{within} of {} within {:.0} %", rows.len(), ALLOWED * 100.0);
     Ok(())
 }

@@ -18,6 +18,8 @@ mod public;
 
 use anyhow::Result;
 
+pub(crate) use public::traffic;
+
 /// Arguments of `cargo xtask conformance`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -9,7 +9,7 @@ mod devices;
 mod list;
 mod room;
 mod text;
-mod traffic;
+pub(crate) mod traffic;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -25,7 +25,7 @@ const ETHERNET: u32 = 1;
 
 /// Addresses of the hosts that take part.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Addresses {
+pub(crate) struct Addresses {
     v4: Vec<Ipv4Addr>,
     mac: Vec<[u8; 6]>,
     /// Those of `v4` that elements of the configuration have: no neighbour says they are its own.
@@ -34,7 +34,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// All that a configuration names, and those of its interfaces.
-    pub(super) fn of(text: &str) -> Addresses {
+    pub(crate) fn of(text: &str) -> Addresses {
         let mut all = Addresses::default();
         let is_part = |letter: char| letter.is_ascii_hexdigit() || matches!(letter, '.' | ':');
         for piece in text.split(|letter| !is_part(letter)) {
@@ -50,7 +50,7 @@ impl Addresses {
     }
 
     /// Adds an address, and of a network a host.
-    pub(super) fn add(&mut self, address: Ipv4Addr) {
+    pub(crate) fn add(&mut self, address: Ipv4Addr) {
         let octets = address.octets();
         let host = if octets[3] == 0 { [octets[0], octets[1], octets[2], 77] } else { octets };
         let host = Ipv4Addr::from(host);
@@ -60,12 +60,12 @@ impl Addresses {
     }
 
     /// Says that an element of the configuration has this address.
-    pub(super) fn add_own(&mut self, address: Ipv4Addr) {
+    pub(crate) fn add_own(&mut self, address: Ipv4Addr) {
         self.own.push(address);
     }
 
     /// Adds a hardware address.
-    pub(super) fn add_mac(&mut self, mac: [u8; 6]) {
+    pub(crate) fn add_mac(&mut self, mac: [u8; 6]) {
         if !self.mac.contains(&mac) {
             self.mac.push(mac);
         }
@@ -79,7 +79,7 @@ fn parse_mac(text: &str) -> Option<[u8; 6]> {
 }
 
 /// Writes a capture whose packets are drawn from this seed.
-pub(super) fn write(path: &Path, addresses: &Addresses, seed: u64) -> io::Result<()> {
+pub(crate) fn write(path: &Path, addresses: &Addresses, seed: u64) -> io::Result<()> {
     let mut source = Source { addresses, random: Rng::with_seed(seed) };
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, ETHERNET] {
