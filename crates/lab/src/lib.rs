@@ -44,6 +44,7 @@ mod sink;
 mod sizes;
 mod steering;
 pub mod store;
+mod tape;
 mod traffic;
 pub mod trials;
 mod values;

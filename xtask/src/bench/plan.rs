@@ -15,25 +15,25 @@ use super::undo::{Undo, unique_name};
 
 /// Configurations with their names; sources of packets are `FromDevice`.
 const CONFIGURATIONS: &[(&str, &str)] = &[
-    ("cross-connect", "FromDevice(a) -> EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(b);"),
+    ("cross-connect", "FromDevice(a) -> EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2) -> ToPort(packet:b);"),
     (
         "check and count",
         "FromDevice(a) -> Strip(14) -> CheckIPHeader -> Counter -> DecIPTTL
-         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(b);",
+         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToPort(packet:b);",
     ),
     (
         "filter",
         "FromDevice(a) -> CheckIPHeader(14)
          -> IPFilter(deny src net 10.0.0.0/8, deny src net 172.16.0.0/12, deny dst port 22, deny dst port 23,
                      deny icmp, allow udp, deny all)
-         -> SetIPDSCP(10) -> EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(b);",
+         -> SetIPDSCP(10) -> EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2) -> ToPort(packet:b);",
     ),
     (
         "few routes",
         "FromDevice(a) -> Strip(14) -> CheckIPHeader
          -> r :: StaticIPLookup(198.19.0.0/22 0, 198.19.4.0/22 1, 198.19.8.0/21 2);
          r[0], r[1], r[2] => Counter, Paint(1), Paint(2) => Null, Null, Null
-         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(b);",
+         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToPort(packet:b);",
     ),
     (
         "routes by tree",
@@ -41,22 +41,22 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
          -> RadixIPLookup(0/0 192.168.0.1 0, 198.19.0.0/24 192.168.0.2 0, 198.19.1.0/24 192.168.0.3 0,
                           198.19.2.0/23 192.168.0.4 0, 198.19.4.0/22 192.168.0.5 0)
          -> IPGWOptions(192.168.0.254) -> FixIPSrc(192.168.0.254) -> DecIPTTL -> IPFragmenter(1500)
-         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(b);",
+         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToPort(packet:b);",
     ),
     (
         "translation",
         "FromDevice(a) -> Strip(14) -> CheckIPHeader
          -> IPRewriter(pattern 198.51.100.1 1024-65535# - - 0 0)
-         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(b);",
+         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToPort(packet:b);",
     ),
     (
         "tunnel",
         "FromDevice(a) -> Strip(14) -> UDPIPEncap(192.168.0.1, 4789, 192.168.0.2, 4789)
-         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Counter -> ToDevice(b);",
+         -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Counter -> ToPort(packet:b);",
     ),
     (
         "VLAN",
-        "FromDevice(a) -> VLANEncap(7) -> Counter -> VLANDecap -> EtherMirror -> ToDevice(b);",
+        "FromDevice(a) -> VLANEncap(7) -> Counter -> VLANDecap -> EtherMirror -> ToPort(packet:b);",
     ),
     (
         "kinds",
@@ -65,27 +65,27 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
          kind[2] -> CheckIPHeader(14)
          -> of :: IPClassifier(tcp dst port 80, udp dst port 53, udp dst port 9, -);
          of[0] -> Discard; of[1] -> Discard; of[3] -> Discard;
-         of[2] -> Paint(3) -> EtherMirror -> ToDevice(b);",
+         of[2] -> Paint(3) -> EtherMirror -> ToPort(packet:b);",
     ),
     (
         "checksums",
         "FromDevice(a) -> CheckIPHeader(14) -> SetIPAddress(192.168.0.7) -> SetIPDSCP(46) -> SetIPChecksum
-         -> SetUDPChecksum -> ToDevice(b);",
+         -> SetUDPChecksum -> ToPort(packet:b);",
     ),
     (
         "balancer",
         "FromDevice(a) -> CheckIPHeader(14) -> IPRateMonitor(PACKETS, 0, 1) -> s :: HashSwitch(30, 4);
-         s[0] -> Counter -> ToDevice(b); s[1] -> EtherMirror -> ToDevice(c);",
+         s[0] -> Counter -> ToPort(packet:b); s[1] -> EtherMirror -> ToPort(packet:c);",
     ),
-    ("task", "FromDevice(a) -> Strip(14) -> CycleLoad(250) -> Unstrip(14) -> EtherMirror -> ToDevice(b);"),
+    ("task", "FromDevice(a) -> Strip(14) -> CycleLoad(250) -> Unstrip(14) -> EtherMirror -> ToPort(packet:b);"),
     (
         "queue",
-        "FromDevice(a) -> CheckIPHeader(14) -> Queue(2048) -> Unqueue -> EtherMirror -> ToDevice(b);",
+        "FromDevice(a) -> CheckIPHeader(14) -> Queue(2048) -> Unqueue -> EtherMirror -> ToPort(packet:b);",
     ),
     (
         "inspection",
         "FromDevice(a) -> Strip(14) -> CheckIPHeader -> CheckUDPHeader -> IPRateMonitor(PACKETS, 0, 1)
-         -> Unstrip(14) -> AverageCounter -> ToDevice(b);",
+         -> Unstrip(14) -> AverageCounter -> ToPort(packet:b);",
     ),
 ];
 

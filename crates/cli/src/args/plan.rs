@@ -24,10 +24,12 @@ Examples:
       without a configuration: ports and a task of 300 cycles
 
 The configuration runs on sample packets in simulated time to learn how often each of its
-elements is visited; no interface is touched. Each element is then charged what it cost when
-`linerate lab run elements` measured its class: an element that costs more with other arguments
-(rules, routes) is charged what that small configuration took, unless --measure measures it with
-its own.")]
+elements is visited; no interface is touched. Ports and sources bring packets as fast as they are
+taken, timers at their rate. Each element is then charged what it cost when `linerate lab run
+elements` measured its class. What that does not say, --measure measures, in seconds: an element
+alone, with its arguments (rules, routes, outputs) and on the packets that come to it, or where it
+needs others its class in the example of its documentation. Without it the answer says what is not
+known, and how much wider the interval is for that.")]
 pub(crate) struct Plan {
     /// The calibration, or the directory that has it
     #[arg(value_name = "CALIBRATION")]
@@ -80,8 +82,8 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "HANDLER=VALUE", value_parser = written)]
     pub(crate) write: Vec<(String, String)>,
 
-    /// Measure now what has no cost yet, classes and those with other rules, routes or cycles
-    /// than were measured, and keep what they cost in the calibration
+    /// Measure now what elements cost here that were not measured with these arguments and packets,
+    /// each alone, and keep it in the calibration
     #[arg(long)]
     pub(crate) measure: bool,
 

@@ -1,24 +1,23 @@
 //! `linerate plan`: what a configuration will reach, and what a rate needs.
 
-use std::{collections::BTreeMap, fs, io::Write as _, path::Path, time::Duration};
+use std::{fs, io::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
-use linerate_graph::Library;
+use linerate_graph::{Library, lang::SourceMap};
 use linerate_lab::{
     FrameMaker,
-    calibration::{self, Calibrated, ElementFit},
+    calibration::{self, Calibrated},
     instruments,
     measure::{Bench, element_classes, has_probe},
     plan::{
-        Line, Ports, Question, SampleError, SampleRun, Visit, estimate, reached, unlike,
-        unmeasured, visits, with_arguments,
+        Estimated, Line, Ports, Question, SampleError, SampleRun, Trial, Visit, estimate, unlike,
+        unmeasured,
     },
-    point::{Arguments, Destinations, Element, Kind, Outcome, Spec, value},
+    point::Destinations,
     report::Table,
 };
 use linerate_model::{
-    Answer, Calibration, Estimate, Limits, Prediction, Scenario, Unreachable,
-    fit::Observation,
+    Answer, Calibration, Estimate, Limit, Limits, Prediction, Scenario, Unreachable,
     units::{Bytes, CyclesPerPacket, Hertz, Packets, PacketsPerSecond},
 };
 use linerate_port::pcap;
@@ -31,11 +30,6 @@ use crate::{
     exit::{ConfigurationError, UsageError, cannot_read, cannot_write},
 };
 
-/// Sizes of frames at which a class is measured now.
-const VECTORS: [u32; 4] = [1, 8, 64, 256];
-/// How often, and how long.
-const REPETITIONS: u32 = 3;
-const DURATION_MS: u64 = 120;
 /// Destinations of the traffic that elements are measured with.
 const ADDRESSES: u32 = 4096;
 /// Most packets of a capture file that are looked at.
@@ -44,6 +38,8 @@ const SAMPLE_LIMIT: usize = 1 << 16;
 const CHECKED: Duration = Duration::from_millis(600);
 /// A share of packets dropped at one element that is worth a word.
 const DROPPED: f64 = 0.1;
+/// How far off timers are that say how fast packets come.
+const PUNCTUALITY: f64 = 0.05;
 /// The driver that is charged where there is no configuration.
 const USUAL: &str = "ring";
 
@@ -99,10 +95,12 @@ fn configuration(
     calibrated: &mut Calibrated,
     path: &Path,
 ) -> Result<Found> {
-    let visits = try_out(args, library, |parsed, sample, sample_run| {
-        visits(parsed.flat.clone(), library, sample, sample_run)
-    })?;
-    for visit in visits.iter().filter(|visit| visit.dropped >= DROPPED) {
+    let (trial, sources) = trial(args, library)?;
+    let told = |error: SampleError| told(error, &sources);
+    let sampled = trial.sample().map_err(told)?;
+    let assumed = trial.assumed(&sampled);
+    eprintln!("note: assumed that {assumed}");
+    for visit in sampled.visits.iter().filter(|visit| visit.dropped >= DROPPED) {
         eprintln!(
             "note: {:.0} % of the sample packets are dropped at {}: others may fare better \
              (--packets, --write)",
@@ -115,20 +113,40 @@ fn configuration(
         Some(driver) => Ports::Driver(driver.clone()),
         None => Ports::Nothing,
     };
-    if args.measure && measure(calibrated, library, &visits, &ports)? {
-        let text = serde_json::to_string(calibrated)? + "\n";
-        fs::write(path, text).map_err(|error| cannot_write(path, error))?;
+    let bench = Bench::new(library.clone());
+    if args.measure {
+        let mut tell = |text: String| eprintln!("{text}");
+        if trial.measure(&bench, calibrated, &sampled, &ports, &mut tell) {
+            let text = serde_json::to_string(calibrated)? + "\n";
+            fs::write(path, text).map_err(|error| cannot_write(path, error))?;
+        }
     }
-    for (class, Arguments { config, .. }) in unlike(calibrated, &visits) {
-        eprintln!(
-            "note: {class}({}) is charged what {class} cost with other arguments; --measure \
-             measures it with these",
-            shortened(&config)
-        );
-    }
-    let question = Question { ports, scenario };
-    let found = estimate(calibrated, &question, &visits).map_err(|error| {
-        let missing = unmeasured(calibrated, &visits, &question.ports);
+    let limits = Limits { sources: sampled.most.map(PacketsPerSecond::new), ..scenario.limits };
+    let question = Question { ports, scenario: Scenario { limits, ..scenario } };
+    let estimated = estimated(args, library, calibrated, &question, &sampled.visits)?;
+    let checked = if args.check {
+        let reached = trial.reached(&bench, CHECKED, sampled.most).map_err(told)?;
+        Some(PacketsPerSecond::new(reached.rate))
+    } else {
+        None
+    };
+    let Estimated { calibration, firm, scenario, lines } = estimated;
+    let mut found = Found::new(args, calibration, scenario, lines);
+    found.firm = Some(found.interval_of(args, &firm));
+    found.say_what_is_not_known(args, library, calibrated, &sampled.visits);
+    Ok(Found { assumed: Some(assumed), checked, ..found })
+}
+
+/// What the elements cost together.
+fn estimated(
+    args: &Plan,
+    library: &Library,
+    calibrated: &Calibrated,
+    question: &Question,
+    visits: &[Visit],
+) -> Result<Estimated> {
+    estimate(calibrated, question, visits).map_err(|error| {
+        let missing = unmeasured(calibrated, visits, &question.ports);
         let can = |class: &String| {
             // Else it was tried.
             !args.measure && library.find(class).is_some_and(has_probe)
@@ -140,31 +158,7 @@ fn configuration(
             _ => "; --measure measures some of them now",
         };
         anyhow!("{error}{advice}")
-    })?;
-    let mut unknown: Vec<&str> =
-        found.lines.iter().filter(|line| !line.known).map(|line| line.visit.class).collect();
-    unknown.sort_unstable();
-    unknown.dedup();
-    for class in unknown {
-        let advice = if !args.measure && library.find(class).is_some_and(has_probe) {
-            "; --measure measures it"
-        } else {
-            ""
-        };
-        eprintln!(
-            "note: nobody has measured what {class} costs: it may be as little or as much as any \
-             element that was, and the interval is as wide{advice}"
-        );
-    }
-    let mut found = Found::new(args, found.calibration, found.scenario, found.lines);
-    if args.check {
-        let bench = Bench::new(library.clone());
-        let reached = try_out(args, library, |parsed, sample, sample_run| {
-            reached(parsed.flat.clone(), library, sample, sample_run, (&bench, CHECKED))
-        })?;
-        found.checked = Some(PacketsPerSecond::new(reached.rate));
-    }
-    Ok(found)
+    })
 }
 
 /// The first words of a long text.
@@ -176,12 +170,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Does something with the configuration and its sample packets.
-fn try_out<T>(
-    args: &Plan,
-    library: &Library,
-    run: impl FnOnce(&Parsed, &mut FrameMaker, &SampleRun) -> Result<T, SampleError>,
-) -> Result<T> {
+/// The configuration on its sample packets, and the texts it was made from.
+fn trial(args: &Plan, library: &Library) -> Result<(Trial, SourceMap)> {
     let (source, globals) = args.configuration.source()?;
     let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
     let parsed = Parsed::new(source.name(), &text, &globals, library, &click_path());
@@ -198,12 +188,19 @@ fn try_out<T>(
             FrameMaker::of_frames(frames.map_err(UsageError)?)?
         }
     };
-    run(&parsed, &mut sample, &sample_run).map_err(|error| match error {
-        SampleError::Configuration(found) => {
-            ConfigurationError::new(&found, &parsed.sources).into()
-        }
+    let Parsed { sources, flat, .. } = parsed;
+    match Trial::new(flat, library, &mut sample, sample_run) {
+        Ok(trial) => Ok((trial, sources)),
+        Err(error) => Err(told(error, &sources)),
+    }
+}
+
+/// An error of a trial, marked in the text where it is about that.
+fn told(error: SampleError, sources: &SourceMap) -> anyhow::Error {
+    match error {
+        SampleError::Configuration(found) => ConfigurationError::new(&found, sources).into(),
         other => other.into(),
-    })
+    }
 }
 
 /// The packets of a capture file.
@@ -218,77 +215,6 @@ fn captured(file: &Path) -> Result<FrameMaker> {
     FrameMaker::of_frames(frames).with_context(|| file.display().to_string())
 }
 
-/// Measures what visited elements cost that have no cost yet, in small
-/// configurations; says whether there were any.
-fn measure(
-    calibrated: &mut Calibrated,
-    library: &Library,
-    visits: &[Visit],
-    ports: &Ports,
-) -> Result<bool> {
-    let bench = Bench::new(library.clone());
-    let mut wanted: Vec<(String, Element)> = unlike(calibrated, visits)
-        .into_iter()
-        .map(|(class, arguments)| {
-            let name = with_arguments(class, &arguments.config);
-            (name, Element { class: class.into(), vector: 1, arguments: Some(arguments) })
-        })
-        .collect();
-    // Those there is no configuration for, as they are in this one.
-    let mut others = BTreeMap::new();
-    let own = |visit: &Visit| {
-        let Visit { class, config, outputs, .. } = visit.clone();
-        let name = with_arguments(class, &config);
-        let arguments = Some(Arguments { config, outputs });
-        (name, Element { class: class.into(), vector: 1, arguments })
-    };
-    for class in unmeasured(calibrated, visits, ports) {
-        // Whichever case there is first; what depends on arguments is there.
-        let is_case = |known: &&str| *known == class || known.split(':').next() == Some(&class);
-        let case = element_classes().find(is_case);
-        match case {
-            _ if wanted.iter().any(|(_, one)| one.class == class) => {}
-            Some(case) => {
-                let element = Element { class: case.into(), vector: 1, arguments: None };
-                wanted.push((case.into(), element));
-            }
-            None => others.extend(visits.iter().filter(|visit| visit.class == class).map(own)),
-        }
-    }
-    for (name, element) in &wanted {
-        eprintln!("measuring {}", shortened(name));
-        calibrated.elements.insert(name.clone(), one(&bench, element)?);
-    }
-    // What they need of the packets is not known: some cannot be measured so.
-    for (name, element) in &others {
-        eprintln!("measuring {}", shortened(name));
-        match one(&bench, element) {
-            Ok(fitted) => drop(calibrated.elements.insert(name.clone(), fitted)),
-            Err(error) => eprintln!("note: not measured: {error:#}"),
-        }
-    }
-    Ok(!wanted.is_empty() || !others.is_empty())
-}
-
-fn one(bench: &Bench, element: &Element) -> Result<ElementFit> {
-    let mut points = Vec::new();
-    for repetition in 0..REPETITIONS {
-        for vector in VECTORS {
-            let kind = Kind::Element(Element { vector, ..element.clone() });
-            let spec = Spec { repetition, duration_ms: DURATION_MS, ..Spec::new(kind) };
-            let (outcome, reason, values) = bench.measure(&spec);
-            if outcome != Outcome::Measured {
-                return Err(anyhow!("{}: {}", element.class, reason.unwrap_or_default()));
-            }
-            let at = values.get(value::VECTOR).copied().unwrap_or(vector.into());
-            if let Some(cycles) = values.get(value::CYCLES) {
-                points.push(Observation { input: at, value: *cycles, weight: at.sqrt() });
-            }
-        }
-    }
-    calibration::element(&points).with_context(|| element.class.clone())
-}
-
 /// What was found.
 struct Found {
     scenario: Scenario,
@@ -297,8 +223,27 @@ struct Found {
     cycles: CyclesPerPacket,
     lines: Vec<Line>,
     wanted: Option<Wanted>,
+    /// The interval if all costs were known.
+    firm: Option<Estimate<PacketsPerSecond>>,
+    /// How fast packets were assumed to come.
+    assumed: Option<String>,
     /// What the configuration reached.
     checked: Option<PacketsPerSecond>,
+}
+
+/// The throughput of a scenario, and the interval it is in.
+fn predicted(
+    args: &Plan,
+    calibration: &Calibration,
+    scenario: &Scenario,
+) -> (Prediction, Estimate<PacketsPerSecond>) {
+    let level = f64::from(args.confidence) / 100.0;
+    let (prediction, mut interval) = calibration.predict(scenario, level);
+    if prediction.limit == Limit::Sources {
+        interval.low = interval.low.min(interval.value * (1.0 - PUNCTUALITY));
+        interval.high = interval.high.max(interval.value * (1.0 + PUNCTUALITY));
+    }
+    (prediction, interval)
 }
 
 /// What a rate needs.
@@ -328,7 +273,7 @@ fn answered<T: Serialize, S: serde::Serializer>(
 impl Found {
     fn new(args: &Plan, calibration: Calibration, scenario: Scenario, lines: Vec<Line>) -> Found {
         let level = f64::from(args.confidence) / 100.0;
-        let (prediction, interval) = calibration.predict(&scenario, level);
+        let (prediction, interval) = predicted(args, &calibration, &scenario);
         let wanted = args.rate.map(|rate| Wanted {
             rate,
             clock: calibration.clock_for(&scenario, rate, level),
@@ -336,7 +281,64 @@ impl Found {
             task_cycles: calibration.budget_for(&scenario, rate, level),
         });
         let cycles = calibration.costs.overhead(&scenario) + scenario.work;
-        Found { scenario, prediction, interval, cycles, lines, wanted, checked: None }
+        Found {
+            scenario,
+            prediction,
+            interval,
+            cycles,
+            lines,
+            wanted,
+            firm: None,
+            assumed: None,
+            checked: None,
+        }
+    }
+
+    /// The interval of other costs.
+    fn interval_of(&self, args: &Plan, costs: &Calibration) -> Estimate<PacketsPerSecond> {
+        predicted(args, costs, &self.scenario).1
+    }
+
+    /// Says what nobody has measured, or not as it is here, and what that does to the interval.
+    fn say_what_is_not_known(
+        &self,
+        args: &Plan,
+        library: &Library,
+        calibrated: &Calibrated,
+        visits: &[Visit],
+    ) {
+        let unlike = unlike(calibrated, visits);
+        for (class, config) in &unlike {
+            eprintln!(
+                "note: {class}({}) is charged what {class} cost with other arguments; --measure \
+                 measures it with these",
+                shortened(config)
+            );
+        }
+        let mut unknown: Vec<&str> =
+            self.lines.iter().filter(|line| !line.known).map(|line| line.visit.class).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        for class in &unknown {
+            let advice = if !args.measure && library.find(class).is_some_and(has_probe) {
+                "; --measure measures it"
+            } else {
+                ""
+            };
+            eprintln!(
+                "note: nobody has measured what {class} costs: it may be as little or as much as any \
+                 element that was, and the interval is as wide{advice}"
+            );
+        }
+        if let Some(Estimate { low, high, .. }) = self.firm
+            && !(unlike.is_empty() && unknown.is_empty())
+        {
+            let Estimate { low: least, high: most, .. } = self.interval;
+            eprintln!(
+                "note: for what is not known the interval is {least} to {most}; with that known and as \
+                 assumed it would be {low} to {high}"
+            );
+        }
     }
 
     fn show(&self, args: &Plan) -> Result<()> {
@@ -351,7 +353,9 @@ impl Found {
     fn json(&self) -> serde_json::Value {
         json!({
             "throughput_pps": self.interval,
+            "interval_if_all_were_known_pps": self.firm,
             "limit": self.prediction.limit,
+            "assumed": self.assumed,
             "cycles_per_packet": self.cycles,
             "clock_hz": self.scenario.clock,
             "cores": self.scenario.workers,
@@ -364,7 +368,10 @@ impl Found {
 
     /// How much more was predicted than measured, as a share.
     fn error(&self) -> Option<f64> {
-        self.checked.map(|measured| self.prediction.throughput.get() / measured.get() - 1.0)
+        let (predicted, measured) = (self.prediction.throughput, self.checked?);
+        // Nothing was said to come, and nothing came.
+        let right = predicted == measured;
+        Some(if right { 0.0 } else { predicted.get() / measured.get() - 1.0 })
     }
 
     fn text(&self, confidence: u8) -> String {

@@ -11,11 +11,15 @@ use serde::{Deserialize, Serialize};
 use super::drivers::LEVEL;
 use crate::point::{Kind, Record, value};
 
-/// What the engine takes for each call of an element, among the elements.
+/// What the engine takes for each call of an element, among the elements, where nobody has measured
+/// what it takes for each round.
 pub const ENGINE: &str = "engine";
+/// What the engine takes for each round, a task's run and all that its packets cause, among the
+/// elements.
+pub const ROUND: &str = "round";
 /// The class in whose point the engine calls nothing but a source, the element
 /// and a sink behind it.
-const PLAIN: &str = "Null";
+pub const PLAIN: &str = "Null";
 /// Those the engine hands a frame to.
 const PLAIN_CALLS: f64 = 2.0;
 
@@ -64,7 +68,7 @@ pub struct ElementFit {
 /// Fits all classes, and cases of classes, there are points of.
 pub(super) fn elements(records: &[Record]) -> BTreeMap<String, Result<ElementFit, FitError>> {
     let mut points: BTreeMap<&str, Vec<Observation<f64>>> = BTreeMap::new();
-    let mut engine = Vec::new();
+    let (mut engine, mut round) = (Vec::new(), Vec::new());
     for record in records.iter().filter(|record| record.is_measured()) {
         let Kind::Element(element) = &record.spec.kind else { continue };
         let Some(cycles) = record.value(value::CYCLES) else { continue };
@@ -73,12 +77,17 @@ pub(super) fn elements(records: &[Record]) -> BTreeMap<String, Result<ElementFit
         let weight = vector.sqrt();
         let point = Observation { input: vector, value: cycles, weight };
         points.entry(&element.class).or_default().push(point);
-        if let Some(cycles) = record.value(value::ENGINE).filter(|_| element.class == PLAIN) {
-            engine.push(Observation { input: vector, value: cycles / PLAIN_CALLS, weight });
+        if element.class != PLAIN {
+            continue;
         }
+        let observed = |value: f64| Observation { input: vector, value, weight };
+        round.extend(record.value(value::ROUND).map(observed));
+        engine.extend(record.value(value::ENGINE).map(|cycles| observed(cycles / PLAIN_CALLS)));
     }
-    if !engine.is_empty() {
-        points.insert(ENGINE, engine);
+    for (name, points_of) in [(ENGINE, engine), (ROUND, round)] {
+        if !points_of.is_empty() {
+            points.insert(name, points_of);
+        }
     }
     points.into_iter().map(|(class, points)| (class.to_owned(), element(&points))).collect()
 }

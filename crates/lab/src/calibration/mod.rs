@@ -34,7 +34,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 pub use drivers::{ClockFit, DriverFit, Gate, LEVEL, Parameter, Residual, load_line};
-pub use elements::{CostModel, ENGINE, ElementFit, element};
+pub use elements::{CostModel, ENGINE, ElementFit, PLAIN, ROUND, element};
 pub use latency::LatencyFit;
 pub use points::{LOOP, Place, Throughput, forwarder, split, throughputs};
 
@@ -71,6 +71,10 @@ pub struct Calibrated {
     pub handover: BTreeMap<Placement, Cost>,
     /// Elements by class, with a case behind a colon where it has several.
     pub elements: BTreeMap<String, ElementFit>,
+    /// Elements of configurations that were planned, each with its arguments and on the packets that
+    /// came to it: what they cost alone.
+    #[serde(default)]
+    pub alone: BTreeMap<String, ElementFit>,
     /// Latency against load.
     pub latency: Option<LatencyFit>,
     /// Errors on points held out.
@@ -171,6 +175,7 @@ pub fn calibrate(
         scaling: None,
         handover: BTreeMap::new(),
         elements: BTreeMap::new(),
+        alone: BTreeMap::new(),
         latency: None,
         gates,
         missing,

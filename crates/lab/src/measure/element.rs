@@ -7,7 +7,8 @@ use linerate_port::Context;
 
 use super::{
     Failure, arena,
-    graph::{Capture, Run, run},
+    example::Example,
+    graph::{Capture, How, Run, run, run_plan},
     probes,
 };
 use crate::{
@@ -21,41 +22,54 @@ const ADDRESSES: u32 = 4096;
 const MEASURED: &str = "x";
 
 pub(super) fn measure(library: &Library, point: &Element, spec: &Spec) -> Result<Values, Failure> {
+    let frames = frames(Destinations::Uniform, ADDRESSES, 64, spec.seed).map_err(Failure::void)?;
+    let capture = Capture::of(&frames)?;
+    let how = How {
+        vector: point.vector,
+        time: Duration::from_millis(spec.duration_ms),
+        context: Context::new(arena(8192, 64)?),
+    };
     let configuration = match &point.arguments {
         None => probes::configuration(&point.class),
         Some(arguments) => {
             library.find(&point.class).and_then(|class| probes::with_arguments(class, arguments))
         }
     };
-    let configuration = configuration.ok_or_else(|| {
-        let own = if point.arguments.is_some() { " with arguments of its own" } else { "" };
-        Failure::Unsupported(format!(
-            "no small configuration for {}{own}: there are some for {}",
-            point.class,
-            probes::classes().collect::<Vec<_>>().join(", ")
-        ))
-    })?;
-    let frames = frames(Destinations::Uniform, ADDRESSES, 64, spec.seed).map_err(Failure::void)?;
-    let capture = Capture::of(&frames)?;
-    let probe = Run {
-        configuration: &configuration,
-        variables: vec![("FRAMES".into(), capture.uri.clone())],
-        at: MEASURED,
-        vector: point.vector,
-        time: Duration::from_millis(spec.duration_ms),
-        context: Context::new(arena(8192, 64)?),
+    let windows = match configuration {
+        Some(configuration) => {
+            let How { vector, time, context } = how;
+            let variables = vec![("FRAMES".into(), capture.uri.clone())];
+            let configuration = &configuration;
+            run(library, Run { configuration, variables, at: MEASURED, vector, time, context })?
+        }
+        None if point.arguments.is_none() => {
+            let class = library.find(&point.class).ok_or_else(|| {
+                let cases = probes::classes().filter(|name| name.contains(':'));
+                let cases = cases.collect::<Vec<_>>().join(", ");
+                let class = &point.class;
+                Failure::Unsupported(format!("there is no class {class}; cases are {cases}"))
+            })?;
+            let Example { library, plan, at, writes } = Example::of(class, library, &capture.uri)?;
+            run_plan(&library, plan, at, how, &writes)?
+        }
+        None => {
+            let reason = format!("{} cannot be measured with arguments of its own", point.class);
+            return Err(Failure::Unsupported(reason));
+        }
     };
-    let windows = run(library, probe)?;
     let x = windows.at;
     let nothing = || Failure::void("no packet came to the element");
-    let cycles = windows.per_packet(x, |usage| usage.elements[x].cycles).ok_or_else(nothing)?;
+    let cycles = windows.own(x).ok_or_else(nothing)?;
     let vector = windows.mean_vector(x);
     let engine = windows.per_packet(x, |usage| usage.engine).unwrap_or(0.0);
-    Ok(Values::from([
+    let mut values = Values::from([
         (value::CYCLES.into(), cycles),
         ("cycles_per_frame".into(), cycles * vector),
         (value::VECTOR.into(), vector),
-        ("engine_cycles_per_packet".into(), engine),
-        ("packets_per_s".into(), windows.rate(x).ok_or_else(nothing)?),
-    ]))
+        (value::ENGINE.into(), engine),
+        // Of timers there is none in most windows.
+        ("packets_per_s".into(), windows.rate(x).unwrap_or(0.0)),
+    ]);
+    values.extend(windows.around(x).map(|cycles| (value::ROUND.into(), cycles)));
+    Ok(values)
 }

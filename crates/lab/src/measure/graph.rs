@@ -2,12 +2,13 @@
 //! engine's own account.
 
 use std::{
-    thread,
+    io, thread,
     time::{Duration, Instant},
 };
 
 use linerate_graph::{
-    BuildError, Idle, Library, Options, Plan, Router, Usage, lang::Globals, load,
+    BuildError, Console, ElementUsage, Idle, Library, Options, Plan, Router, Usage, lang::Globals,
+    load,
 };
 use linerate_port::{
     Context,
@@ -71,6 +72,25 @@ impl Windows {
         })
     }
 
+    /// Cycles of an element for each of its packets in rounds that were measured: without a share
+    /// of what goes by between rounds.
+    pub(super) fn own(&self, element: usize) -> Option<f64> {
+        self.median(|before, after, _| after.since(before).elements[element].cycles_per_packet())
+    }
+
+    /// Cycles of a round that belong to no element, for each packet of one.
+    pub(super) fn around(&self, element: usize) -> Option<f64> {
+        self.median(|before, after, _| {
+            let since = after.since(before);
+            let own = |one: &ElementUsage| {
+                one.cycles_per_packet().map_or(0.0, |cycles| cycles * one.packets as f64)
+            };
+            let elements: f64 = since.elements.iter().map(own).sum();
+            let packets = since.elements[element].packets;
+            (packets > 0).then(|| (since.work as f64 - elements).max(0.0) / packets as f64)
+        })
+    }
+
     /// Packets of an element per second.
     pub(super) fn rate(&self, element: usize) -> Option<f64> {
         self.median(|before, after, seconds| Some(packets(before, after, element) / seconds))
@@ -91,20 +111,48 @@ fn packets(before: &Usage, after: &Usage, element: usize) -> f64 {
 
 /// Runs a configuration on this thread.
 pub(super) fn run(library: &Library, run: Run<'_>) -> Result<Windows, Failure> {
-    let vector = burst(run.vector)?;
     let globals = Globals { variables: run.variables };
     let mut no_libraries = |_: &str, _: &str| -> Result<_, Option<_>> { Err(None) };
     let loaded = load("point", run.configuration, library, &globals, &mut no_libraries);
     let Some(plan) = loaded.plan else { return Err(Failure::void(loaded.found.click())) };
     let at = plan.find(run.at);
     let at = at.ok_or_else(|| Failure::void(format!("no element is called {}", run.at)))?;
-    let options = Options { frame_limit: vector, idle: Idle::Poll, ..Options::default() };
-    let made = Router::new(plan, library, run.context, &options);
+    let how = How { vector: run.vector, time: run.time, context: run.context };
+    run_plan(library, plan, at, how, &[])
+}
+
+/// How a checked configuration is run.
+pub(super) struct How {
+    pub(super) vector: u32,
+    pub(super) time: Duration,
+    pub(super) context: Context,
+}
+
+/// Runs a checked configuration on this thread, after writing handlers; the packets of element `at`
+/// count.
+pub(super) fn run_plan(
+    library: &Library,
+    plan: Plan,
+    at: usize,
+    how: How,
+    writes: &[(String, String)],
+) -> Result<Windows, Failure> {
+    let How { vector, time, context } = how;
+    // What elements print is nobody's to read here.
+    let console = Console::new(io::sink(), io::sink());
+    let (frame_limit, idle) = (burst(vector)?, Idle::Poll);
+    let options = Options { frame_limit, idle, console, ..Options::default() };
+    let made = Router::new(plan, library, context, &options);
     let mut router = made.map_err(|error| match error {
         BuildError::Configuration(found) => Failure::void(found.click()),
         error => Failure::void(error),
     })?;
-    let ends = drive(&mut router, run.time, move |usage| usage.elements[at].packets)?;
+    for (handler, value) in writes {
+        router
+            .write(handler, value)
+            .map_err(|error| Failure::void(format!("{handler}: {error}")))?;
+    }
+    let ends = drive(&mut router, time, move |usage| usage.elements[at].packets)?;
     let plan = router.control().plan();
     router.close();
     Ok(Windows { plan, at, ends })

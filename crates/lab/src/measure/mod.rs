@@ -8,6 +8,7 @@
 
 mod application;
 mod element;
+mod example;
 mod forward;
 pub(crate) mod graph;
 mod guarded;

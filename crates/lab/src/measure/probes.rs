@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use linerate_graph::Class;
+use linerate_graph::{Class, Role};
 
 use crate::point::Arguments;
 
@@ -101,6 +101,7 @@ const PROBES: &[Probe] = &[
     ("SetIPDSCP", "CheckIPHeader(14) -> x :: SetIPDSCP(10)"),
     ("RoundRobinSwitch", "x :: RoundRobinSwitch; x [1] -> Discard; x [0]"),
     ("HashSwitch", "x :: HashSwitch(30, 4); x [1] -> Discard; x [0]"),
+    ("HashSwitch:meet", "x :: HashSwitch(30, 4); meet :: Null; x [1] -> meet; x [0] -> meet"),
     ("RoundRobinSched", "Queue(4096) -> [0] x :: RoundRobinSched; Idle -> [1] x -> Unqueue"),
     ("PrioSched", "Queue(4096) -> [0] x :: PrioSched; Idle -> [1] x -> Unqueue"),
     ("DRRSched", "Queue(4096) -> [0] x :: DRRSched; Idle -> [1] x -> Unqueue"),
@@ -124,20 +125,47 @@ const WHOLE: &[Probe] = &[
     ("ToPort", "FromPort(null:) -> x :: ToPort(null:);"),
 ];
 
-/// Classes whose cost depends on what they are told: rules, routes, cycles. With
-/// what comes before them.
+/// Classes whose cost depends on what they are told: rules, routes, outputs, how much they hold,
+/// cycles. With what comes before them.
 const ARGUED: &[Probe] = &[
+    // Rules and patterns.
     ("Classifier", ""),
-    ("CycleLoad", ""),
-    ("DirectIPLookup", "CheckIPHeader(14) ->"),
     ("IPClassifier", "CheckIPHeader(14) ->"),
     ("IPFilter", "CheckIPHeader(14) ->"),
+    // Routes.
+    ("DirectIPLookup", "CheckIPHeader(14) ->"),
     ("LinearIPLookup", "CheckIPHeader(14) ->"),
+    ("LookupIP6Route", "MarkIP6Header(14) ->"),
     ("LookupIPRoute", "CheckIPHeader(14) ->"),
+    ("LookupIPRouteMP", "CheckIPHeader(14) ->"),
     ("RadixIPLookup", "CheckIPHeader(14) ->"),
     ("RangeIPLookup", "CheckIPHeader(14) ->"),
     ("SortedIPLookup", "CheckIPHeader(14) ->"),
     ("StaticIPLookup", "CheckIPHeader(14) ->"),
+    // Outputs, and what is looked at to choose one.
+    ("HashSwitch", ""),
+    ("PaintSwitch", ""),
+    ("RandomSwitch", ""),
+    ("RoundRobinSwitch", ""),
+    ("StrideSwitch", ""),
+    ("Switch", ""),
+    ("Tee", ""),
+    ("VLANSwitch", ""),
+    // Bytes, and packets that wait.
+    ("FrontDropQueue", ""),
+    ("Pad", ""),
+    ("Queue", ""),
+    ("ThreadSafeQueue", ""),
+    // Mappings.
+    ("IPAddrPairRewriter", "Strip(14) -> CheckIPHeader ->"),
+    ("IPAddrRewriter", "Strip(14) -> CheckIPHeader ->"),
+    ("IPRateMonitor", "CheckIPHeader(14) ->"),
+    ("IPRewriter", "Strip(14) -> CheckIPHeader ->"),
+    ("TCPRewriter", "Strip(14) -> CheckIPHeader ->"),
+    ("UDPRewriter", "Strip(14) -> CheckIPHeader ->"),
+    // Loads.
+    ("CycleLoad", ""),
+    ("MemoryLoad", ""),
 ];
 
 /// Whether what a class costs depends on its arguments so much that it can be
@@ -149,10 +177,10 @@ pub fn depends_on_arguments(class: &str) -> bool {
 /// What comes before a class that nothing is known of: packets whose headers were found.
 const BEFORE: &str = "CheckIPHeader(14) ->";
 
-/// Whether there is a configuration for a class, or one can be made: any can be measured that
-/// packets are pushed to.
+/// Whether there is a configuration for a class, or its example is one: any can be measured that
+/// packets come to and that is no port.
 pub fn has_probe(class: &Class) -> bool {
-    is_known(class.name) || inputs(class) > 0
+    is_known(class.name) || class.role != Role::Io && class.ports != "0/0"
 }
 
 fn is_known(class: &str) -> bool {
@@ -284,7 +312,10 @@ mod tests {
             assert_eq!(windows.plan.elements[windows.plan.find("x").unwrap()].class.name, name);
             assert!(windows.rate(windows.at).is_some(), "{text}");
         }
-        assert!(!has_probe(library.find("TimedSource").unwrap()));
+        assert!(has_probe(library.find("TimedSource").unwrap()));
+        for none in ["AddressInfo", "FromDump"] {
+            assert!(!has_probe(library.find(none).unwrap()), "{none}");
+        }
     }
 
     #[test]

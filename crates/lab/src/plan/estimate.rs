@@ -8,11 +8,13 @@ use linerate_model::{
 };
 use serde::Serialize;
 
-use super::{Part, Visit};
+use super::{
+    Part, Visit,
+    draws::{Basis, Charge, draws},
+};
 use crate::{
-    calibration::{Calibrated, ENGINE, ElementFit},
+    calibration::{Calibrated, ENGINE, ElementFit, ROUND},
     measure::depends_on_arguments,
-    point::Arguments,
 };
 
 /// What packets come from and go to.
@@ -30,7 +32,11 @@ pub enum Ports {
 const USUAL_VECTOR: Packets = Packets::new(32.0);
 
 /// The element that brings sample packets, and the one that takes them.
-const SAMPLES: (&str, &str) = ("FromPort:capture", "Discard");
+pub(super) const SAMPLES: (&str, &str) = ("FromPort:capture", "Discard");
+/// A class whose ways part, and the case of it in which they meet again.
+pub(super) const MEETING: (&str, &str) = ("HashSwitch", "HashSwitch:meet");
+/// What the elements are called together.
+const ALL: &str = "configuration";
 
 /// What of a calibration is used.
 #[derive(Debug, Clone)]
@@ -49,6 +55,8 @@ pub struct Line {
     pub visit: Visit,
     /// What of the calibration is charged.
     pub charged: String,
+    /// What that is of it.
+    pub basis: Basis,
     /// Whether that is its own cost; else nobody has measured it.
     pub known: bool,
     /// Cycles for each packet that comes through.
@@ -62,6 +70,8 @@ pub struct Line {
 pub struct Estimated {
     /// Costs, and costs as likely as those.
     pub calibration: Calibration,
+    /// The same as if those were known that nobody has measured, or not with these arguments.
+    pub firm: Calibration,
     /// What is asked of them.
     pub scenario: Scenario,
     /// The elements with their costs, in the order of the configuration.
@@ -106,16 +116,42 @@ pub fn with_arguments(class: &str, config: &str) -> String {
     format!("{class}({config})")
 }
 
-/// Finds the cost of an element: with its arguments, by its class, or the first
-/// case of that.
-fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<(&'a str, &'a ElementFit)> {
-    let class = visit.class;
-    let exact = calibrated.elements.get_key_value(&with_arguments(class, &visit.config));
-    let own = exact.or_else(|| calibrated.elements.get_key_value(class)).or_else(|| {
-        let case = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == class);
-        calibrated.elements.iter().find(|(name, _)| case(name))
-    });
-    own.map(|(name, fitted)| (name.as_str(), fitted))
+/// The cost of an element, and what of it that is.
+struct Found<'a> {
+    name: String,
+    basis: Basis,
+    fitted: &'a ElementFit,
+}
+
+/// Finds the cost of an element, or of a port with samples: alone, with its arguments, by its class,
+/// or the first case of that.
+fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<Found<'a>> {
+    let class = match visit.part {
+        Part::Element => visit.class,
+        Part::Receive => SAMPLES.0,
+        Part::Transmit => SAMPLES.1,
+    };
+    let alone = visit.alone.as_ref().and_then(|key| calibrated.alone.get(key));
+    if let Some(fitted) = alone {
+        let plain = visit.part != Part::Element || visit.config.is_empty();
+        let name = if plain { class.to_owned() } else { with_arguments(class, &visit.config) };
+        return Some(Found { name, basis: Basis::Alone, fitted });
+    }
+    let elements = &calibrated.elements;
+    let exact = with_arguments(class, &visit.config);
+    if let Some(fitted) = elements.get(&exact).filter(|_| visit.part == Part::Element) {
+        return Some(Found { name: exact, basis: Basis::Arguments, fitted });
+    }
+    let case = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == class);
+    let own = elements.get_key_value(class);
+    let (name, fitted) = own.or_else(|| elements.iter().find(|(name, _)| case(name)))?;
+    let basis = if depends_on_arguments(class) { Basis::OtherArguments } else { Basis::Class };
+    Some(Found { name: name.clone(), basis, fitted })
+}
+
+/// What is known of the cost of an element; `None` where nobody has measured it.
+pub(super) fn basis_of(calibrated: &Calibrated, visit: &Visit) -> Option<Basis> {
+    find(calibrated, visit).map(|found| found.basis)
 }
 
 /// The classes among visits, and of sample packets, that a calibration has no
@@ -123,31 +159,26 @@ fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<(&'a str, &'a E
 pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<String> {
     let mut classes: Vec<String> = visits
         .iter()
-        .filter(|visit| visit.part == Part::Element)
         .filter(|visit| !FREE.contains(&visit.class) && find(calibrated, visit).is_none())
-        .map(|visit| visit.class.to_owned())
+        .filter_map(|visit| match visit.part {
+            Part::Element => Some(visit.class.to_owned()),
+            Part::Receive => (*ports == Ports::Samples).then(|| SAMPLES.0.to_owned()),
+            Part::Transmit => (*ports == Ports::Samples).then(|| SAMPLES.1.to_owned()),
+        })
         .collect();
-    if *ports == Ports::Samples {
-        let missing = |class: &&str| !calibrated.elements.contains_key(*class);
-        classes.extend([SAMPLES.0, SAMPLES.1].into_iter().filter(missing).map(str::to_owned));
-    }
     classes.sort_unstable();
     classes.dedup();
     classes
 }
 
 /// The elements among visits whose cost depends on their arguments, and that
-/// were not measured with these.
-pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, Arguments)> {
+/// were not measured with these: class and arguments.
+pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, String)> {
     let mut found: Vec<_> = visits
         .iter()
-        .filter(|visit| visit.part == Part::Element && depends_on_arguments(visit.class))
-        .filter(|visit| {
-            !calibrated.elements.contains_key(&with_arguments(visit.class, &visit.config))
-        })
-        .map(|visit| {
-            (visit.class, Arguments { config: visit.config.clone(), outputs: visit.outputs })
-        })
+        .filter(|visit| visit.part == Part::Element)
+        .filter(|visit| basis_of(calibrated, visit) == Some(Basis::OtherArguments))
+        .map(|visit| (visit.class, visit.config.clone()))
         .collect();
     found.sort_unstable();
     found.dedup();
@@ -158,15 +189,28 @@ pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, A
 /// of one that was not. Empty when none was.
 fn of_others(calibrated: &Calibrated) -> Vec<Cost> {
     let is_element = |name: &str| {
-        let class = name.split([':', '(']).next().unwrap_or(name);
-        ![ENGINE, "FromPort", "ToPort", "InfiniteSource", "Discard"].contains(&class)
+        let class = name.split([':', '(', ' ']).next().unwrap_or(name);
+        ![ENGINE, ROUND, "FromPort", "ToPort", "InfiniteSource", "Discard"].contains(&class)
     };
-    let known = calibrated.elements.iter().filter(|(name, _)| is_element(name));
+    let all = calibrated.elements.iter().chain(&calibrated.alone);
+    let known = all.filter(|(name, _)| is_element(name));
     let mut costs: Vec<Cost> = known.map(|(_, fitted)| fitted.cost).collect();
     let at = |cost: &Cost| cost.at(USUAL_VECTOR).get();
     costs.sort_by(|one, other| at(one).total_cmp(&at(other)));
     let middle = costs.len() / 2;
     costs.get(middle).copied().into_iter().chain(costs).collect()
+}
+
+/// What packets cost that are put in order, where ways meet that parted: for a class that was
+/// measured with its ways apart.
+fn meeting(calibrated: &Calibrated) -> Option<Cost> {
+    let [apart, met] = [MEETING.0, MEETING.1].map(|name| calibrated.elements.get(name));
+    let (apart, met) = (apart?.cost, met?.cost);
+    let more = |met: f64, apart: f64| (met - apart).max(0.0);
+    Some(Cost::new(
+        more(met.per_packet.get(), apart.per_packet.get()),
+        more(met.per_burst.get(), apart.per_burst.get()),
+    ))
 }
 
 /// Sums what elements cost, each at the size of its own frames. One that nobody has measured
@@ -188,73 +232,78 @@ pub fn estimate(
         return Err(Unmeasured { classes }.into());
     }
     let io = match &question.ports {
-        Ports::Nothing => None,
-        Ports::Samples => samples(calibrated),
         Ports::Driver(driver) => Some(ports(calibrated, driver)?),
+        Ports::Nothing | Ports::Samples => None,
     };
-    let engine = calibrated.elements.get(ENGINE);
+    let of_engine = |name: &str| calibrated.elements.get(name).map(costs);
+    let (round, call) = (of_engine(ROUND), of_engine(ENGINE));
+    let meeting = meeting(calibrated);
     let mut charges = Vec::new();
     let mut lines = Vec::new();
-    for (index, visit) in visits.iter().enumerate() {
-        let samples: Vec<Vec<Cost>> = match visit.part {
-            Part::Element => match find(calibrated, visit) {
-                Some((_, one)) => vec![costs(one)],
-                None if FREE.contains(&visit.class) => Vec::new(),
-                None => vec![others.clone()],
+    for visit in visits {
+        let (times, vector) = (visit.times, Packets::new(visit.mean_vector.max(1.0)));
+        let charge = |name: String, basis: Basis, costs: Vec<Cost>| Charge {
+            name,
+            basis,
+            costs,
+            times,
+            vector,
+        };
+        let own = match (visit.part, &question.ports) {
+            (Part::Element, _) if FREE.contains(&visit.class) => {
+                charge("nothing".into(), Basis::Free, Vec::new())
+            }
+            (Part::Element, _) | (_, Ports::Samples) => match find(calibrated, visit) {
+                Some(found) => charge(found.name, found.basis, costs(found.fitted)),
+                None => charge(visit.class.into(), Basis::Others, others.clone()),
             },
-            Part::Receive => io.iter().map(|io| io.receive.clone()).collect(),
-            Part::Transmit => io.iter().map(|io| io.transmit.clone()).collect(),
+            (_, Ports::Nothing) => charge("nothing".into(), Basis::Free, Vec::new()),
+            (part, Ports::Driver(driver)) => {
+                let (does, costs) = match (part, &io) {
+                    (_, None) => ("using", Vec::new()),
+                    (Part::Receive, Some(io)) => ("receiving", io.receive.clone()),
+                    (_, Some(io)) => ("sending", io.transmit.clone()),
+                };
+                charge(format!("{does}, {driver} ports"), Basis::Port, costs)
+            }
         };
-        let charged = match (visit.part, find(calibrated, visit)) {
-            (Part::Element, Some((name, _))) => name.to_owned(),
-            (Part::Element, None) if FREE.contains(&visit.class) => "nothing".into(),
-            (Part::Element, None) => "what others cost".into(),
-            (part, _) => match (&question.ports, part) {
-                (Ports::Nothing, _) => "nothing".into(),
-                (Ports::Samples, Part::Receive) => SAMPLES.0.into(),
-                (Ports::Samples, _) => SAMPLES.1.into(),
-                (Ports::Driver(driver), Part::Receive) => format!("receiving, {driver} ports"),
-                (Ports::Driver(driver), _) => format!("sending, {driver} ports"),
-            },
+        let (charged, basis) = match own.basis {
+            Basis::Others => ("what others cost".to_owned(), Basis::Others),
+            basis => (own.name.clone(), basis),
         };
-        // The source's own call is in what receiving was measured with.
-        let called = engine.filter(|_| visit.part != Part::Receive).map(costs);
-        let parts: Vec<Vec<Cost>> = samples.into_iter().chain(called).collect();
-        let at = |sample: usize| -> Cost {
-            let of = |costs: &Vec<Cost>| costs[sample % costs.len()];
-            parts.iter().map(of).fold(Cost::default(), |sum, one| Cost {
-                per_packet: sum.per_packet + one.per_packet,
-                per_burst: sum.per_burst + one.per_burst,
-            })
-        };
-        let vector = Packets::new(visit.mean_vector.max(1.0));
-        let cycles = at(0).at(vector);
+        let mut all = vec![own];
+        // Alone they did meet, if they do.
+        if let Some(cost) = meeting.filter(|_| visit.meets && basis != Basis::Alone) {
+            all.push(charge("meeting again".into(), Basis::Class, vec![cost]));
+        }
+        match (&round, &call) {
+            (Some(round), _) if visit.starts => {
+                all.push(charge(ROUND.into(), Basis::Port, round.clone()));
+            }
+            (Some(_), _) | (None, None) => {}
+            // The source's own call is in what receiving was measured with.
+            (None, Some(_)) if visit.part == Part::Receive => {}
+            (None, Some(call)) => all.push(charge(ENGINE.into(), Basis::Port, call.clone())),
+        }
+        let cycles: f64 = all.iter().map(Charge::best).sum();
         lines.push(Line {
             visit: visit.clone(),
-            known: visit.part != Part::Element || !classes.iter().any(|one| one == visit.class),
             charged,
-            cycles_per_visit: cycles.get(),
-            cycles_per_packet: cycles.get() * visit.times,
+            basis,
+            known: basis != Basis::Others,
+            cycles_per_visit: if times > 0.0 { cycles / times } else { 0.0 },
+            cycles_per_packet: cycles,
         });
-        let most = parts.iter().map(Vec::len).max().unwrap_or(1);
-        charges.push((format!("{index}"), visit, (0..most).map(at).collect::<Vec<Cost>>()));
+        charges.extend(all);
     }
-    Ok(Estimated {
-        calibration: sum(calibrated, &charges, question.scenario.burst),
-        scenario: Scenario {
-            receive: false,
-            transmit: false,
-            elements: charges
-                .iter()
-                .map(|(name, visit, _)| linerate_model::Visit {
-                    element: name.clone(),
-                    times: visit.times,
-                })
-                .collect(),
-            ..question.scenario.clone()
-        },
-        lines,
-    })
+    let [calibration, firm] = [false, true].map(|firm| sum(calibrated, &charges, firm));
+    let scenario = Scenario {
+        receive: false,
+        transmit: false,
+        elements: vec![linerate_model::Visit { element: ALL.into(), times: 1.0 }],
+        ..question.scenario.clone()
+    };
+    Ok(Estimated { calibration, firm, scenario, lines })
 }
 
 impl Estimated {
@@ -278,12 +327,6 @@ fn costs(fitted: &ElementFit) -> Vec<Cost> {
 struct Io {
     receive: Vec<Cost>,
     transmit: Vec<Cost>,
-}
-
-/// The cost of sample packets in memory.
-fn samples(calibrated: &Calibrated) -> Option<Io> {
-    let of = |class: &str| calibrated.elements.get(class).map(costs);
-    Some(Io { receive: of(SAMPLES.0)?, transmit: of(SAMPLES.1)? })
 }
 
 /// The cost of a driver's ports: what the elements in front of them take, and
@@ -316,39 +359,25 @@ fn ports(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
     })
 }
 
-/// A calibration with an element for each visit, whose cost per burst is that
-/// of its own frames: the model knows one size of bursts for all.
-fn sum(
-    calibrated: &Calibrated,
-    charges: &[(String, &Visit, Vec<Cost>)],
-    burst: Packets,
-) -> Calibration {
-    let base = |scaling: f64| Costs {
+/// A calibration in which all elements are one, and as likely ones.
+fn sum(calibrated: &Calibrated, charges: &[Charge], firm: bool) -> Calibration {
+    let contention = calibrated.scaling.as_ref().map_or(0.0, |one| one.estimate.value);
+    let with = |cycles: f64| Costs {
+        elements: BTreeMap::from([(ALL.to_owned(), Cost::new(cycles, 0.0))]),
         memory: calibrated.memory.clone(),
-        scaling: linerate_model::Scaling { contention: scaling, coherence: 0.0 },
+        scaling: linerate_model::Scaling { contention, coherence: 0.0 },
         ..Costs::default()
     };
-    let contention = calibrated.scaling.as_ref().map_or(0.0, |one| one.estimate.value);
-    let at = |sample: usize| {
-        let elements: BTreeMap<String, Cost> = charges
-            .iter()
-            .map(|(name, visit, costs)| {
-                let cost = costs[sample % costs.len()];
-                let frames = burst.get() / visit.mean_vector.max(1.0);
-                let own = Cost::new(cost.per_packet.get(), cost.per_burst.get() * frames);
-                (name.clone(), own)
-            })
-            .collect();
-        Costs { elements, ..base(contention) }
-    };
-    let samples = charges.iter().map(|(_, _, costs)| costs.len()).max().unwrap_or(1);
-    // The first of each is the best fit.
-    Calibration { costs: at(0), samples: (1..samples).map(at).collect() }
+    let best = charges.iter().map(Charge::best).sum();
+    let samples = draws(charges, firm).into_iter().map(with).collect();
+    Calibration { costs: with(best), samples }
 }
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::units::Hertz;
+    use std::sync::Arc;
+
+    use linerate_model::{Estimate, units::Hertz};
 
     use super::*;
     use crate::{
@@ -394,6 +423,12 @@ mod tests {
             times,
             mean_vector,
             dropped: 0.0,
+            starts: false,
+            meets: false,
+            alone: None,
+            scattered: false,
+            tape: Arc::default(),
+            at: 0,
         }
     }
 
@@ -463,5 +498,81 @@ mod tests {
         calibrated.elements.clear();
         let error = estimate(&calibrated, &question(None), &visits).unwrap_err();
         assert_eq!(error.to_string(), "no measured cost of Counter, Frobnicate");
+    }
+
+    fn fitted(cycles: f64) -> ElementFit {
+        let none = Estimate { value: 0.0, low: 0.0, high: 0.0 };
+        let per_packet = Estimate { value: cycles, low: cycles, high: cycles };
+        let cost = Cost::new(cycles, 0.0);
+        ElementFit { cost, per_packet, per_frame: none, samples: vec![cost], points: 1 }
+    }
+
+    /// What was measured alone goes before its class, and says so.
+    #[test]
+    fn what_was_measured_alone_is_charged() {
+        let mut calibrated = calibrated();
+        let filter = Visit {
+            config: "allow udp".into(),
+            alone: Some("IPFilter(allow udp) #1".into()),
+            ..visit("IPFilter", Part::Element, 1.0, 32.0)
+        };
+        let other = Visit { alone: Some("IPFilter(allow udp) #2".into()), ..filter.clone() };
+        let visits = [filter, other];
+        let charged = |calibrated: &Calibrated| {
+            let found = estimate(calibrated, &question(None), &visits).unwrap();
+            let lines = found.lines.into_iter().map(|line| (line.charged, line.basis));
+            lines.collect::<Vec<_>>()
+        };
+        let with = "IPFilter(allow udp)".to_owned();
+        calibrated.alone.insert("IPFilter(allow udp) #1".into(), fitted(70.0));
+        let others = ("what others cost".to_owned(), Basis::Others);
+        assert_eq!(charged(&calibrated), [(with.clone(), Basis::Alone), others]);
+        calibrated.elements.insert("IPFilter".into(), fitted(30.0));
+        let class = ("IPFilter".to_owned(), Basis::OtherArguments);
+        assert_eq!(charged(&calibrated), [(with.clone(), Basis::Alone), class]);
+        assert_eq!(unlike(&calibrated, &visits), [("IPFilter", "allow udp".to_owned())]);
+        calibrated.elements.insert(with.clone(), fitted(40.0));
+        let arguments = (with.clone(), Basis::Arguments);
+        assert_eq!(charged(&calibrated), [(with, Basis::Alone), arguments]);
+        assert!(unlike(&calibrated, &visits).is_empty());
+    }
+
+    /// Rounds are paid for where packets set out, and order where ways meet, unless that was
+    /// measured with the element.
+    #[test]
+    fn rounds_and_meetings_are_charged_once() {
+        let mut calibrated = calibrated();
+        for (name, cycles) in
+            [(ROUND, 5.0), ("HashSwitch", 20.0), ("HashSwitch:meet", 32.0), ("Unqueue", 3.0)]
+        {
+            calibrated.elements.insert(name.into(), fitted(cycles));
+        }
+        let switch = Visit { meets: true, ..visit("HashSwitch", Part::Element, 1.0, 32.0) };
+        let unqueue = Visit { starts: true, ..visit("Unqueue", Part::Element, 1.0, 32.0) };
+        let alone = Visit { alone: Some("HashSwitch() #1".into()), ..switch.clone() };
+        calibrated.alone.insert("HashSwitch() #1".into(), fitted(31.0));
+        for (visit, cycles) in [(&switch, 32.0), (&unqueue, 8.0), (&alone, 31.0)] {
+            let found = estimate(&calibrated, &question(None), std::slice::from_ref(visit));
+            let found = found.unwrap().cycles().get();
+            assert!((found - cycles).abs() < 1e-9, "{visit:?}: {found}");
+        }
+    }
+
+    /// What little is known of widens the interval, and is said to.
+    #[test]
+    fn the_firm_interval_is_without_what_is_not_known() {
+        let visits = [
+            visit("Counter", Part::Element, 1.0, 32.0),
+            visit("Frobnicate", Part::Element, 1.0, 32.0),
+        ];
+        let found = estimate(&calibrated(), &question(None), &visits).unwrap();
+        let width = |calibration: &Calibration| {
+            let (_, interval) = calibration.predict(&found.scenario, 0.9);
+            interval.high.get() - interval.low.get()
+        };
+        assert!(width(&found.calibration) > 1.2 * width(&found.firm));
+        let rates = [&found.calibration, &found.firm]
+            .map(|one| one.predict(&found.scenario, 0.9).0.throughput.get());
+        assert_eq!(rates[0], rates[1]);
     }
 }

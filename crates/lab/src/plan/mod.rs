@@ -1,10 +1,24 @@
 //! From a configuration and a calibration to a throughput.
+//!
+//! A [`Trial`] is a configuration whose ports are replaced by sample packets. It is run in simulated
+//! time ([`Trial::sample`]) for how often packets come through its elements; what these cost is found
+//! in the calibration, or measured ([`Trial::measure`]), and summed ([`estimate`]). [`Trial::reached`]
+//! is what it then does.
 
+mod alone;
+mod draws;
 mod estimate;
+mod measure;
+mod reached;
+mod stand_in;
+mod trial;
 mod visits;
 
+pub use draws::Basis;
 pub use estimate::{
     EstimateError, Estimated, Line, NoDriver, Ports, Question, Unmeasured, estimate, unlike,
     unmeasured, with_arguments,
 };
-pub use visits::{Part, Reached, SampleError, SampleRun, Visit, reached, visits};
+pub use reached::Reached;
+pub use trial::{SampleError, SampleRun, Trial};
+pub use visits::{Part, Sampled, Visit};

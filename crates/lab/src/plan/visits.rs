@@ -1,53 +1,37 @@
-//! How often each packet comes through each element of a configuration.
+//! How often each packet comes through each element of a configuration, and how fast packets come.
 //!
 //! The configuration runs on sample packets in simulated time, with a capture
 //! file in the place of every port that receives and nothing behind those that
 //! send: no interface is touched, and the same samples give the same counts.
+//!
+//! Simulated time stands still while there is something to do. So what brings packets as fast as it
+//! can has brought all it has at once, and everything else, sources and shapers that go by the
+//! clock, as much as it does in the time the run lasts. A short run is what is seen on a processor,
+//! where next to the millions of packets from ports those of timers are few. Where no source comes
+//! to its end in it, the clock is what holds packets back, and longer runs say how fast they come.
 
 use std::{
-    path::{Path, PathBuf},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
-use linerate_graph::{
-    BuildError, Class, ElementUsage, Idle, Library, Options, Plan, PlanElement, Role, Router,
-    Usage,
-    lang::{Diagnostics, Flat, FlatElement},
-};
-use linerate_memory::{ArenaOptions, MemoryError, clock::cycles_per_second};
-use linerate_port::pcap;
+use linerate_graph::{Plan, Processing, Usage};
+use linerate_model::units::PacketsPerSecond;
 use serde::Serialize;
-use tempfile::TempDir;
 
-use crate::{
-    FrameMaker,
-    measure::{Bench, Failure, graph::drive},
-    point::{Values, value},
+use super::{
+    SampleError,
+    trial::{Simulated, Trial},
 };
+use crate::tape::Tape;
 
-/// Name of the element that ends the run.
-const END: &str = "lab@@end";
-/// Simulated seconds after which nothing is expected any more.
-const PATIENCE: u32 = 5;
-/// Least and most bytes of a buffer.
-const BUFFERS: [usize; 2] = [2112, 16384];
-
-/// What is run, and on what.
-#[derive(Debug, Clone)]
-pub struct SampleRun {
-    /// Most packets in a frame.
-    pub vector: usize,
-    /// Packets that each source brings.
-    pub packets: u64,
-    /// Handlers written before the run: what tables would have learnt.
-    pub writes: Vec<(String, String)>,
-}
-
-impl Default for SampleRun {
-    fn default() -> SampleRun {
-        SampleRun { vector: 256, packets: 4096, writes: Vec::new() }
-    }
-}
+/// Simulated time in which what brings packets as fast as it can brings all.
+const SHORT: Duration = Duration::from_millis(1);
+/// Packets that say how fast they come, and the longest time in which they may.
+const ENOUGH: u64 = 256;
+const LONG: Duration = Duration::from_secs(4096);
+/// How long a run may take whose time is to be doubled once more.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What an element is to the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -80,357 +64,202 @@ pub struct Visit {
     pub mean_vector: f64,
     /// The share of all packets that it dropped.
     pub dropped: f64,
+    /// Whether packets set out from it, by a task of its own.
+    pub starts: bool,
+    /// Whether ways that part at it meet again, where packets are put in order.
+    pub meets: bool,
+    /// What its cost is kept under when it is measured alone, with its arguments and on the packets
+    /// that came to it; `None` where it cannot be.
+    #[serde(skip)]
+    pub alone: Option<String>,
+    /// Whether buffers come back in another order than they were handed out in, because ways part
+    /// somewhere.
+    #[serde(skip)]
+    pub(super) scattered: bool,
+    /// What came to it.
+    #[serde(skip)]
+    pub(super) tape: Arc<Tape>,
+    /// Its place in the configuration.
+    #[serde(skip)]
+    pub(super) at: usize,
 }
 
-/// Why a configuration could not be run on samples.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SampleError {
-    /// It is wrong.
-    #[error("{}", .0.click().trim_end())]
-    Configuration(Diagnostics),
-    /// No packet came.
-    #[error("no element brought a packet: nothing is known of how often others are visited")]
-    NoPackets,
-    /// The sample packets could not be kept in a file.
-    #[error("the sample packets: {0}")]
-    Sample(#[from] pcap::Error),
-    /// The folder for them could not be made.
-    #[error("a folder for the sample packets: {0}")]
-    Folder(#[from] std::io::Error),
-    /// There is no memory for packets.
-    #[error("{0}")]
-    Memory(#[from] MemoryError),
-    /// A router could not be made.
-    #[error("{0}")]
-    Build(BuildError),
-    /// It could not be measured.
-    #[error("{0}")]
-    Measure(String),
-    /// A handler could not be written.
-    #[error("{handler}: {reason}")]
-    Write {
-        /// Its name.
-        handler: String,
-        /// Why not.
-        reason: String,
-    },
+/// What a run on samples said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// The elements packets came through, in the order of the configuration; none where no packet
+    /// ever came.
+    pub visits: Vec<Visit>,
+    /// Packets per second that all sources bring at most, where the clock says so.
+    pub most: Option<f64>,
 }
 
-/// Runs a configuration on samples, and counts.
-///
-/// # Errors
-///
-/// When it is wrong, cannot be run without its ports, or brings no packets.
-pub fn visits(
-    mut flat: Flat,
-    library: &Library,
-    sample: &mut FrameMaker,
-    sample_run: &SampleRun,
-) -> Result<Vec<Visit>, SampleError> {
-    let samples = Samples::of(sample, sample_run)?;
-    let parts = replace_ports(&mut flat, library, ("FromDump", &samples.file()));
-    name_devices(&mut flat, &parts);
-    add_end(&mut flat);
-    let plan = Plan::new(flat, String::new(), library).map_err(SampleError::Configuration)?;
-    let unlimited: Vec<String> = sources(&plan).collect();
-    let mut router = samples.router(plan, library, sample_run, true)?;
-    for name in unlimited {
-        write(&mut router, &format!("{name}.limit"), &sample_run.packets.to_string())?;
-    }
-    router.run();
-    let (plan, mut usage) = router.control().usage();
-    let usage = usage.swap_remove(0).elements;
-    router.close();
-
-    let counted = || plan.elements.iter().zip(&usage);
-    let brought: u64 = counted()
-        .filter(|(element, _)| element.inputs.is_empty())
-        .map(|(_, usage)| usage.packets)
-        .sum();
-    if brought == 0 {
-        return Err(SampleError::NoPackets);
-    }
-    let share = |packets: u64| packets as f64 / brought as f64;
-    let visit = |(at, (element, usage)): (usize, (&PlanElement, &ElementUsage))| {
-        let replaced = parts.get(at).and_then(Option::as_ref);
-        let (part, class, config) = match replaced {
-            Some(Replaced { part, class, config }) => (*part, *class, config.clone()),
-            None => (Part::Element, element.class.name, element.config.clone()),
-        };
-        Visit {
-            name: element.name.clone(),
-            class,
-            config,
-            outputs: element.outputs.len() as u32,
-            part,
-            times: share(usage.packets),
-            mean_vector: usage.mean_frame(),
-            dropped: share(usage.drops.iter().sum::<u64>() + usage.nowhere),
+impl Trial {
+    /// Runs the configuration on samples, and counts.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run without its ports.
+    pub fn sample(&self) -> Result<Sampled, SampleError> {
+        let mut time = SHORT;
+        let mut run = self.simulate(time, false)?;
+        let mut most = None;
+        if !self.is_done(&run.usage) {
+            let mut before = self.brought(&run.usage);
+            loop {
+                let start = Instant::now();
+                run = self.simulate(2 * time, false)?;
+                let brought = self.brought(&run.usage);
+                if self.is_done(&run.usage) {
+                    // Nothing held packets back, they only set out later.
+                    most = None;
+                    time *= 2;
+                    break;
+                }
+                most = Some(brought.saturating_sub(before) as f64 / time.as_secs_f64());
+                time *= 2;
+                if brought.saturating_sub(before) >= ENOUGH
+                    || time >= LONG
+                    || start.elapsed() > PATIENCE
+                {
+                    break;
+                }
+                before = brought;
+            }
         }
-    };
-    let seen = counted().enumerate().filter(|(_, (_, usage))| usage.packets > 0);
-    Ok(seen.map(visit).collect())
-}
-
-/// What a configuration does.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reached {
-    /// Packets that all its sources brought, per second.
-    pub rate: f64,
-    /// Cycles that went by for each of them.
-    pub cycles: f64,
-}
-
-/// Runs a configuration on samples that come as fast as it takes them.
-///
-/// # Errors
-///
-/// When it is wrong, cannot be run without its ports, or brings no packets.
-pub fn reached(
-    mut flat: Flat,
-    library: &Library,
-    sample: &mut FrameMaker,
-    sample_run: &SampleRun,
-    (bench, time): (&Bench, Duration),
-) -> Result<Reached, SampleError> {
-    let samples = Samples::of(sample, sample_run)?;
-    let port = format!("\"pcap:{}?loop=0\"", samples.path.display());
-    let parts = replace_ports(&mut flat, library, ("FromPort", &port));
-    name_devices(&mut flat, &parts);
-    let measure = || -> Result<Values, Failure> {
-        let plan = Plan::new(flat.clone(), String::new(), library);
-        let plan = plan.map_err(|found| Failure::void(found.click()))?;
-        let bring: Vec<usize> =
-            (0..plan.elements.len()).filter(|at| plan.elements[*at].inputs.is_empty()).collect();
-        let mut router = samples.router(plan, library, sample_run, false).map_err(Failure::void)?;
-        let brought = move |usage: &Usage| -> u64 {
-            bring.iter().map(|source| usage.elements[*source].packets).sum()
-        };
-        let ends = drive(&mut router, time, brought.clone())?;
-        router.close();
-        let mut rates: Vec<f64> = ends
-            .windows(2)
-            .map(|pair| {
-                let packets = brought(&pair[1].1) - brought(&pair[0].1);
-                packets as f64 / (pair[1].0 - pair[0].0).as_secs_f64()
-            })
-            .collect();
-        rates.sort_by(f64::total_cmp);
-        let rate = linerate_model::quantile(&rates, 0.5).filter(|rate| *rate > 0.0);
-        let rate = rate.ok_or_else(|| Failure::void(SampleError::NoPackets))?;
-        Ok(Values::from([(value::RATE.into(), rate)]))
-    };
-    let values = bench.on_own_thread(None, measure);
-    let values = values.map_err(|failure| SampleError::Measure(failure.to_string()))?;
-    let rate = values[value::RATE];
-    Ok(Reached { rate, cycles: cycles_per_second() / rate })
-}
-
-/// Sample packets in a file.
-struct Samples {
-    path: PathBuf,
-    buffer: usize,
-    /// Goes with what is in it.
-    _folder: TempDir,
-}
-
-impl Samples {
-    fn of(sample: &mut FrameMaker, sample_run: &SampleRun) -> Result<Samples, SampleError> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("sample.pcap");
-        write_sample(&path, sample, sample_run.packets)?;
-        let longest = sample.longest() + 512;
-        let buffer = if longest <= BUFFERS[0] { BUFFERS[0] } else { BUFFERS[1] };
-        Ok(Samples { path, buffer, _folder: folder })
-    }
-
-    /// As an argument.
-    fn file(&self) -> String {
-        format!("\"{}\"", self.path.display())
-    }
-
-    /// A router for them, with what tables would have learnt.
-    fn router(
-        &self,
-        plan: Plan,
-        library: &Library,
-        sample_run: &SampleRun,
-        simulated: bool,
-    ) -> Result<Router, SampleError> {
-        let arena = ArenaOptions {
-            size: (plan.packets_held() + 16 * 1024) * self.buffer,
-            buffer_size: self.buffer,
-            huge: false,
-            ..ArenaOptions::default()
-        };
-        let options = Options {
-            frame_limit: sample_run.vector,
-            simulated,
-            threads: 256,
-            cycles: !simulated,
-            idle: Idle::Poll,
-            ..Options::default()
-        };
-        let ports = linerate_port::Context::new(arena.create()?);
-        let made = Router::new(plan, library, ports, &options);
-        let mut router = made.map_err(|error| match error {
-            BuildError::Configuration(found) => SampleError::Configuration(found),
-            other => SampleError::Build(other),
-        })?;
-        for (handler, value) in &sample_run.writes {
-            write(&mut router, handler, value)?;
+        let mut visits = self.visits(&run.usage);
+        // Without what comes to elements they cannot be measured alone.
+        if let Ok(Simulated { mut tapes, .. }) = self.simulate(time, true) {
+            for visit in &mut visits {
+                visit.tape = Arc::new(std::mem::take(&mut tapes[visit.at]));
+                visit.alone = self.key(visit);
+            }
         }
-        Ok(router)
+        Ok(Sampled { visits, most })
     }
-}
 
-fn write(router: &mut Router, handler: &str, value: &str) -> Result<(), SampleError> {
-    let done = router.write(handler, value);
-    done.map(drop)
-        .map_err(|error| SampleError::Write { handler: handler.into(), reason: error.to_string() })
-}
-
-fn write_sample(file: &Path, sample: &mut FrameMaker, packets: u64) -> Result<(), pcap::Error> {
-    let mut writer = pcap::Writer::create(file, &pcap::Options::new(pcap::Format::Pcap))?;
-    let mut frame = vec![0; sample.longest()];
-    for _ in 0..packets {
-        let length = sample.next_len();
-        sample.make(&mut frame[..length], 0);
-        writer.write(0, length as u32, &frame[..length])?;
-    }
-    writer.finish()?;
-    Ok(())
-}
-
-/// What was in the place of a replaced element.
-struct Replaced {
-    part: Part,
-    class: &'static str,
-    config: String,
-}
-
-/// Puts a source of samples in the place of ports, and nothing in that of what would
-/// talk to others. Says what was replaced, by element.
-fn replace_ports(
-    flat: &mut Flat,
-    library: &Library,
-    (source, samples): (&str, &str),
-) -> Vec<Option<Replaced>> {
-    let receives = |at: usize| flat.connections.iter().any(|one| one.from.element == at);
-    let sends = |at: usize| flat.connections.iter().any(|one| one.to.element == at);
-    let ways: Vec<(bool, bool)> =
-        (0..flat.elements.len()).map(|at| (receives(at), sends(at))).collect();
-    let mut parts = Vec::with_capacity(flat.elements.len());
-    for (element, ways) in flat.elements.iter_mut().zip(&ways) {
-        let is_port = |class: &&Class| {
-            class.role == Role::Io || matches!(class.name, "ControlSocket" | "FollowKernel")
+    /// How fast packets are taken to come, in words.
+    pub fn assumed(&self, sampled: &Sampled) -> String {
+        let came = |at: &usize| sampled.visits.iter().any(|visit| visit.at == *at);
+        let class = |at: usize| match self.replaced(at) {
+            Some(replaced) => replaced.class,
+            None => self.plan.elements[at].class.name,
         };
-        let Some(class) = library.find(&element.class).filter(is_port) else {
-            parts.push(None);
-            continue;
-        };
-        let (part, stand_in, config) = match ways {
-            (true, _) => (Part::Receive, source, samples.to_owned()),
-            (false, true) => (Part::Transmit, "Discard", String::new()),
-            (false, false) => (Part::Element, "AlignmentInfo", String::new()),
-        };
-        element.class = stand_in.into();
-        let config = std::mem::replace(&mut element.config, config);
-        parts.push(Some(Replaced { part, class: class.name, config }));
+        let mut classes: Vec<&str> = self.sources().filter(came).map(class).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let names = classes.join(", ");
+        match sampled.most {
+            _ if classes.is_empty() => "no packet comes: nothing here brings one".into(),
+            Some(most) => {
+                let most = PacketsPerSecond::new(most);
+                format!("packets of {names} come by the clock, {most} at most")
+            }
+            None => format!(
+                "packets of {names} come as fast as they are taken, those of timers at their rate"
+            ),
+        }
     }
-    let two_ways = (0..parts.len()).filter(|at| parts[*at].is_some() && ways[*at] == (true, true));
-    for at in two_ways.collect::<Vec<_>>() {
-        parts.extend(send_apart(flat, at, parts[at].as_ref()));
-    }
-    parts
-}
 
-/// Gives what comes to an element that receives as well to elements of their own, one for
-/// each input.
-fn send_apart(flat: &mut Flat, at: usize, replaced: Option<&Replaced>) -> Vec<Option<Replaced>> {
-    let Flat { elements, connections, .. } = flat;
-    let mut senders: Vec<(usize, usize)> = Vec::new();
-    let mut parts = Vec::new();
-    for connection in connections.iter_mut().filter(|one| one.to.element == at) {
-        let port = connection.to.port;
-        let known = senders.iter().find(|(of, _)| *of == port).map(|(_, sender)| *sender);
-        let sender = known.unwrap_or_else(|| {
-            let FlatElement { name, landmark, .. } = &elements[at];
-            elements.push(FlatElement {
-                name: format!("{name}@@{port}"),
-                class: "Discard".into(),
-                config: String::new(),
-                landmark: landmark.clone(),
-            });
-            senders.push((port, elements.len() - 1));
-            parts.push(replaced.map(|Replaced { class, config, .. }| Replaced {
-                part: Part::Transmit,
+    /// Packets that all sources have brought.
+    pub(super) fn brought(&self, usage: &Usage) -> u64 {
+        self.sources().map(|at| usage.elements[at].packets).sum()
+    }
+
+    /// Whether a source has brought all it has.
+    fn is_done(&self, usage: &Usage) -> bool {
+        let done = |at: usize| {
+            let (brought, has) = (usage.elements[at].packets, self.has(at));
+            brought > 0 && brought >= has
+        };
+        self.sources().any(done)
+    }
+
+    /// Whether packets went several ways from an element.
+    fn scatters(&self, usage: &Usage) -> bool {
+        let came = |to: &usize| usage.elements[*to].packets > 0;
+        let ways = |at: usize| {
+            let outputs = 0..self.plan.elements[at].outputs.len();
+            outputs.filter(|output| pushed(&self.plan, at, Some(*output)).iter().any(came)).count()
+        };
+        (0..self.count()).any(|at| usage.elements[at].packets > 0 && ways(at) > 1)
+    }
+
+    fn visits(&self, usage: &Usage) -> Vec<Visit> {
+        let (brought, scattered) = (self.brought(usage), self.scatters(usage));
+        let share = |packets: u64| packets as f64 / brought.max(1) as f64;
+        let visit = |at: usize| {
+            let (element, usage) = (&self.plan.elements[at], &usage.elements[at]);
+            let (part, class, config) = match self.replaced(at) {
+                Some(replaced) => (replaced.part, replaced.class, &replaced.config),
+                None => (Part::Element, element.class.name, &element.config),
+            };
+            Visit {
+                name: element.name.clone(),
                 class,
                 config: config.clone(),
-            }));
-            elements.len() - 1
-        });
-        (connection.to.element, connection.to.port) = (sender, 0);
-    }
-    parts
-}
-
-/// Gives the devices that were replaced an Ethernet address where this machine
-/// has no such interface: configurations name it, as in `eth0:eth`.
-fn name_devices(flat: &mut Flat, parts: &[Option<Replaced>]) {
-    let first =
-        |replaced: &Replaced| replaced.config.split(',').next().map(str::trim).map(str::to_owned);
-    let is_name = |name: &String| {
-        !name.is_empty()
-            && name.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one))
-    };
-    let mut names: Vec<String> = parts
-        .iter()
-        .flatten()
-        .filter(|one| matches!(one.class, "FromDevice" | "ToDevice"))
-        .filter_map(first)
-        .filter(is_name)
-        .filter(|name| !Path::new("/sys/class/net").join(name).exists())
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    let Some(landmark) = flat.elements.first().map(|first| first.landmark.clone()) else { return };
-    let addresses = names.iter().enumerate().map(|(at, name)| format!("{name} 2:0:0:0:1:{at:x}"));
-    let config = addresses.collect::<Vec<_>>().join(", ");
-    if !config.is_empty() {
-        let (name, class) = ("lab@@devices".into(), "AddressInfo".into());
-        flat.elements.push(FlatElement { name, class, config, landmark });
+                outputs: element.outputs.len() as u32,
+                part,
+                times: share(usage.packets),
+                mean_vector: usage.mean_frame(),
+                dropped: share(usage.drops.iter().sum::<u64>() + usage.nowhere),
+                starts: starts(&self.plan, at),
+                meets: meets(&self.plan, at),
+                alone: None,
+                scattered,
+                tape: Arc::default(),
+                at,
+            }
+        };
+        (0..self.count()).filter(|at| usage.elements[*at].packets > 0).map(visit).collect()
     }
 }
 
-fn add_end(flat: &mut Flat) {
-    let Some(landmark) = flat.elements.first().map(|first| first.landmark.clone()) else { return };
-    flat.elements.push(FlatElement {
-        name: END.into(),
-        class: "Script".into(),
-        config: format!("wait {PATIENCE}s, stop"),
-        landmark,
-    });
+/// Whether packets set out from an element: it has no inputs, or pulls and does not wait to be
+/// pulled from.
+fn starts(plan: &Plan, at: usize) -> bool {
+    let element = &plan.elements[at];
+    !element.inputs.contains(&Processing::Push) && !element.outputs.contains(&Processing::Pull)
 }
 
-/// Elements that make packets, for ever unless they are told a limit.
-fn sources(plan: &Plan) -> impl Iterator<Item = String> {
-    let makes = plan.elements.iter().filter(|element| {
-        element.inputs.is_empty()
-            && !element.outputs.is_empty()
-            && element.class.handlers.iter().any(|handler| handler.name == "limit")
+/// Whether packets that leave an element by different outputs can come to one again before they
+/// wait to be pulled.
+pub(super) fn meets(plan: &Plan, at: usize) -> bool {
+    let mut by = vec![None; plan.elements.len()];
+    for output in 0..plan.elements[at].outputs.len() {
+        let mut seen = vec![false; plan.elements.len()];
+        let mut open = pushed(plan, at, Some(output));
+        while let Some(next) = open.pop() {
+            if std::mem::replace(&mut seen[next], true) {
+                continue;
+            }
+            if *by[next].get_or_insert(output) != output {
+                return true;
+            }
+            open.extend(pushed(plan, next, None));
+        }
+    }
+    false
+}
+
+/// The elements that an element pushes to, by an output or by all.
+fn pushed(plan: &Plan, at: usize, only: Option<usize>) -> Vec<usize> {
+    let element = &plan.elements[at];
+    let outputs = element.targets.iter().zip(&element.outputs).enumerate();
+    let outputs = outputs.filter(|(port, (_, processing))| {
+        **processing == Processing::Push && only.is_none_or(|only| only == *port)
     });
-    makes.map(|element| element.name.clone())
+    outputs.flat_map(|(_, (targets, _))| targets).map(|to| to.element).collect()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use linerate_graph::lang::{Globals, SourceMap, load};
 
     use super::*;
+    use crate::{FrameMaker, plan::SampleRun};
 
-    fn count(text: &str, writes: &[(&str, &str)]) -> Result<Vec<Visit>, SampleError> {
+    pub(in crate::plan) fn trial(text: &str, writes: &[(&str, &str)]) -> Trial {
         let library = linerate_elements::library();
         let mut sources = SourceMap::new();
         let file = sources.add("config", text);
@@ -441,9 +270,12 @@ mod tests {
         frame[12] = 8;
         let mut sample = FrameMaker::of_frames(vec![frame]).unwrap();
         let own = |&(handler, value): &(&str, &str)| (handler.to_owned(), value.to_owned());
-        let sample_run =
-            SampleRun { writes: writes.iter().map(own).collect(), ..SampleRun::default() };
-        visits(flat, &library, &mut sample, &sample_run)
+        let run = SampleRun { writes: writes.iter().map(own).collect(), ..SampleRun::default() };
+        Trial::new(flat, &library, &mut sample, run).unwrap()
+    }
+
+    fn count(text: &str) -> Vec<Visit> {
+        trial(text, &[]).sample().unwrap().visits
     }
 
     fn times(visits: &[Visit], name: &str) -> f64 {
@@ -459,9 +291,7 @@ mod tests {
              t[1] -> halves :: RoundRobinSwitch; halves[0] -> half :: Discard;
              halves[1] -> Discard; t[2] -> Discard; kind[1] -> never :: Discard;
              ControlSocket(TCP, 7777);",
-            &[],
-        )
-        .unwrap();
+        );
         assert_eq!(visits[0].part, Part::Receive);
         assert_eq!((visits[0].class, &*visits[0].config), ("FromDevice", "no-such-interface"));
         for (name, wanted) in
@@ -478,11 +308,10 @@ mod tests {
     /// A source of its own, without a limit, is given one.
     #[test]
     fn sources_without_end_come_to_one() {
-        let visits = count("i :: InfiniteSource -> Queue -> d :: Discard;", &[]).unwrap();
+        let visits = count("i :: InfiniteSource -> Queue -> d :: Discard;");
         assert_eq!(times(&visits, "d"), 1.0);
-        let visits =
-            count("r :: RatedSource(RATE 1000000) -> IPFilter(deny all) -> d :: Discard;", &[]);
-        assert_eq!(times(&visits.unwrap(), "d"), 0.0);
+        let visits = count("r :: RatedSource(RATE 1000000) -> IPFilter(deny all) -> d :: Discard;");
+        assert_eq!(times(&visits, "d"), 0.0);
     }
 
     /// Names of interfaces that are not there stand for addresses all the same.
@@ -492,9 +321,8 @@ mod tests {
             "AddressInfo(left 198.18.0.1/24);
              FromDevice(left) -> EtherEncap(0x0800, left:eth, 2:0:0:0:0:9)
              -> a :: ARPResponder(left left:eth) -> Discard;",
-            &[],
         );
-        assert_eq!(times(&visits.unwrap(), "a"), 1.0);
+        assert_eq!(times(&visits, "a"), 1.0);
     }
 
     /// One that receives and sends is a port on each side.
@@ -503,9 +331,7 @@ mod tests {
         let visits = count(
             "FromDevice(a) -> c :: Counter -> k :: KernelTap(10.0.0.1/8) -> d :: Discard;
              FromDevice(b) -> k",
-            &[],
-        )
-        .unwrap();
+        );
         let of = |part: Part| visits.iter().filter(move |one| one.part == part);
         assert_eq!(of(Part::Receive).count(), 3);
         let sent: Vec<_> = of(Part::Transmit).map(|one| (one.class, one.times)).collect();
@@ -513,11 +339,85 @@ mod tests {
         assert_eq!(times(&visits, "d"), 1.0 / 3.0);
     }
 
+    /// Devices whose packets are pulled, and those that find headers.
     #[test]
-    fn what_cannot_be_counted_is_said() {
-        let error = count("Idle -> Discard;", &[]).unwrap_err();
-        assert!(matches!(error, SampleError::NoPackets), "{error}");
-        let error = count("FromDevice(a) -> Discard;", &[("no.such", "1")]).unwrap_err();
+    fn ports_are_what_is_around_them() {
+        let visits = count("FromDump(no-such-file) -> Unqueue -> d :: Discard;");
+        assert_eq!(times(&visits, "d"), 1.0);
+        let visits =
+            count("f :: FromDevice(a, FORCE_IP true) -> ip :: Discard; f[1] -> other :: Discard;");
+        // An Ethernet header of IP, and zeros.
+        assert_eq!(times(&visits, "ip") + times(&visits, "other"), 1.0);
+    }
+
+    /// Whatever a configuration says of its end: it is asked what it does until then.
+    #[test]
+    fn runs_do_not_end_by_themselves() {
+        for end in ["Script(stop)", "DriverManager(stop)", "DriverManager(pause)"] {
+            let visits = count(&format!("FromDevice(a) -> d :: Discard; {end}"));
+            assert_eq!(times(&visits, "d"), 1.0, "{end}");
+        }
+        let visits =
+            count("InfiniteSource(LIMIT 3, STOP true) -> d :: Discard; FromDevice(a) -> d");
+        assert_eq!(times(&visits, "d"), 1.0);
+    }
+
+    #[test]
+    fn what_goes_by_the_clock_says_how_fast() {
+        for (text, rate) in [
+            ("RatedSource(RATE 1000) -> Discard", 1000.0),
+            ("TimedSource(0.1s) -> Discard", 10.0),
+            ("InfiniteSource -> Queue(10) -> RatedUnqueue(5000) -> Discard", 5000.0),
+            ("Idle -> Discard", 0.0),
+        ] {
+            let trial = trial(text, &[]);
+            let sampled = trial.sample().unwrap();
+            let most = sampled.most.unwrap();
+            assert!((most - rate).abs() <= 0.05 * rate, "{text}: {most}");
+            let said = if rate > 0.0 { "come by the clock" } else { "no packet comes" };
+            assert!(trial.assumed(&sampled).contains(said), "{}", trial.assumed(&sampled));
+        }
+        // Next to what comes from ports, timers are few.
+        let both = trial("FromDevice(a) -> d :: Discard; RatedSource(RATE 1000) -> d", &[]);
+        let Sampled { visits, most } = both.sample().unwrap();
+        assert_eq!((times(&visits, "d"), most), (1.0, None));
+        let timer = visits.iter().find(|one| one.class == "RatedSource");
+        assert!(timer.is_none_or(|one| one.times < 0.01), "{timer:?}");
+        // Nothing came: that is an answer, too.
+        for nothing in ["Idle -> Discard", ""] {
+            assert!(trial(nothing, &[]).sample().unwrap().visits.is_empty(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn ways_that_meet_again_are_seen() {
+        let meets = |text: &str| {
+            let sampled = trial(text, &[]).sample().unwrap();
+            let met = sampled.visits.iter().filter(|visit| visit.meets);
+            met.map(|visit| visit.class).collect::<Vec<_>>()
+        };
+        for (behind, met) in [
+            ("s[0] -> Counter -> d :: Discard; s[1] -> Null -> d", true),
+            ("s[0] -> Discard; s[1] -> Discard", false),
+            ("s[0] -> Queue -> Discard; s[1] -> Queue -> Discard", false),
+        ] {
+            let found = meets(&format!("FromDevice(a) -> s :: HashSwitch(12, 2); {behind}"));
+            assert_eq!(found.contains(&"HashSwitch"), met, "{behind}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn ways_that_part_scatter_packets() {
+        let kinds = "k :: Classifier(12/0800, -); k[0] -> Discard; k[1] -> Discard";
+        let scattered = |text: &str| count(text).iter().all(|visit| visit.scattered);
+        assert!(!scattered(&format!("FromDevice(a) -> {kinds}")));
+        let dealt = "s :: RoundRobinSwitch; s[0] -> d :: Discard; s[1] -> Null -> d";
+        assert!(scattered(&format!("FromDevice(a) -> {dealt}")));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said() {
+        let error = trial("FromDevice(a) -> Discard;", &[("no.such", "1")]).sample().unwrap_err();
         assert!(error.to_string().contains("no.such"), "{error}");
     }
 }

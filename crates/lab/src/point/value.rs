@@ -41,6 +41,8 @@ pub const BUSY: &str = "busy_share";
 pub const COUNTER: &str = "tsc_hz";
 /// Cycles of the engine itself per packet: of `graph` and `element`.
 pub const ENGINE: &str = "engine_cycles_per_packet";
+/// Cycles of a round that belong to no element, for each packet: of `element`.
+pub const ROUND: &str = "round_cycles_per_packet";
 /// Cycles of a step of known work before or behind the measurement, whichever
 /// took longer: of every point. What others do on the same core shows in it.
 pub const PACE: &str = "pace_cycles";

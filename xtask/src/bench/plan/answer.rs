@@ -28,7 +28,9 @@ impl Answer {
     /// Whether more was reached than with another one.
     pub(super) fn is_better_than(&self, other: &Answer) -> bool {
         match (self, other) {
-            (Answer::Given { reached, .. }, Answer::Given { reached: other, .. }) => reached > other,
+            (Answer::Given { reached, .. }, Answer::Given { reached: other, .. }) => {
+                reached > other
+            }
             (Answer::Given { .. }, Answer::Refused(_)) => true,
             (Answer::Refused(_), _) => false,
         }

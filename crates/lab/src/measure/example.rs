@@ -1,0 +1,147 @@
+//! The example of a class's declaration, made to go on and on: what the class costs is measured in
+//! it where there is no configuration for that.
+
+use linerate_graph::{
+    Class, Library, Plan, Processing, Role,
+    lang::{self, Flat, Globals, Landmark, SourceMap, Span},
+};
+
+use super::Failure;
+use crate::tape;
+
+/// More packets than any source makes while it is measured.
+const NO_LIMIT: u32 = 2_000_000_000;
+
+/// An example that can be run.
+pub(super) struct Example {
+    /// With the classes it needs.
+    pub(super) library: Library,
+    pub(super) plan: Plan,
+    /// The element that is measured.
+    pub(super) at: usize,
+    /// What is to be written to handlers before.
+    pub(super) writes: Vec<(String, String)>,
+}
+
+impl Example {
+    /// The example of a class; `frames` is a port that brings packets over and over.
+    pub(super) fn of(class: &Class, library: &Library, frames: &str) -> Result<Example, Failure> {
+        if class.role == Role::Io {
+            let reason = format!("what {} costs is what its port does", class.name);
+            return Err(Failure::Unsupported(reason));
+        }
+        let library = tape::with_own(library).map_err(Failure::unsupported)?;
+        let mut sources = SourceMap::new();
+        let file = sources.add("example", class.example);
+        let mut none = |_: &str, _: &str| -> Result<_, Option<_>> { Err(None) };
+        let globals = Globals::default();
+        let (mut flat, found) = lang::load(&mut sources, file, &library, &globals, &mut none);
+        if found.has_errors() {
+            return Err(Failure::void(found.click()));
+        }
+        replace_ports(&mut flat, &library, frames);
+        let checked = |flat: Flat| {
+            let plan = Plan::new(flat, String::new(), &library);
+            plan.map_err(|found| Failure::void(found.click()))
+        };
+        let idle = idle_sources(&checked(flat.clone())?);
+        for at in idle {
+            let element = &mut flat.elements[at];
+            (element.class, element.config) = ("FromPort".into(), frames.into());
+        }
+        let span = Span { file, start: 0, end: 0 };
+        let landmark = Landmark { span, file: "example".into(), line: 0 };
+        flat.elements.push(tape::keeper(None, landmark));
+        let plan = checked(flat)?;
+        let at = plan.elements.iter().position(|element| element.class.name == class.name);
+        let at = at.filter(|at| {
+            let element = &plan.elements[*at];
+            !(element.inputs.is_empty() && element.outputs.is_empty())
+        });
+        let at = at.ok_or_else(|| {
+            Failure::Unsupported(format!(
+                "no packets come to {}: it costs them nothing",
+                class.name
+            ))
+        })?;
+        let limited = plan.elements.iter().filter(|element| {
+            element.inputs.is_empty()
+                && element.class.handlers.iter().any(|handler| handler.name == "limit")
+        });
+        let write = |name: &String| (format!("{name}.limit"), NO_LIMIT.to_string());
+        let writes = limited.map(|element| write(&element.name)).collect();
+        Ok(Example { library, plan, at, writes })
+    }
+}
+
+/// Puts packets in memory in the place of ports, and nothing in that of what would talk to others.
+fn replace_ports(flat: &mut Flat, library: &Library, frames: &str) {
+    let receives: Vec<bool> = (0..flat.elements.len())
+        .map(|at| flat.connections.iter().any(|one| one.from.element == at))
+        .collect();
+    let sends: Vec<bool> = (0..flat.elements.len())
+        .map(|at| flat.connections.iter().any(|one| one.to.element == at))
+        .collect();
+    for (at, element) in flat.elements.iter_mut().enumerate() {
+        let is_port = |class: &&Class| {
+            class.role == Role::Io || matches!(class.name, "ControlSocket" | "FollowKernel")
+        };
+        if library.find(&element.class).filter(is_port).is_none() {
+            continue;
+        }
+        let (class, config) = match (receives[at], sends[at]) {
+            (true, false) => ("FromPort", frames),
+            (true, true) => ("Null", ""),
+            (false, true) => ("Discard", ""),
+            (false, false) => ("AlignmentInfo", ""),
+        };
+        (element.class, element.config) = (class.into(), config.into());
+    }
+}
+
+/// Elements that bring nothing, of an example in which nothing else brings packets.
+fn idle_sources(plan: &Plan) -> Vec<usize> {
+    let sources = plan.elements.iter().enumerate();
+    let (idle, others): (Vec<_>, Vec<_>) = sources
+        .filter(|(_, element)| element.inputs.is_empty() && !element.outputs.is_empty())
+        .partition(|(_, element)| element.class.name == "Idle");
+    if !others.is_empty() {
+        return Vec::new();
+    }
+    let push = idle.into_iter().filter(|(_, element)| element.outputs == [Processing::Push]);
+    push.map(|(at, _)| at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_that_packets_come_to_has_one() {
+        let library = linerate_elements::library();
+        for class in library.iter().filter(|class| class.role != Role::Io) {
+            match Example::of(class, &library, "null:") {
+                Ok(example) => {
+                    assert_eq!(example.plan.elements[example.at].class.name, class.name);
+                }
+                Err(Failure::Unsupported(reason)) => {
+                    assert!(reason.contains("costs them nothing"), "{}: {reason}", class.name);
+                    assert_eq!(class.ports, "0/0", "{}", class.name);
+                }
+                Err(failure) => panic!("{}: {failure}", class.name),
+            }
+        }
+    }
+
+    #[test]
+    fn sources_go_on_and_idle_ones_begin() {
+        let library = linerate_elements::library();
+        let of = |name: &str| Example::of(library.find(name).unwrap(), &library, "null:").unwrap();
+        let limited = of("Truncate");
+        assert_eq!(limited.writes.len(), 1);
+        assert!(limited.writes[0].0.ends_with(".limit"), "{:?}", limited.writes);
+        let idle = of("IP6NDAdvertiser").plan;
+        assert!(idle.elements.iter().any(|element| element.class.name == "FromPort"));
+        assert!(idle.elements.iter().all(|element| element.class.name != "Idle"));
+    }
+}

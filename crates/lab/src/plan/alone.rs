@@ -1,0 +1,250 @@
+//! What an element costs with its arguments and on the packets that came to it, measured alone: in
+//! a configuration of it, a player of those packets, and ends for what leaves it.
+//!
+//! Where its ways meet again, so do they here: that packets are numbered where ways part and put in
+//! order where they meet is then in what it costs, as in the configuration. Where ways part anywhere
+//! in that, buffers come back in another order than they were handed out in, and packets lie here and
+//! there: so they do here.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+
+use linerate_graph::{
+    PlanElement, Processing,
+    lang::{Flat, FlatConnection, PortRef},
+};
+use linerate_model::{Cost, Estimate};
+
+use super::{
+    Part, SampleError, Visit,
+    estimate::{SAMPLES, with_arguments},
+    trial::{NO_LIMIT, Trial, nowhere, write},
+};
+use crate::{
+    calibration::ElementFit,
+    measure::{Bench, Failure, graph::drive},
+    point::{Values, value},
+    tape::{self, Shelf, Tape},
+};
+
+/// How often, and how long.
+const REPETITIONS: usize = 5;
+const TIME: Duration = Duration::from_millis(50);
+/// Classes that say something about others without naming them.
+const INFORMATION: [&str; 5] =
+    ["AddressInfo", "IPRewriterPatterns", "PortInfo", "RandomSeed", "SATable"];
+
+impl Trial {
+    /// What the cost of an element alone is kept under.
+    pub(super) fn key(&self, visit: &Visit) -> Option<String> {
+        let element = &self.plan.elements[visit.at];
+        let (name, packets) = match visit.part {
+            Part::Receive => (SAMPLES.0.to_owned(), self.fingerprint()),
+            Part::Transmit => return None,
+            Part::Element if element.inputs.is_empty() || !visit.tape.is_empty() => {
+                (with_arguments(visit.class, &visit.config), visit.tape.fingerprint())
+            }
+            Part::Element => return None,
+        };
+        let mut hasher = DefaultHasher::new();
+        let around = (visit.outputs, visit.meets, visit.scattered);
+        (self.run.vector, around, packets).hash(&mut hasher);
+        Some(format!("{name} #{:016x}", hasher.finish()))
+    }
+
+    /// Measures an element alone.
+    ///
+    /// # Errors
+    ///
+    /// When it needs others, or nothing came to it.
+    pub(super) fn alone(&self, bench: &Bench, visit: &Visit) -> Result<ElementFit, SampleError> {
+        let shelf = Shelf::with(Tape::clone(&visit.tape));
+        let flat = self.small(visit, &shelf);
+        let mut cycles = Vec::new();
+        for _ in 0..REPETITIONS {
+            let values = bench.on_own_thread(None, || self.once(&flat, visit));
+            let values = values.map_err(|failure| SampleError::Measure(failure.to_string()))?;
+            cycles.extend(values.get(value::CYCLES));
+        }
+        Ok(fit(cycles))
+    }
+
+    fn once(&self, flat: &Flat, visit: &Visit) -> Result<Values, Failure> {
+        let mut router = self.router(flat.clone(), false).map_err(Failure::void)?;
+        self.fill_tables(&mut router, Some(&visit.name)).map_err(Failure::void)?;
+        let element = &self.plan.elements[visit.at];
+        if element.inputs.is_empty()
+            && element.class.handlers.iter().any(|handler| handler.name == "limit")
+        {
+            let handler = format!("{}.limit", visit.name);
+            write(&mut router, &handler, &NO_LIMIT.to_string()).map_err(Failure::void)?;
+        }
+        // It is the first.
+        let ends = drive(&mut router, TIME, |usage| usage.elements[0].packets)?;
+        router.close();
+        let nothing = || Failure::void("no packet came to the element");
+        let ((_, first), (_, last)) = ends.first().zip(ends.last()).ok_or_else(nothing)?;
+        let since = last.since(first);
+        let own = since.elements.first().filter(|own| own.packets > 0).ok_or_else(nothing)?;
+        let cycles = own.cycles_per_packet().ok_or_else(nothing)?;
+        Ok(Values::from([(value::CYCLES.into(), cycles)]))
+    }
+
+    /// The configuration in which it is alone, itself the first.
+    fn small(&self, visit: &Visit, shelf: &Shelf) -> Flat {
+        let (whole, element) = (self.flat(), &self.plan.elements[visit.at]);
+        let landmark = nowhere(whole);
+        let declared = |at: usize| whole.elements[at].clone();
+        let mut elements = vec![declared(visit.at)];
+        elements.extend(self.beside(visit.at).map(declared));
+        let mut connections = Vec::new();
+        let mut connect = |from: (usize, usize), to: (usize, usize)| {
+            let [from, to] = [from, to].map(|(element, port)| PortRef { element, port });
+            connections.push(FlatConnection { from, to, landmark: landmark.clone() });
+        };
+        // One player keeps the order in which packets came to several inputs.
+        let together = element.inputs.iter().all(|input| *input == Processing::Push);
+        let player = elements.len();
+        if together && !element.inputs.is_empty() {
+            elements.push(tape::player("lab@@tape".into(), shelf, None, landmark.clone()));
+        }
+        for port in 0..element.inputs.len() {
+            if together {
+                connect((player, port), (0, port));
+                continue;
+            }
+            connect((elements.len(), 0), (0, port));
+            let name = format!("lab@@tape@@{port}");
+            elements.push(tape::player(name, shelf, Some(port), landmark.clone()));
+        }
+        let mut end = None;
+        for (port, output) in element.outputs.iter().enumerate() {
+            let meets = visit.meets && *output == Processing::Push;
+            let to = end.filter(|_| meets).unwrap_or_else(|| {
+                let name = format!("lab@@end@@{port}");
+                elements.push(tape::taker(name, visit.scattered, landmark.clone()));
+                elements.len() - 1
+            });
+            connect((0, port), (to, 0));
+            end = end.or(meets.then_some(to));
+        }
+        elements.push(tape::keeper(None, landmark));
+        let requirements = whole.requirements.clone();
+        Flat { file: whole.file, elements, connections, requirements }
+    }
+
+    /// The elements without connections that it may need.
+    fn beside(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        let PlanElement { name, config, .. } = &self.plan.elements[at];
+        let is_name = |letter: char| letter.is_alphanumeric() || "_@/".contains(letter);
+        let words = config.split(move |letter| !is_name(letter));
+        let named: Vec<usize> = words.filter_map(|word| self.plan.resolve(word, name)).collect();
+        (0..self.count()).filter(move |other| {
+            let element = &self.plan.elements[*other];
+            let apart = element.inputs.is_empty() && element.outputs.is_empty();
+            apart
+                && *other != at
+                && (named.contains(other) || INFORMATION.contains(&element.class.name))
+        })
+    }
+}
+
+/// A cost that holds for the frames it was measured with.
+fn fit(mut cycles: Vec<f64>) -> ElementFit {
+    cycles.sort_by(f64::total_cmp);
+    let at = |place: usize| cycles.get(place).copied().unwrap_or_default();
+    let (low, value, high) = (at(0), at(cycles.len() / 2), at(cycles.len().saturating_sub(1)));
+    ElementFit {
+        cost: Cost::new(value, 0.0),
+        per_packet: Estimate { value, low, high },
+        per_frame: Estimate { value: 0.0, low: 0.0, high: 0.0 },
+        samples: cycles.iter().map(|one| Cost::new(*one, 0.0)).collect(),
+        points: cycles.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::visits::tests::trial, *};
+
+    fn visit(trial: &Trial, class: &str) -> Visit {
+        let visits = trial.sample().unwrap().visits;
+        visits.into_iter().find(|visit| visit.class == class).unwrap()
+    }
+
+    #[test]
+    fn the_middle_counts() {
+        let found = fit(vec![30.0, 10.0, 12.0]);
+        assert_eq!(found.cost, Cost::new(12.0, 0.0));
+        assert_eq!((found.per_packet.low, found.per_packet.high, found.points), (10.0, 30.0, 3));
+    }
+
+    #[test]
+    fn small_configurations_have_what_the_element_needs() {
+        let text = "AddressInfo(left 198.18.0.1/24); t :: ARPTable; u :: ARPTable;
+            FromDevice(a) -> Strip(14) -> GetIPAddress(16)
+            -> [0] q :: ARPQuerier(left, 2:0:0:0:0:1, TABLE t) -> d :: Discard; FromDevice(b) -> [1] q; q [1] -> d; Script(print t.table)";
+        let trial = trial(text, &[]);
+        let shelf = Shelf::with(Tape::default());
+        let flat = trial.small(&visit(&trial, "ARPQuerier"), &shelf);
+        let classes: Vec<&str> = flat.elements.iter().map(|one| &*one.class).collect();
+        // Both inputs are played to, and what leaves by both outputs meets.
+        let wanted = [
+            "ARPQuerier",
+            "AddressInfo",
+            "ARPTable",
+            // The addresses of the devices.
+            "AddressInfo",
+            "lab@@player",
+            "lab@@taker",
+            "lab@@keeper",
+        ];
+        assert_eq!(classes, wanted);
+        assert_eq!(flat.connections.len(), 4);
+        assert!(trial.router(flat, false).is_ok());
+    }
+
+    #[test]
+    fn what_pulls_is_played_to_by_input() {
+        let text = "FromDevice(a) -> Queue -> [0] s :: RoundRobinSched -> Discard;
+                    FromDevice(b) -> Queue -> [1] s";
+        let trial = trial(text, &[]);
+        let shelf = Shelf::with(Tape::default());
+        let flat = trial.small(&visit(&trial, "RoundRobinSched"), &shelf);
+        let players = flat.elements.iter().filter(|one| one.class == "lab@@player");
+        assert_eq!(players.count(), 2);
+        assert!(trial.router(flat, false).is_ok());
+    }
+
+    #[test]
+    fn keys_tell_arguments_packets_and_surroundings_apart() {
+        let key = |text: &str| visit(&trial(text, &[]), "Classifier").alone.unwrap();
+        let one = key("FromDevice(a) -> c :: Classifier(12/0800) -> Discard");
+        assert!(one.starts_with("Classifier(12/0800) #"), "{one}");
+        assert_eq!(one, key("FromDevice(z) -> c :: Classifier(12/0800) -> Counter -> Discard"));
+        assert_ne!(one, key("FromDevice(a) -> c :: Classifier(12/0806) -> Discard"));
+        assert_ne!(one, key("FromDevice(a) -> Strip(1) -> c :: Classifier(12/0800) -> Discard"));
+    }
+
+    /// How much is not asked here, only that they are measured: those that are pushed to, those that
+    /// pull, sources, and those whose ways meet again.
+    #[test]
+    fn elements_are_measured_alone() {
+        let text = "FromDevice(a) -> c :: Counter -> s :: HashSwitch(6, 2);
+            i :: InfiniteSource(LIMIT 3) -> c;
+            s[0] -> q :: Queue -> p :: Null -> Unqueue -> d :: Discard; s[1] -> q";
+        let trial = trial(text, &[]);
+        let visits = trial.sample().unwrap().visits;
+        let bench = Bench::new(linerate_elements::library());
+        for class in ["FromDevice", "InfiniteSource", "HashSwitch", "Queue", "Null"] {
+            let visit = visits.iter().find(|visit| visit.class == class).unwrap();
+            assert!(visit.alone.is_some(), "{class}");
+            let found = trial.alone(&bench, visit);
+            let found = found.unwrap_or_else(|error| panic!("{class}: {error}"));
+            assert_eq!(found.points, REPETITIONS, "{class}");
+            assert!(found.cost.per_packet.get() >= 0.0);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What elements of a configuration cost that a calibration does not say, measured now.
+
+use linerate_model::fit::Observation;
+
+use super::{
+    Basis, Part, Ports, Sampled, Trial, Visit,
+    estimate::{MEETING, SAMPLES, basis_of, unmeasured, with_arguments},
+};
+use crate::{
+    calibration::{self, Calibrated, ElementFit, PLAIN, ROUND},
+    measure::{Bench, element_classes},
+    point::{Element, Kind, Outcome, Spec, Values, value},
+};
+
+/// Sizes of frames at which a class is measured.
+const VECTORS: [u32; 4] = [1, 8, 64, 256];
+/// How often, and how long.
+const REPETITIONS: u32 = 3;
+const DURATION_MS: u64 = 75;
+
+impl Trial {
+    /// Measures what visited elements cost that nobody has measured: each alone, with its arguments
+    /// and on the packets that came to it, and where that is not possible its class. `tell` is
+    /// called with what is measured, and what cannot be and why. Says whether the calibration has
+    /// more than before.
+    pub fn measure(
+        &self,
+        bench: &Bench,
+        calibrated: &mut Calibrated,
+        sampled: &Sampled,
+        ports: &Ports,
+        tell: &mut dyn FnMut(String),
+    ) -> bool {
+        let mut any = false;
+        for visit in sampled.visits.iter().filter(|visit| is_charged(visit, ports)) {
+            let Some(key) = &visit.alone else { continue };
+            if calibrated.alone.contains_key(key) {
+                continue;
+            }
+            tell(format!("measuring {}", shortened(&name(visit))));
+            match self.alone(bench, visit) {
+                Ok(fitted) => {
+                    calibrated.alone.insert(key.clone(), fitted);
+                    any = true;
+                }
+                // Its class is, then.
+                Err(error) => tell(format!("note: {} alone: {error}", shortened(&name(visit)))),
+            }
+        }
+        for class in wanted(calibrated, &sampled.visits, ports) {
+            tell(format!("measuring {class}"));
+            match of_class(bench, &class) {
+                Ok((fitted, round)) => {
+                    if let Some(round) = round.filter(|_| class == PLAIN) {
+                        calibrated.elements.insert(ROUND.into(), round);
+                    }
+                    calibrated.elements.insert(class, fitted);
+                    any = true;
+                }
+                Err(error) => tell(format!("note: not measured: {error}")),
+            }
+        }
+        any
+    }
+}
+
+/// Whether what an element costs is asked for.
+fn is_charged(visit: &Visit, ports: &Ports) -> bool {
+    visit.part == Part::Element || *ports == Ports::Samples
+}
+
+fn name(visit: &Visit) -> String {
+    match visit.part {
+        Part::Element => with_arguments(visit.class, &visit.config),
+        Part::Receive => SAMPLES.0.into(),
+        Part::Transmit => SAMPLES.1.into(),
+    }
+}
+
+/// Classes, and cases of them, to be measured: those without any cost, the engine's rounds, and what
+/// it costs that ways meet again where a class is charged whose ways do.
+fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<String> {
+    let mut wanted: Vec<String> = unmeasured(calibrated, visits, ports)
+        .into_iter()
+        .map(|class| {
+            let is_case = |known: &&str| known.split(':').next() == Some(&class);
+            let exact = element_classes().find(|known| *known == class);
+            exact.or_else(|| element_classes().find(is_case)).map_or(class, str::to_owned)
+        })
+        .collect();
+    let has = |name: &str| calibrated.elements.contains_key(name);
+    if !has(ROUND) && visits.iter().any(|visit| visit.starts) {
+        wanted.push(PLAIN.into());
+    }
+    let meets = |visit: &Visit| visit.meets && basis_of(calibrated, visit) != Some(Basis::Alone);
+    if visits.iter().any(meets) {
+        let cases = [MEETING.0, MEETING.1].into_iter().filter(|name| !has(name));
+        wanted.extend(cases.map(str::to_owned));
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
+}
+
+/// What a class costs by itself, and what a round does around it.
+fn of_class(bench: &Bench, class: &str) -> Result<(ElementFit, Option<ElementFit>), String> {
+    let (mut own, mut round) = (Vec::new(), Vec::new());
+    for repetition in 0..REPETITIONS {
+        for vector in VECTORS {
+            let kind = Kind::Element(Element { class: class.into(), vector, arguments: None });
+            let spec = Spec { repetition, duration_ms: DURATION_MS, ..Spec::new(kind) };
+            let (outcome, reason, values) = bench.measure(&spec);
+            if outcome != Outcome::Measured {
+                return Err(format!("{class}: {}", reason.unwrap_or_default()));
+            }
+            own.extend(observed(&values, value::CYCLES, vector));
+            round.extend(observed(&values, value::ROUND, vector));
+        }
+    }
+    let fitted = calibration::element(&own).map_err(|error| format!("{class}: {error}"))?;
+    Ok((fitted, calibration::element(&round).ok()))
+}
+
+/// A figure, at the size that frames had.
+fn observed(values: &Values, name: &str, vector: u32) -> Option<Observation<f64>> {
+    let at = values.get(value::VECTOR).copied().unwrap_or(vector.into());
+    let value = *values.get(name)?;
+    Some(Observation { input: at, value, weight: at.sqrt() })
+}
+
+/// The first words of a long text.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 40;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{super::visits::tests::trial, *};
+    use crate::{
+        calibration::calibrate,
+        plan::{Question, estimate},
+        point::Record,
+    };
+
+    /// A calibration that knows a `Counter`, of 10 cycles.
+    fn calibrated() -> Calibrated {
+        let records: Vec<Record> = [1, 4, 16, 64]
+            .into_iter()
+            .map(|vector| {
+                let element = Element { class: "Counter".into(), vector, arguments: None };
+                let cycles = 10.0 + 5.0 / f64::from(vector);
+                let values = Values::from([
+                    (value::CYCLES.to_owned(), cycles),
+                    (value::COUNTER.to_owned(), 1e9),
+                ]);
+                let outcome = (Outcome::Measured, None, values);
+                Record::new(Spec::new(Kind::Element(element)), "x", "m", outcome)
+            })
+            .collect();
+        calibrate(&records, &BTreeMap::new()).unwrap()
+    }
+
+    #[test]
+    fn what_is_wanted_is_what_is_not_known() {
+        let sampled = |text: &str| trial(text, &[]).sample().unwrap();
+        let mut known = calibrated();
+        let text = "FromDevice(a) -> Counter -> s :: HashSwitch(6, 2); s[0] -> d :: Discard;
+            s[1] -> CheckLength(99) -> d";
+        let visits = sampled(text).visits;
+        let samples = wanted(&known, &visits, &Ports::Samples);
+        // All packets are alike: the other way is not gone.
+        let all = ["Discard", "FromPort:capture", "HashSwitch", "HashSwitch:meet", "Null"];
+        assert_eq!(samples, all);
+        let fitted = known.elements["Counter"].clone();
+        for name in ["HashSwitch", "HashSwitch:meet", ROUND] {
+            known.elements.insert(name.into(), fitted.clone());
+        }
+        assert!(wanted(&known, &visits, &Ports::Nothing).contains(&"Discard".to_owned()));
+        known.elements.insert("Discard".into(), fitted);
+        assert!(wanted(&known, &visits, &Ports::Nothing).is_empty());
+    }
+
+    /// Classes without a configuration of their own, and one that makes packets by the clock.
+    #[test]
+    fn everything_is_measured_somehow() {
+        let trial = trial(
+            "FromDevice(a) -> c :: Counter -> Truncate(20) -> Pad(64) -> PaintSwitch -> d :: Discard;
+             RatedSource(RATE 1000) -> c;",
+            &[],
+        );
+        let sampled = trial.sample().unwrap();
+        let bench = Bench::new(linerate_elements::library());
+        let mut calibrated = calibrated();
+        let mut told = Vec::new();
+        let mut tell = |text: String| told.push(text);
+        assert!(trial.measure(&bench, &mut calibrated, &sampled, &Ports::Samples, &mut tell));
+        assert!(calibrated.elements.contains_key(ROUND), "{told:?}");
+        let question = Question { ports: Ports::Samples, scenario: Default::default() };
+        let found = estimate(&calibrated, &question, &sampled.visits).unwrap();
+        let weak: Vec<_> = found.lines.iter().filter(|line| !line.known).collect();
+        assert!(weak.is_empty(), "{weak:?}");
+        let alone = found.lines.iter().filter(|line| line.basis == Basis::Alone);
+        assert!(alone.count() >= 4, "{:?}", found.lines);
+    }
+}

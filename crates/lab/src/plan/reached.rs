@@ -1,0 +1,122 @@
+//! What a configuration does when it runs, beside what was said of it.
+
+use std::time::{Duration, Instant};
+
+use linerate_graph::Usage;
+use linerate_memory::clock::cycles_per_second;
+
+use super::{SampleError, trial::Trial};
+use crate::{
+    measure::{Bench, Failure, graph::drive},
+    point::{Values, value},
+};
+
+/// Packets after which a rate is known that the clock sets, and how long they are waited for.
+const ENOUGH: f64 = 50.0;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a configuration does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reached {
+    /// Packets that all its sources brought, per second.
+    pub rate: f64,
+    /// Cycles that went by for each of them.
+    pub cycles: f64,
+}
+
+impl Trial {
+    /// Runs the configuration for some time on samples that come as fast as it takes them. Where the
+    /// clock says how fast packets come (`most` per second), it runs for as long as that takes to be
+    /// seen.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run without its ports.
+    pub fn reached(
+        &self,
+        bench: &Bench,
+        time: Duration,
+        most: Option<f64>,
+    ) -> Result<Reached, SampleError> {
+        let time = time.max(most.map_or(Duration::ZERO, needed));
+        let sources: Vec<usize> = self.sources().collect();
+        let measure = || -> Result<Values, Failure> {
+            let mut router = self.endless().map_err(Failure::void)?;
+            let bring = sources.clone();
+            let brought = move |usage: &Usage| -> u64 {
+                bring.iter().map(|at| usage.elements[*at].packets).sum()
+            };
+            let ends = drive(&mut router, time, brought.clone())?;
+            router.close();
+            let counts: Vec<(Instant, u64)> =
+                ends.iter().map(|(at, usage)| (*at, brought(usage))).collect();
+            Ok(Values::from([(value::RATE.into(), rate(&counts, most.is_some()))]))
+        };
+        let values = bench.on_own_thread(None, measure);
+        let values = values.map_err(|failure| SampleError::Measure(failure.to_string()))?;
+        let rate = values.get(value::RATE).copied().unwrap_or_default();
+        Ok(Reached { rate, cycles: cycles_per_second() / rate })
+    }
+}
+
+/// How long it takes to see that so many packets come per second.
+fn needed(most: f64) -> Duration {
+    if most <= 0.0 {
+        return Duration::ZERO;
+    }
+    Duration::try_from_secs_f64(ENOUGH / most).unwrap_or(PATIENCE).min(PATIENCE)
+}
+
+/// Packets per second: over all the time where they come by the clock, else the median of windows,
+/// which interruptions do not change.
+fn rate(counts: &[(Instant, u64)], by_clock: bool) -> f64 {
+    let between = |before: &(Instant, u64), after: &(Instant, u64)| {
+        let seconds = (after.0 - before.0).as_secs_f64();
+        if seconds > 0.0 { (after.1 - before.1) as f64 / seconds } else { 0.0 }
+    };
+    let whole = counts.first().zip(counts.last()).map_or(0.0, |(first, last)| between(first, last));
+    let mut rates: Vec<f64> = counts.windows(2).map(|pair| between(&pair[0], &pair[1])).collect();
+    rates.sort_by(f64::total_cmp);
+    let median = linerate_model::quantile(&rates, 0.5).unwrap_or(0.0);
+    if by_clock || median == 0.0 { whole } else { median }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::visits::tests::trial, *};
+
+    #[test]
+    fn rates_are_medians_unless_packets_are_rare() {
+        let start = Instant::now();
+        let at = |ms: u64, packets: u64| (start + Duration::from_millis(ms), packets);
+        // Nothing came in a window in which somebody else had the core.
+        let counts = [at(0, 0), at(10, 100), at(20, 100), at(30, 200), at(40, 300)];
+        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{found}");
+        near(rate(&counts, false), 10_000.0);
+        near(rate(&counts, true), 7_500.0);
+        let rare = [at(0, 0), at(10, 0), at(20, 1), at(30, 1), at(40, 1)];
+        near(rate(&rare, false), 25.0);
+        near(rate(&[], false), 0.0);
+    }
+
+    #[test]
+    fn the_time_is_as_long_as_the_rate_wants() {
+        assert_eq!(needed(0.0), Duration::ZERO);
+        assert_eq!(needed(100.0), Duration::from_millis(500));
+        assert_eq!(needed(0.001), PATIENCE);
+    }
+
+    #[test]
+    fn ports_and_timers_bring_packets() {
+        let bench = Bench::new(linerate_elements::library());
+        let reached = |text: &str, most: Option<f64>| {
+            let reached = trial(text, &[]).reached(&bench, Duration::from_millis(20), most);
+            reached.unwrap_or_else(|error| panic!("{text}: {error}")).rate
+        };
+        let two = "FromDevice(a) -> d :: Discard; FromDevice(b) -> d; Script(stop)";
+        assert!(reached(two, None) > 0.0);
+        assert!(reached("InfiniteSource(LIMIT 5, STOP true) -> Discard", None) > 0.0);
+        assert!(reached("TimedSource(0.01s) -> Discard", Some(100.0)) > 0.0);
+        assert_eq!(reached("Idle -> Discard", Some(0.0)), 0.0);
+    }
+}

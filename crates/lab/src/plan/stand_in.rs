@@ -1,0 +1,165 @@
+//! What stands for ports where a configuration is tried: no interface is touched.
+
+use std::path::Path;
+
+use linerate_graph::{
+    Class, Library, Role,
+    lang::{Flat, FlatConnection, FlatElement, PortRef},
+};
+
+use super::Part;
+
+/// What was in the place of a replaced element.
+#[derive(Debug, Clone)]
+pub(super) struct Replaced {
+    pub(super) part: Part,
+    pub(super) class: &'static str,
+    pub(super) config: String,
+}
+
+/// Puts a port with samples in the place of those that receive, and nothing in that of what sends
+/// or would talk to others. Says what was replaced, by element.
+pub(super) fn replace_ports(
+    flat: &mut Flat,
+    library: &Library,
+    samples: &str,
+) -> Vec<Option<Replaced>> {
+    let ways: Vec<Ways> = (0..flat.elements.len()).map(|at| Ways::of(flat, library, at)).collect();
+    let mut parts = Vec::with_capacity(flat.elements.len());
+    for (element, ways) in flat.elements.iter_mut().zip(&ways) {
+        let is_port = |class: &&Class| {
+            class.role == Role::Io || matches!(class.name, "ControlSocket" | "FollowKernel")
+        };
+        let Some(class) = library.find(&element.class).filter(is_port) else {
+            parts.push(None);
+            continue;
+        };
+        // Of a device headers can be found, and what is no IP packet leaves by output 1.
+        let headers = ways.outputs > 1 || element.config.contains("FORCE_IP true");
+        let (part, stand_in, config) = match (ways.outputs > 0, ways.sends) {
+            (true, _) if headers => {
+                (Part::Receive, "FromDevice", format!("{samples}, FORCE_IP true"))
+            }
+            (true, _) => (Part::Receive, "FromPort", samples.to_owned()),
+            (false, true) => (Part::Transmit, "Discard", String::new()),
+            (false, false) => (Part::Element, "AlignmentInfo", String::new()),
+        };
+        element.class = stand_in.into();
+        let config = std::mem::replace(&mut element.config, config);
+        parts.push(Some(Replaced { part, class: class.name, config }));
+    }
+    for at in (0..ways.len()).filter(|at| parts[*at].is_some()).collect::<Vec<_>>() {
+        if ways[at].outputs > 0 && ways[at].sends {
+            let replaced = parts[at].clone();
+            parts.extend(send_apart(flat, at, replaced.as_ref()));
+        }
+        for output in &ways[at].pulled {
+            push_first(flat, PortRef { element: at, port: *output });
+            parts.push(None);
+        }
+    }
+    parts
+}
+
+/// How an element is connected.
+struct Ways {
+    /// Outputs in use.
+    outputs: usize,
+    /// Whether packets come to it.
+    sends: bool,
+    /// Outputs that lead to what pulls.
+    pulled: Vec<usize>,
+}
+
+impl Ways {
+    fn of(flat: &Flat, library: &Library, at: usize) -> Ways {
+        let out = || flat.connections.iter().filter(|one| one.from.element == at);
+        let pulls = |to: PortRef| {
+            let class = library.find(&flat.elements[to.element].class);
+            let code = class.map_or("", |class| class.processing).split('/').next();
+            let code = code.unwrap_or_default().as_bytes();
+            code.get(to.port).or(code.last()) == Some(&b'l')
+        };
+        let mut pulled: Vec<usize> =
+            out().filter(|one| pulls(one.to)).map(|one| one.from.port).collect();
+        pulled.sort_unstable();
+        pulled.dedup();
+        Ways {
+            outputs: out().map(|one| one.from.port + 1).max().unwrap_or(0),
+            sends: flat.connections.iter().any(|one| one.to.element == at),
+            pulled,
+        }
+    }
+}
+
+/// Gives what comes to an element that receives as well to elements of their own, one for
+/// each input.
+fn send_apart(flat: &mut Flat, at: usize, replaced: Option<&Replaced>) -> Vec<Option<Replaced>> {
+    let Flat { elements, connections, .. } = flat;
+    let mut senders: Vec<(usize, usize)> = Vec::new();
+    let mut parts = Vec::new();
+    for connection in connections.iter_mut().filter(|one| one.to.element == at) {
+        let port = connection.to.port;
+        let known = senders.iter().find(|(of, _)| *of == port).map(|(_, sender)| *sender);
+        let sender = known.unwrap_or_else(|| {
+            let FlatElement { name, landmark, .. } = &elements[at];
+            elements.push(FlatElement {
+                name: format!("{name}@@{port}"),
+                class: "Discard".into(),
+                config: String::new(),
+                landmark: landmark.clone(),
+            });
+            senders.push((port, elements.len() - 1));
+            parts.push(replaced.map(|Replaced { class, config, .. }| Replaced {
+                part: Part::Transmit,
+                class,
+                config: config.clone(),
+            }));
+            elements.len() - 1
+        });
+        (connection.to.element, connection.to.port) = (sender, 0);
+    }
+    parts
+}
+
+/// Puts a queue behind a port whose packets are pulled: a port pushes.
+fn push_first(flat: &mut Flat, output: PortRef) {
+    let Flat { elements, connections, .. } = flat;
+    let queue = PortRef { element: elements.len(), port: 0 };
+    let FlatElement { name, landmark, .. } = &elements[output.element];
+    let landmark = landmark.clone();
+    let name = format!("{name}@@{}@@queue", output.port);
+    for connection in connections.iter_mut().filter(|one| one.from == output) {
+        connection.from = queue;
+    }
+    connections.push(FlatConnection { from: output, to: queue, landmark: landmark.clone() });
+    elements.push(FlatElement { name, class: "Queue".into(), config: String::new(), landmark });
+}
+
+/// Gives the devices that were replaced an Ethernet address where this machine
+/// has no such interface: configurations name it, as in `eth0:eth`.
+pub(super) fn name_devices(flat: &mut Flat, parts: &[Option<Replaced>]) {
+    let first =
+        |replaced: &Replaced| replaced.config.split(',').next().map(str::trim).map(str::to_owned);
+    let is_name = |name: &String| {
+        !name.is_empty()
+            && name.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one))
+    };
+    let mut names: Vec<String> = parts
+        .iter()
+        .flatten()
+        .filter(|one| matches!(one.class, "FromDevice" | "ToDevice"))
+        .filter_map(first)
+        .filter(is_name)
+        .filter(|name| !Path::new("/sys/class/net").join(name).exists())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let Some(landmark) = flat.elements.first().map(|first| first.landmark.clone()) else { return };
+    let addresses = names.iter().enumerate().map(|(at, name)| format!("{name} 2:0:0:0:1:{at:x}"));
+    let config = addresses.collect::<Vec<_>>().join(", ");
+    if !config.is_empty() {
+        let (name, class) = ("lab@@devices".into(), "AddressInfo".into());
+        flat.elements.push(FlatElement { name, class, config, landmark });
+    }
+}

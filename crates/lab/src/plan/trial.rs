@@ -1,0 +1,324 @@
+//! A configuration that is tried on sample packets: ports are replaced, time is simulated or real.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use linerate_graph::{
+    BuildError, Console, DuplicateClass, HandlerError, Idle, Library, Options, Plan, Router, Usage,
+    lang::{Diagnostics, Flat, FlatConnection, Landmark, PortRef, Span},
+};
+use linerate_memory::{ArenaOptions, MemoryError};
+use linerate_port::pcap;
+use tempfile::TempDir;
+
+use super::stand_in::{Replaced, name_devices, replace_ports};
+use crate::{
+    FrameMaker,
+    tape::{self, Shelf, Tape},
+};
+
+/// Least and most bytes of a buffer, and how many are for what elements put around a packet.
+const BUFFERS: [usize; 2] = [2112, 16384];
+const ROOM: usize = 512;
+/// Bytes of the shortest packet that a port delivers.
+const ETHERNET: usize = 14;
+/// More packets than any source brings while it is measured.
+pub(super) const NO_LIMIT: u64 = 2_000_000_000;
+
+/// What is run, and on what.
+#[derive(Debug, Clone)]
+pub struct SampleRun {
+    /// Most packets in a frame.
+    pub vector: usize,
+    /// Packets that each source brings.
+    pub packets: u64,
+    /// Handlers written before the run: what tables would have learnt.
+    pub writes: Vec<(String, String)>,
+}
+
+impl Default for SampleRun {
+    fn default() -> SampleRun {
+        SampleRun { vector: 256, packets: 4096, writes: Vec::new() }
+    }
+}
+
+/// Why a configuration could not be run on samples.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SampleError {
+    /// It is wrong.
+    #[error("{}", .0.click().trim_end())]
+    Configuration(Diagnostics),
+    /// The sample packets could not be kept in a file.
+    #[error("the sample packets: {0}")]
+    Sample(#[from] pcap::Error),
+    /// The folder for them could not be made.
+    #[error("a folder for the sample packets: {0}")]
+    Folder(#[from] io::Error),
+    /// There is no memory for packets.
+    #[error("{0}")]
+    Memory(#[from] MemoryError),
+    /// The library has a class of the lab's own.
+    #[error("{0}")]
+    Library(#[from] DuplicateClass),
+    /// A router could not be made.
+    #[error("{0}")]
+    Build(BuildError),
+    /// It could not be measured.
+    #[error("{0}")]
+    Measure(String),
+    /// A handler could not be written.
+    #[error("{handler}: {reason}")]
+    Write {
+        /// Its name.
+        handler: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// A configuration, and the samples that its ports bring.
+#[derive(Debug)]
+pub struct Trial {
+    pub(super) library: Library,
+    /// As it is where packets come from a file once, and over and over.
+    once: Flat,
+    endless: Flat,
+    /// What was replaced in both, by element.
+    pub(super) parts: Vec<Option<Replaced>>,
+    /// The configuration on samples that come once, checked.
+    pub(super) plan: Arc<Plan>,
+    samples: Samples,
+    pub(super) run: SampleRun,
+}
+
+/// How a run in simulated time went.
+pub(super) struct Simulated {
+    pub(super) usage: Usage,
+    /// What came to each element, of a run that recorded that.
+    pub(super) tapes: Vec<Tape>,
+}
+
+impl Trial {
+    /// Takes a configuration, and the packets that all its ports bring.
+    ///
+    /// # Errors
+    ///
+    /// When it is wrong, or the samples cannot be kept.
+    pub fn new(
+        flat: Flat,
+        library: &Library,
+        sample: &mut FrameMaker,
+        run: SampleRun,
+    ) -> Result<Trial, SampleError> {
+        let library = tape::with_own(library)?;
+        let samples = Samples::of(sample, &run)?;
+        let (mut once, mut endless) = (flat.clone(), flat);
+        let parts = replace_ports(&mut once, &library, &samples.uri(""));
+        replace_ports(&mut endless, &library, &samples.uri("?loop=0"));
+        for flat in [&mut once, &mut endless] {
+            name_devices(flat, &parts);
+        }
+        let plan = Plan::new(once.clone(), String::new(), &library);
+        let plan = Arc::new(plan.map_err(SampleError::Configuration)?);
+        Ok(Trial { library, once, endless, parts, plan, samples, run })
+    }
+
+    /// How many elements it has without those that the lab adds.
+    pub(super) fn count(&self) -> usize {
+        self.plan.elements.len()
+    }
+
+    /// What element number `at` is in the configuration as it was written.
+    pub(super) fn replaced(&self, at: usize) -> Option<&Replaced> {
+        self.parts.get(at).and_then(Option::as_ref)
+    }
+
+    /// The elements in the order of the plan, with ports that bring the samples over and over.
+    pub(super) fn flat(&self) -> &Flat {
+        &self.endless
+    }
+
+    /// A number that other samples do not have.
+    pub(super) fn fingerprint(&self) -> u64 {
+        self.samples.fingerprint
+    }
+
+    /// How many packets a source has to bring.
+    pub(super) fn has(&self, source: usize) -> u64 {
+        if self.replaced(source).is_some() { self.samples.packets } else { self.run.packets }
+    }
+
+    /// Elements that bring packets.
+    pub(super) fn sources(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.count()).filter(move |at| {
+            let element = &self.plan.elements[*at];
+            element.inputs.is_empty() && !element.outputs.is_empty()
+        })
+    }
+
+    /// Runs it for some simulated time, which stands still while there is something to do.
+    pub(super) fn simulate(&self, time: Duration, record: bool) -> Result<Simulated, SampleError> {
+        let mut flat = self.once.clone();
+        let shelves = if record { self.add_recorders(&mut flat) } else { Vec::new() };
+        let landmark = nowhere(&flat);
+        flat.elements.push(tape::keeper(Some(time), landmark));
+        let mut router = self.router(flat, true)?;
+        self.fill_tables(&mut router, None)?;
+        self.limit_sources(&mut router, self.run.packets)?;
+        router.run();
+        let usage = router.control().usage().1.swap_remove(0);
+        router.close();
+        Ok(Simulated { usage, tapes: shelves.iter().map(Shelf::take).collect() })
+    }
+
+    /// A router that runs in real time until it is stopped, its packets without end.
+    pub(super) fn endless(&self) -> Result<Router, SampleError> {
+        let mut flat = self.endless.clone();
+        let landmark = nowhere(&flat);
+        flat.elements.push(tape::keeper(None, landmark));
+        let mut router = self.router(flat, false)?;
+        self.fill_tables(&mut router, None)?;
+        self.limit_sources(&mut router, NO_LIMIT)?;
+        Ok(router)
+    }
+
+    /// Elements that make packets, for ever or to a limit of their own, make so many.
+    fn limit_sources(&self, router: &mut Router, packets: u64) -> Result<(), SampleError> {
+        for at in self.sources() {
+            let element = &self.plan.elements[at];
+            if element.class.handlers.iter().any(|handler| handler.name == "limit") {
+                write(router, &format!("{}.limit", element.name), &packets.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a recorder in front of each input. The tapes, by element.
+    fn add_recorders(&self, flat: &mut Flat) -> Vec<Shelf> {
+        let shelves: Vec<Shelf> = (0..self.count()).map(|_| Shelf::with(Tape::default())).collect();
+        for (element, at) in self.plan.elements.iter().zip(0..) {
+            for port in 0..element.inputs.len() {
+                let (input, landmark) = (PortRef { element: at, port }, nowhere(flat));
+                let recorder = PortRef { element: flat.elements.len(), port: 0 };
+                let name = format!("lab@@{at}@@{port}");
+                let declared = tape::recorder(name, &shelves[at], port, landmark.clone());
+                flat.elements.push(declared);
+                for connection in flat.connections.iter_mut().filter(|one| one.to == input) {
+                    connection.to = recorder;
+                }
+                flat.connections.push(FlatConnection { from: recorder, to: input, landmark });
+            }
+        }
+        shelves
+    }
+
+    /// Writes what tables would have learnt, to all elements or to one that is alone.
+    pub(super) fn fill_tables(
+        &self,
+        router: &mut Router,
+        alone: Option<&str>,
+    ) -> Result<(), SampleError> {
+        for (handler, value) in &self.run.writes {
+            let element = handler.rsplit_once('.').map_or("", |(element, _)| element);
+            if alone.is_none_or(|alone| alone == element) {
+                write(router, handler, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A router for a part of the configuration, or all of it.
+    pub(super) fn router(&self, flat: Flat, simulated: bool) -> Result<Router, SampleError> {
+        let plan = Plan::new(flat, String::new(), &self.library);
+        let plan = plan.map_err(SampleError::Configuration)?;
+        let arena = ArenaOptions {
+            size: (plan.packets_held() + 16 * 1024) * self.samples.buffer,
+            buffer_size: self.samples.buffer,
+            huge: false,
+            ..ArenaOptions::default()
+        };
+        let options = Options {
+            frame_limit: self.run.vector,
+            simulated,
+            threads: 256,
+            cycles: !simulated,
+            idle: Idle::Poll,
+            // What elements print is nobody's to read here.
+            console: Console::new(io::sink(), io::sink()),
+            ..Options::default()
+        };
+        let ports = linerate_port::Context::new(arena.create()?);
+        let made = Router::new(plan, &self.library, ports, &options);
+        made.map_err(|error| match error {
+            BuildError::Configuration(found) => SampleError::Configuration(found),
+            other => SampleError::Build(other),
+        })
+    }
+}
+
+/// A place that is in no text: of what the lab adds.
+pub(super) fn nowhere(flat: &Flat) -> Landmark {
+    match flat.elements.first() {
+        Some(first) => first.landmark.clone(),
+        None => {
+            let span = Span { file: flat.file, start: 0, end: 0 };
+            Landmark { span, file: "lab".into(), line: 0 }
+        }
+    }
+}
+
+pub(super) fn write(router: &mut Router, handler: &str, value: &str) -> Result<(), SampleError> {
+    let failed = |error: HandlerError| SampleError::Write {
+        handler: handler.into(),
+        reason: error.to_string(),
+    };
+    router.write(handler, value).map(drop).map_err(failed)
+}
+
+/// Sample packets in a file.
+#[derive(Debug)]
+struct Samples {
+    path: PathBuf,
+    buffer: usize,
+    /// How many a port brings of them.
+    packets: u64,
+    fingerprint: u64,
+    /// Goes with what is in it.
+    _folder: TempDir,
+}
+
+impl Samples {
+    fn of(sample: &mut FrameMaker, run: &SampleRun) -> Result<Samples, SampleError> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("sample.pcap");
+        let longest = sample.longest() + ROOM;
+        let buffer = if longest <= BUFFERS[0] { BUFFERS[0] } else { BUFFERS[1] };
+        let mut writer = pcap::Writer::create(&path, &pcap::Options::new(pcap::Format::Pcap))?;
+        let mut frame = vec![0; sample.longest()];
+        let (mut packets, mut hasher) = (0, DefaultHasher::new());
+        for _ in 0..run.packets {
+            let length = sample.next_len();
+            sample.make(&mut frame[..length], 0);
+            // No port would deliver others.
+            if (ETHERNET..=buffer - ROOM).contains(&length) {
+                frame[..length].hash(&mut hasher);
+                writer.write(0, length as u32, &frame[..length])?;
+                packets += 1;
+            }
+        }
+        writer.finish()?;
+        let fingerprint = hasher.finish();
+        Ok(Samples { path, buffer, packets, fingerprint, _folder: folder })
+    }
+
+    /// The port, as an argument.
+    fn uri(&self, options: &str) -> String {
+        format!("\"pcap:{}{options}\"", self.path.display())
+    }
+}

@@ -1,0 +1,459 @@
+//! Elements of the lab's own, with which configurations are tried: one records what comes to an
+//! element, one plays that to it where it is alone, one takes what leaves it, and one says when a run
+//! ends.
+//!
+//! Recorder and player are in different runs. A tape goes from one to the other by its number,
+//! which is what can be written in a configuration ([`Shelf`]).
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use fastrand::Rng;
+use linerate_graph::{
+    Arg, Class, Context, DuplicateClass, Element, Library, Make, Next, Role,
+    lang::{FlatElement, Landmark},
+};
+use linerate_memory::{Frame, Meta};
+
+/// Most packets of a tape.
+const LONGEST: usize = 2048;
+/// A run count that no `stop` of a configuration uses up.
+const FOR_EVER: i32 = i32::MAX / 2;
+
+/// A packet as an element was given it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Packet {
+    headroom: usize,
+    bytes: Vec<u8>,
+    /// What was known about it, where anybody looks.
+    meta: Option<Meta>,
+}
+
+/// The packets of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Burst {
+    /// The input they came to.
+    port: usize,
+    packets: Vec<Packet>,
+}
+
+/// What came to an element, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tape {
+    bursts: Vec<Burst>,
+    packets: usize,
+}
+
+impl Tape {
+    /// Whether nothing came.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bursts.is_empty()
+    }
+
+    /// A number that other packets, or the same in other calls, do not have. When they came does
+    /// not count.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for Burst { port, packets } in &self.bursts {
+            (port, packets.len()).hash(&mut hasher);
+            for Packet { headroom, bytes, meta } in packets {
+                (headroom, bytes).hash(&mut hasher);
+                if let Some(Meta { vlan, paint, destination, user, .. }) = meta {
+                    (vlan, paint, destination, user).hash(&mut hasher);
+                }
+            }
+        }
+        hasher.finish()
+    }
+
+    fn record(&mut self, cx: &Context, port: usize, annotated: bool, frame: &Frame) {
+        if self.packets >= LONGEST || frame.is_empty() {
+            return;
+        }
+        let arena = cx.arena();
+        let packets = frame.slots().iter().map(|slot| Packet {
+            headroom: slot.headroom(),
+            bytes: arena.packet(slot).to_vec(),
+            meta: annotated.then(|| *arena.meta(slot)),
+        });
+        self.bursts.push(Burst { port, packets: packets.collect() });
+        self.packets += frame.len();
+    }
+}
+
+static SHELVES: Mutex<BTreeMap<u32, Arc<Mutex<Tape>>>> = Mutex::new(BTreeMap::new());
+
+fn shelves() -> MutexGuard<'static, BTreeMap<u32, Arc<Mutex<Tape>>>> {
+    SHELVES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn locked(tape: &Mutex<Tape>) -> MutexGuard<'_, Tape> {
+    tape.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where elements of a configuration find a tape by its number, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    number: u32,
+    tape: Arc<Mutex<Tape>>,
+}
+
+impl Shelf {
+    /// Puts a tape there.
+    pub(crate) fn with(tape: Tape) -> Shelf {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let tape = Arc::new(Mutex::new(tape));
+        shelves().insert(number, Arc::clone(&tape));
+        Shelf { number, tape }
+    }
+
+    /// Takes the tape away.
+    pub(crate) fn take(&self) -> Tape {
+        std::mem::take(&mut *locked(&self.tape))
+    }
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        shelves().remove(&self.number);
+    }
+}
+
+/// The tape of this number; one that nobody looks at where there is none.
+fn shelved(make: &mut Make<'_>) -> Arc<Mutex<Tape>> {
+    let number: u32 = make.need("TAPE");
+    let tape = shelves().get(&number).cloned();
+    tape.unwrap_or_else(|| {
+        make.error(format!("there is no tape {number}"));
+        Arc::default()
+    })
+}
+
+/// A library, and the lab's own classes.
+pub(crate) fn with_own(library: &Library) -> Result<Library, DuplicateClass> {
+    library.clone().with([&RECORDER, &PLAYER, &TAKER, &KEEPER])
+}
+
+const TAPE: Arg = Arg::required("TAPE", "number", "which tape");
+
+/// Passes packets on and records them.
+const RECORDER: Class = Class {
+    name: "lab@@recorder",
+    ports: "1/1",
+    args: &[TAPE, Arg::required("PORT", "number", "the input that the packets are for")],
+    make: |make| {
+        let (port, annotated) = (make.need::<u32>("PORT") as usize, make.world.annotated);
+        Box::new(Recorder { tape: shelved(make), port, annotated })
+    },
+    ..Class::here()
+};
+
+struct Recorder {
+    tape: Arc<Mutex<Tape>>,
+    port: usize,
+    annotated: bool,
+}
+
+impl Element for Recorder {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        locked(&self.tape).record(cx, self.port, self.annotated, frame);
+    }
+}
+
+/// Plays a tape over and over, as fast as packets are taken: what came to an input leaves by the
+/// output of its number, or what came to `PORT` by the only one.
+const PLAYER: Class = Class {
+    name: "lab@@player",
+    ports: "0/-",
+    args: &[TAPE, Arg::optional("PORT", "number", "all", "whose packets are played")],
+    role: Role::Io,
+    live: true,
+    make: |make| Box::new(Player::new(make)),
+    ..Class::here()
+};
+
+struct Player {
+    bursts: Vec<Burst>,
+    /// The burst that is played, and how many of its packets have been.
+    at: usize,
+    played: usize,
+    annotated: bool,
+    pushes: bool,
+}
+
+impl Player {
+    fn new(make: &mut Make<'_>) -> Player {
+        let tape = shelved(make);
+        let mut bursts = locked(&tape).bursts.clone();
+        if let Some(only) = make.get::<u32>("PORT") {
+            bursts.retain(|burst| burst.port == only as usize);
+            bursts.iter_mut().for_each(|burst| burst.port = 0);
+        }
+        let (annotated, pushes) = (make.world.annotated, make.output_is_push(0));
+        Player { bursts, at: 0, played: 0, annotated, pushes }
+    }
+
+    /// Adds at most `count` packets of the burst to a frame. The output they are for; `None` when
+    /// there are none, or no buffers for them.
+    fn play(&mut self, cx: &mut Context, count: usize, frame: &mut Frame) -> Option<usize> {
+        let burst = self.bursts.get(self.at)?;
+        let mut added = 0;
+        for packet in burst.packets.iter().skip(self.played).take(count) {
+            let Some(mut slot) = cx.pool.take_one(0) else { break };
+            let arena = cx.pool.arena();
+            arena.reserve(&mut slot, packet.headroom);
+            arena.resize(&mut slot, packet.bytes.len());
+            if let Some(to) = arena.packet_mut(&mut slot)
+                && to.len() == packet.bytes.len()
+            {
+                to.copy_from_slice(&packet.bytes);
+            }
+            if self.annotated
+                && let Some(to) = arena.meta_mut(&mut slot)
+            {
+                *to = packet.meta.unwrap_or(Meta::EMPTY);
+            }
+            if let Err(slot) = frame.push(slot) {
+                cx.pool.give_one(slot);
+                break;
+            }
+            added += 1;
+        }
+        let port = burst.port;
+        self.played += added;
+        if self.played >= burst.packets.len() {
+            (self.at, self.played) = ((self.at + 1) % self.bursts.len(), 0);
+        }
+        (added > 0).then_some(port)
+    }
+}
+
+impl Element for Player {
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        match self.play(cx, frame.limit(), frame) {
+            // What is left in the frame leaves by output 0.
+            Some(0) => Next::Again,
+            Some(port) => {
+                cx.out.emit_frame(port, frame);
+                Next::Again
+            }
+            None if self.bursts.is_empty() => Next::Sleep,
+            None => Next::Idle,
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        self.play(cx, count, frame);
+    }
+
+    fn ready(&self) -> Option<usize> {
+        Some(self.bursts.get(self.at).map_or(0, |burst| burst.packets.len() - self.played))
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if self.pushes {
+            cx.schedule();
+        }
+        Ok(())
+    }
+}
+
+/// Takes packets away. It gives their buffers back in any order if it is to `SCATTER` them, as a
+/// graph does in which ways part: packets that come later do not lie one behind the other then.
+const TAKER: Class = Class {
+    name: "lab@@taker",
+    ports: "1/0",
+    args: &[Arg::required("SCATTER", "bool", "whether buffers are given back in any order")],
+    role: Role::Io,
+    make: |make| {
+        let random = make.need::<bool>("SCATTER").then(|| Rng::with_seed(1));
+        Box::new(Taker { random, pulls: make.input_is_pull(0) })
+    },
+    ..Class::here()
+};
+
+struct Taker {
+    /// Where the order is to be any.
+    random: Option<Rng>,
+    pulls: bool,
+}
+
+impl Element for Taker {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        if let Some(random) = &mut self.random {
+            random.shuffle(frame.slots_mut());
+        }
+        cx.discard(frame);
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        if cx.pull(0, frame.limit(), frame) == 0 {
+            return cx.nothing_pulled();
+        }
+        self.push(cx, 0, frame);
+        Next::Again
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        if self.pulls {
+            cx.schedule();
+        }
+        Ok(())
+    }
+}
+
+/// Keeps a configuration from ending its run by itself, and ends it when so many nanoseconds have
+/// passed.
+const KEEPER: Class = Class {
+    name: "lab@@keeper",
+    args: &[Arg::optional("END", "nanoseconds", "never", "when the run ends")],
+    role: Role::Information,
+    // Behind those that say how the run ends.
+    starts_last: true,
+    make: |make| Box::new(Keeper { end: make.get("END") }),
+    ..Class::here()
+};
+
+struct Keeper {
+    end: Option<u64>,
+}
+
+impl Element for Keeper {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.driver.set(FOR_EVER);
+        if let Some(end) = self.end {
+            cx.set_timer(0, cx.steady().saturating_add(end));
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        cx.driver.abort();
+    }
+}
+
+/// The declaration of one that records what comes to an input.
+pub(crate) fn recorder(
+    name: String,
+    shelf: &Shelf,
+    port: usize,
+    landmark: Landmark,
+) -> FlatElement {
+    let config = format!("{}, {port}", shelf.number);
+    FlatElement { name, class: RECORDER.name.into(), config, landmark }
+}
+
+/// The declaration of one that plays a tape, or what of it came to an input.
+pub(crate) fn player(
+    name: String,
+    shelf: &Shelf,
+    port: Option<usize>,
+    landmark: Landmark,
+) -> FlatElement {
+    let port = port.map(|port| format!(", {port}")).unwrap_or_default();
+    let config = format!("{}{port}", shelf.number);
+    FlatElement { name, class: PLAYER.name.into(), config, landmark }
+}
+
+/// The declaration of one that takes packets away.
+pub(crate) fn taker(name: String, scatter: bool, landmark: Landmark) -> FlatElement {
+    FlatElement { name, class: TAKER.name.into(), config: scatter.to_string(), landmark }
+}
+
+/// The declaration of one that ends the run after this time, or never.
+pub(crate) fn keeper(end: Option<Duration>, landmark: Landmark) -> FlatElement {
+    let config = end.map(|end| end.as_nanos().to_string()).unwrap_or_default();
+    FlatElement { name: KEEPER.name.into(), class: KEEPER.name.into(), config, landmark }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_graph::{Console, Options, Router, lang::Globals, load};
+    use linerate_memory::ArenaOptions;
+
+    use super::*;
+
+    /// Runs a configuration, in real time or in simulated time; what `handler` says then.
+    fn run(text: &str, simulated: bool, handler: &str) -> String {
+        let library = with_own(&linerate_elements::library()).unwrap();
+        let mut none = |_: &str, _: &str| -> Result<_, Option<_>> { Err(None) };
+        let loaded = load("test", text, &library, &Globals::default(), &mut none);
+        let plan = loaded.plan.unwrap_or_else(|| panic!("{}", loaded.found.click()));
+        let arena = ArenaOptions { huge: false, ..ArenaOptions::default() }.create().unwrap();
+        let console = Console::buffered().0;
+        let options = Options { simulated, frame_limit: 64, console, ..Options::default() };
+        let ports = linerate_port::Context::new(arena);
+        let mut router = Router::new(plan, &library, ports, &options).unwrap();
+        router.run();
+        let said = router.read(handler, "").unwrap();
+        router.close();
+        said
+    }
+
+    #[test]
+    fn what_is_recorded_is_played_over_and_over() {
+        let shelf = Shelf::with(Tape::default());
+        let number = shelf.number;
+        // The keeper has the run go on behind the source's end.
+        let text = format!(
+            "InfiniteSource(DATA \\<0102>, LIMIT 5, STOP true) -> Paint(3) -> Strip(1)
+             -> lab@@recorder({number}, 0) -> c :: Counter -> Discard; lab@@keeper(1000000)"
+        );
+        assert_eq!(run(&text, true, "c.count"), "5");
+        let tape = shelf.take();
+        assert_eq!((tape.packets, tape.bursts.len()), (5, 1));
+        let packet = &tape.bursts[0].packets[4];
+        assert_eq!((&*packet.bytes, packet.meta.map(|meta| meta.paint)), (&[2][..], Some(3)));
+        assert_eq!(tape.fingerprint(), tape.clone().fingerprint());
+        assert_ne!(tape.fingerprint(), Tape::default().fingerprint());
+
+        let (from, to) = (Shelf::with(tape.clone()), Shelf::with(Tape::default()));
+        let text = format!(
+            "lab@@player({}) -> lab@@recorder({}, 0) -> CheckPaint(3) -> c :: Counter -> Discard;
+             lab@@keeper(2000000)",
+            from.number, to.number
+        );
+        let count: u64 = run(&text, false, "c.count").parse().unwrap();
+        let again = to.take();
+        assert!(count > 5, "{count}");
+        // Once more, and once more the same.
+        assert!(again.bursts.len() > 2);
+        assert_eq!((&again.bursts[0], &again.bursts[1]), (&tape.bursts[0], &tape.bursts[0]));
+    }
+
+    #[test]
+    fn inputs_keep_apart() {
+        let packet = |byte| Packet { headroom: 128, bytes: vec![byte], meta: None };
+        let burst = |port, byte| Burst { port, packets: vec![packet(byte); 3] };
+        let tape = Tape { bursts: vec![burst(0, 1), burst(1, 2)], packets: 6 };
+        let shelf = Shelf::with(tape);
+        let number = shelf.number;
+        let text = format!(
+            "p :: lab@@player({number}); p[0] -> ones :: Classifier(0/01) -> a :: Counter -> Discard;
+             p[1] -> twos :: Classifier(0/02) -> b :: Counter -> Discard; lab@@keeper(2000000)"
+        );
+        let count: u64 = run(&text, false, "b.count").parse().unwrap();
+        assert!(count > 0);
+        let text = format!(
+            "lab@@player({number}, 1) -> Classifier(0/02) -> b :: Counter -> Discard;
+             lab@@keeper(2000000)"
+        );
+        let count: u64 = run(&text, false, "b.count").parse().unwrap();
+        assert!(count > 0);
+        // Pulled, too.
+        let text = format!(
+            "lab@@player({number}, 0) -> Unqueue -> b :: Counter -> lab@@taker(true);
+             lab@@player({number}, 0) -> Queue -> lab@@taker(false); lab@@keeper(2000000)"
+        );
+        let count: u64 = run(&text, false, "b.count").parse().unwrap();
+        assert!(count > 0);
+    }
+}
