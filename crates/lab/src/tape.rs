@@ -22,8 +22,8 @@ use linerate_graph::{
 };
 use linerate_memory::{Frame, Meta};
 
-/// Most packets of a tape.
-const LONGEST: usize = 2048;
+/// Most packets of a tape: as many as a port of samples brings.
+const LONGEST: usize = 4096;
 /// A run count that no `stop` of a configuration uses up.
 const FOR_EVER: i32 = i32::MAX / 2;
 

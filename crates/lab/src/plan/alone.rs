@@ -30,8 +30,8 @@ use crate::{
 };
 
 /// How often, and how long.
-const REPETITIONS: usize = 5;
-const TIME: Duration = Duration::from_millis(50);
+const REPETITIONS: usize = 3;
+const TIME: Duration = Duration::from_millis(60);
 /// Classes that say something about others without naming them.
 const INFORMATION: [&str; 5] =
     ["AddressInfo", "IPRewriterPatterns", "PortInfo", "RandomSeed", "SATable"];

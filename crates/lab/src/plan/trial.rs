@@ -4,7 +4,11 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     io,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
     time::Duration,
 };
 
@@ -27,6 +31,8 @@ const BUFFERS: [usize; 2] = [2112, 16384];
 const ROOM: usize = 512;
 /// Bytes of the shortest packet that a port delivers.
 const ETHERNET: usize = 14;
+/// How long a run in simulated time may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// More packets than any source brings while it is measured.
 pub(super) const NO_LIMIT: u64 = 2_000_000_000;
 
@@ -171,7 +177,16 @@ impl Trial {
         let mut router = self.router(flat, true)?;
         self.fill_tables(&mut router, None)?;
         self.limit_sources(&mut router, self.run.packets)?;
+        // A source without end and without a limit would go on while time stands still.
+        let (control, (running, over)) = (router.control(), mpsc::channel::<()>());
+        let watch = thread::spawn(move || {
+            if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                control.stop();
+            }
+        });
         router.run();
+        drop(running);
+        let _ = watch.join();
         let usage = router.control().usage().1.swap_remove(0);
         router.close();
         Ok(Simulated { usage, tapes: shelves.iter().map(Shelf::take).collect() })
