@@ -44,7 +44,10 @@ impl Trial {
                     any = true;
                 }
                 // Its class is, then.
-                Err(error) => tell(format!("note: {} alone: {error}", shortened(&name(visit)))),
+                Err(error) => tell(format!(
+                    "note: {} cannot be measured alone, its class is charged: {error}",
+                    shortened(&name(visit))
+                )),
             }
         }
         for class in wanted(calibrated, &sampled.visits, ports) {
