@@ -25,7 +25,7 @@ pub(super) fn replace_ports(
     samples: &str,
 ) -> Vec<Option<Replaced>> {
     let ways: Vec<Ways> = (0..flat.elements.len()).map(|at| Ways::of(flat, library, at)).collect();
-    let mut parts = Vec::with_capacity(flat.elements.len());
+    let mut parts: Vec<Option<Replaced>> = Vec::with_capacity(flat.elements.len());
     for (element, ways) in flat.elements.iter_mut().zip(&ways) {
         let is_port = |class: &&Class| {
             class.role == Role::Io || matches!(class.name, "ControlSocket" | "FollowKernel")
@@ -37,6 +37,11 @@ pub(super) fn replace_ports(
         // Of a device headers can be found, and what is no IP packet leaves by output 1.
         let headers = ways.outputs > 1 || element.config.contains("FORCE_IP true");
         let (part, stand_in, config) = match (ways.outputs > 0, ways.sends) {
+            // What it has sent or written goes on.
+            (true, true) if class.name.starts_with("To") => match ways.outputs {
+                1 => (Part::Transmit, "Null", String::new()),
+                _ => (Part::Transmit, "StaticSwitch", "0".into()),
+            },
             (true, _) if headers => {
                 (Part::Receive, "FromDevice", format!("{samples}, FORCE_IP true"))
             }
@@ -48,12 +53,13 @@ pub(super) fn replace_ports(
         let config = std::mem::replace(&mut element.config, config);
         parts.push(Some(Replaced { part, class: class.name, config }));
     }
-    for at in (0..ways.len()).filter(|at| parts[*at].is_some()).collect::<Vec<_>>() {
-        if ways[at].outputs > 0 && ways[at].sends {
-            let replaced = parts[at].clone();
-            parts.extend(send_apart(flat, at, replaced.as_ref()));
+    for (at, ways) in ways.iter().enumerate() {
+        let receives = |one: &Replaced| one.part == Part::Receive;
+        let Some(replaced) = parts[at].clone().filter(receives) else { continue };
+        if ways.sends {
+            parts.extend(send_apart(flat, at, &replaced));
         }
-        for output in &ways[at].pulled {
+        for output in &ways.pulled {
             push_first(flat, PortRef { element: at, port: *output });
             parts.push(None);
         }
@@ -110,11 +116,7 @@ fn send_apart(flat: &mut Flat, at: usize, replaced: Option<&Replaced>) -> Vec<Op
                 landmark: landmark.clone(),
             });
             senders.push((port, elements.len() - 1));
-            parts.push(replaced.map(|Replaced { class, config, .. }| Replaced {
-                part: Part::Transmit,
-                class,
-                config: config.clone(),
-            }));
+            parts.push(Some(Replaced { part: Part::Transmit, ..replaced.clone() }));
             elements.len() - 1
         });
         (connection.to.element, connection.to.port) = (sender, 0);

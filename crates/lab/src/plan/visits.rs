@@ -339,7 +339,7 @@ pub(super) mod tests {
         assert_eq!(times(&visits, "d"), 1.0 / 3.0);
     }
 
-    /// Devices whose packets are pulled, and those that find headers.
+    /// Devices whose packets are pulled, those that find headers, and those that pass packets on.
     #[test]
     fn ports_are_what_is_around_them() {
         let visits = count("FromDump(no-such-file) -> Unqueue -> d :: Discard;");
@@ -348,6 +348,8 @@ pub(super) mod tests {
             count("f :: FromDevice(a, FORCE_IP true) -> ip :: Discard; f[1] -> other :: Discard;");
         // An Ethernet header of IP, and zeros.
         assert_eq!(times(&visits, "ip") + times(&visits, "other"), 1.0);
+        let visits = count("FromDevice(a) -> w :: ToDump(no-such-file) -> d :: Discard;");
+        assert_eq!((times(&visits, "w"), times(&visits, "d")), (1.0, 1.0));
     }
 
     /// Whatever a configuration says of its end: it is asked what it does until then.
