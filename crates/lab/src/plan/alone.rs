@@ -42,14 +42,17 @@ impl Trial {
         let element = &self.plan.elements[visit.at];
         let (name, packets) = match visit.part {
             Part::Receive => (SAMPLES.0.to_owned(), self.fingerprint()),
-            Part::Transmit => return None,
+            Part::Transmit if !visit.tape.is_empty() => {
+                (SAMPLES.1.to_owned(), visit.tape.fingerprint())
+            }
             Part::Element if element.inputs.is_empty() || !visit.tape.is_empty() => {
                 (with_arguments(visit.class, &visit.config), visit.tape.fingerprint())
             }
-            Part::Element => return None,
+            Part::Element | Part::Transmit => return None,
         };
         let mut hasher = DefaultHasher::new();
-        let around = (visit.outputs, visit.meets, visit.scattered);
+        let pulls = element.inputs.contains(&Processing::Pull);
+        let around = (pulls, visit.outputs, visit.meets, visit.scattered);
         (self.run.vector, around, packets).hash(&mut hasher);
         Some(format!("{name} #{:016x}", hasher.finish()))
     }
@@ -152,7 +155,7 @@ impl Trial {
 }
 
 /// A cost that holds for the frames it was measured with.
-fn fit(mut cycles: Vec<f64>) -> ElementFit {
+pub(super) fn fit(mut cycles: Vec<f64>) -> ElementFit {
     cycles.sort_by(f64::total_cmp);
     let at = |place: usize| cycles.get(place).copied().unwrap_or_default();
     let (low, value, high) = (at(0), at(cycles.len() / 2), at(cycles.len().saturating_sub(1)));

@@ -4,6 +4,7 @@ use linerate_model::fit::Observation;
 
 use super::{
     Basis, Part, Ports, Sampled, Trial, Visit,
+    alone::fit,
     estimate::{MEETING, SAMPLES, basis_of, unmeasured, with_arguments},
 };
 use crate::{
@@ -14,6 +15,8 @@ use crate::{
 
 /// Sizes of frames at which a class is measured.
 const VECTORS: [u32; 4] = [1, 8, 64, 256];
+/// Of what fewer packets come to than this, the class's cost is enough.
+const RARE: f64 = 0.002;
 /// How often, and how long.
 const REPETITIONS: u32 = 3;
 const DURATION_MS: u64 = 75;
@@ -32,7 +35,8 @@ impl Trial {
         tell: &mut dyn FnMut(String),
     ) -> bool {
         let mut any = false;
-        for visit in sampled.visits.iter().filter(|visit| is_charged(visit, ports)) {
+        let matters = |visit: &&Visit| is_charged(visit, ports) && visit.times >= RARE;
+        for visit in sampled.visits.iter().filter(matters) {
             let Some(key) = &visit.alone else { continue };
             if calibrated.alone.contains_key(key) {
                 continue;
@@ -107,12 +111,17 @@ fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<Strin
 
 /// What a class costs by itself, and what a round does around it.
 fn of_class(bench: &Bench, class: &str) -> Result<(ElementFit, Option<ElementFit>), String> {
-    let (mut own, mut round) = (Vec::new(), Vec::new());
+    let (mut own, mut round, mut failed) = (Vec::new(), Vec::new(), String::new());
     for repetition in 0..REPETITIONS {
         for vector in VECTORS {
             let kind = Kind::Element(Element { class: class.into(), vector, arguments: None });
             let spec = Spec { repetition, duration_ms: DURATION_MS, ..Spec::new(kind) };
             let (outcome, reason, values) = bench.measure(&spec);
+            // Of what goes by the clock a packet may not have been measured.
+            if outcome == Outcome::Void {
+                failed = reason.unwrap_or_default();
+                continue;
+            }
             if outcome != Outcome::Measured {
                 return Err(format!("{class}: {}", reason.unwrap_or_default()));
             }
@@ -120,8 +129,16 @@ fn of_class(bench: &Bench, class: &str) -> Result<(ElementFit, Option<ElementFit
             round.extend(observed(&values, value::ROUND, vector));
         }
     }
-    let fitted = calibration::element(&own).map_err(|error| format!("{class}: {error}"))?;
-    Ok((fitted, calibration::element(&round).ok()))
+    if own.is_empty() {
+        return Err(format!("{class}: {failed}"));
+    }
+    Ok((fitted(&own), (!round.is_empty()).then(|| fitted(&round))))
+}
+
+/// The cost by the size of frames; where these were all alike, their own.
+fn fitted(points: &[Observation<f64>]) -> ElementFit {
+    let of_these = || fit(points.iter().map(|point| point.value).collect());
+    calibration::element(points).unwrap_or_else(|_| of_these())
 }
 
 /// A figure, at the size that frames had.
@@ -167,6 +184,15 @@ mod tests {
             })
             .collect();
         calibrate(&records, &BTreeMap::new()).unwrap()
+    }
+
+    #[test]
+    fn frames_that_are_all_alike_have_a_cost() {
+        let point = |input: f64, value: f64| Observation { input, value, weight: 1.0 };
+        let rare = fitted(&[point(1.0, 30.0), point(1.0, 20.0), point(1.0, 40.0)]);
+        assert_eq!(rare.cost.per_packet.get(), 30.0);
+        let usual: Vec<_> = [1.0, 4.0, 16.0, 64.0].map(|at| point(at, 10.0 + 40.0 / at)).into();
+        assert!((fitted(&usual).cost.per_burst.get() - 40.0).abs() < 0.5);
     }
 
     #[test]

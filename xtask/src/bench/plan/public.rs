@@ -15,6 +15,9 @@ use crate::conformance::traffic::{self, Addresses};
 /// Devices that are given addresses: `linerate plan` counts them from 0.
 const DEVICES: u8 = 8;
 
+/// Folders in which libraries are looked for, each in the one before.
+const LIBRARIES: usize = 5;
+
 /// A configuration in a file.
 #[derive(Debug)]
 struct Public {
@@ -106,6 +109,12 @@ impl Planned for Public {
     fn ask(&self, linerate: &Path, dir: &Path) -> Result<Answer> {
         let Public { file, variables, seconds, capture, .. } = self;
         let here = file.parent().unwrap_or(Path::new("/"));
+        // Libraries are beside it, or in one of the folders it is in.
+        let path: String = here
+            .ancestors()
+            .take(LIBRARIES)
+            .map(|folder| format!("{}:", folder.display()))
+            .collect();
         let mut command = Command::new("timeout");
         command
             .arg("--kill-after=5")
@@ -118,8 +127,7 @@ impl Planned for Public {
             .arg("--packets")
             .arg(capture)
             .current_dir(here)
-            // Libraries are beside it.
-            .env("CLICKPATH", format!("{}:", here.display()));
+            .env("CLICKPATH", path);
         answer::of(&mut command)
     }
 }
