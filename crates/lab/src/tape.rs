@@ -17,7 +17,7 @@ use std::{
 
 use fastrand::Rng;
 use linerate_graph::{
-    Arg, Class, Context, DuplicateClass, Element, Library, Make, Next, Role,
+    Arg, Class, Context, DuplicateClass, Element, Library, Make, Next, Plan, Role,
     lang::{FlatElement, Landmark},
 };
 use linerate_memory::{Frame, Meta};
@@ -139,7 +139,7 @@ fn shelved(make: &mut Make<'_>) -> Arc<Mutex<Tape>> {
 
 /// A library, and the lab's own classes.
 pub(crate) fn with_own(library: &Library) -> Result<Library, DuplicateClass> {
-    library.clone().with([&RECORDER, &PLAYER, &TAKER, &KEEPER])
+    library.clone().with([&RECORDER, &PLAYER, &TAKER, &KEEPER, &ANNOTATED, &TYPED])
 }
 
 const TAPE: Arg = Arg::required("TAPE", "number", "which tape");
@@ -338,6 +338,30 @@ impl Element for Keeper {
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
         cx.driver.abort();
     }
+}
+
+/// Has a graph keep what is known about packets, as others do in which somebody looks at it.
+const ANNOTATED: Class =
+    Class { name: "lab@@annotated", role: Role::Information, annotates: true, ..Class::here() };
+
+/// Has a graph find out how packets were addressed on their link.
+const TYPED: Class =
+    Class { name: "lab@@typed", role: Role::Information, asks_type: true, ..Class::here() };
+
+/// The declarations of those that have a graph keep about packets what another one keeps.
+pub(crate) fn keeping_as(plan: &Plan, landmark: &Landmark) -> Vec<FlatElement> {
+    let any = |does: fn(&Class) -> bool| plan.elements.iter().any(|one| does(one.class));
+    let kept = [
+        (ANNOTATED.name, any(|class| class.annotates)),
+        (TYPED.name, any(|class| class.asks_type)),
+    ];
+    let declared = |(name, _): (&str, bool)| FlatElement {
+        name: name.into(),
+        class: name.into(),
+        config: String::new(),
+        landmark: landmark.clone(),
+    };
+    kept.into_iter().filter(|(_, is)| *is).map(declared).collect()
 }
 
 /// The declaration of one that records what comes to an input.

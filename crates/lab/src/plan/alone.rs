@@ -53,7 +53,10 @@ impl Trial {
         let mut hasher = DefaultHasher::new();
         let pulls = element.inputs.contains(&Processing::Pull);
         let around = (pulls, visit.outputs, visit.meets, visit.scattered);
-        (self.run.vector, around, packets).hash(&mut hasher);
+        let keeps = self.plan.elements.iter().fold((false, false), |keeps, one| {
+            (keeps.0 | one.class.annotates, keeps.1 | one.class.asks_type)
+        });
+        (self.run.vector, around, keeps, packets).hash(&mut hasher);
         Some(format!("{name} #{:016x}", hasher.finish()))
     }
 
@@ -133,6 +136,7 @@ impl Trial {
             connect((0, port), (to, 0));
             end = end.or(meets.then_some(to));
         }
+        elements.extend(tape::keeping_as(&self.plan, &landmark));
         elements.push(tape::keeper(None, landmark));
         let requirements = whole.requirements.clone();
         Flat { file: whole.file, elements, connections, requirements }
@@ -202,6 +206,8 @@ mod tests {
             "AddressInfo",
             "lab@@player",
             "lab@@taker",
+            // What is known about packets is kept, as in the whole.
+            "lab@@annotated",
             "lab@@keeper",
         ];
         assert_eq!(classes, wanted);
