@@ -62,7 +62,7 @@ fn base() -> Scenario {
         limits: Limits {
             nic: Some(PacketsPerSecond::new(36e6)),
             link: Some(BitsPerSecond::new(40e9)),
-            bus: None,
+            ..Limits::default()
         },
         ..Scenario::default()
     }
