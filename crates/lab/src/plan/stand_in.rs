@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use linerate_graph::{
-    Class, Library, Role,
+    Plan, Processing, Role,
     lang::{Flat, FlatConnection, FlatElement, PortRef},
 };
 
@@ -18,27 +18,21 @@ pub(super) struct Replaced {
 }
 
 /// Puts a port with samples in the place of those that receive, and nothing in that of what sends
-/// or would talk to others. Says what was replaced, by element.
-pub(super) fn replace_ports(
-    flat: &mut Flat,
-    library: &Library,
-    samples: &str,
-) -> Vec<Option<Replaced>> {
-    let ways: Vec<Ways> = (0..flat.elements.len()).map(|at| Ways::of(flat, library, at)).collect();
+/// or would talk to others. `plan` is the configuration before. Says what was replaced, by element.
+pub(super) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<Option<Replaced>> {
     let mut parts: Vec<Option<Replaced>> = Vec::with_capacity(flat.elements.len());
-    for (element, ways) in flat.elements.iter_mut().zip(&ways) {
-        let is_port = |class: &&Class| {
-            class.role == Role::Io || matches!(class.name, "ControlSocket" | "FollowKernel")
-        };
-        let Some(class) = library.find(&element.class).filter(is_port) else {
+    for (element, planned) in flat.elements.iter_mut().zip(&plan.elements) {
+        let class = planned.class;
+        if class.role != Role::Io && !matches!(class.name, "ControlSocket" | "FollowKernel") {
             parts.push(None);
             continue;
-        };
+        }
+        let (outputs, sends) = (planned.outputs.len(), !planned.inputs.is_empty());
         // Of a device headers can be found, and what is no IP packet leaves by output 1.
-        let headers = ways.outputs > 1 || element.config.contains("FORCE_IP true");
-        let (part, stand_in, config) = match (ways.outputs > 0, ways.sends) {
+        let headers = outputs > 1 || element.config.contains("FORCE_IP true");
+        let (part, stand_in, config) = match (outputs > 0, sends) {
             // What it has sent or written goes on.
-            (true, true) if class.name.starts_with("To") => match ways.outputs {
+            (true, true) if class.name.starts_with("To") => match outputs {
                 1 => (Part::Transmit, "Null", String::new()),
                 _ => (Part::Transmit, "StaticSwitch", "0".into()),
             },
@@ -53,54 +47,25 @@ pub(super) fn replace_ports(
         let config = std::mem::replace(&mut element.config, config);
         parts.push(Some(Replaced { part, class: class.name, config }));
     }
-    for (at, ways) in ways.iter().enumerate() {
+    for (at, planned) in plan.elements.iter().enumerate() {
         let receives = |one: &Replaced| one.part == Part::Receive;
         let Some(replaced) = parts[at].clone().filter(receives) else { continue };
-        if ways.sends {
+        if !planned.inputs.is_empty() {
             parts.extend(send_apart(flat, at, &replaced));
         }
-        for output in &ways.pulled {
-            push_first(flat, PortRef { element: at, port: *output });
-            parts.push(None);
+        for (port, output) in planned.outputs.iter().enumerate() {
+            if *output == Processing::Pull {
+                push_first(flat, PortRef { element: at, port });
+                parts.push(None);
+            }
         }
     }
     parts
 }
 
-/// How an element is connected.
-struct Ways {
-    /// Outputs in use.
-    outputs: usize,
-    /// Whether packets come to it.
-    sends: bool,
-    /// Outputs that lead to what pulls.
-    pulled: Vec<usize>,
-}
-
-impl Ways {
-    fn of(flat: &Flat, library: &Library, at: usize) -> Ways {
-        let out = || flat.connections.iter().filter(|one| one.from.element == at);
-        let pulls = |to: PortRef| {
-            let class = library.find(&flat.elements[to.element].class);
-            let code = class.map_or("", |class| class.processing).split('/').next();
-            let code = code.unwrap_or_default().as_bytes();
-            code.get(to.port).or(code.last()) == Some(&b'l')
-        };
-        let mut pulled: Vec<usize> =
-            out().filter(|one| pulls(one.to)).map(|one| one.from.port).collect();
-        pulled.sort_unstable();
-        pulled.dedup();
-        Ways {
-            outputs: out().map(|one| one.from.port + 1).max().unwrap_or(0),
-            sends: flat.connections.iter().any(|one| one.to.element == at),
-            pulled,
-        }
-    }
-}
-
 /// Gives what comes to an element that receives as well to elements of their own, one for
 /// each input.
-fn send_apart(flat: &mut Flat, at: usize, replaced: Option<&Replaced>) -> Vec<Option<Replaced>> {
+fn send_apart(flat: &mut Flat, at: usize, replaced: &Replaced) -> Vec<Option<Replaced>> {
     let Flat { elements, connections, .. } = flat;
     let mut senders: Vec<(usize, usize)> = Vec::new();
     let mut parts = Vec::new();

@@ -4,10 +4,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     io,
     path::PathBuf,
-    sync::{
-        Arc,
-        mpsc::{self, RecvTimeoutError},
-    },
+    sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::Duration,
 };
@@ -98,7 +95,7 @@ pub struct Trial {
     /// What was replaced in both, by element.
     pub(super) parts: Vec<Option<Replaced>>,
     /// The configuration on samples that come once, checked.
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Plan,
     samples: Samples,
     pub(super) run: SampleRun,
 }
@@ -124,14 +121,18 @@ impl Trial {
     ) -> Result<Trial, SampleError> {
         let library = tape::with_own(library)?;
         let samples = Samples::of(sample, &run)?;
+        let checked = |flat: &Flat| {
+            let plan = Plan::new(flat.clone(), String::new(), &library);
+            plan.map_err(SampleError::Configuration)
+        };
+        let written = checked(&flat)?;
         let (mut once, mut endless) = (flat.clone(), flat);
-        let parts = replace_ports(&mut once, &library, &samples.uri(""));
-        replace_ports(&mut endless, &library, &samples.uri("?loop=0"));
+        let parts = replace_ports(&mut once, &written, &samples.uri(""));
+        replace_ports(&mut endless, &written, &samples.uri("?loop=0"));
         for flat in [&mut once, &mut endless] {
             name_devices(flat, &parts);
         }
-        let plan = Plan::new(once.clone(), String::new(), &library);
-        let plan = Arc::new(plan.map_err(SampleError::Configuration)?);
+        let plan = checked(&once)?;
         Ok(Trial { library, once, endless, parts, plan, samples, run })
     }
 

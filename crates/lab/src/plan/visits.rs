@@ -342,8 +342,10 @@ pub(super) mod tests {
     /// Devices whose packets are pulled, those that find headers, and those that pass packets on.
     #[test]
     fn ports_are_what_is_around_them() {
-        let visits = count("FromDump(no-such-file) -> Unqueue -> d :: Discard;");
-        assert_eq!(times(&visits, "d"), 1.0);
+        for between in ["", "Counter ->"] {
+            let text = format!("FromDump(no-such-file) -> {between} Unqueue -> d :: Discard;");
+            assert_eq!(times(&count(&text), "d"), 1.0, "{text}");
+        }
         let visits =
             count("f :: FromDevice(a, FORCE_IP true) -> ip :: Discard; f[1] -> other :: Discard;");
         // An Ethernet header of IP, and zeros.
