@@ -69,6 +69,16 @@ fn a_graph_accounts_for_its_elements() {
     assert!(values.contains_key("element.a.cycles_per_packet"));
 }
 
+/// Classes without a small configuration of their own: one whose example is another's, and one that
+/// wants packets without an Ethernet header.
+#[test]
+fn classes_are_measured_in_their_examples() {
+    for class in ["FullNoteQueue", "StripIPHeader"] {
+        let text = format!(r#"{{"kind": "element", "class": "{class}", "duration_ms": 25}}"#);
+        assert!(measured(&text)[value::VECTOR] >= 1.0, "{class}");
+    }
+}
+
 #[test]
 fn what_needs_two_cores_is_unsupported_on_one() {
     let _one = ONE.lock();

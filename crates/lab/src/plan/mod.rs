@@ -10,7 +10,7 @@ mod draws;
 mod estimate;
 mod measure;
 mod reached;
-mod stand_in;
+pub(crate) mod stand_in;
 mod trial;
 mod visits;
 

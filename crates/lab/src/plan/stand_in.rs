@@ -11,15 +11,15 @@ use super::Part;
 
 /// What was in the place of a replaced element.
 #[derive(Debug, Clone)]
-pub(super) struct Replaced {
-    pub(super) part: Part,
-    pub(super) class: &'static str,
-    pub(super) config: String,
+pub(crate) struct Replaced {
+    pub(crate) part: Part,
+    pub(crate) class: &'static str,
+    pub(crate) config: String,
 }
 
 /// Puts a port with samples in the place of those that receive, and nothing in that of what sends
 /// or would talk to others. `plan` is the configuration before. Says what was replaced, by element.
-pub(super) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<Option<Replaced>> {
+pub(crate) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<Option<Replaced>> {
     let mut parts: Vec<Option<Replaced>> = Vec::with_capacity(flat.elements.len());
     for (element, planned) in flat.elements.iter_mut().zip(&plan.elements) {
         let class = planned.class;
@@ -55,7 +55,8 @@ pub(super) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<
         }
         for (port, output) in planned.outputs.iter().enumerate() {
             if *output == Processing::Pull {
-                push_first(flat, PortRef { element: at, port });
+                // A port pushes.
+                put_behind(flat, PortRef { element: at, port }, "Queue", "");
                 parts.push(None);
             }
         }
@@ -89,18 +90,18 @@ fn send_apart(flat: &mut Flat, at: usize, replaced: &Replaced) -> Vec<Option<Rep
     parts
 }
 
-/// Puts a queue behind a port whose packets are pulled: a port pushes.
-fn push_first(flat: &mut Flat, output: PortRef) {
+/// Puts an element with an input and an output behind an output.
+pub(crate) fn put_behind(flat: &mut Flat, output: PortRef, class: &str, config: &str) {
     let Flat { elements, connections, .. } = flat;
-    let queue = PortRef { element: elements.len(), port: 0 };
+    let put = PortRef { element: elements.len(), port: 0 };
     let FlatElement { name, landmark, .. } = &elements[output.element];
-    let landmark = landmark.clone();
-    let name = format!("{name}@@{}@@queue", output.port);
+    let (name, landmark) = (format!("{name}@@{}@@{class}", output.port), landmark.clone());
     for connection in connections.iter_mut().filter(|one| one.from == output) {
-        connection.from = queue;
+        connection.from = put;
     }
-    connections.push(FlatConnection { from: output, to: queue, landmark: landmark.clone() });
-    elements.push(FlatElement { name, class: "Queue".into(), config: String::new(), landmark });
+    connections.push(FlatConnection { from: output, to: put, landmark: landmark.clone() });
+    let (class, config) = (class.into(), config.into());
+    elements.push(FlatElement { name, class, config, landmark });
 }
 
 /// Gives the devices that were replaced an Ethernet address where this machine
