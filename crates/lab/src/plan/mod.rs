@@ -2,7 +2,7 @@
 //!
 //! A [`Trial`] is a configuration whose ports are replaced by sample packets. It is run in simulated
 //! time ([`Trial::sample`]) for how often packets come through its elements; what these cost is found
-//! in the calibration, or measured ([`Trial::measure`]), and summed ([`estimate`]). [`Trial::reached`]
+//! in the calibration, or measured ([`Trial::measure`]), and summed ([`estimate()`]). [`Trial::reached`]
 //! is what it then does.
 
 mod alone;
