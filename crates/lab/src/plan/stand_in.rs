@@ -39,6 +39,10 @@ pub(crate) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<
             (true, _) if headers => {
                 (Part::Receive, "FromDevice", format!("{samples}, FORCE_IP true"))
             }
+            // What pulls from it decides how fast packets come, also through a queue.
+            (true, _) if planned.outputs.contains(&Processing::Pull) => {
+                (Part::Receive, "FromPort", format!("{samples}, WAIT true"))
+            }
             (true, _) => (Part::Receive, "FromPort", samples.to_owned()),
             (false, true) => (Part::Transmit, "Discard", String::new()),
             (false, false) => (Part::Element, "AlignmentInfo", String::new()),

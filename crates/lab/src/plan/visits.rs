@@ -373,6 +373,7 @@ pub(super) mod tests {
             ("RatedSource(RATE 3000000) -> Discard", 3_000_000.0),
             ("TimedSource(0.1s) -> Discard", 10.0),
             ("InfiniteSource -> Queue(10) -> RatedUnqueue(5000) -> Discard", 5000.0),
+            ("FromDump(no-such-file) -> RatedUnqueue(1000) -> Discard", 1000.0),
             ("Idle -> Discard", 0.0),
         ] {
             let trial = trial(text, &[]);
