@@ -56,7 +56,12 @@ impl Trial {
         let keeps = self.plan.elements.iter().fold((false, false), |keeps, one| {
             (keeps.0 | one.class.annotates, keeps.1 | one.class.asks_type)
         });
-        (self.run.vector, around, keeps, packets).hash(&mut hasher);
+        let others: Vec<(&str, &str)> = self
+            .named(visit.at)
+            .into_iter()
+            .map(|at| (self.plan.elements[at].class.name, &*self.plan.elements[at].config))
+            .collect();
+        (self.run.vector, around, keeps, others, self.learnt(visit.at), packets).hash(&mut hasher);
         Some(format!("{name} #{:016x}", hasher.finish()))
     }
 
@@ -79,7 +84,7 @@ impl Trial {
 
     fn once(&self, flat: &Flat, visit: &Visit) -> Result<Values, Failure> {
         let mut router = self.router(flat.clone(), false).map_err(Failure::void)?;
-        self.fill_tables(&mut router, Some(&visit.name)).map_err(Failure::void)?;
+        self.fill_tables(&mut router, true).map_err(Failure::void)?;
         let element = &self.plan.elements[visit.at];
         if element.inputs.is_empty()
             && element.class.handlers.iter().any(|handler| handler.name == "limit")
@@ -144,17 +149,36 @@ impl Trial {
 
     /// The elements without connections that it may need.
     fn beside(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        let named = self.named(at);
+        (0..self.count()).filter(move |other| {
+            let informs = INFORMATION.contains(&self.plan.elements[*other].class.name);
+            named.contains(other) || informs && self.is_apart(*other)
+        })
+    }
+
+    /// Those of them that it names.
+    fn named(&self, at: usize) -> Vec<usize> {
         let PlanElement { name, config, .. } = &self.plan.elements[at];
         let is_name = |letter: char| letter.is_alphanumeric() || "_@/".contains(letter);
-        let words = config.split(move |letter| !is_name(letter));
-        let named: Vec<usize> = words.filter_map(|word| self.plan.resolve(word, name)).collect();
-        (0..self.count()).filter(move |other| {
-            let element = &self.plan.elements[*other];
-            let apart = element.inputs.is_empty() && element.outputs.is_empty();
-            apart
-                && *other != at
-                && (named.contains(other) || INFORMATION.contains(&element.class.name))
-        })
+        let words = config.split(|letter| !is_name(letter));
+        let named = words.filter_map(|word| self.plan.resolve(word, name));
+        named.filter(|other| *other != at && self.is_apart(*other)).collect()
+    }
+
+    fn is_apart(&self, at: usize) -> bool {
+        let element = &self.plan.elements[at];
+        element.inputs.is_empty() && element.outputs.is_empty()
+    }
+
+    /// What is written to it and to those beside it before.
+    fn learnt(&self, at: usize) -> Vec<(&str, &str)> {
+        let there: Vec<usize> = self.beside(at).chain([at]).collect();
+        let writes = self.run.writes.iter().filter_map(|(handler, value)| {
+            let (element, handler) = handler.rsplit_once('.')?;
+            let is_there = there.iter().any(|at| self.plan.elements[*at].name == element);
+            is_there.then_some((handler, value.as_str()))
+        });
+        writes.collect()
     }
 }
 
@@ -235,6 +259,20 @@ mod tests {
         assert_eq!(one, key("FromDevice(z) -> c :: Classifier(12/0800) -> Counter -> Discard"));
         assert_ne!(one, key("FromDevice(a) -> c :: Classifier(12/0806) -> Discard"));
         assert_ne!(one, key("FromDevice(a) -> Strip(1) -> c :: Classifier(12/0800) -> Discard"));
+    }
+
+    #[test]
+    fn keys_tell_apart_what_tables_have_learnt() {
+        let key = |table: &str, writes: &[(&str, &str)]| {
+            let text = format!(
+                "t :: ARPTable({table}); FromDevice(a) -> Strip(14) -> GetIPAddress(16)
+                 -> q :: ARPQuerier(192.0.2.1, 2:0:0:0:0:1, TABLE t) -> Discard; Idle -> [1] q"
+            );
+            visit(&trial(&text, writes), "ARPQuerier").alone.unwrap()
+        };
+        let learnt = key("", &[("t.insert", "192.0.2.9 2:0:0:0:0:9")]);
+        assert_ne!(learnt, key("", &[]));
+        assert_ne!(key("CAPACITY 7", &[]), key("", &[]));
     }
 
     /// How much is not asked here, only that they are measured: those that are pushed to, those that

@@ -176,7 +176,7 @@ impl Trial {
         let landmark = nowhere(&flat);
         flat.elements.push(tape::keeper(Some(time), landmark));
         let mut router = self.router(flat, true)?;
-        self.fill_tables(&mut router, None)?;
+        self.fill_tables(&mut router, false)?;
         self.limit_sources(&mut router, self.run.packets)?;
         // A source without end and without a limit would go on while time stands still.
         let (control, (running, over)) = (router.control(), mpsc::channel::<()>());
@@ -199,7 +199,7 @@ impl Trial {
         let landmark = nowhere(&flat);
         flat.elements.push(tape::keeper(None, landmark));
         let mut router = self.router(flat, false)?;
-        self.fill_tables(&mut router, None)?;
+        self.fill_tables(&mut router, false)?;
         self.limit_sources(&mut router, NO_LIMIT)?;
         Ok(router)
     }
@@ -234,15 +234,11 @@ impl Trial {
         shelves
     }
 
-    /// Writes what tables would have learnt, to all elements or to one that is alone.
-    pub(super) fn fill_tables(
-        &self,
-        router: &mut Router,
-        alone: Option<&str>,
-    ) -> Result<(), SampleError> {
+    /// Writes what tables would have learnt; of a part of the configuration, to what is in it.
+    pub(super) fn fill_tables(&self, router: &mut Router, part: bool) -> Result<(), SampleError> {
         for (handler, value) in &self.run.writes {
             let element = handler.rsplit_once('.').map_or("", |(element, _)| element);
-            if alone.is_none_or(|alone| alone == element) {
+            if !part || router.plan().find(element).is_some() {
                 write(router, handler, value)?;
             }
         }
