@@ -52,7 +52,8 @@ impl Trial {
         };
         let mut hasher = DefaultHasher::new();
         let pulls = element.inputs.contains(&Processing::Pull);
-        let around = (pulls, visit.outputs, visit.meets, visit.scattered);
+        // What stands in for a port is not always the same.
+        let around = (element.class.name, pulls, visit.outputs, visit.meets, visit.scattered);
         let keeps = self.plan.elements.iter().fold((false, false), |keeps, one| {
             (keeps.0 | one.class.annotates, keeps.1 | one.class.asks_type)
         });
@@ -259,6 +260,16 @@ mod tests {
         assert_eq!(one, key("FromDevice(z) -> c :: Classifier(12/0800) -> Counter -> Discard"));
         assert_ne!(one, key("FromDevice(a) -> c :: Classifier(12/0806) -> Discard"));
         assert_ne!(one, key("FromDevice(a) -> Strip(1) -> c :: Classifier(12/0800) -> Discard"));
+    }
+
+    #[test]
+    fn ports_that_find_headers_have_a_key_of_their_own() {
+        let key = |config: &str| {
+            let trial = trial(&format!("FromDevice({config}) -> Discard"), &[]);
+            visit(&trial, "FromDevice").alone.unwrap()
+        };
+        assert_eq!(key("a"), key("b"));
+        assert_ne!(key("a"), key("a, FORCE_IP true"));
     }
 
     #[test]
