@@ -59,13 +59,16 @@ pub(super) fn configurations(list: &Path, seconds: u32) -> Result<Vec<Box<dyn Pl
     made.map(|public| Ok(Box::new(public?) as Box<dyn Planned>)).collect()
 }
 
-/// Adds the configurations in a folder and those in it.
+/// Adds the configurations in a folder and those in it. Those of projects may have elements that
+/// `linerate` itself has not.
 fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     for entry in entries {
         let path = entry?.path();
         if path.is_dir() {
-            find(&path, files)?;
+            if !path.join("Cargo.toml").exists() {
+                find(&path, files)?;
+            }
         } else if path.extension().is_some_and(|extension| extension == "click") {
             files.push(path);
         }
@@ -150,8 +153,11 @@ mod tests {
     #[test]
     fn folders_and_lists_name_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("in")).unwrap();
-        for file in ["b.click", "in/a.click", "in/other.txt"] {
+        for inner in ["in", "project"] {
+            fs::create_dir(folder.path().join(inner)).unwrap();
+        }
+        let project = ["project/Cargo.toml", "project/own.click"];
+        for file in ["b.click", "in/a.click", "in/other.txt"].into_iter().chain(project) {
             fs::write(folder.path().join(file), "Idle -> Discard(); // 10.1.2.3").unwrap();
         }
         let names = |list: &Path| -> Vec<String> {
