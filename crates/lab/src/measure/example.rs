@@ -8,14 +8,12 @@ use linerate_graph::{
 
 use super::Failure;
 use crate::{
-    plan::stand_in::{put_behind, replace_ports},
+    plan::stand_in::{NO_LIMIT, has_limit, put_behind, replace_ports},
     tape,
 };
 
 /// What makes packets that begin with their IP header, unlike those of ports.
 const MAKES_IP: &str = "FromIPSummaryDump";
-/// More packets than any source makes while it is measured.
-const NO_LIMIT: u32 = 2_000_000_000;
 
 /// An example that can be run.
 pub(super) struct Example {
@@ -78,10 +76,7 @@ impl Example {
                 class.name
             ))
         })?;
-        let limited = plan.elements.iter().filter(|element| {
-            element.inputs.is_empty()
-                && element.class.handlers.iter().any(|handler| handler.name == "limit")
-        });
+        let limited = plan.elements.iter().filter(|element| has_limit(element));
         let write = |name: &String| (format!("{name}.limit"), NO_LIMIT.to_string());
         let writes = limited.map(|element| write(&element.name)).collect();
         Ok(Example { library, plan, at, writes })

@@ -20,7 +20,8 @@ use linerate_model::{Cost, Estimate};
 use super::{
     Part, SampleError, Visit,
     estimate::{SAMPLES, with_arguments},
-    trial::{NO_LIMIT, Trial, nowhere, write},
+    stand_in::{NO_LIMIT, has_limit},
+    trial::{Trial, nowhere, write},
 };
 use crate::{
     calibration::ElementFit,
@@ -86,10 +87,7 @@ impl Trial {
     fn once(&self, flat: &Flat, visit: &Visit) -> Result<Values, Failure> {
         let mut router = self.router(flat.clone(), false).map_err(Failure::void)?;
         self.fill_tables(&mut router, true).map_err(Failure::void)?;
-        let element = &self.plan.elements[visit.at];
-        if element.inputs.is_empty()
-            && element.class.handlers.iter().any(|handler| handler.name == "limit")
-        {
+        if has_limit(&self.plan.elements[visit.at]) {
             let handler = format!("{}.limit", visit.name);
             write(&mut router, &handler, &NO_LIMIT.to_string()).map_err(Failure::void)?;
         }

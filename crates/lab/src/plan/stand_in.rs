@@ -3,11 +3,20 @@
 use std::path::Path;
 
 use linerate_graph::{
-    Plan, Processing, Role,
+    Plan, PlanElement, Processing, Role,
     lang::{Flat, FlatConnection, FlatElement, PortRef},
 };
 
 use super::Part;
+
+/// More packets than any source makes while it is measured.
+pub(crate) const NO_LIMIT: u64 = 2_000_000_000;
+
+/// Whether an element makes packets, to a limit that can be written.
+pub(crate) fn has_limit(element: &PlanElement) -> bool {
+    let mut handlers = element.class.handlers.iter();
+    element.inputs.is_empty() && handlers.any(|handler| handler.name == "limit")
+}
 
 /// What was in the place of a replaced element.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use linerate_memory::{ArenaOptions, MemoryError};
 use linerate_port::pcap;
 use tempfile::TempDir;
 
-use super::stand_in::{Replaced, name_devices, replace_ports};
+use super::stand_in::{NO_LIMIT, Replaced, has_limit, name_devices, replace_ports};
 use crate::{
     FrameMaker,
     tape::{self, Shelf, Tape},
@@ -30,8 +30,6 @@ const ROOM: usize = 512;
 const ETHERNET: usize = 14;
 /// How long a run in simulated time may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More packets than any source brings while it is measured.
-pub(super) const NO_LIMIT: u64 = 2_000_000_000;
 
 /// What is run, and on what.
 #[derive(Debug, Clone)]
@@ -208,7 +206,7 @@ impl Trial {
     fn limit_sources(&self, router: &mut Router, packets: u64) -> Result<(), SampleError> {
         for at in self.sources() {
             let element = &self.plan.elements[at];
-            if element.class.handlers.iter().any(|handler| handler.name == "limit") {
+            if has_limit(element) {
                 write(router, &format!("{}.limit", element.name), &packets.to_string())?;
             }
         }
