@@ -10,10 +10,12 @@
 use std::{
     fs,
     hint::black_box,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use linerate_memory::clock::cycles;
+use rustix::process::Pid;
 
 /// Steps of a run: a few microseconds.
 const STEPS: u64 = 2048;
@@ -24,7 +26,7 @@ const FIRST: Duration = Duration::from_millis(60);
 /// How much slower than at its fastest a core is that nobody disturbs.
 const TOLERANCE: f64 = 0.15;
 /// The share of its time that a thread may wait for a core that is its own.
-const WAITING: f64 = 0.02;
+pub(crate) const WAITING: f64 = 0.02;
 /// How long waiting lasts between two samples.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -94,12 +96,19 @@ pub(crate) fn disturbance(pace: f64, fastest: f64, waited: f64) -> f64 {
 /// say.
 pub fn waited() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let waits = tasks.filter_map(|task| {
-        // Time on a core and time of waiting for one, in nanoseconds.
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().nth(1)?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(waits.sum())
+    tasks.filter_map(|task| wait_in(&task.path())).sum()
+}
+
+/// The same of one thread of this process.
+pub(crate) fn waited_of(thread: Pid) -> Duration {
+    wait_in(&Path::new("/proc/self/task").join(thread.to_string())).unwrap_or_default()
+}
+
+/// How long the thread that a folder is about has waited for a core.
+fn wait_in(task: &Path) -> Option<Duration> {
+    // Time on a core and time of waiting for one, in nanoseconds.
+    let text = fs::read_to_string(task.join("schedstat")).ok()?;
+    text.split_whitespace().nth(1)?.parse().map(Duration::from_nanos).ok()
 }
 
 /// Six independent chains of dependent instructions, in registers: as much as a core

@@ -7,9 +7,9 @@ use std::{
 };
 
 use linerate_graph::{
-    BuildError, Console, ElementUsage, Idle, Library, Options, Plan, Router, Usage, lang::Globals,
-    load,
+    BuildError, Console, Idle, Library, Options, Plan, Router, Usage, lang::Globals, load,
 };
+use linerate_memory::clock::cycles_per_second;
 use linerate_port::{
     Context,
     pcap::{Format, Options as CaptureOptions, Writer},
@@ -18,7 +18,10 @@ use tempfile::TempDir;
 
 use super::{Failure, arena, burst};
 use crate::{
-    instruments::frames,
+    instruments::{
+        frames,
+        pace::{WAITING, waited_of},
+    },
     point::{Graph, Spec, Values, value},
 };
 
@@ -46,22 +49,37 @@ pub(super) struct Windows {
     pub(super) plan: std::sync::Arc<Plan>,
     /// The number of the element whose packets count.
     pub(super) at: usize,
-    ends: Vec<(Instant, Usage)>,
+    ends: Vec<End>,
+}
+
+/// What a router's accounts said at a moment.
+pub(crate) struct End {
+    pub(crate) at: Instant,
+    /// How long it had had its core then.
+    pub(crate) on_core: Duration,
+    /// Without what went by while others had the core.
+    pub(crate) usage: Usage,
+}
+
+/// Windows by their ends; the whole time as one where others had the core, of which nobody can say
+/// in which window it was.
+pub(crate) fn windows(ends: &[End]) -> Vec<(&End, &End)> {
+    let Some((first, last)) = ends.first().zip(ends.last()) else { return Vec::new() };
+    let had = last.on_core.saturating_sub(first.on_core).as_secs_f64();
+    if had < (1.0 - WAITING) * (last.at - first.at).as_secs_f64() {
+        return vec![(first, last)];
+    }
+    ends.windows(2).map(|pair| (&pair[0], &pair[1])).collect()
 }
 
 impl Windows {
     /// The median over the windows of what differs between their ends.
     pub(super) fn median(&self, of: impl Fn(&Usage, &Usage, f64) -> Option<f64>) -> Option<f64> {
-        let mut found: Vec<f64> = self
-            .ends
-            .windows(2)
-            .filter_map(|pair| {
-                let seconds = (pair[1].0 - pair[0].0).as_secs_f64();
-                of(&pair[0].1, &pair[1].1, seconds)
-            })
-            .collect();
-        found.sort_by(f64::total_cmp);
-        found.get(found.len() / 2).copied()
+        let found = windows(&self.ends).into_iter().filter_map(|(before, after)| {
+            let seconds = after.on_core.saturating_sub(before.on_core).as_secs_f64();
+            (seconds > 0.0).then(|| of(&before.usage, &after.usage, seconds)).flatten()
+        });
+        middle(found.collect())
     }
 
     /// The median of what packets of an element differ by, over something.
@@ -75,20 +93,33 @@ impl Windows {
     /// Cycles of an element for each of its packets in rounds that were measured: without a share
     /// of what goes by between rounds.
     pub(super) fn own(&self, element: usize) -> Option<f64> {
-        self.median(|before, after, _| after.since(before).elements[element].cycles_per_packet())
+        let of = |pair: &[End]| {
+            let since = pair[1].usage.since(&pair[0].usage);
+            since.elements[element]
+                .cycles_per_packet()
+                .filter(|_| since.elements[element].packets > 0)
+        };
+        middle(self.ends.windows(2).filter_map(of).collect())
     }
 
     /// Cycles of a round that belong to no element, for each packet of one.
     pub(super) fn around(&self, element: usize) -> Option<f64> {
-        self.median(|before, after, _| {
-            let since = after.since(before);
-            let own = |one: &ElementUsage| {
-                one.cycles_per_packet().map_or(0.0, |cycles| cycles * one.packets as f64)
-            };
-            let elements: f64 = since.elements.iter().map(own).sum();
+        let per_packet = |cycles: f64, since: &Usage| {
             let packets = since.elements[element].packets;
-            (packets > 0).then(|| (since.work as f64 - elements).max(0.0) / packets as f64)
-        })
+            (packets > 0).then(|| cycles / packets as f64)
+        };
+        let all = self.median(|before, after, _| {
+            let since = after.since(before);
+            per_packet(since.work as f64, &since)
+        })?;
+        let elements = (0..self.plan.elements.len()).filter_map(|one| {
+            let times = self.median(|before, after, _| {
+                let since = after.since(before);
+                per_packet(since.elements[one].packets as f64, &since)
+            })?;
+            Some(times * self.own(one)?)
+        });
+        Some((all - elements.sum::<f64>()).max(0.0))
     }
 
     /// Packets of an element per second.
@@ -99,7 +130,7 @@ impl Windows {
 
     /// Packets per call of an element, over all windows.
     pub(super) fn mean_vector(&self, element: usize) -> f64 {
-        let (first, last) = (&self.ends[0].1, &self.ends[self.ends.len() - 1].1);
+        let (first, last) = (&self.ends[0].usage, &self.ends[self.ends.len() - 1].usage);
         let frames = last.elements[element].frames - first.elements[element].frames;
         packets(first, last, element) / (frames as f64).max(1.0)
     }
@@ -158,26 +189,34 @@ pub(super) fn run_plan(
     Ok(Windows { plan, at, ends })
 }
 
-/// Runs a router on this thread, and reads its accounts at the ends of windows;
-/// goes on for a while if none of the packets of `came` did.
+/// Runs a router on this thread until it has had its core for some time, and reads its accounts at
+/// the ends of windows; goes on for a while if others have the core, or if none of the packets of
+/// `came` did.
 pub(crate) fn drive(
     router: &mut Router,
     time: Duration,
     came: impl Fn(&Usage) -> u64 + Send + 'static,
-) -> Result<Vec<(Instant, Usage)>, Failure> {
+) -> Result<Vec<End>, Failure> {
     let control = router.control();
     let count = (time.as_millis() / WINDOW.as_millis()).clamp(1, 40) as u32;
     let window = time / count;
+    let router_thread = rustix::thread::gettid();
     let timer = thread::spawn(move || {
         thread::sleep(WARM);
-        let now = || (Instant::now(), control.usage().1.swap_remove(0));
-        let mut ends = vec![now()];
-        let start = Instant::now();
-        // On a machine that others use the router may be late.
-        let some = |ends: &[(Instant, Usage)]| {
-            ends.last().is_some_and(|last| came(&last.1) > came(&ends[0].1))
+        let (start, before) = (Instant::now(), waited_of(router_thread));
+        let now = || {
+            let waited = waited_of(router_thread).saturating_sub(before);
+            let (at, mut usage) = (Instant::now(), control.usage().1.swap_remove(0));
+            leave_out(&mut usage, waited);
+            End { at, on_core: (at - start).saturating_sub(waited), usage }
         };
-        while ends.len() <= count as usize || !some(&ends) && start.elapsed() < PATIENCE {
+        let mut ends = vec![now()];
+        let is_enough = |ends: &[End]| {
+            let came = |end: &End| came(&end.usage);
+            let last = ends.last().filter(|last| last.on_core >= time);
+            ends.len() > count as usize && last.is_some_and(|last| came(last) > came(&ends[0]))
+        };
+        while !is_enough(&ends) && (ends.len() <= count as usize || start.elapsed() < PATIENCE) {
             thread::sleep(window);
             ends.push(now());
         }
@@ -186,6 +225,23 @@ pub(crate) fn drive(
     });
     router.run();
     timer.join().map_err(|_| Failure::void("the timer died"))
+}
+
+/// The figure in the middle.
+pub(crate) fn middle(mut figures: Vec<f64>) -> Option<f64> {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied()
+}
+
+/// Takes time that others had the core for out of that of a worker that was always ready: as much of
+/// its work as of its waiting.
+fn leave_out(usage: &mut Usage, others: Duration) {
+    let all = (usage.work + usage.wait) as f64;
+    if all > 0.0 {
+        let left = (1.0 - others.as_secs_f64() * cycles_per_second() / all).max(0.0);
+        let of = |cycles: u64| (cycles as f64 * left) as u64;
+        (usage.work, usage.wait) = (of(usage.work), of(usage.wait));
+    }
 }
 
 /// A capture file to receive over and over.

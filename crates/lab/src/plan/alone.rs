@@ -25,14 +25,17 @@ use super::{
 };
 use crate::{
     calibration::ElementFit,
-    measure::{Bench, Failure, graph::drive},
+    measure::{
+        Bench, Failure,
+        graph::{drive, middle},
+    },
     point::{Values, value},
     tape::{self, Shelf, Tape},
 };
 
 /// How often, and how long.
 const REPETITIONS: usize = 3;
-const TIME: Duration = Duration::from_millis(60);
+const TIME: Duration = Duration::from_millis(75);
 /// Classes that say something about others without naming them.
 const INFORMATION: [&str; 5] =
     ["AddressInfo", "IPRewriterPatterns", "PortInfo", "RandomSeed", "SATable"];
@@ -94,11 +97,13 @@ impl Trial {
         // It is the first.
         let ends = drive(&mut router, TIME, |usage| usage.elements[0].packets)?;
         router.close();
-        let nothing = || Failure::void("no packet came to the element");
-        let ((_, first), (_, last)) = ends.first().zip(ends.last()).ok_or_else(nothing)?;
-        let since = last.since(first);
-        let own = since.elements.first().filter(|own| own.packets > 0).ok_or_else(nothing)?;
-        let cycles = own.cycles_per_packet().ok_or_else(nothing)?;
+        let windows = ends.windows(2).filter_map(|pair| {
+            let since = pair[1].usage.since(&pair[0].usage);
+            let own = since.elements.first().filter(|own| own.packets > 0)?;
+            own.cycles_per_packet()
+        });
+        let cycles = middle(windows.collect());
+        let cycles = cycles.ok_or_else(|| Failure::void("no packet came to the element"))?;
         Ok(Values::from([(value::CYCLES.into(), cycles)]))
     }
 

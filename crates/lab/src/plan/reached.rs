@@ -1,13 +1,16 @@
 //! What a configuration does when it runs, beside what was said of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_graph::Usage;
 use linerate_memory::clock::cycles_per_second;
 
 use super::{SampleError, trial::Trial};
 use crate::{
-    measure::{Bench, Failure, graph::drive},
+    measure::{
+        Bench, Failure,
+        graph::{End, drive, middle, windows},
+    },
     point::{Values, value},
 };
 
@@ -48,9 +51,17 @@ impl Trial {
             };
             let ends = drive(&mut router, time, brought.clone())?;
             router.close();
-            let counts: Vec<(Instant, u64)> =
-                ends.iter().map(|(at, usage)| (*at, brought(usage))).collect();
-            Ok(Values::from([(value::RATE.into(), rate(&counts, most.is_some()))]))
+            let packets =
+                |before: &End, after: &End| (brought(&after.usage) - brought(&before.usage)) as f64;
+            let (first, last) = (&ends[0], &ends[ends.len() - 1]);
+            // Clocks go on while others have the core.
+            let whole = packets(first, last) / (last.at - first.at).as_secs_f64();
+            let rates = windows(&ends).into_iter().filter_map(|(before, after)| {
+                let seconds = after.on_core.saturating_sub(before.on_core).as_secs_f64();
+                (seconds > 0.0).then(|| packets(before, after) / seconds)
+            });
+            let rate = rate(whole, rates.collect(), most.is_some());
+            Ok(Values::from([(value::RATE.into(), rate)]))
         };
         let values = bench.on_own_thread(None, measure);
         let values = values.map_err(|failure| SampleError::Measure(failure.to_string()))?;
@@ -67,17 +78,10 @@ fn needed(most: f64) -> Duration {
     Duration::try_from_secs_f64(ENOUGH / most).unwrap_or(PATIENCE).min(PATIENCE)
 }
 
-/// Packets per second: over all the time where they come by the clock, else the median of windows,
-/// which interruptions do not change.
-fn rate(counts: &[(Instant, u64)], by_clock: bool) -> f64 {
-    let between = |before: &(Instant, u64), after: &(Instant, u64)| {
-        let seconds = (after.0 - before.0).as_secs_f64();
-        if seconds > 0.0 { (after.1 - before.1) as f64 / seconds } else { 0.0 }
-    };
-    let whole = counts.first().zip(counts.last()).map_or(0.0, |(first, last)| between(first, last));
-    let mut rates: Vec<f64> = counts.windows(2).map(|pair| between(&pair[0], &pair[1])).collect();
-    rates.sort_by(f64::total_cmp);
-    let median = linerate_model::quantile(&rates, 0.5).unwrap_or(0.0);
+/// Packets per second: over all the time where they come by the clock, or in most windows none does,
+/// else the median of windows, which interruptions do not change.
+fn rate(whole: f64, windows: Vec<f64>, by_clock: bool) -> f64 {
+    let median = middle(windows).unwrap_or(0.0);
     if by_clock || median == 0.0 { whole } else { median }
 }
 
@@ -87,16 +91,11 @@ mod tests {
 
     #[test]
     fn rates_are_medians_unless_packets_are_rare() {
-        let start = Instant::now();
-        let at = |ms: u64, packets: u64| (start + Duration::from_millis(ms), packets);
-        // Nothing came in a window in which somebody else had the core.
-        let counts = [at(0, 0), at(10, 100), at(20, 100), at(30, 200), at(40, 300)];
-        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{found}");
-        near(rate(&counts, false), 10_000.0);
-        near(rate(&counts, true), 7_500.0);
-        let rare = [at(0, 0), at(10, 0), at(20, 1), at(30, 1), at(40, 1)];
-        near(rate(&rare, false), 25.0);
-        near(rate(&[], false), 0.0);
+        // Something else went on in one window.
+        assert_eq!(rate(7.5, vec![10.0, 0.0, 11.0], false), 10.0);
+        assert_eq!(rate(7.5, vec![10.0, 0.0, 11.0], true), 7.5);
+        assert_eq!(rate(25.0, vec![0.0, 100.0, 0.0], false), 25.0);
+        assert_eq!(rate(0.0, Vec::new(), false), 0.0);
     }
 
     #[test]
