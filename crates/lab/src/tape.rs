@@ -6,7 +6,8 @@
 //! which is what can be written in a configuration ([`Shelf`]).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
+    fmt,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -20,7 +21,7 @@ use linerate_graph::{
     Arg, Class, Context, DuplicateClass, Element, Library, Make, Next, Plan, Role,
     lang::{FlatElement, Landmark},
 };
-use linerate_memory::{Frame, Meta};
+use linerate_memory::{Frame, Meta, Slot};
 
 /// Most packets of a tape: as many as a port of samples brings.
 const LONGEST: usize = 4096;
@@ -32,6 +33,8 @@ const FOR_EVER: i32 = i32::MAX / 2;
 struct Packet {
     headroom: usize,
     bytes: Vec<u8>,
+    /// Whether somebody else had it, too.
+    shared: bool,
     /// What was known about it, where anybody looks.
     meta: Option<Meta>,
 }
@@ -44,11 +47,18 @@ struct Burst {
     packets: Vec<Packet>,
 }
 
-/// What came to an element, in order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What came to an element, in order; of more packets than a tape has, the last.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tape {
-    bursts: Vec<Burst>,
+    bursts: VecDeque<Burst>,
     packets: usize,
+}
+
+impl fmt::Debug for Tape {
+    /// Without the packets, which are thousands.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tape of {} packets in {} calls", self.packets, self.bursts.len())
+    }
 }
 
 impl Tape {
@@ -63,8 +73,8 @@ impl Tape {
         let mut hasher = DefaultHasher::new();
         for Burst { port, packets } in &self.bursts {
             (port, packets.len()).hash(&mut hasher);
-            for Packet { headroom, bytes, meta } in packets {
-                (headroom, bytes).hash(&mut hasher);
+            for Packet { headroom, bytes, shared, meta } in packets {
+                (headroom, bytes, shared).hash(&mut hasher);
                 if let Some(Meta { vlan, paint, destination, user, .. }) = meta {
                     (vlan, paint, destination, user).hash(&mut hasher);
                 }
@@ -74,17 +84,22 @@ impl Tape {
     }
 
     fn record(&mut self, cx: &Context, port: usize, annotated: bool, frame: &Frame) {
-        if self.packets >= LONGEST || frame.is_empty() {
+        if frame.is_empty() {
             return;
         }
         let arena = cx.arena();
         let packets = frame.slots().iter().map(|slot| Packet {
             headroom: slot.headroom(),
             bytes: arena.packet(slot).to_vec(),
+            shared: slot.is_shared(),
             meta: annotated.then(|| *arena.meta(slot)),
         });
-        self.bursts.push(Burst { port, packets: packets.collect() });
+        self.bursts.push_back(Burst { port, packets: packets.collect() });
         self.packets += frame.len();
+        while let Some(first) = self.bursts.front().filter(|_| self.packets > LONGEST) {
+            self.packets -= first.packets.len();
+            self.bursts.pop_front();
+        }
     }
 }
 
@@ -185,6 +200,8 @@ struct Player {
     /// The burst that is played, and how many of its packets have been.
     at: usize,
     played: usize,
+    /// Those who have its shared packets, too, until it plays again.
+    others: Vec<Slot>,
     annotated: bool,
     pushes: bool,
 }
@@ -192,18 +209,19 @@ struct Player {
 impl Player {
     fn new(make: &mut Make<'_>) -> Player {
         let tape = shelved(make);
-        let mut bursts = locked(&tape).bursts.clone();
+        let mut bursts: Vec<Burst> = locked(&tape).bursts.iter().cloned().collect();
         if let Some(only) = make.get::<u32>("PORT") {
             bursts.retain(|burst| burst.port == only as usize);
             bursts.iter_mut().for_each(|burst| burst.port = 0);
         }
         let (annotated, pushes) = (make.world.annotated, make.output_is_push(0));
-        Player { bursts, at: 0, played: 0, annotated, pushes }
+        Player { bursts, at: 0, played: 0, others: Vec::new(), annotated, pushes }
     }
 
     /// Adds at most `count` packets of the burst to a frame. The output they are for; `None` when
     /// there are none, or no buffers for them.
     fn play(&mut self, cx: &mut Context, count: usize, frame: &mut Frame) -> Option<usize> {
+        self.others.drain(..).for_each(|slot| cx.pool.give_one(slot));
         let burst = self.bursts.get(self.at)?;
         let mut added = 0;
         for packet in burst.packets.iter().skip(self.played).take(count) {
@@ -220,6 +238,9 @@ impl Player {
                 && let Some(to) = arena.meta_mut(&mut slot)
             {
                 *to = packet.meta.unwrap_or(Meta::EMPTY);
+            }
+            if packet.shared {
+                self.others.extend(cx.pool.share(&mut slot));
             }
             if let Err(slot) = frame.push(slot) {
                 cx.pool.give_one(slot);
@@ -266,11 +287,12 @@ impl Element for Player {
     }
 }
 
-/// Takes packets away. It gives their buffers back in any order if it is to `SCATTER` them, as a
+/// Takes packets away; none ever leaves it. It gives their buffers back in any order if it is to `SCATTER` them, as a
 /// graph does in which ways part: packets that come later do not lie one behind the other then.
 const TAKER: Class = Class {
     name: "lab@@taker",
-    ports: "1/0",
+    ports: "1/0-1",
+    processing: "a/h",
     args: &[Arg::required("SCATTER", "bool", "whether buffers are given back in any order")],
     role: Role::Io,
     make: |make| {
@@ -455,9 +477,9 @@ mod tests {
 
     #[test]
     fn inputs_keep_apart() {
-        let packet = |byte| Packet { headroom: 128, bytes: vec![byte], meta: None };
+        let packet = |byte| Packet { headroom: 128, bytes: vec![byte], shared: false, meta: None };
         let burst = |port, byte| Burst { port, packets: vec![packet(byte); 3] };
-        let tape = Tape { bursts: vec![burst(0, 1), burst(1, 2)], packets: 6 };
+        let tape = Tape { bursts: [burst(0, 1), burst(1, 2)].into(), packets: 6 };
         let shelf = Shelf::with(tape);
         let number = shelf.number;
         let text = format!(

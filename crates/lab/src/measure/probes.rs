@@ -119,6 +119,11 @@ const PROBES: &[Probe] = &[
 /// Configurations that are not between [`AROUND`]'s ends.
 const WHOLE: &[Probe] = &[
     ("Discard", "source :: FromPort($FRAMES) -> x :: Discard;"),
+    (
+        "HashSwitch:apart",
+        "source :: FromPort($FRAMES) -> x :: HashSwitch(30, 4); meet :: Discard;\
+         x [0] -> CheckLength(1) -> meet; x [1] -> CheckLength(1) -> meet;",
+    ),
     ("InfiniteSource", "x :: InfiniteSource -> Discard;"),
     ("FromPort", "x :: FromPort(null:) -> Discard;"),
     ("FromPort:capture", "x :: FromPort($FRAMES) -> Discard;"),

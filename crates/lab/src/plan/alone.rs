@@ -1,12 +1,12 @@
 //! What an element costs with its arguments and on the packets that came to it, measured alone: in
 //! a configuration of it, a player of those packets, and ends for what leaves it.
 //!
-//! Where its ways meet again, so do they here: that packets are numbered where ways part and put in
-//! order where they meet is then in what it costs, as in the configuration. Where ways part anywhere
-//! in that, buffers come back in another order than they were handed out in, and packets lie here and
-//! there: so they do here.
+//! Where its ways meet again, so could they here: that packets are numbered where ways part is then in
+//! what it costs, as in the configuration. Where ways part anywhere in that, buffers come back in
+//! another order than they were handed out in, and packets lie here and there: so they do here.
 
 use std::{
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
@@ -22,6 +22,7 @@ use super::{
     estimate::{SAMPLES, with_arguments},
     stand_in::{NO_LIMIT, has_limit},
     trial::{Trial, nowhere, write},
+    ways,
 };
 use crate::{
     calibration::ElementFit,
@@ -36,6 +37,8 @@ use crate::{
 /// How often, and how long.
 const REPETITIONS: usize = 3;
 const TIME: Duration = Duration::from_millis(75);
+/// Below it a packet more or less in a frame makes a difference.
+const SMALL: f64 = 16.0;
 /// Classes that say something about others without naming them.
 const INFORMATION: [&str; 5] =
     ["AddressInfo", "IPRewriterPatterns", "PortInfo", "RandomSeed", "SATable"];
@@ -58,6 +61,9 @@ impl Trial {
         let pulls = element.inputs.contains(&Processing::Pull);
         // What stands in for a port is not always the same.
         let around = (element.class.name, pulls, visit.outputs, visit.meets, visit.scattered);
+        let sizes = self.frames(visit);
+        let frames: Vec<_> =
+            sizes.into_iter().map(|(size, share)| (size, share.to_bits())).collect();
         let keeps = self.plan.elements.iter().fold((false, false), |keeps, one| {
             (keeps.0 | one.class.annotates, keeps.1 | one.class.asks_type)
         });
@@ -66,7 +72,7 @@ impl Trial {
             .into_iter()
             .map(|at| (self.plan.elements[at].class.name, &*self.plan.elements[at].config))
             .collect();
-        (self.run.vector, around, keeps, others, self.learnt(visit.at), packets).hash(&mut hasher);
+        (frames, around, keeps, others, self.learnt(visit.at), packets).hash(&mut hasher);
         Some(format!("{name} #{:016x}", hasher.finish()))
     }
 
@@ -78,17 +84,37 @@ impl Trial {
     pub(super) fn alone(&self, bench: &Bench, visit: &Visit) -> Result<ElementFit, SampleError> {
         let shelf = Shelf::with(Tape::clone(&visit.tape));
         let flat = self.small(visit, &shelf);
-        let mut cycles = Vec::new();
-        for _ in 0..REPETITIONS {
-            let values = bench.on_own_thread(None, || self.once(&flat, visit));
-            let values = values.map_err(|failure| SampleError::Measure(failure.to_string()))?;
-            cycles.extend(values.get(value::CYCLES));
+        let mut cycles = vec![0.0; REPETITIONS];
+        for (frame_limit, share) in self.frames(visit) {
+            for sum in &mut cycles {
+                let values = bench.on_own_thread(None, || self.once(&flat, visit, frame_limit));
+                let values = values.map_err(|failure| SampleError::Measure(failure.to_string()))?;
+                *sum += share * values.get(value::CYCLES).copied().unwrap_or_default();
+            }
         }
         Ok(fit(cycles))
     }
 
-    fn once(&self, flat: &Flat, visit: &Visit) -> Result<Values, Failure> {
-        let mut router = self.router(flat.clone(), false).map_err(Failure::void)?;
+    /// The sizes of frames that it is to be measured with, each with the share of packets that are in
+    /// such frames. Those of a source are as large here as there, where what is behind it decides.
+    fn frames(&self, visit: &Visit) -> Vec<(usize, f64)> {
+        if !self.plan.elements[visit.at].inputs.is_empty() {
+            return vec![(self.run.vector, 1.0)];
+        }
+        let mean = visit.mean_vector.clamp(1.0, self.run.vector as f64);
+        if mean >= SMALL {
+            return vec![(mean.round() as usize, 1.0)];
+        }
+        // By tenths, so that what is measured for one holds for others like it.
+        let mean = (mean * 10.0).round() / 10.0;
+        let below = mean.floor();
+        let share = (below + 1.0) * (mean - below) / mean;
+        let both = [(below as usize, 1.0 - share), (below as usize + 1, share)];
+        both.into_iter().filter(|(_, share)| *share > 0.0).collect()
+    }
+
+    fn once(&self, flat: &Flat, visit: &Visit, frame_limit: usize) -> Result<Values, Failure> {
+        let mut router = self.router(flat.clone(), frame_limit, false).map_err(Failure::void)?;
         self.fill_tables(&mut router, true).map_err(Failure::void)?;
         if has_limit(&self.plan.elements[visit.at]) {
             let handler = format!("{}.limit", visit.name);
@@ -134,16 +160,19 @@ impl Trial {
             let name = format!("lab@@tape@@{port}");
             elements.push(tape::player(name, shelf, Some(port), landmark.clone()));
         }
-        let mut end = None;
-        for (port, output) in element.outputs.iter().enumerate() {
-            let meets = visit.meets && *output == Processing::Push;
-            let to = end.filter(|_| meets).unwrap_or_else(|| {
-                let name = format!("lab@@end@@{port}");
-                elements.push(tape::taker(name, visit.scattered, landmark.clone()));
-                elements.len() - 1
-            });
+        // What leaves ends at once. But where ways can meet again, packets are numbered that part.
+        let mut end = |name: String| {
+            elements.push(tape::taker(name, visit.scattered, landmark.clone()));
+            elements.len() - 1
+        };
+        let mut ends = BTreeMap::new();
+        for (port, meets) in ways::meeting(&self.plan, visit.at).into_iter().enumerate() {
+            let to = end(format!("lab@@end@@{port}"));
             connect((0, port), (to, 0));
-            end = end.or(meets.then_some(to));
+            if let Some(first) = meets {
+                let meet = || end(format!("lab@@end@@of@@{port}"));
+                connect((to, 0), (*ends.entry(first).or_insert_with(meet), 0));
+            }
         }
         elements.extend(tape::keeping_as(&self.plan, &landmark));
         elements.push(tape::keeper(None, landmark));
@@ -225,7 +254,7 @@ mod tests {
         let shelf = Shelf::with(Tape::default());
         let flat = trial.small(&visit(&trial, "ARPQuerier"), &shelf);
         let classes: Vec<&str> = flat.elements.iter().map(|one| &*one.class).collect();
-        // Both inputs are played to, and what leaves by both outputs meets.
+        // Both inputs are played to, and what leaves by both outputs could meet.
         let wanted = [
             "ARPQuerier",
             "AddressInfo",
@@ -234,13 +263,15 @@ mod tests {
             "AddressInfo",
             "lab@@player",
             "lab@@taker",
+            "lab@@taker",
+            "lab@@taker",
             // What is known about packets is kept, as in the whole.
             "lab@@annotated",
             "lab@@keeper",
         ];
         assert_eq!(classes, wanted);
-        assert_eq!(flat.connections.len(), 4);
-        assert!(trial.router(flat, false).is_ok());
+        assert_eq!(flat.connections.len(), 6);
+        assert!(trial.router(flat, 256, false).is_ok());
     }
 
     #[test]
@@ -252,7 +283,7 @@ mod tests {
         let flat = trial.small(&visit(&trial, "RoundRobinSched"), &shelf);
         let players = flat.elements.iter().filter(|one| one.class == "lab@@player");
         assert_eq!(players.count(), 2);
-        assert!(trial.router(flat, false).is_ok());
+        assert!(trial.router(flat, 256, false).is_ok());
     }
 
     #[test]

@@ -33,8 +33,8 @@ const USUAL_VECTOR: Packets = Packets::new(32.0);
 
 /// The element that brings sample packets, and the one that takes them.
 pub(super) const SAMPLES: (&str, &str) = ("FromPort:capture", "Discard");
-/// A class whose ways part, and the case of it in which they meet again.
-pub(super) const MEETING: (&str, &str) = ("HashSwitch", "HashSwitch:meet");
+/// The cases of a class whose ways part in which packets could meet again, and in which they do.
+pub(super) const MEETING: (&str, &str) = ("HashSwitch:apart", "HashSwitch:meet");
 /// What the elements are called together.
 const ALL: &str = "configuration";
 
@@ -201,9 +201,8 @@ fn of_others(calibrated: &Calibrated) -> Vec<Cost> {
     costs.get(middle).copied().into_iter().chain(costs).collect()
 }
 
-/// What packets cost that are put in order, where ways meet that parted: for a class that was
-/// measured with its ways apart.
-fn meeting(calibrated: &Calibrated) -> Option<Cost> {
+/// What packets cost that are put in order, where ways meet that parted.
+fn ordering(calibrated: &Calibrated) -> Option<Cost> {
     let [apart, met] = [MEETING.0, MEETING.1].map(|name| calibrated.elements.get(name));
     let (apart, met) = (apart?.cost, met?.cost);
     let more = |met: f64, apart: f64| (met - apart).max(0.0);
@@ -237,7 +236,7 @@ pub fn estimate(
     };
     let of_engine = |name: &str| calibrated.elements.get(name).map(costs);
     let (round, call) = (of_engine(ROUND), of_engine(ENGINE));
-    let meeting = meeting(calibrated);
+    let ordering = ordering(calibrated);
     let mut charges = Vec::new();
     let mut lines = Vec::new();
     for visit in visits {
@@ -272,9 +271,10 @@ pub fn estimate(
             basis => (own.name.clone(), basis),
         };
         let mut all = vec![own];
-        // Alone they did meet, if they do.
-        if let Some(cost) = meeting.filter(|_| visit.meets && basis != Basis::Alone) {
-            all.push(charge("meeting again".into(), Basis::Class, vec![cost]));
+        if let Some(cost) = ordering.filter(|_| visit.ordered) {
+            // One packet is in order.
+            let cost = Cost::new(cost.at(vector).get() * (1.0 - 1.0 / vector.get()), 0.0);
+            all.push(charge("putting in order".into(), Basis::Class, vec![cost]));
         }
         match (&round, &call) {
             (Some(round), _) if visit.starts => {
@@ -425,6 +425,7 @@ mod tests {
             dropped: 0.0,
             starts: false,
             meets: false,
+            ordered: false,
             alone: None,
             scattered: false,
             tape: Arc::default(),
@@ -537,22 +538,20 @@ mod tests {
         assert!(unlike(&calibrated, &visits).is_empty());
     }
 
-    /// Rounds are paid for where packets set out, and order where ways meet, unless that was
-    /// measured with the element.
+    /// Rounds are paid for where packets set out, and order where ways meet.
     #[test]
-    fn rounds_and_meetings_are_charged_once() {
+    fn rounds_and_order_are_charged() {
         let mut calibrated = calibrated();
         for (name, cycles) in
-            [(ROUND, 5.0), ("HashSwitch", 20.0), ("HashSwitch:meet", 32.0), ("Unqueue", 3.0)]
+            [(ROUND, 5.0), ("HashSwitch:apart", 20.0), ("HashSwitch:meet", 84.0), ("Unqueue", 3.0)]
         {
             calibrated.elements.insert(name.into(), fitted(cycles));
         }
-        let switch = Visit { meets: true, ..visit("HashSwitch", Part::Element, 1.0, 32.0) };
         let unqueue = Visit { starts: true, ..visit("Unqueue", Part::Element, 1.0, 32.0) };
-        let alone = Visit { alone: Some("HashSwitch() #1".into()), ..switch.clone() };
-        calibrated.alone.insert("HashSwitch() #1".into(), fitted(31.0));
-        for (visit, cycles) in [(&switch, 32.0), (&unqueue, 8.0), (&alone, 31.0)] {
-            let found = estimate(&calibrated, &question(None), std::slice::from_ref(visit));
+        let met = Visit { ordered: true, ..visit("Unqueue", Part::Element, 1.0, 32.0) };
+        let one = Visit { ordered: true, ..visit("Unqueue", Part::Element, 1.0, 1.0) };
+        for (visit, cycles) in [(unqueue, 8.0), (met, 3.0 + 62.0), (one, 3.0)] {
+            let found = estimate(&calibrated, &question(None), std::slice::from_ref(&visit));
             let found = found.unwrap().cycles().get();
             assert!((found - cycles).abs() < 1e-9, "{visit:?}: {found}");
         }

@@ -3,9 +3,9 @@
 use linerate_model::fit::Observation;
 
 use super::{
-    Basis, Part, Ports, Sampled, Trial, Visit,
+    Part, Ports, Sampled, Trial, Visit,
     alone::fit,
-    estimate::{MEETING, SAMPLES, basis_of, unmeasured, with_arguments},
+    estimate::{MEETING, SAMPLES, unmeasured, with_arguments},
 };
 use crate::{
     calibration::{self, Calibrated, ElementFit, PLAIN, ROUND},
@@ -99,8 +99,7 @@ fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<Strin
     if !has(ROUND) && visits.iter().any(|visit| visit.starts) {
         wanted.push(PLAIN.into());
     }
-    let meets = |visit: &Visit| visit.meets && basis_of(calibrated, visit) != Some(Basis::Alone);
-    if visits.iter().any(meets) {
+    if visits.iter().any(|visit| visit.ordered) {
         let cases = [MEETING.0, MEETING.1].into_iter().filter(|name| !has(name));
         wanted.extend(cases.map(str::to_owned));
     }
@@ -164,7 +163,7 @@ mod tests {
     use super::{super::visits::tests::trial, *};
     use crate::{
         calibration::calibrate,
-        plan::{Question, estimate},
+        plan::{Basis, Question, estimate},
         point::Record,
     };
 
@@ -199,15 +198,15 @@ mod tests {
     fn what_is_wanted_is_what_is_not_known() {
         let sampled = |text: &str| trial(text, &[]).sample().unwrap();
         let mut known = calibrated();
-        let text = "FromDevice(a) -> Counter -> s :: HashSwitch(6, 2); s[0] -> d :: Discard;
-            s[1] -> CheckLength(99) -> d";
+        let text = "FromDevice(a) -> Counter -> s :: RoundRobinSwitch; s[0] -> d :: Discard;
+            s[1] -> Counter -> d";
         let visits = sampled(text).visits;
         let samples = wanted(&known, &visits, &Ports::Samples);
-        // All packets are alike: the other way is not gone.
-        let all = ["Discard", "FromPort:capture", "HashSwitch", "HashSwitch:meet", "Null"];
+        let mut all = vec!["Discard", "FromPort:capture", "HashSwitch:apart", "HashSwitch:meet"];
+        all.extend(["Null", "RoundRobinSwitch"]);
         assert_eq!(samples, all);
         let fitted = known.elements["Counter"].clone();
-        for name in ["HashSwitch", "HashSwitch:meet", ROUND] {
+        for name in ["HashSwitch:apart", "HashSwitch:meet", "RoundRobinSwitch", ROUND] {
             known.elements.insert(name.into(), fitted.clone());
         }
         assert!(wanted(&known, &visits, &Ports::Nothing).contains(&"Discard".to_owned()));

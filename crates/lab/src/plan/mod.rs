@@ -13,6 +13,7 @@ mod reached;
 pub(crate) mod stand_in;
 mod trial;
 mod visits;
+mod ways;
 
 pub use draws::Basis;
 pub use estimate::{

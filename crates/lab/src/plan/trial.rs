@@ -29,7 +29,10 @@ const ROOM: usize = 512;
 /// Bytes of the shortest packet that a port delivers.
 const ETHERNET: usize = 14;
 /// How long a run in simulated time may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a port brings the samples in one: what is only at the beginning, while queues fill and
+/// tables learn, is to be a small part of it.
+const PASSES: u64 = 8;
 
 /// What is run, and on what.
 #[derive(Debug, Clone)]
@@ -87,12 +90,12 @@ pub enum SampleError {
 #[derive(Debug)]
 pub struct Trial {
     pub(super) library: Library,
-    /// As it is where packets come from a file once, and over and over.
-    once: Flat,
+    /// As it is where packets come from a file some times, and over and over.
+    some: Flat,
     endless: Flat,
     /// What was replaced in both, by element.
     pub(super) parts: Vec<Option<Replaced>>,
-    /// The configuration on samples that come once, checked.
+    /// The configuration on samples that come some times, checked.
     pub(super) plan: Plan,
     samples: Samples,
     pub(super) run: SampleRun,
@@ -101,6 +104,8 @@ pub struct Trial {
 /// How a run in simulated time went.
 pub(super) struct Simulated {
     pub(super) usage: Usage,
+    /// Whether it did not come to its end in time.
+    pub(super) is_cut: bool,
     /// What came to each element, of a run that recorded that.
     pub(super) tapes: Vec<Tape>,
 }
@@ -124,14 +129,14 @@ impl Trial {
             plan.map_err(SampleError::Configuration)
         };
         let written = checked(&flat)?;
-        let (mut once, mut endless) = (flat.clone(), flat);
-        let parts = replace_ports(&mut once, &written, &samples.uri(""));
+        let (mut some, mut endless) = (flat.clone(), flat);
+        let parts = replace_ports(&mut some, &written, &samples.uri(&format!("?loop={PASSES}")));
         replace_ports(&mut endless, &written, &samples.uri("?loop=0"));
-        for flat in [&mut once, &mut endless] {
+        for flat in [&mut some, &mut endless] {
             name_devices(flat, &parts);
         }
-        let plan = checked(&once)?;
-        Ok(Trial { library, once, endless, parts, plan, samples, run })
+        let plan = checked(&some)?;
+        Ok(Trial { library, some, endless, parts, plan, samples, run })
     }
 
     /// How many elements it has without those that the lab adds.
@@ -154,9 +159,15 @@ impl Trial {
         self.samples.fingerprint
     }
 
-    /// How many packets a source has to bring.
-    pub(super) fn has(&self, source: usize) -> u64 {
-        if self.replaced(source).is_some() { self.samples.packets } else { self.run.packets }
+    /// How many packets elements that make some make in a run, so that there are as many of theirs as
+    /// of ports.
+    pub(super) fn most_made(&self) -> u64 {
+        PASSES * self.run.packets
+    }
+
+    /// How many packets a source has to bring, if those that make some make so many.
+    pub(super) fn has(&self, source: usize, limit: u64) -> u64 {
+        if self.replaced(source).is_some() { PASSES * self.samples.packets } else { limit }
     }
 
     /// Elements that bring packets.
@@ -167,28 +178,36 @@ impl Trial {
         })
     }
 
-    /// Runs it for some simulated time, which stands still while there is something to do.
-    pub(super) fn simulate(&self, time: Duration, record: bool) -> Result<Simulated, SampleError> {
-        let mut flat = self.once.clone();
+    /// Runs it for some simulated time, which stands still while there is something to do. Elements
+    /// that make packets make at most so many.
+    pub(super) fn simulate(
+        &self,
+        time: Duration,
+        limit: u64,
+        record: bool,
+    ) -> Result<Simulated, SampleError> {
+        let mut flat = self.some.clone();
         let shelves = if record { self.add_recorders(&mut flat) } else { Vec::new() };
         let landmark = nowhere(&flat);
         flat.elements.push(tape::keeper(Some(time), landmark));
-        let mut router = self.router(flat, true)?;
+        let mut router = self.router(flat, self.run.vector, true)?;
         self.fill_tables(&mut router, false)?;
-        self.limit_sources(&mut router, self.run.packets)?;
+        self.limit_sources(&mut router, limit)?;
         // A source without end and without a limit would go on while time stands still.
         let (control, (running, over)) = (router.control(), mpsc::channel::<()>());
         let watch = thread::spawn(move || {
-            if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let is_cut = over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+            if is_cut {
                 control.stop();
             }
+            is_cut
         });
         router.run();
         drop(running);
-        let _ = watch.join();
+        let is_cut = watch.join().unwrap_or(true);
         let usage = router.control().usage().1.swap_remove(0);
         router.close();
-        Ok(Simulated { usage, tapes: shelves.iter().map(Shelf::take).collect() })
+        Ok(Simulated { usage, is_cut, tapes: shelves.iter().map(Shelf::take).collect() })
     }
 
     /// A router that runs in real time until it is stopped, its packets without end.
@@ -196,7 +215,7 @@ impl Trial {
         let mut flat = self.endless.clone();
         let landmark = nowhere(&flat);
         flat.elements.push(tape::keeper(None, landmark));
-        let mut router = self.router(flat, false)?;
+        let mut router = self.router(flat, self.run.vector, false)?;
         self.fill_tables(&mut router, false)?;
         self.limit_sources(&mut router, NO_LIMIT)?;
         Ok(router)
@@ -243,8 +262,13 @@ impl Trial {
         Ok(())
     }
 
-    /// A router for a part of the configuration, or all of it.
-    pub(super) fn router(&self, flat: Flat, simulated: bool) -> Result<Router, SampleError> {
+    /// A router for a part of the configuration, or all of it; so many packets are in a frame at most.
+    pub(super) fn router(
+        &self,
+        flat: Flat,
+        frame_limit: usize,
+        simulated: bool,
+    ) -> Result<Router, SampleError> {
         let plan = Plan::new(flat, String::new(), &self.library);
         let plan = plan.map_err(SampleError::Configuration)?;
         let arena = ArenaOptions {
@@ -254,7 +278,7 @@ impl Trial {
             ..ArenaOptions::default()
         };
         let options = Options {
-            frame_limit: self.run.vector,
+            frame_limit,
             simulated,
             threads: 256,
             cycles: !simulated,

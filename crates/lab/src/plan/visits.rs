@@ -22,16 +22,20 @@ use serde::Serialize;
 use super::{
     SampleError,
     trial::{Simulated, Trial},
+    ways,
 };
 use crate::tape::Tape;
 
 /// Simulated time in which what brings packets as fast as it can brings all.
 const SHORT: Duration = Duration::from_millis(1);
+/// More packets than a source that goes by the clock brings in it, which begins with some
+/// hundredth of a second's.
+const MANY: u64 = 1 << 20;
 /// Packets that say how fast they come, and the longest time in which they may.
 const ENOUGH: u64 = 256;
 const LONG: Duration = Duration::from_secs(4096);
 /// How long a run may take whose time is to be doubled once more.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What an element is to the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -66,8 +70,10 @@ pub struct Visit {
     pub dropped: f64,
     /// Whether packets set out from it, by a task of its own.
     pub starts: bool,
-    /// Whether ways that part at it meet again, where packets are put in order.
+    /// Whether ways that part at it meet again.
     pub meets: bool,
+    /// Whether packets that took different ways met at it, where they were put in order.
+    pub ordered: bool,
     /// What its cost is kept under when it is measured alone, with its arguments and on the packets
     /// that came to it; `None` where it cannot be.
     #[serde(skip)]
@@ -101,16 +107,26 @@ impl Trial {
     ///
     /// When it cannot be run without its ports.
     pub fn sample(&self) -> Result<Sampled, SampleError> {
-        let mut time = SHORT;
-        let mut run = self.simulate(time, false)?;
+        let (mut time, mut limit) = (SHORT, self.most_made());
+        let mut run = self.simulate(time, limit, false)?;
         let mut most = None;
-        if !self.is_done(&run.usage) {
+        let is_port = |at: &usize| self.replaced(*at).is_some();
+        let mut ports = self.sources().filter(is_port);
+        let mut is_free = run.is_cut || ports.any(|at| self.has_brought(&run.usage, at, limit));
+        if !is_free {
+            let more = self.simulate(time, MANY, false)?;
+            is_free = more.is_cut || self.is_done(&more.usage, MANY);
+            if !is_free {
+                (run, limit) = (more, MANY);
+            }
+        }
+        if !is_free {
             let mut before = self.brought(&run.usage);
             loop {
                 let start = Instant::now();
-                run = self.simulate(2 * time, false)?;
+                run = self.simulate(2 * time, limit, false)?;
                 let brought = self.brought(&run.usage);
-                if self.is_done(&run.usage) {
+                if run.is_cut || self.is_done(&run.usage, limit) {
                     // Either they came as fast before, or they set out now and nothing holds them.
                     most = (before >= ENOUGH).then(|| before as f64 / time.as_secs_f64());
                     time *= 2;
@@ -129,7 +145,7 @@ impl Trial {
         }
         let mut visits = self.visits(&run.usage);
         // Without what comes to elements they cannot be measured alone.
-        if let Ok(Simulated { mut tapes, .. }) = self.simulate(time, true) {
+        if let Ok(Simulated { mut tapes, .. }) = self.simulate(time, limit, true) {
             for visit in &mut visits {
                 visit.tape = Arc::new(std::mem::take(&mut tapes[visit.at]));
                 visit.alone = self.key(visit);
@@ -166,27 +182,22 @@ impl Trial {
         self.sources().map(|at| usage.elements[at].packets).sum()
     }
 
-    /// Whether a source has brought all it has.
-    fn is_done(&self, usage: &Usage) -> bool {
-        let done = |at: usize| {
-            let (brought, has) = (usage.elements[at].packets, self.has(at));
-            brought > 0 && brought >= has
-        };
-        self.sources().any(done)
+    /// Whether one of the sources, of which those that make packets make so many, has brought all it
+    /// has.
+    fn is_done(&self, usage: &Usage, limit: u64) -> bool {
+        self.sources().any(|at| self.has_brought(usage, at, limit))
     }
 
-    /// Whether packets went several ways from an element.
-    fn scatters(&self, usage: &Usage) -> bool {
-        let came = |to: &usize| usage.elements[*to].packets > 0;
-        let ways = |at: usize| {
-            let outputs = 0..self.plan.elements[at].outputs.len();
-            outputs.filter(|output| pushed(&self.plan, at, Some(*output)).iter().any(came)).count()
-        };
-        (0..self.count()).any(|at| usage.elements[at].packets > 0 && ways(at) > 1)
+    fn has_brought(&self, usage: &Usage, source: usize, limit: u64) -> bool {
+        let (brought, has) = (usage.elements[source].packets, self.has(source, limit));
+        brought > 0 && brought >= has
     }
 
     fn visits(&self, usage: &Usage) -> Vec<Visit> {
-        let (brought, scattered) = (self.brought(usage), self.scatters(usage));
+        let brought = self.brought(usage);
+        let came: Vec<bool> = (0..self.count()).map(|at| usage.elements[at].packets > 0).collect();
+        let scattered = (0..self.count()).any(|at| ways::part(&self.plan, at, &came));
+        let ordered = ways::ordered(&self.plan, &came);
         let share = |packets: u64| packets as f64 / brought.max(1) as f64;
         let visit = |at: usize| {
             let (element, usage) = (&self.plan.elements[at], &usage.elements[at]);
@@ -204,14 +215,15 @@ impl Trial {
                 mean_vector: usage.mean_frame(),
                 dropped: share(usage.drops.iter().sum::<u64>() + usage.nowhere),
                 starts: starts(&self.plan, at),
-                meets: meets(&self.plan, at),
+                meets: ways::meeting(&self.plan, at).iter().any(Option::is_some),
+                ordered: ordered[at],
                 alone: None,
                 scattered,
                 tape: Arc::default(),
                 at,
             }
         };
-        (0..self.count()).filter(|at| usage.elements[*at].packets > 0).map(visit).collect()
+        (0..self.count()).filter(|at| came[*at]).map(visit).collect()
     }
 }
 
@@ -220,36 +232,6 @@ impl Trial {
 fn starts(plan: &Plan, at: usize) -> bool {
     let element = &plan.elements[at];
     !element.inputs.contains(&Processing::Push) && !element.outputs.contains(&Processing::Pull)
-}
-
-/// Whether packets that leave an element by different outputs can come to one again before they
-/// wait to be pulled.
-pub(super) fn meets(plan: &Plan, at: usize) -> bool {
-    let mut by = vec![None; plan.elements.len()];
-    for output in 0..plan.elements[at].outputs.len() {
-        let mut seen = vec![false; plan.elements.len()];
-        let mut open = pushed(plan, at, Some(output));
-        while let Some(next) = open.pop() {
-            if std::mem::replace(&mut seen[next], true) {
-                continue;
-            }
-            if *by[next].get_or_insert(output) != output {
-                return true;
-            }
-            open.extend(pushed(plan, next, None));
-        }
-    }
-    false
-}
-
-/// The elements that an element pushes to, by an output or by all.
-fn pushed(plan: &Plan, at: usize, only: Option<usize>) -> Vec<usize> {
-    let element = &plan.elements[at];
-    let outputs = element.targets.iter().zip(&element.outputs).enumerate();
-    let outputs = outputs.filter(|(port, (_, processing))| {
-        **processing == Processing::Push && only.is_none_or(|only| only == *port)
-    });
-    outputs.flat_map(|(_, (targets, _))| targets).map(|to| to.element).collect()
 }
 
 #[cfg(test)]
@@ -378,7 +360,7 @@ pub(super) mod tests {
         ] {
             let trial = trial(text, &[]);
             let sampled = trial.sample().unwrap();
-            let most = sampled.most.unwrap();
+            let most = sampled.most.unwrap_or_else(|| panic!("{text}: they come at once"));
             assert!((most - rate).abs() <= 0.05 * rate, "{text}: {most}");
             let said = if rate > 0.0 { "come by the clock" } else { "no packet comes" };
             assert!(trial.assumed(&sampled).contains(said), "{}", trial.assumed(&sampled));
@@ -397,18 +379,19 @@ pub(super) mod tests {
 
     #[test]
     fn ways_that_meet_again_are_seen() {
-        let meets = |text: &str| {
+        let seen = |text: &str, is: fn(&Visit) -> bool| {
             let sampled = trial(text, &[]).sample().unwrap();
-            let met = sampled.visits.iter().filter(|visit| visit.meets);
-            met.map(|visit| visit.class).collect::<Vec<_>>()
+            let seen = sampled.visits.into_iter().filter(is);
+            seen.map(|visit| visit.name).collect::<Vec<_>>()
         };
         for (behind, met) in [
             ("s[0] -> Counter -> d :: Discard; s[1] -> Null -> d", true),
             ("s[0] -> Discard; s[1] -> Discard", false),
             ("s[0] -> Queue -> Discard; s[1] -> Queue -> Discard", false),
         ] {
-            let found = meets(&format!("FromDevice(a) -> s :: HashSwitch(12, 2); {behind}"));
-            assert_eq!(found.contains(&"HashSwitch"), met, "{behind}: {found:?}");
+            let text = format!("FromDevice(a) -> s :: RoundRobinSwitch; {behind}");
+            assert_eq!(seen(&text, |visit| visit.meets), ["s"][..usize::from(met)], "{behind}");
+            assert_eq!(seen(&text, |visit| visit.ordered), ["d"][..usize::from(met)], "{behind}");
         }
     }
 
