@@ -5,12 +5,13 @@ mod common;
 use std::{thread, time::Duration};
 
 use common::{load_text, numbered_library};
-use linerate_graph::{Idle, Options, Role, Router, Usage};
-use linerate_memory::{ArenaOptions, clock::cycles};
+use linerate_graph::{Class, Context, Element, Idle, Library, Next, Options, Role, Router, Usage};
+use linerate_memory::{ArenaOptions, Frame, clock::cycles};
 
 fn router(text: &str, options: Options) -> Router {
     let memory = ArenaOptions { size: 16 << 20, huge: false, ..Default::default() };
-    let library = numbered_library();
+    let numbered = numbered_library();
+    let library = Library::new(numbered.iter().chain([&NOW_AND_THEN]));
     let plan = load_text(text, &library).unwrap_or_else(|errors| panic!("{errors}"));
     let ports = linerate_port::Context::new(memory.create().unwrap());
     Router::new(plan, &library, ports, &options).unwrap()
@@ -61,6 +62,53 @@ fn a_worker_with_nothing_to_do_most_of_the_time() {
         assert_adds_up(&ran);
         assert!(ran.0.wait > ran.0.work, "{idle}: {} {}", ran.0.wait, ran.0.work);
     }
+}
+
+/// Has something to do every other time, and always as much.
+const NOW_AND_THEN: Class = Class {
+    name: "NowAndThen",
+    ports: "0/0",
+    make: |_| Box::new(NowAndThen { runs: 0 }),
+    ..Class::here()
+};
+
+struct NowAndThen {
+    runs: u64,
+}
+
+impl NowAndThen {
+    const RUNS: u64 = 4_000;
+    const WORK: u64 = 20_000;
+}
+
+impl Element for NowAndThen {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
+        self.runs += 1;
+        if self.runs == Self::RUNS {
+            cx.driver.stop();
+        }
+        if self.runs.is_multiple_of(2) {
+            return Next::Idle;
+        }
+        let start = cycles();
+        while cycles() - start < Self::WORK {}
+        Next::Again
+    }
+}
+
+/// Work and waiting are told apart also where every round that works stands alone between others
+/// that do not.
+#[test]
+fn a_worker_that_works_every_other_round() {
+    let ran = run("NowAndThen", Idle::Poll);
+    assert_adds_up(&ran);
+    let worked = NowAndThen::RUNS / 2 * NowAndThen::WORK;
+    assert!(ran.0.work >= worked && ran.0.wait > 0, "{} {}", ran.0.work, ran.0.wait);
 }
 
 /// An interval's cycles are those that went by, and each is somebody's: also where next

@@ -1,8 +1,8 @@
 //! Where a worker's cycles go, element by element.
 //!
 //! Reading the cycle counter costs more than many elements do, so it is read
-//! when the worker changes between work and waiting, and inside a few rounds, in
-//! which every element is then measured by itself: at most one round in
+//! behind every round that had nothing to do, and inside a few rounds, in which every
+//! element is then measured by itself: at most one round in
 //! [`INTERVAL`], and so few that the readings take no more than one part in
 //! [`PARTS`] of the work; with the branches that go the other way in it, a measured
 //! round costs some three times its readings. The rounds are chosen at random:
@@ -380,7 +380,11 @@ impl Account {
 
     /// The worker has been asleep: what it does now is measured.
     pub(crate) fn slept(&mut self) {
-        let rounds = cycles().wrapping_sub(self.since) / SLEEP;
+        let now = cycles();
+        let slept = now.wrapping_sub(self.since);
+        self.since = now;
+        self.stats.spent.charge(0, slept, now, Doing::of(false));
+        let rounds = slept / SLEEP;
         if self.measured && rounds > 0 {
             self.fresh = rounds.min(FRESH);
             self.choose(1);
@@ -413,7 +417,8 @@ impl Account {
     #[inline(always)]
     pub(crate) fn end(&mut self, worked: bool) {
         self.rounds += u64::from(worked);
-        if self.measuring || self.working != worked {
+        // A round that works behind one that worked costs no reading.
+        if self.measuring || !(self.working && worked) {
             self.charge_elapsed(worked);
         }
     }
@@ -422,9 +427,9 @@ impl Account {
     #[cold]
     #[inline(never)]
     fn charge_elapsed(&mut self, worked: bool) {
-        // That a round was the first to do something, or the first to do nothing, is
-        // known only at its end: its cycles are charged to the state before it, unless
-        // it was measured and so is known to have begun later.
+        // A round that is the first to work began at the last reading. That one is the first to
+        // do nothing is known only at its end: unless it was measured, and so is known to have
+        // begun later, its cycles are charged to work.
         let mut changed = None;
         if self.measuring {
             self.charge(ENGINE);
@@ -440,9 +445,10 @@ impl Account {
         }
         let now = cycles();
         let until = changed.unwrap_or(now);
+        let before = self.working || worked && changed.is_none();
         // Of waiting, and of work.
         let mut elapsed = [0; 2];
-        elapsed[usize::from(self.working)] += until.wrapping_sub(self.since);
+        elapsed[usize::from(before)] += until.wrapping_sub(self.since);
         elapsed[usize::from(worked)] += now.wrapping_sub(until);
         self.working = worked;
         self.since = now;
