@@ -18,9 +18,7 @@ const FASTEST: f64 = 0.05;
 /// Leaves out disturbed repetitions of points that have undisturbed ones too,
 /// and says how many those are. Records without figures stay.
 pub(crate) fn undisturbed(records: Vec<Record>) -> (Vec<Record>, usize) {
-    let mut paces: Vec<f64> = records.iter().filter_map(pace).collect();
-    paces.sort_by(f64::total_cmp);
-    let Some(fastest) = linerate_model::quantile(&paces, FASTEST) else { return (records, 0) };
+    let Some(fastest) = fastest(&records) else { return (records, 0) };
     let is_calm = |record: &Record| {
         let waited = record.value(value::WAITED).unwrap_or(0.0);
         pace(record).is_none_or(|pace| disturbance(pace, fastest, waited) <= 1.0)
@@ -37,6 +35,13 @@ pub(crate) fn undisturbed(records: Vec<Record>) -> (Vec<Record>, usize) {
     let kept: Vec<Record> = records.into_iter().filter(stays).collect();
     let left_out = all - kept.len();
     (kept, left_out)
+}
+
+/// The pace of the machine's own, where any is known.
+pub(crate) fn fastest(records: &[Record]) -> Option<f64> {
+    let mut paces: Vec<f64> = records.iter().filter_map(pace).collect();
+    paces.sort_by(f64::total_cmp);
+    linerate_model::quantile(&paces, FASTEST)
 }
 
 fn pace(record: &Record) -> Option<f64> {

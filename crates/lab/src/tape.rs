@@ -11,7 +11,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -103,21 +103,31 @@ impl Tape {
     }
 }
 
-static SHELVES: Mutex<BTreeMap<u32, Arc<Mutex<Tape>>>> = Mutex::new(BTreeMap::new());
+static SHELVES: Mutex<BTreeMap<u32, Arc<Shelved>>> = Mutex::new(BTreeMap::new());
 
-fn shelves() -> MutexGuard<'static, BTreeMap<u32, Arc<Mutex<Tape>>>> {
+fn shelves() -> MutexGuard<'static, BTreeMap<u32, Arc<Shelved>>> {
     SHELVES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn locked(tape: &Mutex<Tape>) -> MutexGuard<'_, Tape> {
-    tape.lock().unwrap_or_else(PoisonError::into_inner)
+/// What is on a shelf.
+#[derive(Debug, Default)]
+struct Shelved {
+    tape: Mutex<Tape>,
+    /// The burst whose turn it is among players that take turns.
+    turn: AtomicUsize,
+}
+
+impl Shelved {
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Where elements of a configuration find a tape by its number, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     number: u32,
-    tape: Arc<Mutex<Tape>>,
+    shelved: Arc<Shelved>,
 }
 
 impl Shelf {
@@ -125,14 +135,14 @@ impl Shelf {
     pub(crate) fn with(tape: Tape) -> Shelf {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let tape = Arc::new(Mutex::new(tape));
-        shelves().insert(number, Arc::clone(&tape));
-        Shelf { number, tape }
+        let shelved = Arc::new(Shelved { tape: Mutex::new(tape), turn: AtomicUsize::new(0) });
+        shelves().insert(number, Arc::clone(&shelved));
+        Shelf { number, shelved }
     }
 
     /// Takes the tape away.
     pub(crate) fn take(&self) -> Tape {
-        std::mem::take(&mut *locked(&self.tape))
+        std::mem::take(&mut *self.shelved.tape())
     }
 }
 
@@ -143,10 +153,10 @@ impl Drop for Shelf {
 }
 
 /// The tape of this number; one that nobody looks at where there is none.
-fn shelved(make: &mut Make<'_>) -> Arc<Mutex<Tape>> {
+fn shelved(make: &mut Make<'_>) -> Arc<Shelved> {
     let number: u32 = make.need("TAPE");
-    let tape = shelves().get(&number).cloned();
-    tape.unwrap_or_else(|| {
+    let shelved = shelves().get(&number).cloned();
+    shelved.unwrap_or_else(|| {
         make.error(format!("there is no tape {number}"));
         Arc::default()
     })
@@ -166,29 +176,34 @@ const RECORDER: Class = Class {
     args: &[TAPE, Arg::required("PORT", "number", "the input that the packets are for")],
     make: |make| {
         let (port, annotated) = (make.need::<u32>("PORT") as usize, make.world.annotated);
-        Box::new(Recorder { tape: shelved(make), port, annotated })
+        Box::new(Recorder { shelved: shelved(make), port, annotated })
     },
     ..Class::here()
 };
 
 struct Recorder {
-    tape: Arc<Mutex<Tape>>,
+    shelved: Arc<Shelved>,
     port: usize,
     annotated: bool,
 }
 
 impl Element for Recorder {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        locked(&self.tape).record(cx, self.port, self.annotated, frame);
+        self.shelved.tape().record(cx, self.port, self.annotated, frame);
     }
 }
 
-/// Plays a tape over and over, as fast as packets are taken: what came to an input leaves by the
-/// output of its number, or what came to `PORT` by the only one.
+/// Plays what came to an input over and over, as fast as packets are taken. Those of several inputs
+/// can take `TURNS`, in the order in which packets came; by one with several outputs, which could meet
+/// at the element, packets would go one by one.
 const PLAYER: Class = Class {
     name: "lab@@player",
-    ports: "0/-",
-    args: &[TAPE, Arg::optional("PORT", "number", "all", "whose packets are played")],
+    ports: "0/1",
+    args: &[
+        TAPE,
+        Arg::required("PORT", "number", "the input whose packets are played"),
+        Arg::required("TURNS", "bool", "whether it waits for the players of other inputs"),
+    ],
     role: Role::Io,
     live: true,
     make: |make| Box::new(Player::new(make)),
@@ -196,10 +211,14 @@ const PLAYER: Class = Class {
 };
 
 struct Player {
+    /// Those of all inputs where it takes turns.
     bursts: Vec<Burst>,
+    port: usize,
     /// The burst that is played, and how many of its packets have been.
     at: usize,
     played: usize,
+    /// What says whose turn it is.
+    turns: Option<Arc<Shelved>>,
     /// Those who have its shared packets, too, until it plays again.
     others: Vec<Slot>,
     annotated: bool,
@@ -208,21 +227,27 @@ struct Player {
 
 impl Player {
     fn new(make: &mut Make<'_>) -> Player {
-        let tape = shelved(make);
-        let mut bursts: Vec<Burst> = locked(&tape).bursts.iter().cloned().collect();
-        if let Some(only) = make.get::<u32>("PORT") {
-            bursts.retain(|burst| burst.port == only as usize);
-            bursts.iter_mut().for_each(|burst| burst.port = 0);
+        let (shelved, port) = (shelved(make), make.need::<u32>("PORT") as usize);
+        let turns = make.need::<bool>("TURNS").then(|| Arc::clone(&shelved));
+        let mut bursts: Vec<Burst> = shelved.tape().bursts.iter().cloned().collect();
+        if turns.is_none() {
+            bursts.retain(|burst| burst.port == port);
         }
         let (annotated, pushes) = (make.world.annotated, make.output_is_push(0));
-        Player { bursts, at: 0, played: 0, others: Vec::new(), annotated, pushes }
+        Player { bursts, port, at: 0, played: 0, turns, others: Vec::new(), annotated, pushes }
     }
 
-    /// Adds at most `count` packets of the burst to a frame. The output they are for; `None` when
-    /// there are none, or no buffers for them.
-    fn play(&mut self, cx: &mut Context, count: usize, frame: &mut Frame) -> Option<usize> {
+    /// Adds at most `count` packets of the burst to a frame. Whether there were any, and buffers for
+    /// them, and it was its turn.
+    fn play(&mut self, cx: &mut Context, count: usize, frame: &mut Frame) -> bool {
         self.others.drain(..).for_each(|slot| cx.pool.give_one(slot));
-        let burst = self.bursts.get(self.at)?;
+        if let Some(turns) = &self.turns {
+            self.at = turns.turn.load(Ordering::Relaxed);
+        }
+        let port = self.port;
+        let Some(burst) = self.bursts.get(self.at).filter(|burst| burst.port == port) else {
+            return false;
+        };
         let mut added = 0;
         for packet in burst.packets.iter().skip(self.played).take(count) {
             let Some(mut slot) = cx.pool.take_one(0) else { break };
@@ -248,26 +273,25 @@ impl Player {
             }
             added += 1;
         }
-        let port = burst.port;
         self.played += added;
         if self.played >= burst.packets.len() {
             (self.at, self.played) = ((self.at + 1) % self.bursts.len(), 0);
+            if let Some(turns) = &self.turns {
+                turns.turn.store(self.at, Ordering::Relaxed);
+            }
         }
-        (added > 0).then_some(port)
+        added > 0
     }
 }
 
 impl Element for Player {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        match self.play(cx, frame.limit(), frame) {
-            // What is left in the frame leaves by output 0.
-            Some(0) => Next::Again,
-            Some(port) => {
-                cx.out.emit_frame(port, frame);
-                Next::Again
-            }
-            None if self.bursts.is_empty() => Next::Sleep,
-            None => Next::Idle,
+        if self.play(cx, frame.limit(), frame) {
+            Next::Again
+        } else if self.bursts.is_empty() {
+            Next::Sleep
+        } else {
+            Next::Idle
         }
     }
 
@@ -397,15 +421,14 @@ pub(crate) fn recorder(
     FlatElement { name, class: RECORDER.name.into(), config, landmark }
 }
 
-/// The declaration of one that plays a tape, or what of it came to an input.
+/// The declaration of one that plays what of a tape came to an input, in turns with others or not.
 pub(crate) fn player(
     name: String,
     shelf: &Shelf,
-    port: Option<usize>,
+    (port, turns): (usize, bool),
     landmark: Landmark,
 ) -> FlatElement {
-    let port = port.map(|port| format!(", {port}")).unwrap_or_default();
-    let config = format!("{}{port}", shelf.number);
+    let config = format!("{}, {port}, {turns}", shelf.number);
     FlatElement { name, class: PLAYER.name.into(), config, landmark }
 }
 
@@ -463,7 +486,7 @@ mod tests {
 
         let (from, to) = (Shelf::with(tape.clone()), Shelf::with(Tape::default()));
         let text = format!(
-            "lab@@player({}) -> lab@@recorder({}, 0) -> CheckPaint(3) -> c :: Counter -> Discard;
+            "lab@@player({}, 0, false) -> lab@@recorder({}, 0) -> CheckPaint(3) -> c :: Counter -> Discard;
              lab@@keeper(2000000)",
             from.number, to.number
         );
@@ -482,22 +505,27 @@ mod tests {
         let tape = Tape { bursts: [burst(0, 1), burst(1, 2)].into(), packets: 6 };
         let shelf = Shelf::with(tape);
         let number = shelf.number;
+        // They take turns.
+        let to = Shelf::with(Tape::default());
         let text = format!(
-            "p :: lab@@player({number}); p[0] -> ones :: Classifier(0/01) -> a :: Counter -> Discard;
-             p[1] -> twos :: Classifier(0/02) -> b :: Counter -> Discard; lab@@keeper(2000000)"
+            "lab@@player({number}, 0, true) -> Classifier(0/01) -> lab@@recorder({0}, 0) -> Discard;
+             lab@@player({number}, 1, true) -> Classifier(0/02) -> lab@@recorder({0}, 1)
+             -> b :: Counter -> Discard; lab@@keeper(2000000)",
+            to.number
         );
         let count: u64 = run(&text, false, "b.count").parse().unwrap();
-        assert!(count > 0);
+        let ports: Vec<usize> = to.take().bursts.iter().map(|burst| burst.port).collect();
+        assert!(count > 0 && ports.windows(2).all(|pair| pair[0] != pair[1]), "{ports:?}");
         let text = format!(
-            "lab@@player({number}, 1) -> Classifier(0/02) -> b :: Counter -> Discard;
+            "lab@@player({number}, 1, false) -> Classifier(0/02) -> b :: Counter -> Discard;
              lab@@keeper(2000000)"
         );
         let count: u64 = run(&text, false, "b.count").parse().unwrap();
         assert!(count > 0);
         // Pulled, too.
         let text = format!(
-            "lab@@player({number}, 0) -> Unqueue -> b :: Counter -> lab@@taker(true);
-             lab@@player({number}, 0) -> Queue -> lab@@taker(false); lab@@keeper(2000000)"
+            "lab@@player({number}, 0, false) -> Unqueue -> b :: Counter -> lab@@taker(true);
+             lab@@player({number}, 0, false) -> Queue -> lab@@taker(false); lab@@keeper(2000000)"
         );
         let count: u64 = run(&text, false, "b.count").parse().unwrap();
         assert!(count > 0);

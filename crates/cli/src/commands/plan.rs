@@ -1,6 +1,11 @@
 //! `linerate plan`: what a configuration will reach, and what a rate needs.
 
-use std::{fs, io::Write as _, path::Path, time::Duration};
+use std::{
+    fs,
+    io::{ErrorKind, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, anyhow};
 use linerate_graph::{Library, lang::SourceMap};
@@ -40,19 +45,14 @@ const CHECKED: Duration = Duration::from_millis(600);
 const DROPPED: f64 = 0.1;
 /// How far off timers are that say how fast packets come.
 const PUNCTUALITY: f64 = 0.05;
+/// What to do where there is no calibration.
+const MAKES_ONE: &str = "`linerate lab run elements --dir results` makes one, to be asked as in \
+                         `linerate plan results router.click`";
 /// The driver that is charged where there is no configuration.
 const USUAL: &str = "ring";
 
 pub(crate) fn run(args: &Plan, library: &Library) -> Result<()> {
-    let path = if args.calibration.is_dir() {
-        args.calibration.join(calibration::FILE)
-    } else {
-        args.calibration.clone()
-    };
-    let text = fs::read_to_string(&path)
-        .map_err(|error| cannot_read(&path.display().to_string(), error))?;
-    let mut calibrated: Calibrated = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not a calibration", path.display()))?;
+    let (path, mut calibrated) = calibration(&args.calibration)?;
     // Elements were measured in cycles of the counter; ports and loads in those
     // that packets see.
     let clock = if args.has_configuration() { calibrated.counter } else { calibrated.cycles() };
@@ -71,6 +71,25 @@ pub(crate) fn run(args: &Plan, library: &Library) -> Result<()> {
         parameters(args, scenario, &calibrated)?
     };
     answer.show(args)
+}
+
+/// Where a calibration is, in a file or a directory of results, and what it says.
+fn calibration(given: &Path) -> Result<(PathBuf, Calibrated)> {
+    let path = if given.is_dir() { given.join(calibration::FILE) } else { given.into() };
+    let shown = path.display();
+    let text = fs::read_to_string(&path).map_err(|error| {
+        let is_missing = error.kind() == ErrorKind::NotFound;
+        let error = cannot_read(&shown.to_string(), error);
+        if is_missing {
+            error.context(format!("there is no calibration; {MAKES_ONE}"))
+        } else {
+            error
+        }
+    })?;
+    let calibrated = serde_json::from_str(&text).map_err(|error| {
+        UsageError(format!("{shown} is not a calibration ({error}); {MAKES_ONE}"))
+    })?;
+    Ok((path, calibrated))
 }
 
 /// Ports and a task, without a configuration.
@@ -113,7 +132,7 @@ fn configuration(
         Some(driver) => Ports::Driver(driver.clone()),
         None => Ports::Nothing,
     };
-    let bench = Bench::new(library.clone());
+    let bench = Bench::new(library.clone()).with_pace(calibrated.pace);
     if args.measure {
         let mut tell = |text: String| eprintln!("{text}");
         if trial.measure(&bench, calibrated, &sampled, &ports, &mut tell) {

@@ -11,17 +11,15 @@ use serde::{Deserialize, Serialize};
 use super::drivers::LEVEL;
 use crate::point::{Kind, Record, value};
 
-/// What the engine takes for each call of an element, among the elements, where nobody has measured
-/// what it takes for each round.
+/// What the engine takes to call one more element, among the elements.
 pub const ENGINE: &str = "engine";
-/// What the engine takes for each round, a task's run and all that its packets cause, among the
-/// elements.
+/// What the engine takes for each round in which it calls a source, among the elements.
 pub const ROUND: &str = "round";
-/// The class in whose point the engine calls nothing but a source, the element
-/// and a sink behind it.
-pub const PLAIN: &str = "Null";
-/// Those the engine hands a frame to.
-const PLAIN_CALLS: f64 = 2.0;
+/// What an element takes more for each call in a graph of many, where others have had the first-level
+/// caches since the last one, among the elements.
+pub const COLD: &str = "cold";
+/// The class in whose point the engine calls nothing but a source and the element.
+pub const PLAIN: &str = "Discard";
 
 /// `a + b / B`, in cycles per packet against packets at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -82,7 +80,7 @@ pub(super) fn elements(records: &[Record]) -> BTreeMap<String, Result<ElementFit
         }
         let observed = |value: f64| Observation { input: vector, value, weight };
         round.extend(record.value(value::ROUND).map(observed));
-        engine.extend(record.value(value::ENGINE).map(|cycles| observed(cycles / PLAIN_CALLS)));
+        engine.extend(record.value(value::ENGINE).map(observed));
     }
     for (name, points_of) in [(ENGINE, engine), (ROUND, round)] {
         if !points_of.is_empty() {

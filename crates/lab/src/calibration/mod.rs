@@ -34,11 +34,12 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 pub use drivers::{ClockFit, DriverFit, Gate, LEVEL, Parameter, Residual, load_line};
-pub use elements::{CostModel, ENGINE, ElementFit, PLAIN, ROUND, element};
+pub use elements::{COLD, CostModel, ENGINE, ElementFit, PLAIN, ROUND, element};
 pub use latency::LatencyFit;
 pub use points::{LOOP, Place, Throughput, forwarder, split, throughputs};
 
 use crate::{
+    calm,
     experiment::Role,
     point::{Driver, Key, Pages, Record, Touch, value},
 };
@@ -55,6 +56,9 @@ pub struct Calibrated {
     pub version: String,
     /// The rate of the cycle counter, in which cycles are counted.
     pub counter: Hertz,
+    /// The pace ([`Pace`](crate::instruments::Pace)) of its cores when nobody disturbs them.
+    #[serde(default)]
+    pub pace: Option<f64>,
     /// The clock that packets see.
     pub clock: Option<ClockFit>,
     /// Input and output by driver.
@@ -167,6 +171,7 @@ pub fn calibrate(
         machine: first.machine.clone(),
         version: first.version.clone(),
         counter: Hertz::new(counter),
+        pace: calm::fastest(records),
         clock,
         drivers,
         memory,

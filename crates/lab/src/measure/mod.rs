@@ -24,13 +24,14 @@ mod side;
 mod work;
 
 use std::{
+    any::Any,
     sync::{Mutex, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
 use linerate_graph::Library;
-use linerate_host::machine::{Cpu, pin_current_thread, worker_cores};
+use linerate_host::machine::{Cpu, worker_cores};
 use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
 
 use self::network::Network;
@@ -81,6 +82,8 @@ pub struct Bench {
     library: Library,
     cpu: Cpu,
     calm: Mutex<Calm>,
+    /// Whether the pace of undisturbed cores is known from before.
+    knows_pace: bool,
     /// The interfaces, made for the first point that needs them.
     network: OnceLock<Result<Network, String>>,
 }
@@ -100,7 +103,18 @@ impl Bench {
     pub fn new(library: Library) -> Bench {
         cycles_per_second();
         let (calm, network) = (Mutex::default(), OnceLock::new());
-        Bench { library, cpu: Cpu::inspect(), calm, network }
+        Bench { library, cpu: Cpu::inspect(), calm, knows_pace: false, network }
+    }
+
+    /// The elements that configurations are made of.
+    pub(crate) fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// Knows the pace of the machine's cores from when nobody disturbed them.
+    pub fn with_pace(self, fastest: Option<f64>) -> Bench {
+        let calm = Calm { pace: fastest.map(Pace::known), ..Calm::default() };
+        Bench { calm: Mutex::new(calm), knows_pace: fastest.is_some(), ..self }
     }
 
     /// Measures a point: takes its duration and some tens of milliseconds.
@@ -127,31 +141,40 @@ impl Bench {
         driver: Option<Driver>,
         measure: impl Fn() -> Result<Values, Failure> + Send,
     ) -> Result<Values, Failure> {
-        let core = self.cores(1)?.first().copied();
-        thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                // Not being bound, in a container that forbids it, only adds noise.
-                let _ = core.map(pin_current_thread);
-                if driver.is_some_and(Driver::needs_interfaces) {
-                    self.network()?.enter()?;
-                }
-                self.undisturbed(measure)
-            });
-            thread.join().unwrap_or_else(|cause| Err(Failure::void(panic_text(&*cause))))
+        let cores = self.cores(1)?;
+        on_thread(|| {
+            if driver.is_some_and(Driver::needs_interfaces) {
+                self.network()?.enter()?;
+            }
+            self.undisturbed(&cores, PATIENCE, measure)
         })
+    }
+
+    /// The same on the core that others leave alone, whichever that is. Where their pace is known,
+    /// patience grows by so much.
+    pub(crate) fn on_calm_core(
+        &self,
+        patience: Duration,
+        measure: impl Fn() -> Result<Values, Failure> + Send,
+    ) -> Result<Values, Failure> {
+        let cores = self.cores(self.cpu.allowed.len())?;
+        let patience = if self.knows_pace { patience } else { PATIENCE };
+        on_thread(|| self.undisturbed(&cores, patience, measure))
     }
 
     fn undisturbed(
         &self,
+        cores: &[u32],
+        more: Duration,
         measure: impl Fn() -> Result<Values, Failure>,
     ) -> Result<Values, Failure> {
         let mut calm = self.calm.lock().unwrap_or_else(PoisonError::into_inner);
         let Calm { pace, patience } = &mut *calm;
         let pace = pace.get_or_insert_with(Pace::new);
-        *patience = (*patience + PATIENCE).min(PATIENCE_MAX);
+        *patience = (*patience + more).min(PATIENCE_MAX.max(more));
         let mut best: Option<(f64, Values)> = None;
         loop {
-            *patience = patience.saturating_sub(pace.wait(*patience));
+            *patience = patience.saturating_sub(pace.wait(cores, *patience));
             let (start, before, waiting) = (Instant::now(), pace.sample(), waited());
             let mut values = measure()?;
             let waiting = waited().saturating_sub(waiting).as_secs_f64();
@@ -203,6 +226,13 @@ impl Bench {
         let made = self.network.get_or_init(|| Network::new().map_err(|error| error.to_string()));
         made.as_ref().map_err(Failure::unsupported)
     }
+}
+
+fn on_thread(measure: impl FnOnce() -> Result<Values, Failure> + Send) -> Result<Values, Failure> {
+    thread::scope(|scope| {
+        let panicked = |cause: Box<dyn Any + Send>| Err(Failure::void(panic_text(&*cause)));
+        scope.spawn(measure).join().unwrap_or_else(panicked)
+    })
 }
 
 /// The driver whose ports a point opens on its own thread.

@@ -234,6 +234,11 @@ pub(super) fn configuration(class: &str) -> Option<String> {
     Some(text.replace("$ROUTES", &routes(1000)))
 }
 
+/// So many elements that do nothing, the first of which is `x`.
+pub(super) fn chain(count: usize) -> String {
+    AROUND.replace('*', &format!("x :: Null{}", " -> Null".repeat(count.saturating_sub(1))))
+}
+
 /// Routes of which those of the traffic are a part.
 fn routes(count: u32) -> String {
     let mut text = String::from("198.19.0.0/16 0");

@@ -1,14 +1,17 @@
 //! What elements of a configuration cost that a calibration does not say, measured now.
 
+use std::collections::BTreeMap;
+
 use linerate_model::fit::Observation;
 
 use super::{
     Part, Ports, Sampled, Trial, Visit,
     alone::fit,
+    cold,
     estimate::{MEETING, SAMPLES, unmeasured, with_arguments},
 };
 use crate::{
-    calibration::{self, Calibrated, ElementFit, PLAIN, ROUND},
+    calibration::{self, COLD, Calibrated, ENGINE, ElementFit, PLAIN, ROUND},
     measure::{Bench, element_classes},
     point::{Element, Kind, Outcome, Spec, Values, value},
 };
@@ -34,7 +37,36 @@ impl Trial {
         ports: &Ports,
         tell: &mut dyn FnMut(String),
     ) -> bool {
+        let any = self.measure_elements(bench, calibrated, sampled, ports, tell);
+        if calibrated.elements.contains_key(COLD) {
+            return any;
+        }
+        tell("measuring what elements take more in a graph of many, once".into());
+        match cold::measure(bench, calibrated, tell) {
+            Ok(fitted) => {
+                calibrated.elements.insert(COLD.into(), fitted);
+                true
+            }
+            Err(error) => {
+                tell(format!("note: not measured: {error}"));
+                any
+            }
+        }
+    }
+
+    /// The same without what is between elements.
+    pub(super) fn measure_elements(
+        &self,
+        bench: &Bench,
+        calibrated: &mut Calibrated,
+        sampled: &Sampled,
+        ports: &Ports,
+        tell: &mut dyn FnMut(String),
+    ) -> bool {
         let mut any = false;
+        if ![ROUND, ENGINE].iter().all(|name| calibrated.elements.contains_key(*name)) {
+            any |= measure_class(bench, calibrated, PLAIN.into(), tell);
+        }
         let matters = |visit: &&Visit| is_charged(visit, ports) && visit.times >= RARE;
         for visit in sampled.visits.iter().filter(matters) {
             let Some(key) = &visit.alone else { continue };
@@ -55,19 +87,31 @@ impl Trial {
             }
         }
         for class in wanted(calibrated, &sampled.visits, ports) {
-            tell(format!("measuring {class}"));
-            match of_class(bench, &class) {
-                Ok((fitted, round)) => {
-                    if let Some(round) = round.filter(|_| class == PLAIN) {
-                        calibrated.elements.insert(ROUND.into(), round);
-                    }
-                    calibrated.elements.insert(class, fitted);
-                    any = true;
-                }
-                Err(error) => tell(format!("note: not measured: {error}")),
-            }
+            any |= measure_class(bench, calibrated, class, tell);
         }
         any
+    }
+}
+
+/// Measures what a class costs, or a case of one; whether that was possible.
+fn measure_class(
+    bench: &Bench,
+    calibrated: &mut Calibrated,
+    class: String,
+    tell: &mut dyn FnMut(String),
+) -> bool {
+    tell(format!("measuring {class}"));
+    let found = of_class(bench, &class);
+    match found {
+        Ok((fitted, of_engine)) => {
+            calibrated.elements.extend(of_engine);
+            calibrated.elements.insert(class, fitted);
+            true
+        }
+        Err(error) => {
+            tell(format!("note: not measured: {error}"));
+            false
+        }
     }
 }
 
@@ -84,8 +128,8 @@ fn name(visit: &Visit) -> String {
     }
 }
 
-/// Classes, and cases of them, to be measured: those without any cost, the engine's rounds, and what
-/// it costs that ways meet again where a class is charged whose ways do.
+/// Classes, and cases of them, to be measured: those without any cost, and what it costs that packets
+/// are put in order where they are.
 fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<String> {
     let mut wanted: Vec<String> = unmeasured(calibrated, visits, ports)
         .into_iter()
@@ -96,9 +140,6 @@ fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<Strin
         })
         .collect();
     let has = |name: &str| calibrated.elements.contains_key(name);
-    if !has(ROUND) && visits.iter().any(|visit| visit.starts) {
-        wanted.push(PLAIN.into());
-    }
     if visits.iter().any(|visit| visit.ordered) {
         let cases = [MEETING.0, MEETING.1].into_iter().filter(|name| !has(name));
         wanted.extend(cases.map(str::to_owned));
@@ -108,9 +149,13 @@ fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<Strin
     wanted
 }
 
-/// What a class costs by itself, and what a round does around it.
-fn of_class(bench: &Bench, class: &str) -> Result<(ElementFit, Option<ElementFit>), String> {
-    let (mut own, mut round, mut failed) = (Vec::new(), Vec::new(), String::new());
+/// What a class costs by itself, and what with it was found of the engine.
+fn of_class(
+    bench: &Bench,
+    class: &str,
+) -> Result<(ElementFit, BTreeMap<String, ElementFit>), String> {
+    let (mut own, mut failed) = (Vec::new(), String::new());
+    let mut of_engine: BTreeMap<String, Vec<Observation<f64>>> = BTreeMap::new();
     for repetition in 0..REPETITIONS {
         for vector in VECTORS {
             let kind = Kind::Element(Element { class: class.into(), vector, arguments: None });
@@ -125,18 +170,23 @@ fn of_class(bench: &Bench, class: &str) -> Result<(ElementFit, Option<ElementFit
                 return Err(format!("{class}: {}", reason.unwrap_or_default()));
             }
             own.extend(observed(&values, value::CYCLES, vector));
-            round.extend(observed(&values, value::ROUND, vector));
+            for (name, value) in [(ENGINE, value::ENGINE), (ROUND, value::ROUND)] {
+                if let Some(point) = observed(&values, value, vector) {
+                    of_engine.entry(name.into()).or_default().push(point);
+                }
+            }
         }
     }
     if own.is_empty() {
         return Err(format!("{class}: {failed}"));
     }
-    Ok((fitted(&own), (!round.is_empty()).then(|| fitted(&round))))
+    let of_engine = of_engine.into_iter().map(|(name, points)| (name, fitted(&points)));
+    Ok((fitted(&own), of_engine.collect()))
 }
 
 /// The cost by the size of frames; where these were all alike, their own.
 fn fitted(points: &[Observation<f64>]) -> ElementFit {
-    let of_these = || fit(points.iter().map(|point| point.value).collect());
+    let of_these = || fit(&points.iter().map(|point| point.value).collect::<Vec<_>>());
     calibration::element(points).unwrap_or_else(|_| of_these())
 }
 
@@ -189,7 +239,7 @@ mod tests {
     fn frames_that_are_all_alike_have_a_cost() {
         let point = |input: f64, value: f64| Observation { input, value, weight: 1.0 };
         let rare = fitted(&[point(1.0, 30.0), point(1.0, 20.0), point(1.0, 40.0)]);
-        assert_eq!(rare.cost.per_packet.get(), 30.0);
+        assert_eq!(rare.cost.per_packet.get(), 20.0);
         let usual: Vec<_> = [1.0, 4.0, 16.0, 64.0].map(|at| point(at, 10.0 + 40.0 / at)).into();
         assert!((fitted(&usual).cost.per_burst.get() - 40.0).abs() < 0.5);
     }
@@ -203,7 +253,7 @@ mod tests {
         let visits = sampled(text).visits;
         let samples = wanted(&known, &visits, &Ports::Samples);
         let mut all = vec!["Discard", "FromPort:capture", "HashSwitch:apart", "HashSwitch:meet"];
-        all.extend(["Null", "RoundRobinSwitch"]);
+        all.push("RoundRobinSwitch");
         assert_eq!(samples, all);
         let fitted = known.elements["Counter"].clone();
         for name in ["HashSwitch:apart", "HashSwitch:meet", "RoundRobinSwitch", ROUND] {
@@ -227,7 +277,13 @@ mod tests {
         let mut calibrated = calibrated();
         let mut told = Vec::new();
         let mut tell = |text: String| told.push(text);
-        assert!(trial.measure(&bench, &mut calibrated, &sampled, &Ports::Samples, &mut tell));
+        assert!(trial.measure_elements(
+            &bench,
+            &mut calibrated,
+            &sampled,
+            &Ports::Samples,
+            &mut tell
+        ));
         assert!(calibrated.elements.contains_key(ROUND), "{told:?}");
         let question = Question { ports: Ports::Samples, scenario: Default::default() };
         let found = estimate(&calibrated, &question, &sampled.visits).unwrap();

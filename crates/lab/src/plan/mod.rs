@@ -6,6 +6,7 @@
 //! is what it then does.
 
 mod alone;
+mod cold;
 mod draws;
 mod estimate;
 mod measure;

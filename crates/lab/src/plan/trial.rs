@@ -30,9 +30,10 @@ const ROOM: usize = 512;
 const ETHERNET: usize = 14;
 /// How long a run in simulated time may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a port brings the samples in one: what is only at the beginning, while queues fill and
-/// tables learn, is to be a small part of it.
+/// How often a port brings the samples in one at least, and how many packets: what is only at the
+/// beginning, while queues fill and tables learn, is to be a small part of it.
 const PASSES: u64 = 8;
+const PACKETS: u64 = 1 << 17;
 
 /// What is run, and on what.
 #[derive(Debug, Clone)]
@@ -130,7 +131,11 @@ impl Trial {
         };
         let written = checked(&flat)?;
         let (mut some, mut endless) = (flat.clone(), flat);
-        let parts = replace_ports(&mut some, &written, &samples.uri(&format!("?loop={PASSES}")));
+        let parts = replace_ports(
+            &mut some,
+            &written,
+            &samples.uri(&format!("?loop={}", samples.passes())),
+        );
         replace_ports(&mut endless, &written, &samples.uri("?loop=0"));
         for flat in [&mut some, &mut endless] {
             name_devices(flat, &parts);
@@ -162,12 +167,16 @@ impl Trial {
     /// How many packets elements that make some make in a run, so that there are as many of theirs as
     /// of ports.
     pub(super) fn most_made(&self) -> u64 {
-        PASSES * self.run.packets
+        self.samples.passes() * self.run.packets
     }
 
     /// How many packets a source has to bring, if those that make some make so many.
     pub(super) fn has(&self, source: usize, limit: u64) -> u64 {
-        if self.replaced(source).is_some() { PASSES * self.samples.packets } else { limit }
+        if self.replaced(source).is_some() {
+            self.samples.passes() * self.samples.packets
+        } else {
+            limit
+        }
     }
 
     /// Elements that bring packets.
@@ -349,6 +358,11 @@ impl Samples {
         writer.finish()?;
         let fingerprint = hasher.finish();
         Ok(Samples { path, buffer, packets, fingerprint, _folder: folder })
+    }
+
+    /// How often a port brings them.
+    fn passes(&self) -> u64 {
+        PASSES.max(PACKETS.div_ceil(self.packets.max(1)))
     }
 
     /// The port, as an argument.
