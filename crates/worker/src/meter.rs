@@ -2,7 +2,7 @@
 //!
 //! Time is split into working and waiting: reading the cycle counter costs
 //! more than forwarding a packet, so it is read only when the worker changes
-//! between the two, and for a sample: the stages of one round in [`SAMPLE`] are
+//! between the two, behind rounds without packets, and for a sample: the stages of one round in [`SAMPLE`] are
 //! measured and stand for the others. So are those of the first round behind a
 //! sleep, which is all there is where packets are rare; it stands for itself.
 
@@ -131,6 +131,9 @@ impl Meter {
 
     /// The worker has been asleep: the round that comes is measured.
     pub fn slept(&mut self) {
+        let now = cycles();
+        self.published.spent.charge(0, now.wrapping_sub(self.since), now, Doing::of(false));
+        self.since = now;
         (self.until_sample, self.stands_for) = (1, 1);
     }
 
@@ -150,7 +153,8 @@ impl Meter {
             self.bursts += bursts as u64;
             self.packets += packets as u64;
         }
-        if measured || self.working != (packets > 0) {
+        // A round with packets behind another one costs no reading.
+        if measured || !(self.working && packets > 0) {
             self.publish(packets, measured);
         }
     }
@@ -161,15 +165,16 @@ impl Meter {
     fn publish(&mut self, packets: usize, measured: bool) {
         let now = cycles();
         let published = &*self.published;
-        // That a round was the first with packets, or the first without, is
-        // known only at its end, so its cycles are charged to the state before
-        // it (one reading of the counter per change of state, not two per round),
-        // unless it was measured and so is known to have begun later.
+        // A round that is the first with packets began at the last reading. That one
+        // is the first without is known only at its end: unless it was measured, and
+        // so is known to have begun later, its cycles are charged to work.
         let worked = packets > 0;
-        let until = if measured && worked != self.working { self.began } else { now };
+        let is_known = measured && worked != self.working;
+        let until = if is_known { self.began } else { now };
+        let before = self.working || worked && !is_known;
         // Of waiting, and of work.
         let mut elapsed = [0; 2];
-        elapsed[usize::from(self.working)] += until.wrapping_sub(self.since);
+        elapsed[usize::from(before)] += until.wrapping_sub(self.since);
         elapsed[usize::from(worked)] += now.wrapping_sub(until);
         self.since = now;
         self.working = worked;
@@ -299,6 +304,24 @@ mod tests {
         let usage = meter.reader().read();
         assert_eq!(usage.work + usage.wait, meter.since - start);
         assert_eq!((usage.bursts, usage.packets), (334, 334 * 32));
+    }
+
+    /// Also where every round with packets stands alone between others without.
+    #[test]
+    fn work_and_waiting_are_told_apart() {
+        const WORK: u64 = 20_000;
+        const TIMES: u64 = 1_000;
+        let mut meter = Meter::new();
+        for _ in 0..TIMES {
+            let measured = meter.round();
+            let start = cycles();
+            while cycles() - start < WORK {}
+            meter.done(1, 1, measured);
+            let measured = meter.round();
+            meter.done(0, 0, measured);
+        }
+        let usage = meter.reader().read();
+        assert!(usage.work >= TIMES * WORK, "{} of work, {} of waiting", usage.work, usage.wait);
     }
 
     #[test]
