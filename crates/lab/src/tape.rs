@@ -164,7 +164,7 @@ fn shelved(make: &mut Make<'_>) -> Arc<Shelved> {
 
 /// A library, and the lab's own classes.
 pub(crate) fn with_own(library: &Library) -> Result<Library, DuplicateClass> {
-    library.clone().with([&RECORDER, &PLAYER, &TAKER, &KEEPER, &ANNOTATED, &TYPED])
+    library.clone().with([&RECORDER, &PLAYER, &TAKER, &KEEPER, &ENDER, &ANNOTATED, &TYPED])
 }
 
 const TAPE: Arg = Arg::required("TAPE", "number", "which tape");
@@ -386,6 +386,28 @@ impl Element for Keeper {
     }
 }
 
+/// Passes packets on, and ends the run when so many have come.
+pub(crate) const ENDER: Class = Class {
+    name: "lab@@ender",
+    ports: "1/1",
+    args: &[Arg::required("PACKETS", "number", "after how many the run ends")],
+    make: |make| Box::new(Ender { left: make.need("PACKETS") }),
+    ..Class::here()
+};
+
+struct Ender {
+    left: u64,
+}
+
+impl Element for Ender {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.left = self.left.saturating_sub(frame.len() as u64);
+        if self.left == 0 {
+            cx.driver.abort();
+        }
+    }
+}
+
 /// Has a graph keep what is known about packets, as others do in which somebody looks at it.
 const ANNOTATED: Class =
     Class { name: "lab@@annotated", role: Role::Information, annotates: true, ..Class::here() };
@@ -496,6 +518,15 @@ mod tests {
         // Once more, and once more the same.
         assert!(again.bursts.len() > 2);
         assert_eq!((&again.bursts[0], &again.bursts[1]), (&tape.bursts[0], &tape.bursts[0]));
+    }
+
+    #[test]
+    fn the_last_packet_ends_the_run() {
+        let text =
+            "InfiniteSource(LIMIT 1000) -> Queue(10) -> a :: Counter -> lab@@ender(500) -> Discard;
+            lab@@keeper(1000000)";
+        let count: u64 = run(text, true, "a.count").parse().unwrap();
+        assert!((500..564).contains(&count), "{count}");
     }
 
     #[test]

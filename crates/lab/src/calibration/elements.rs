@@ -18,6 +18,8 @@ pub const ROUND: &str = "round";
 /// What an element takes more for each call in a graph of many, where others have had the first-level
 /// caches since the last one, among the elements.
 pub const COLD: &str = "cold";
+const PER_PACKET: &str = "per packet";
+const PER_BURST: &str = "per burst";
 /// The class in whose point the engine calls nothing but a source and the element.
 pub const PLAIN: &str = "Discard";
 
@@ -30,7 +32,7 @@ impl Model for CostModel {
     type Fitted = Cost;
 
     fn parameters(&self) -> Vec<Parameter> {
-        vec![Parameter::positive("per packet", 10.0), Parameter::positive("per burst", 50.0)]
+        vec![Parameter::positive(PER_PACKET, 10.0), Parameter::positive(PER_BURST, 50.0)]
     }
 
     fn with(&self, values: &[f64]) -> Cost {
@@ -45,6 +47,31 @@ impl Model for CostModel {
         // What an element takes is a difference of two measurements, and may
         // come out below zero.
         Residual::Difference
+    }
+}
+
+/// `b / B`: what goes by for each frame, whatever is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct CallModel;
+
+impl Model for CallModel {
+    type Input = f64;
+    type Fitted = Cost;
+
+    fn parameters(&self) -> Vec<Parameter> {
+        vec![Parameter::positive(PER_BURST, 10.0)]
+    }
+
+    fn with(&self, values: &[f64]) -> Cost {
+        Cost::new(0.0, values[0])
+    }
+
+    fn predict(fitted: &Cost, vector: &f64) -> f64 {
+        CostModel::predict(fitted, vector)
+    }
+
+    fn residual(&self) -> Residual {
+        CostModel.residual()
     }
 }
 
@@ -82,24 +109,36 @@ pub(super) fn elements(records: &[Record]) -> BTreeMap<String, Result<ElementFit
         round.extend(record.value(value::ROUND).map(observed));
         engine.extend(record.value(value::ENGINE).map(observed));
     }
-    for (name, points_of) in [(ENGINE, engine), (ROUND, round)] {
-        if !points_of.is_empty() {
-            points.insert(name, points_of);
-        }
-    }
-    points.into_iter().map(|(class, points)| (class.to_owned(), element(&points))).collect()
+    let of_engine = [(ENGINE, engine), (ROUND, round)].into_iter();
+    let of_engine = of_engine.filter(|(_, points)| !points.is_empty());
+    let of_engine = of_engine.map(|(name, points)| (name.to_owned(), call(&points)));
+    let classes = points.into_iter().map(|(class, points)| (class.to_owned(), element(&points)));
+    classes.chain(of_engine).collect()
 }
 
 /// Fits one element.
 pub fn element(points: &[Observation<f64>]) -> Result<ElementFit, FitError> {
+    fitted(&CostModel, points)
+}
+
+/// Fits what the engine takes for each frame.
+pub fn call(points: &[Observation<f64>]) -> Result<ElementFit, FitError> {
+    fitted(&CallModel, points)
+}
+
+fn fitted<M: Model<Input = f64, Fitted = Cost>>(
+    model: &M,
+    points: &[Observation<f64>],
+) -> Result<ElementFit, FitError> {
     let draws = Bootstrap { samples: 100, seed: 1 };
-    let sampled = bootstrap(&CostModel, points, Loss::Huber, draws)?;
-    let estimate = |name| sampled.parameter(name, LEVEL).expect("a parameter of the model");
+    let sampled = bootstrap(model, points, Loss::Huber, draws)?;
+    let nothing = Estimate { value: 0.0, low: 0.0, high: 0.0 };
+    let estimate = |name| sampled.parameter(name, LEVEL).unwrap_or(nothing);
     Ok(ElementFit {
-        cost: CostModel.with(&sampled.fit.values),
-        per_packet: estimate("per packet"),
-        per_frame: estimate("per burst"),
-        samples: sampled.samples.iter().map(|values| CostModel.with(values)).collect(),
+        cost: model.with(&sampled.fit.values),
+        per_packet: estimate(PER_PACKET),
+        per_frame: estimate(PER_BURST),
+        samples: sampled.samples.iter().map(|values| model.with(values)).collect(),
         points: points.len(),
     })
 }

@@ -34,7 +34,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 pub use drivers::{ClockFit, DriverFit, Gate, LEVEL, Parameter, Residual, load_line};
-pub use elements::{COLD, CostModel, ENGINE, ElementFit, PLAIN, ROUND, element};
+pub use elements::{COLD, CostModel, ENGINE, ElementFit, PLAIN, ROUND, call, element};
 pub use latency::LatencyFit;
 pub use points::{LOOP, Place, Throughput, forwarder, split, throughputs};
 

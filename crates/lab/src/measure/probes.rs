@@ -234,9 +234,10 @@ pub(super) fn configuration(class: &str) -> Option<String> {
     Some(text.replace("$ROUTES", &routes(1000)))
 }
 
-/// So many elements that do nothing, the first of which is `x`.
+/// So many elements that do nothing behind a source, and an end; the first of them all is `x`.
 pub(super) fn chain(count: usize) -> String {
-    AROUND.replace('*', &format!("x :: Null{}", " -> Null".repeat(count.saturating_sub(1))))
+    let nulls = "Null -> ".repeat(count);
+    format!("source :: FromPort($FRAMES) -> x :: {nulls}Discard;")
 }
 
 /// Routes of which those of the traffic are a part.

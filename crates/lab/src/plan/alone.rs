@@ -86,7 +86,10 @@ impl Trial {
     /// When it needs others, or nothing came to it.
     pub(super) fn alone(&self, bench: &Bench, visit: &Visit) -> Result<ElementFit, SampleError> {
         let shelf = Shelf::with(Tape::clone(&visit.tape));
-        let flat = self.small(visit, &shelf);
+        let mut flat = self.small(visit, &shelf, false);
+        if self.router(flat.clone(), self.run.vector, false).is_err() {
+            flat = self.small(visit, &shelf, true);
+        }
         let mut cycles = vec![0.0; REPETITIONS];
         for (frame_limit, share) in self.frames(visit) {
             for sum in &mut cycles {
@@ -137,8 +140,9 @@ impl Trial {
         Ok(Values::from([(value::CYCLES.into(), cycles)]))
     }
 
-    /// The configuration in which it is alone, itself the first.
-    fn small(&self, visit: &Visit, shelf: &Shelf) -> Flat {
+    /// The configuration in which it is alone, itself the first; or with the queue behind it, which
+    /// some look at.
+    fn small(&self, visit: &Visit, shelf: &Shelf, with_queue: bool) -> Flat {
         let (whole, element) = (self.flat(), &self.plan.elements[visit.at]);
         let landmark = nowhere(whole);
         let declared = |at: usize| whole.elements[at].clone();
@@ -156,6 +160,10 @@ impl Trial {
             let name = format!("lab@@tape@@{port}");
             elements.push(tape::player(name, shelf, (port, turns), landmark.clone()));
         }
+        let queue = self.queue_behind(visit.at).filter(|_| with_queue).map(|queue| {
+            elements.push(declared(queue));
+            elements.len() - 1
+        });
         // What leaves ends at once. But where ways can meet again, packets are numbered that part.
         let mut end = |name: String| {
             elements.push(tape::taker(name, visit.scattered, landmark.clone()));
@@ -164,7 +172,13 @@ impl Trial {
         let mut ends = BTreeMap::new();
         for (port, meets) in ways::meeting(&self.plan, visit.at).into_iter().enumerate() {
             let to = end(format!("lab@@end@@{port}"));
-            connect((0, port), (to, 0));
+            match queue.filter(|_| port == 0) {
+                Some(queue) => {
+                    connect((0, port), (queue, 0));
+                    connect((queue, 0), (to, 0));
+                }
+                None => connect((0, port), (to, 0)),
+            }
             if let Some(first) = meets {
                 let meet = || end(format!("lab@@end@@of@@{port}"));
                 connect((to, 0), (*ends.entry(first).or_insert_with(meet), 0));
@@ -174,6 +188,22 @@ impl Trial {
         elements.push(tape::keeper(None, landmark));
         let requirements = whole.requirements.clone();
         Flat { file: whole.file, elements, connections, requirements }
+    }
+
+    /// The first element behind it in which packets wait to be pulled.
+    fn queue_behind(&self, at: usize) -> Option<usize> {
+        let mut open = vec![at];
+        let mut seen = Vec::new();
+        while let Some(at) = open.pop() {
+            let PlanElement { inputs, outputs, targets, .. } = &self.plan.elements[at];
+            if inputs.contains(&Processing::Push) && outputs.contains(&Processing::Pull) {
+                return Some(at);
+            }
+            seen.push(at);
+            let next = targets.iter().flatten().map(|to| to.element);
+            open.extend(next.filter(|next| !seen.contains(next)));
+        }
+        None
     }
 
     /// The elements without connections that it may need.
@@ -248,7 +278,7 @@ mod tests {
             -> [0] q :: ARPQuerier(left, 2:0:0:0:0:1, TABLE t) -> d :: Discard; FromDevice(b) -> [1] q; q [1] -> d; Script(print t.table)";
         let trial = trial(text, &[]);
         let shelf = Shelf::with(Tape::default());
-        let flat = trial.small(&visit(&trial, "ARPQuerier"), &shelf);
+        let flat = trial.small(&visit(&trial, "ARPQuerier"), &shelf, false);
         let classes: Vec<&str> = flat.elements.iter().map(|one| &*one.class).collect();
         // Both inputs are played to, and what leaves by both outputs could meet.
         let wanted = [
@@ -277,7 +307,7 @@ mod tests {
                     FromDevice(b) -> Queue -> [1] s";
         let trial = trial(text, &[]);
         let shelf = Shelf::with(Tape::default());
-        let flat = trial.small(&visit(&trial, "RoundRobinSched"), &shelf);
+        let flat = trial.small(&visit(&trial, "RoundRobinSched"), &shelf, false);
         let players = flat.elements.iter().filter(|one| one.class == "lab@@player");
         assert_eq!(players.count(), 2);
         assert!(trial.router(flat, 256, false).is_ok());
@@ -323,11 +353,11 @@ mod tests {
     fn elements_are_measured_alone() {
         let text = "FromDevice(a) -> c :: Counter -> s :: HashSwitch(6, 2);
             i :: InfiniteSource(LIMIT 3) -> c;
-            s[0] -> q :: Queue -> p :: Null -> Unqueue -> d :: Discard; s[1] -> q";
+            s[0] -> RED(1, 9, 0.5) -> Null -> q :: Queue -> p :: Null -> Unqueue -> d :: Discard; s[1] -> q";
         let trial = trial(text, &[]);
         let visits = trial.sample().unwrap().visits;
         let bench = Bench::new(linerate_elements::library());
-        for class in ["FromDevice", "InfiniteSource", "HashSwitch", "Queue", "Null"] {
+        for class in ["FromDevice", "InfiniteSource", "HashSwitch", "Queue", "Null", "RED"] {
             let visit = visits.iter().find(|visit| visit.class == class).unwrap();
             assert!(visit.alone.is_some(), "{class}");
             let found = trial.alone(&bench, visit);

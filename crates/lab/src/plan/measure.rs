@@ -180,8 +180,12 @@ fn of_class(
     if own.is_empty() {
         return Err(format!("{class}: {failed}"));
     }
-    let of_engine = of_engine.into_iter().map(|(name, points)| (name, fitted(&points)));
-    Ok((fitted(&own), of_engine.collect()))
+    let of_engine = of_engine.into_iter();
+    let of_engine = of_engine.map(|(name, points)| {
+        let fitted = calibration::call(&points);
+        fitted.map(|fitted| (name, fitted)).map_err(|error| error.to_string())
+    });
+    Ok((fitted(&own), of_engine.collect::<Result<_, _>>()?))
 }
 
 /// The cost by the size of frames; where these were all alike, their own.

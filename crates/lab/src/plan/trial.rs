@@ -17,7 +17,7 @@ use linerate_memory::{ArenaOptions, MemoryError};
 use linerate_port::pcap;
 use tempfile::TempDir;
 
-use super::stand_in::{NO_LIMIT, Replaced, has_limit, name_devices, replace_ports};
+use super::stand_in::{NO_LIMIT, Replaced, has_limit, name_devices, put_behind, replace_ports};
 use crate::{
     FrameMaker,
     tape::{self, Shelf, Tape},
@@ -111,6 +111,15 @@ pub(super) struct Simulated {
     pub(super) tapes: Vec<Tape>,
 }
 
+/// When a run in simulated time ends before the time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// Never.
+    Over,
+    /// As soon as an element that makes packets has made all.
+    First,
+}
+
 impl Trial {
     /// Takes a configuration, and the packets that all its ports bring.
     ///
@@ -187,16 +196,28 @@ impl Trial {
         })
     }
 
-    /// Runs it for some simulated time, which stands still while there is something to do. Elements
-    /// that make packets make at most so many.
+    /// Those that make them, to a limit that can be written.
+    pub(super) fn makers(&self) -> impl Iterator<Item = usize> + '_ {
+        self.sources().filter(|at| has_limit(&self.plan.elements[*at]))
+    }
+
+    /// Runs it for some simulated time, which stands still while there is something to do, or `until`
+    /// something before. Elements that make packets make at most so many.
     pub(super) fn simulate(
         &self,
         time: Duration,
         limit: u64,
+        until: Until,
         record: bool,
     ) -> Result<Simulated, SampleError> {
         let mut flat = self.some.clone();
         let shelves = if record { self.add_recorders(&mut flat) } else { Vec::new() };
+        if until == Until::First {
+            for element in self.makers() {
+                let output = PortRef { element, port: 0 };
+                put_behind(&mut flat, output, tape::ENDER.name, &limit.to_string());
+            }
+        }
         let landmark = nowhere(&flat);
         flat.elements.push(tape::keeper(Some(time), landmark));
         let mut router = self.router(flat, self.run.vector, true)?;
@@ -232,11 +253,9 @@ impl Trial {
 
     /// Elements that make packets, for ever or to a limit of their own, make so many.
     fn limit_sources(&self, router: &mut Router, packets: u64) -> Result<(), SampleError> {
-        for at in self.sources() {
-            let element = &self.plan.elements[at];
-            if has_limit(element) {
-                write(router, &format!("{}.limit", element.name), &packets.to_string())?;
-            }
+        for at in self.makers() {
+            let name = &self.plan.elements[at].name;
+            write(router, &format!("{name}.limit"), &packets.to_string())?;
         }
         Ok(())
     }

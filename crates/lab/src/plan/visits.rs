@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::{
     SampleError,
-    trial::{Simulated, Trial},
+    trial::{Simulated, Trial, Until},
     ways,
 };
 use crate::tape::Tape;
@@ -31,6 +31,8 @@ const SHORT: Duration = Duration::from_millis(1);
 /// More packets than a source that goes by the clock brings in it, which begins with some
 /// hundredth of a second's.
 const MANY: u64 = 1 << 20;
+/// Of the packets of the fastest source, how many another makes that is as fast.
+const AS_FAST: f64 = 0.9;
 /// Packets that say how fast they come, and the longest time in which they may.
 const ENOUGH: u64 = 256;
 const LONG: Duration = Duration::from_secs(4096);
@@ -107,14 +109,14 @@ impl Trial {
     ///
     /// When it cannot be run without its ports.
     pub fn sample(&self) -> Result<Sampled, SampleError> {
-        let (mut time, mut limit) = (SHORT, self.most_made());
-        let mut run = self.simulate(time, limit, false)?;
+        let (mut time, mut limit, mut until) = (SHORT, self.most_made(), Until::Over);
+        let mut run = self.simulate(time, limit, until, false)?;
         let mut most = None;
         let is_port = |at: &usize| self.replaced(*at).is_some();
         let mut ports = self.sources().filter(is_port);
         let mut is_free = run.is_cut || ports.any(|at| self.has_brought(&run.usage, at, limit));
         if !is_free {
-            let more = self.simulate(time, MANY, false)?;
+            let more = self.simulate(time, MANY, until, false)?;
             is_free = more.is_cut || self.is_done(&more.usage, MANY);
             if !is_free {
                 (run, limit) = (more, MANY);
@@ -124,7 +126,7 @@ impl Trial {
             let mut before = self.brought(&run.usage);
             loop {
                 let start = Instant::now();
-                run = self.simulate(2 * time, limit, false)?;
+                run = self.simulate(2 * time, limit, until, false)?;
                 let brought = self.brought(&run.usage);
                 if run.is_cut || self.is_done(&run.usage, limit) {
                     // Either they came as fast before, or they set out now and nothing holds them.
@@ -143,9 +145,15 @@ impl Trial {
                 before = brought;
             }
         }
+        if is_free {
+            let first = self.simulate(time, limit, Until::First, false)?;
+            if !self.are_as_fast(&first.usage, limit) {
+                (run, until) = (first, Until::First);
+            }
+        }
         let mut visits = self.visits(&run.usage);
         // Without what comes to elements they cannot be measured alone.
-        if let Ok(Simulated { mut tapes, .. }) = self.simulate(time, limit, true) {
+        if let Ok(Simulated { mut tapes, .. }) = self.simulate(time, limit, until, true) {
             for visit in &mut visits {
                 visit.tape = Arc::new(std::mem::take(&mut tapes[visit.at]));
                 visit.alone = self.key(visit);
@@ -186,6 +194,12 @@ impl Trial {
     /// has.
     fn is_done(&self, usage: &Usage, limit: u64) -> bool {
         self.sources().any(|at| self.has_brought(usage, at, limit))
+    }
+
+    /// Whether each of those that make packets has made about as many as the first to make `limit`.
+    /// Behind queues that are full they make what is pulled; at the end of all they had made as many.
+    fn are_as_fast(&self, usage: &Usage, limit: u64) -> bool {
+        self.makers().all(|at| usage.elements[at].packets as f64 > AS_FAST * limit as f64)
     }
 
     fn has_brought(&self, usage: &Usage, source: usize, limit: u64) -> bool {
@@ -294,6 +308,19 @@ pub(super) mod tests {
         assert_eq!(times(&visits, "d"), 1.0);
         let visits = count("r :: RatedSource(RATE 1000000) -> IPFilter(deny all) -> d :: Discard;");
         assert_eq!(times(&visits, "d"), 0.0);
+    }
+
+    /// Those behind queues that are not pulled from as often bring less.
+    #[test]
+    fn sources_bring_what_is_taken_of_them() {
+        let visits = count(
+            "a :: InfiniteSource -> Queue(10) -> s :: StrideSched(1, 9) -> d :: Discard;
+             b :: InfiniteSource -> Queue(10) -> [1] s;",
+        );
+        for (name, wanted) in [("a", 0.1), ("b", 0.9), ("d", 1.0)] {
+            let found = times(&visits, name);
+            assert!((found - wanted).abs() < 0.01, "{name}: {found}");
+        }
     }
 
     /// Names of interfaces that are not there stand for addresses all the same.
