@@ -366,6 +366,13 @@ impl Context {
     #[inline]
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
+        if self.stations[element].asks_for_room {
+            self.make_room(element, frame);
+            // A handler that was called meanwhile may have stopped it.
+            if !self.tasks.is_ready(element) {
+                return Some(true);
+            }
+        }
         Some(if self.stations[element].has_companions {
             self.run_together(element, frame)
         } else {
@@ -413,6 +420,34 @@ impl Context {
         // One that rests now may have had packets before.
         self.account.end(worked | (moved > 0));
         worked
+    }
+
+    /// Runs those first that make room for the packets of a task that brings them from outside,
+    /// where there is not enough for a whole frame: when such packets come is chance, so nobody
+    /// sees it, and else a queue that is full once has packets come and go one at a time. Who
+    /// can make none now does not run, and the queue overflows.
+    #[inline(never)]
+    fn make_room(&mut self, element: usize, frame: &mut Frame) {
+        let Station { counted, bound, .. } = self.stations[element];
+        if self.room_for_turns(element, counted, bound).0 >= frame.limit() {
+            return;
+        }
+        for at in 0..self.nodes[element].limits.len() {
+            let Limit { element: at, copies, store } = self.nodes[element].limits[at];
+            let holds_some = |held: &dyn Element| {
+                held.room() / copies < frame.limit() && held.ready() != Some(0)
+            };
+            if !store || !self.stations[at].element.as_deref().is_some_and(holds_some) {
+                continue;
+            }
+            for reader in 0..self.nodes[at].pullers.here.len() {
+                let reader = self.nodes[at].pullers.here[reader];
+                if reader != element && self.tasks.is_ready(reader) {
+                    self.tasks.take(reader);
+                    self.run_apart(reader, usize::MAX, frame);
+                }
+            }
+        }
     }
 
     /// A task has run, and says what next; returns whether it did something.

@@ -261,6 +261,7 @@ pub(crate) fn wire(
             counted: false,
             has_companions: false,
             keeps_pace: false,
+            asks_for_room: false,
             bound: Bound::Open,
         };
         if here(at) {
@@ -311,10 +312,13 @@ pub(crate) fn wire(
         let companions = find_companions(plan, &groups, here);
         nodes.iter_mut().zip(companions).for_each(|(node, found)| node.companions = found);
     }
-    share_room(&mut nodes);
+    if !plan.is_live() {
+        share_room(&mut nodes);
+    }
     for (station, node) in stations.iter_mut().zip(&nodes) {
         station.bound = bound(node, &nodes);
         station.has_companions = !node.companions.is_empty();
+        station.asks_for_room = plan.is_live() && node.limits.iter().any(|limit| limit.store);
         station.keeps_pace = !(node.feeds.is_empty() && node.drains.is_empty());
     }
     Wiring { stations, nodes, inputs, places }
