@@ -65,8 +65,8 @@ pub struct Class {
     /// an element nobody can say how the turns of its tasks would have fallen between one
     /// another a packet at a time.
     pub live: bool,
-    /// Whether it sends copies of a packet by several outputs.
-    pub copies: bool,
+    /// Whether it sends copies of a packet by several outputs, and how they are told apart.
+    pub copies: Copies,
     /// Whether where a packet goes depends on how many came before it: it deals them
     /// out.
     pub deals: bool,
@@ -98,6 +98,19 @@ pub struct Class {
     pub make: fn(&mut Make<'_>) -> Box<dyn Element>,
 }
 
+/// What an element sends of one packet by several outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// Nothing: each packet leaves by one.
+    None,
+    /// Copies that share a buffer, and hence a place in the order of packets. Where they
+    /// meet again, packets must come to the element one by one.
+    Shared,
+    /// A copy in front of the packet, by [`Context::copy_before`](crate::Context::copy_before),
+    /// which gives each of them a place of its own where ways meet again.
+    Placed,
+}
+
 impl Class {
     /// A class without arguments, handlers and documentation, to be completed. It is
     /// declared in the file that says so. One that is completed from another file's says
@@ -123,7 +136,7 @@ impl Class {
             asks_type: false,
             replicates: false,
             live: false,
-            copies: false,
+            copies: Copies::None,
             deals: false,
             prints: false,
             watches: |_, _| Vec::new(),

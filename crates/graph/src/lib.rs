@@ -57,7 +57,9 @@ mod step;
 mod value;
 
 pub use arguments::keyword as argument_keyword;
-pub use class::{Access, Arg, Class, Handler, Inert, Merge, Need, Preparation, Role, Signals};
+pub use class::{
+    Access, Arg, Class, Copies, Handler, Inert, Merge, Need, Preparation, Role, Signals,
+};
 pub use console::{Console, Listener};
 pub use control::{Control, RollCall};
 pub use element::{Element, Next};

@@ -2,7 +2,8 @@
 //! last heard of.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Inert, Make, Merge, Seconds,
+    Arg, Class, Context, Copies, Element, Handler, HandlerError, HandlerResult, Inert, Make, Merge,
+    Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -62,7 +63,7 @@ pub(super) const CLASS: Class = Class {
         all packets of a frame are looked up together, and each packet is moved to its output. 28 \
         bytes of memory per host, and 8 to 16 for the index.",
     example: "s :: EtherSwitch; Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;",
-    copies: true,
+    copies: Copies::Shared,
     make: |make| match EtherSwitch::new(make) {
         Some(switch) => Box::new(switch),
         None => Box::new(Inert),

@@ -1,7 +1,7 @@
 //! `VLANSwitch`: a learning switch whose ports are in VLANs.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerResult, Inert, Make, lang::config::words,
+    Arg, Class, Context, Copies, Element, Handler, HandlerResult, Inert, Make, lang::config::words,
     parse_integer,
 };
 use linerate_memory::{Frame, Slot};
@@ -67,7 +67,7 @@ pub(super) const CLASS: Class = Class {
         its tag otherwise.",
     example: "s :: VLANSwitch(ACCESS 10, TRUNK ALL NATIVE 1); Idle -> s -> Discard; \
         Idle -> [1] s [1] -> Discard;",
-    copies: true,
+    copies: Copies::Shared,
     make: |make| match VlanSwitch::new(make) {
         Some(switch) => Box::new(switch),
         None => Box::new(Inert),

@@ -10,6 +10,30 @@ use linerate_memory::ArenaOptions;
 /// Runs a configuration with a `sink :: Check` and returns what it has seen
 /// and how many of that were wrong.
 fn check(text: &str, frame_limit: usize) -> (u64, u64) {
+    run(text, frame_limit, |read| {
+        let mut read = |name: &str| read(name).parse().unwrap();
+        (read("sink.seen"), read("sink.wrong"))
+    })
+}
+
+/// Packets per frame that an element `t` is given.
+fn frame_size(text: &str) -> f64 {
+    run(text, 256, |read| {
+        let cycles = read("t.cycles");
+        let mut said = cycles.lines().filter_map(|line| line.split_once(' '));
+        let mut next = |name| {
+            let (_, value) = said.find(|(said, _)| *said == name).unwrap();
+            value.parse::<f64>().unwrap()
+        };
+        next("packets") / next("frames")
+    })
+}
+
+fn run<R>(
+    text: &str,
+    frame_limit: usize,
+    ask: impl FnOnce(&mut dyn FnMut(&str) -> String) -> R,
+) -> R {
     let options = ArenaOptions { size: 16 << 20, huge: false, ..Default::default() };
     let arena = options.create().unwrap();
     let library = numbered_library();
@@ -18,8 +42,7 @@ fn check(text: &str, frame_limit: usize) -> (u64, u64) {
     let options = Options { frame_limit, ..Options::default() };
     let mut router = Router::new(plan, &library, ports, &options).unwrap();
     router.run();
-    let mut read = |name: &str| router.read(name, "").unwrap().parse().unwrap();
-    let result = (read("sink.seen"), read("sink.wrong"));
+    let result = ask(&mut |name| router.read(name, "").unwrap());
     router.close();
     drop(router);
     assert_eq!(arena.accounting().held, 0);
@@ -61,6 +84,30 @@ fn copies_follow_their_packet() {
     for frame_limit in [1, 256] {
         assert_eq!(check(text, frame_limit), (2_000, 1_000), "frames of {frame_limit}");
     }
+}
+
+/// A third of the packets is copied, and each copy comes right before its packet.
+#[test]
+fn few_copies_leave_frames_whole() {
+    let text =
+        "Numbered(LIMIT 8190) -> s :: TakeTurns -> Paint(1) -> j :: Null; s [1] -> j; s [2] -> j;
+        j -> t :: PaintTee(1) -> Null -> sink :: Check; t [1] -> Null -> Null -> sink";
+    for frame_limit in [1, 2, 7, 256, 2048] {
+        assert_eq!(check(text, frame_limit), (10_920, 2_730), "frames of {frame_limit}");
+    }
+    assert!(frame_size(text) > 200.0, "{}", frame_size(text));
+}
+
+/// Of packets from outside nobody knows how they come; of others a queue drops what it would of
+/// single ones.
+#[test]
+fn copies_that_come_round_leave_live_frames_whole() {
+    let behind = "-> Paint(1) -> m :: Null -> t :: PaintTee(1) -> Queue -> Discard;
+        t [1] -> Paint(2) -> m; DriverManager(wait 20ms, stop)";
+    let live = frame_size(&format!("FromPort(null:?size=64) {behind}"));
+    assert!(live > 16.0, "{live}");
+    let repeatable = frame_size(&format!("InfiniteSource {behind}"));
+    assert!(repeatable < 1.5, "{repeatable}");
 }
 
 #[test]

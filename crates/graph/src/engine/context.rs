@@ -295,6 +295,34 @@ impl Context {
         None
     }
 
+    /// A copy of a packet that is sent before it, by another output. It shares the packet's
+    /// buffer, but where ways meet again both have buffers of their own, as far as there are
+    /// any, and so places of their own: the copy and what comes of it are in front. For
+    /// elements that say [`Copies::Placed`](crate::Copies). `None` when a packet is shared
+    /// too often.
+    #[inline]
+    pub fn copy_before(&mut self, slot: &mut Slot) -> Option<Slot> {
+        let rank = self.rank_of(slot);
+        let mut copy = self.pool.share(slot)?;
+        // One by one, all that comes of the copy has arrived before the packet goes on.
+        if rank != Rank::default() && !self.out.is_exact() {
+            self.place_apart(&mut copy, slot, rank);
+        }
+        Some(copy)
+    }
+
+    #[cold]
+    fn place_apart(&mut self, copy: &mut Slot, slot: &mut Slot, rank: Rank) {
+        if !self.pool.unshare(copy) {
+            return;
+        }
+        // Others may share the packet's buffer, which keeps its number for them.
+        let (first, second) =
+            if self.pool.unshare(slot) { rank.pair() } else { (rank.before(), rank) };
+        self.take_place(copy, first);
+        self.take_place(slot, second);
+    }
+
     /// Packets that are new in the graph: nothing is known about them yet.
     /// Costs nothing when no element of the graph uses what is known about
     /// packets.

@@ -10,7 +10,10 @@
 //! Which packets must even go all the way one by one is found here, too: where a
 //! packet can change what becomes of others anywhere.
 
-use crate::plan::{Plan, Processing};
+use crate::{
+    class::Copies,
+    plan::{Plan, Processing},
+};
 
 /// Which elements belong together.
 #[derive(Debug)]
@@ -144,14 +147,16 @@ impl Groups {
     /// Whether packets that leave an element by different outputs can come to one
     /// group by different tasks, which pull them from different queues, or to one task
     /// directly and past another: the order in which these tasks are woken is seen there.
-    pub(crate) fn tasks_meet_behind(&self, plan: &Plan, element: usize) -> bool {
+    /// Likewise when they are pushed there by no task, unless each has a place of its own
+    /// (`placed`).
+    pub(crate) fn tasks_meet_behind(&self, plan: &Plan, element: usize, placed: bool) -> bool {
         let ways = ways(plan, element);
         if ways.len() < 2 {
             return false;
         }
         let count = plan.elements.len();
-        let (mut pushed_by, mut pushed_directly) = (vec![None; count], vec![None; count]);
         // By whether another task has handled them before.
+        let mut pushed_by = [vec![None; count], vec![None; count]];
         let mut pulled_by = [vec![None; count], vec![None; count]];
         for (output, first) in ways.into_iter().enumerate() {
             let mut open = vec![(first, false, false)];
@@ -185,15 +190,15 @@ impl Groups {
                             pulled_by[usize::from(handled)][way.element].get_or_insert(output);
                         }
                     }
-                    (false, true) if by_others(&pushed_directly, leader) => return true,
+                    (false, true) if by_others(&pushed_by[0], leader) => return true,
                     (false, true) => {}
                     (false, false) => {
-                        if *pushed_by[leader].get_or_insert(output) != output {
+                        let [directly, by_task] =
+                            [0, 1].map(|at| by_others(&pushed_by[at], leader));
+                        if by_task || directly && (handled || !placed) {
                             return true;
                         }
-                        if !handled {
-                            pushed_directly[leader].get_or_insert(output);
-                        }
+                        pushed_by[usize::from(handled)][leader].get_or_insert(output);
                     }
                 }
                 let next = self::ways(plan, way.element).into_iter();
@@ -269,12 +274,20 @@ pub(crate) fn pushed_to(plan: &Plan, element: usize) -> Vec<bool> {
 /// By element: whether what it sends by itself must go all the way one by one. So it
 /// must where a packet can come to an element that sends it by several outputs that meet
 /// again, there or behind queues, or that deals packets out in turns and may get it a second time.
+/// Copies with places of their own are like packets that part, but for the tasks they wake: one
+/// packet wakes several.
 pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
     let all = 0..plan.elements.len();
     let demands = |at: usize| {
         let class = plan.elements[at].class;
-        let meet = || groups.meet_behind(plan, at) || groups.tasks_meet_behind(plan, at);
-        class.copies && meet() || class.deals && pushed_to(plan, at)[at]
+        let copies_meet = match class.copies {
+            Copies::None => false,
+            Copies::Shared => {
+                groups.meet_behind(plan, at) || groups.tasks_meet_behind(plan, at, false)
+            }
+            Copies::Placed => groups.tasks_meet_behind(plan, at, true),
+        };
+        copies_meet || class.deals && pushed_to(plan, at)[at]
     };
     let demanding: Vec<usize> = all.clone().filter(|at| demands(*at)).collect();
     // Against the direction of packets, and from what is pulled to who pulls it.

@@ -41,12 +41,29 @@ fn behind(number: Number) -> Number {
     number + room(number) * 3 / 4
 }
 
-/// That of one of several packets made of one. There are some four thousand, and as many
-/// for each of these, and of those.
+/// That of one of several packets made of one. There are some four thousand, of which the
+/// first few own more: most packets are made into few, and these again.
 fn part_of(number: Number, part: usize) -> Number {
-    let most = room(number) / 2;
-    let apart = (most >> 12).max(1);
-    number + (part as Number * apart + apart / 2).min(most.saturating_sub(1))
+    let room = room(number);
+    let (part, parts, start, width) = match part {
+        0..FEW => (part, FEW, 0, room / 4),
+        FEW..SOME => (part - FEW, SOME - FEW, room / 4, room / 8),
+        _ => (part - SOME, 1 << 12, room / 4 + room / 8, room / 8),
+    };
+    let apart = (width / parts as Number).max(1);
+    number + start + (part as Number * apart + apart / 2).min(width.saturating_sub(1))
+}
+
+/// Parts that own the most.
+const FEW: usize = 8;
+/// Those and others that own more than the rest.
+const SOME: usize = FEW + 64;
+
+/// Those of a copy and of the packet behind it that it was made of. Each owns half of what
+/// the parts of the packet would: the number that it had has been given up.
+fn pair_of(number: Number) -> (Number, Number) {
+    let room = room(number);
+    (number + room / 8, number + room * 3 / 8)
 }
 
 /// Where a packet belongs among those of its round ([`Context::rank_of`](super::Context)).
@@ -56,6 +73,11 @@ pub struct Rank(pub(crate) Option<Number>);
 impl Rank {
     pub(crate) fn before(self) -> Rank {
         Rank(self.0.map(before))
+    }
+
+    pub(crate) fn pair(self) -> (Rank, Rank) {
+        let pair = self.0.map(pair_of);
+        (Rank(pair.map(|(copy, _)| copy)), Rank(pair.map(|(_, packet)| packet)))
     }
 
     pub(crate) fn part(self, part: usize) -> Rank {
@@ -312,6 +334,62 @@ impl Order {
         self.before.resize(self.ranks.len(), 0);
         for (place, (_, at)) in (0..).zip(&self.ranks) {
             self.before[*at as usize] = place;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What may be made of a packet with a number, in order.
+    fn made_of(number: Number) -> Vec<Number> {
+        let mut made = vec![before(number)];
+        made.extend([0, 1, FEW - 1, FEW, SOME - 1, SOME, 4000].map(|part| part_of(number, part)));
+        made.push(behind(number));
+        made
+    }
+
+    /// All numbers a number owns.
+    fn owned(number: Number) -> std::ops::Range<Number> {
+        number + 1 - room(number)..number + room(number)
+    }
+
+    fn assert_apart(numbers: &[Number], of: Number) {
+        for pair in numbers.windows(2) {
+            assert!(owned(pair[0]).end <= owned(pair[1]).start, "{pair:x?} of {of:x}");
+        }
+        for number in numbers {
+            assert!(owned(of).start <= owned(*number).start, "{number:x} of {of:x}");
+            assert!(owned(*number).end <= owned(of).end, "{number:x} of {of:x}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_of_a_packet_is_between_its_neighbours() {
+        let mut numbers = vec![START, START + STEP];
+        for _ in 0..3 {
+            numbers.iter().for_each(|number| assert_apart(&made_of(*number), *number));
+            numbers =
+                numbers.into_iter().flat_map(made_of).filter(|it| room(*it) > 1 << 20).collect();
+        }
+    }
+
+    /// As far as a copy of a copy of a copy.
+    #[test]
+    fn a_copy_and_its_packet_share_the_place_it_had() {
+        let mut numbers = vec![START];
+        for _ in 0..8 {
+            for number in &numbers {
+                let (copy, packet) = pair_of(*number);
+                assert_apart(&[before(*number), copy, packet, behind(*number)], *number);
+                if room(*number) > 1 << 20 {
+                    assert_apart(&made_of(copy), copy);
+                    assert_apart(&made_of(packet), packet);
+                }
+            }
+            numbers =
+                numbers.into_iter().flat_map(|number| <[_; 2]>::from(pair_of(number))).collect();
         }
     }
 }

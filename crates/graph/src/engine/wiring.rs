@@ -12,6 +12,7 @@ use super::{
     station::{Bound, Input, Station},
 };
 use crate::{
+    class::Copies,
     make::Replica,
     plan::{Plan, PlanElement, Processing},
 };
@@ -280,7 +281,7 @@ pub(crate) fn wire(
             station.stores = !pulls && !element.inputs.is_empty();
             // Single packets keep their order by themselves.
             station.meets_again = !single_packets
-                && (groups.meet_behind(plan, at) || groups.tasks_meet_behind(plan, at));
+                && (groups.meet_behind(plan, at) || groups.tasks_meet_behind(plan, at, false));
             station.one_by_one |= one_by_one[at];
             for (port, sources) in element.sources.iter().enumerate() {
                 let pull = element.inputs[port] == Processing::Pull;
@@ -453,15 +454,16 @@ fn find_limits(plan: &Plan) -> Vec<BTreeMap<usize, usize>> {
                 limits[target].iter().map(|(at, copies)| (*at, *copies)).chain(own)
             {
                 let all: &mut usize = found.entry(limit).or_default();
-                *all = if element.class.copies {
+                *all = if element.class.copies != Copies::None {
                     all.saturating_add(copies)
                 } else {
                     copies.max(*all)
                 };
             }
         }
-        if element.class.copies && pushed_to(plan, at)[at] {
-            // Nobody knows how often packets go round and are copied again.
+        if element.class.copies != Copies::None && !plan.is_live() && pushed_to(plan, at)[at] {
+            // Nobody knows how often packets go round and are copied again. With packets from
+            // outside nobody knows either how far the queue was emptied between two of them.
             found.values_mut().for_each(|copies| *copies = usize::MAX);
         }
         limits[at] = found;
@@ -504,13 +506,14 @@ fn stores_pulled(plan: &Plan, task: usize) -> Vec<usize> {
     stores
 }
 
-/// Copies have one number, that of the buffer they share. Where any of them are numbered, all
-/// are, and in front of where they part: else those of a way where no ways meet would have
+/// Copies have one number, that of the buffer they share, or get theirs by that of the packet
+/// when they are made. Where any of them are numbered, all are, and in front of where they
+/// part: else those of a way where no ways meet would have
 /// numbers in part, from another way.
 fn number_copies(plan: &Plan, groups: &Groups, stations: &mut [Station]) {
     let numbers = |at: usize, stations: &[Station]| stations[at].meets_again || groups.is_joint(at);
     for (at, element) in plan.elements.iter().enumerate() {
-        if element.class.copies {
+        if element.class.copies != Copies::None {
             let behind = pushed_to(plan, at);
             let any = (0..behind.len()).any(|at| behind[at] && numbers(at, stations));
             stations[at].meets_again |= any;

@@ -1,6 +1,6 @@
 //! `PaintTee`: a copy of packets of one colour.
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerResult};
+use linerate_graph::{Arguments, Class, Context, Copies, Element, HandlerResult};
 use linerate_memory::Frame;
 
 use super::{FAMILY, color::Color};
@@ -10,14 +10,15 @@ pub(super) const CLASS: Class = Class {
     family: FAMILY,
     summary: "sends a copy of packets of one colour by output 1",
     description: "All packets leave by output 0. The copies share their bytes until one is \
-        written to.",
+        written to, but where they may meet their packets again.",
     ports: "1/2",
     processing: "a/ah",
     annotates: true,
-    cost: "Reads a line of annotations per packet; an atomic increment per copy.",
+    cost: "Reads a line of annotations per packet; an atomic increment per copy, and \
+        where its ways meet again a buffer of its own.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> t :: PaintTee(1) -> Discard; \
         t [1] -> Discard;",
-    copies: true,
+    copies: Copies::Placed,
     ..Class::of::<PaintTee>()
 };
 
@@ -36,8 +37,8 @@ impl PaintTee {
             return;
         }
         for slot in frame.slots_mut() {
-            if self.color.is(cx.pool.arena().meta(slot))
-                && let Some(copy) = cx.pool.share(slot)
+            if self.color.is(cx.arena().meta(slot))
+                && let Some(copy) = cx.copy_before(slot)
             {
                 cx.out.emit(1, copy);
             }

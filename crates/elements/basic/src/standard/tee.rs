@@ -1,6 +1,6 @@
 //! `Tee` and `PullTee`: copies of packets.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arg, Class, Context, Copies, Element, Make};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -16,7 +16,7 @@ pub(super) const TEE: Class = Class {
     cost: "An atomic increment per packet and output but the first; whoever writes to a shared \
         packet copies it.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> t :: Tee -> Discard; t [1] -> Discard;",
-    copies: true,
+    copies: Copies::Shared,
     make: |make| Box::new(Tee::new(make)),
     ..Class::here()
 };

@@ -1,6 +1,6 @@
 //! `Hub`: every packet to everybody else.
 
-use linerate_graph::{Class, Context, Element};
+use linerate_graph::{Class, Context, Copies, Element};
 use linerate_memory::Frame;
 
 use super::{FAMILY, send_copies};
@@ -17,7 +17,7 @@ pub(super) const CLASS: Class = Class {
     cost: "An atomic increment per packet and output but the first.",
     example: "h :: Hub -> Discard; InfiniteSource(LIMIT 10, STOP true) -> h; \
         Idle -> [1] h [1] -> Discard;",
-    copies: true,
+    copies: Copies::Shared,
     make: |make| Box::new(Hub { ports: make.outputs() }),
     ..Class::here()
 };

@@ -1,6 +1,6 @@
 //! `PaintSwitch`: packets by their paint.
 
-use linerate_graph::{Arg, Class, Context, Element};
+use linerate_graph::{Arg, Class, Context, Copies, Element};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
@@ -26,7 +26,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Reads a line of annotations per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> s :: PaintSwitch -> Discard; \
         s [1] -> Discard;",
-    copies: true,
+    copies: Copies::Shared,
     make: |make| {
         Box::new(PaintSwitch { anno: make.or("ANNO", Byte::PAINT), outputs: make.outputs() })
     },

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, Exit, Exits, Make, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Copies, Element, Exit, Exits, Make, Step, Way};
 use linerate_memory::{Frame, PacketMut};
 
 use super::{
@@ -49,7 +49,7 @@ pub(super) const OUTPUT: Class = Class {
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> o :: IPOutputCombo(1, 2.0.0.1, 1500) -> Discard; o [1-4] => Discard, Discard, \
         Discard, Discard;",
-    copies: true,
+    copies: Copies::Placed,
     ..Class::of::<IpOutputCombo>()
 };
 
@@ -130,14 +130,13 @@ struct IpOutputCombo {
 impl IpOutputCombo {
     /// Copies of packets that go back where they came from, for redirects.
     fn tee(&self, cx: &mut Context, frame: &mut Frame) {
-        let Context { pool, out, .. } = cx;
         for slot in frame.slots_mut() {
-            let meta = pool.arena().meta(slot);
+            let meta = cx.arena().meta(slot);
             if meta.paint != self.color as u8 || is_link_broadcast(meta) {
                 continue;
             }
-            if let Some(copy) = pool.share(slot) {
-                out.emit(1, copy);
+            if let Some(copy) = cx.copy_before(slot) {
+                cx.out.emit(1, copy);
             }
         }
     }

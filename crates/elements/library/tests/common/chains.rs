@@ -54,6 +54,17 @@ const ACROSS_FOUR: &[&str] = &[
      -> Strip(14) -> @o :: Null; @i [1] -> Reply -> [1] @q; @q [1] -> Null -> Null -> @m;",
     "@i :: IPFragmenter(100) -> @o :: Null; @i [1] -> ICMPError(9.0.0.1, 3, 4) -> @o;",
     "@i :: DecIPTTL -> @o :: Null; @i [1] -> ICMPError(9.0.0.1, 11) -> @o;",
+    // Some packets are copied.
+    "@i :: CheckLength(200) -> Paint(1) -> @t :: PaintTee(1) -> @o :: Null;
+     @i [1] -> Paint(0) -> @t; @t [1] -> ICMPError(9.0.0.1, redirect, host) -> @o;",
+    // Copies of copies, and what both are cut into.
+    "@i :: Paint(1) -> @t :: PaintTee(1) -> IPFragmenter(100) -> @m :: Null; @t [1] -> Null
+     -> Null -> @m; @m -> @u :: PaintTee(1) -> Null -> @o :: Null; @u [1] -> @o;",
+    // They come round.
+    "@i :: Null -> Paint(1) -> @m :: Null -> @t :: PaintTee(1)
+     -> @q :: ARPQuerier(2.9.9.9/8, 2:0:0:0:0:1) -> Strip(14) -> @o :: Null;
+     @t [1] -> ICMPError(9.0.0.1, redirect, host) -> Paint(2) -> @m; @q [1] -> Null -> Discard;
+     Idle -> [1] @q;",
 ];
 
 const ACROSS_SIX: &[&str] = &[
