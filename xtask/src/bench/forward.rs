@@ -17,8 +17,10 @@ use super::peers::{
     start_time,
 };
 use super::priority::Priority;
+use super::results;
 use super::row::{Row, best, median, row};
 use super::veth::{FORWARDER, GENERATOR, Network, SINK};
+use super::yardstick::Yardstick;
 use crate::shell;
 
 const BURSTS: [u32; 5] = [1, 8, 32, 64, 256];
@@ -50,6 +52,9 @@ pub(crate) struct Args {
     /// Give both sides 4 KiB pages even where huge pages can be had.
     #[arg(long)]
     no_huge: bool,
+    /// Keep the figures in bench/results, in the file of this processor.
+    #[arg(long)]
+    keep: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -65,6 +70,7 @@ struct Bench<'a> {
     rows: Vec<Row>,
     /// Peers that could not be measured, and why.
     missing: Vec<String>,
+    yardstick: Yardstick,
     start: Option<Value>,
 }
 
@@ -75,8 +81,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let _priority = Priority::raise();
     let memory = if args.no_huge { Memory::small() } else { Memory::reserve() };
     let window = Duration::from_millis(args.ms);
-    let mut bench =
-        Bench { args, window, memory, ours, rows: Vec::new(), missing: Vec::new(), start: None };
+    let mut yardstick = Yardstick::new(dpdk.as_ref().err().map(ToString::to_string))?;
+    yardstick.sample(&memory, args.repetitions, window)?;
+    let (rows, missing, start) = (Vec::new(), Vec::new(), None);
+    let mut bench = Bench { args, window, memory, ours, rows, missing, yardstick, start };
     match dpdk {
         Ok(()) => bench.against_dpdk()?,
         Err(refusal) => bench.missing.push(refusal.to_string()),
@@ -292,9 +300,13 @@ impl Bench<'_> {
     }
 
     fn print(&self) -> Result<()> {
+        if self.args.keep {
+            results::keep("forward", results::of_rows(&self.rows), &self.yardstick)?;
+        }
         if self.args.json {
             let report = json!({
                 "machine": self.ours.machine()?,
+                "yardstick": self.yardstick.json(),
                 "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
                 "start": self.start,
                 "missing": self.missing,
@@ -307,8 +319,10 @@ impl Bench<'_> {
             "TSC cycles per packet or object, {} repetitions of {} ms, {pages} pages for DPDK",
             self.args.repetitions, self.args.ms
         );
+        self.yardstick.print();
         Row::print_header();
-        self.rows.iter().for_each(Row::print);
+        let reference = self.yardstick.figure();
+        self.rows.iter().for_each(|row| row.print(reference));
         if let Some(start) = &self.start {
             println!(
                 "start to first packet: {:.1} ms best, {:.1} median; testpmd {:.0} best, {:.0} median",

@@ -15,7 +15,9 @@ use super::capture::{CAPTURED, MemoryFolder, Pages, write_capture};
 use super::ours::Ours;
 use super::peers::{Memory, Mode, Peer, Ports, Testpmd, ensure};
 use super::priority::Priority;
+use super::results;
 use super::row::{Row, median, row};
+use super::yardstick::Yardstick;
 use crate::shell;
 
 /// Frame limits of the sweep.
@@ -46,6 +48,9 @@ pub(crate) struct Args {
     /// Give both sides 4 KiB pages even where huge pages can be had.
     #[arg(long)]
     no_huge: bool,
+    /// Keep the figures in bench/results, in the file of this processor.
+    #[arg(long)]
+    keep: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -59,6 +64,7 @@ struct Bench<'a> {
     testpmd: Option<Testpmd>,
     rows: Vec<Row>,
     missing: Vec<String>,
+    yardstick: Yardstick,
     /// Cycles per packet by case and frame limit.
     sweep: BTreeMap<&'static str, Vec<(u32, f64)>>,
     /// How many times faster than the machine's the simulated clock went.
@@ -70,6 +76,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let dpdk = ensure(Peer::Dpdk);
     let _priority = Priority::raise();
     let memory = if args.no_huge { Memory::small() } else { Memory::reserve() };
+    let window = Duration::from_millis(args.ms);
+    let mut yardstick = Yardstick::new(dpdk.as_ref().err().map(ToString::to_string))?;
+    yardstick.sample(&memory, args.repetitions, window)?;
     let mut missing = Vec::new();
     let testpmd = match dpdk {
         Ok(()) => Some(Testpmd::start(&memory, Ports::Null)?),
@@ -78,9 +87,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             None
         }
     };
-    let window = Duration::from_millis(args.ms);
     let (rows, sweep, faster) = (Vec::new(), BTreeMap::new(), Vec::new());
-    let mut bench = Bench { args, window, ours, testpmd, rows, missing, sweep, faster };
+    let mut bench = Bench { args, window, ours, testpmd, rows, missing, yardstick, sweep, faster };
     bench.cases()?;
     bench.dispatch()?;
     bench.capture()?;
@@ -277,6 +285,9 @@ impl Bench<'_> {
     }
 
     fn print(&self) -> Result<()> {
+        if self.args.keep {
+            results::keep("graph", results::of_rows(&self.rows), &self.yardstick)?;
+        }
         let plot = shell::root().join("target/bench/frame-limit.svg");
         if !self.sweep.is_empty() {
             fs::create_dir_all(plot.parent().context("a folder")?)?;
@@ -285,6 +296,7 @@ impl Bench<'_> {
         if self.args.json {
             let report = json!({
                 "machine": self.ours.machine()?,
+                "yardstick": self.yardstick.json(),
                 "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
                 "frame_limits": self.sweep,
                 "simulated_time": self.faster,
@@ -295,8 +307,10 @@ impl Bench<'_> {
         }
         let (repetitions, ms) = (self.args.repetitions, self.args.ms);
         println!("TSC cycles per packet, {repetitions} repetitions of {ms} ms");
+        self.yardstick.print();
         Row::print_header();
-        self.rows.iter().for_each(Row::print);
+        let reference = self.yardstick.figure();
+        self.rows.iter().for_each(|row| row.print(reference));
         if !self.faster.is_empty() {
             println!("simulated time: {:.0} times as fast as the machine's", median(&self.faster));
         }

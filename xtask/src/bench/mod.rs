@@ -3,14 +3,17 @@
 //! Here is who measures; what is measured is in the folder `bench`: our program, which [`ours`] builds
 //! and runs, and those of others, which [`peers`] gets, builds and runs.
 //!
-//! - *Commands*, a module each: [`forward`], [`graph`], [`network`], [`instructions`], [`plan`] and
-//!   [`mod@reference`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
+//! - *Commands*, a module each: [`chains`], [`forward`], [`graph`], [`network`], [`instructions`],
+//!   [`plan`] and [`mod@reference`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`].
 //! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
 //! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
 //!   back what it changed of the machine.
+//! - *More than one machine*: [`processor`] says which this is, [`yardstick`] measures what figures are
+//!   multiples of, [`results`] keeps and compares them.
 
 mod capture;
+mod chains;
 mod filter;
 mod forward;
 mod frames;
@@ -24,12 +27,15 @@ mod ours;
 mod peers;
 mod plan;
 mod priority;
+mod processor;
 mod reference;
+mod results;
 mod routers;
 mod row;
 mod undo;
 mod updates;
 mod veth;
+mod yardstick;
 
 use anyhow::Result;
 
@@ -42,6 +48,8 @@ const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
   cargo xtask bench forward    ours beside DPDK and libpcap, in turns
   cargo xtask bench forward --only mac --repetitions 11
   cargo xtask bench forward --json
+  cargo xtask bench chains     what chains of elements cost, beside Click and FastClick
+  cargo xtask bench compare A B    the figures kept of two processors
   cargo xtask bench graph      what elements and frames cost, beside testpmd
   cargo xtask bench network    tables and network elements, beside DPDK
   cargo xtask bench instructions   instructions per packet, against the recorded ones
@@ -57,6 +65,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Measure chains of elements, beside Click and FastClick, in turns.
+    Chains(chains::Args),
+    /// Compare the results kept of two processors, as multiples of each one's reference.
+    Compare(results::Args),
     /// Measure ours beside testpmd, C loops on DPDK's libraries, and libpcap, in turns.
     Forward(forward::Args),
     /// Measure graphs of elements, beside testpmd, and against the size of frames.
@@ -75,6 +87,8 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
+        Command::Chains(args) => chains::run(args),
+        Command::Compare(args) => results::run(args),
         Command::Forward(args) => forward::run(args),
         Command::Graph(args) => graph::run(args),
         Command::Instructions(args) => instructions::run(args),

@@ -14,9 +14,11 @@ use super::lookup::Lookups;
 use super::ours::Ours;
 use super::peers::{Memory, Peer, Programs, ensure};
 use super::priority::Priority;
+use super::results;
 use super::routers::{self, Router};
 use super::row::{Row, row};
 use super::updates;
+use super::yardstick::Yardstick;
 use crate::shell;
 
 /// Keys in the table: names of the rows of lookups and of additions, and the number.
@@ -45,6 +47,9 @@ pub(crate) struct Args {
     /// Give DPDK 4 KiB pages even where huge pages can be had.
     #[arg(long)]
     no_huge: bool,
+    /// Keep the figures in bench/results, in the file of this processor.
+    #[arg(long)]
+    keep: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -61,6 +66,7 @@ struct Bench<'a> {
     updates: Vec<Value>,
     beside: Vec<Beside>,
     missing: Vec<String>,
+    yardstick: Yardstick,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -70,6 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let memory =
         if args.no_huge { Memory::small_for_tables() } else { Memory::reserve_for_tables() };
     let window = Duration::from_millis(args.ms);
+    let mut yardstick = Yardstick::new(dpdk.as_ref().err().map(ToString::to_string))?;
+    yardstick.sample(&memory, args.repetitions, window)?;
     let mut bench = Bench {
         args,
         window,
@@ -80,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         updates: Vec::new(),
         beside: Vec::new(),
         missing: Vec::new(),
+        yardstick,
     };
     bench.routers()?;
     bench.updates()?;
@@ -185,11 +194,20 @@ impl Bench<'_> {
     }
 
     fn print(&self) -> Result<()> {
+        if self.args.keep {
+            let routers = self.routers.iter().filter_map(Router::kept);
+            results::keep(
+                "network",
+                results::of_rows(&self.rows).into_iter().chain(routers),
+                &self.yardstick,
+            )?;
+        }
         if self.args.json {
             println!(
                 "{}",
                 json!({
                     "machine": self.ours.machine()?,
+                    "yardstick": self.yardstick.json(),
                     "rows": json_rows(&self.rows, &self.routers),
                     "updates": self.updates,
                     "beside": self.beside.iter().map(Beside::json).collect::<Vec<_>>(),
@@ -203,9 +221,11 @@ impl Bench<'_> {
             "TSC cycles per packet, address or key, {} repetitions of {} ms, {pages} pages for DPDK",
             self.args.repetitions, self.args.ms
         );
+        self.yardstick.print();
         Row::print_header();
-        self.rows.iter().for_each(Row::print);
-        self.routers.iter().for_each(Router::print);
+        let reference = self.yardstick.figure();
+        self.rows.iter().for_each(|row| row.print(reference));
+        self.routers.iter().for_each(|router| router.print(reference));
         self.updates.iter().for_each(updates::print);
         self.beside.iter().for_each(Beside::print);
         self.missing.iter().for_each(|missing| println!("NOT MEASURED: {missing}"));

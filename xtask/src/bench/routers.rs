@@ -17,8 +17,9 @@ use serde_json::{Map, Value, json};
 
 use super::frames::{Capture, v4, v6};
 use super::ours::Ours;
-use super::row::{best, median};
+use super::row::{best, median, multiple};
 use super::undo::{Undo, unique_name};
+use super::yardstick::Figure;
 
 /// Packets in a frame.
 const BURST: u32 = 256;
@@ -154,12 +155,18 @@ impl Router {
         })
     }
 
-    pub(super) fn print(&self) {
+    /// Its name and figure, as they are kept.
+    pub(super) fn kept(&self) -> Option<(String, Figure)> {
+        Some((format!("{}, burst {BURST}, ours", self.case), Figure::of(&self.cycles)?))
+    }
+
+    pub(super) fn print(&self, reference: Option<Figure>) {
         println!(
-            "{:<16} {BURST:>5} {:>9.2} {:>9.2}   {}",
+            "{:<16} {BURST:>5} {:>9.2} {:>9.2} {:>7}   {}",
             self.case,
             best(&self.cycles),
             median(&self.cycles),
+            multiple(&self.cycles, reference),
             self.counted.note()
         );
         for (name, cycles) in &self.parts {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::yardstick::Figure;
+
 /// One case at one burst against one peer.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -25,6 +27,12 @@ pub(super) fn median(values: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// The median as a multiple of the reference's, as printed.
+pub(super) fn multiple(values: &[f64], reference: Option<Figure>) -> String {
+    reference
+        .map_or_else(|| "-".into(), |reference| format!("{:.2}", median(values) / reference.median))
+}
+
 /// The row of that case, made if there is none.
 pub(super) fn row<'a>(
     rows: &'a mut Vec<Row>,
@@ -44,8 +52,8 @@ pub(super) fn row<'a>(
 impl Row {
     pub(super) fn print_header() {
         println!(
-            "{:<16} {:>5} {:>9} {:>9}   {:<20} {:>9} {:>9} {:>7}  Mpps",
-            "case", "burst", "best", "median", "peer", "best", "median", "ratio"
+            "{:<16} {:>5} {:>9} {:>9} {:>7}   {:<20} {:>9} {:>9} {:>7}  Mpps",
+            "case", "burst", "best", "median", "of ref", "peer", "best", "median", "ratio"
         );
     }
 
@@ -83,20 +91,34 @@ impl Row {
         row
     }
 
-    pub(super) fn print(&self) {
+    /// Prints it, with the median as a multiple of the reference's.
+    pub(super) fn print(&self, reference: Option<Figure>) {
         let rates = self
             .rate_medians()
             .map_or(String::new(), |(ours, theirs)| format!("{ours:.2} against {theirs:.2}"));
         println!(
-            "{:<16} {:>5} {:>9.2} {:>9.2}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}",
+            "{:<16} {:>5} {:>9.2} {:>9.2} {:>7}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}",
             self.case,
             self.burst,
             best(&self.ours),
             median(&self.ours),
+            multiple(&self.ours, reference),
             self.peer,
             best(&self.theirs),
             median(&self.theirs),
             self.ratio(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multiples_are_of_medians() {
+        let reference = Some(Figure { best: 1.0, median: 20.0 });
+        assert_eq!(multiple(&[90.0, 10.0, 30.0], reference), "1.50");
+        assert_eq!(multiple(&[90.0], None), "-");
     }
 }
