@@ -40,7 +40,7 @@ mod yardstick;
 use anyhow::Result;
 
 /// Debian packages with the frameworks and tools measurements compare with.
-const PACKAGES: [&str; 4] = ["dpdk", "libdpdk-dev", "libpcap-dev", "valgrind"];
+const PACKAGES: [&str; 4] = ["dpdk-dev", "libdpdk-dev", "libpcap-dev", "valgrind"];
 
 /// Arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
