@@ -45,7 +45,7 @@ const WINDOW: Duration = Duration::from_millis(300);
   cargo xtask bench chains                     cycles per packet and chain, of all chains
   cargo xtask bench chains --list              which there are
   cargo xtask bench chains --only ip,router --packets 1000000
-  cargo xtask bench chains --peer click=/opt/click/bin/click --peer fastclick=/opt/fastclick/bin/click
+  cargo xtask bench chains --peer click=/opt/click --peer fastclick=/opt/fastclick
                                                peers in turns, on the same files
   cargo xtask bench chains --instructions --repetitions 0
                                                instructions only: the same on a busy machine
@@ -104,6 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.list {
         chains.iter().for_each(|chain| println!("{:<14} {}", chain.name, chain.about));
         return Ok(());
+    }
+    if args.keep && args.repetitions == 0 {
+        bail!("--keep keeps cycles, and --repetitions 0 measures none");
     }
     if args.instructions && Command::new("valgrind").arg("--version").output().is_err() {
         crate::peers::install(&["valgrind"])?;
