@@ -2,6 +2,7 @@
 
 use std::{
     fmt::{self, Debug},
+    hint::select_unpredictable,
     net::{Ipv4Addr, Ipv6Addr},
 };
 
@@ -50,6 +51,12 @@ pub trait Address: Copy + Ord + Debug + Send + Sync + Sealed + 'static {
     fn common(self, other: Self) -> u32;
     /// The address after this one, which is not the last.
     fn next(self) -> Self;
+    /// The address before this one, which is not the first.
+    fn previous(self) -> Self;
+    /// The first 64 bits or, where `low`, the rest; bits after the last are zero.
+    fn half(self, low: bool) -> u64;
+    /// The address with one half as given and the other zero.
+    fn from_half(half: u64, low: bool) -> Self;
     /// `count` bits from bit `from` on, as a number; bits after the last are
     /// zero. At most 32 bits.
     fn bits(self, from: u32, count: u32) -> u32;
@@ -75,8 +82,18 @@ fn bits_6(address: u128, from: u32, count: u32) -> u32 {
     (address << from >> (u128::BITS - count)) as u32
 }
 
+#[inline(always)]
+fn half_4(address: u32, low: bool) -> u64 {
+    if low { 0 } else { u64::from(address) << 32 }
+}
+
+#[inline(always)]
+fn half_6(address: u128, low: bool) -> u64 {
+    select_unpredictable(low, address as u64, (address >> 64) as u64)
+}
+
 macro_rules! address {
-    ($type:ty, $shown:ty, $bits:expr, $hash:expr) => {
+    ($type:ty, $shown:ty, $bits:expr, $half:expr, $hash:expr) => {
         impl Address for $type {
             const BITS: u32 = <$type>::BITS;
             const ZERO: Self = 0;
@@ -112,6 +129,21 @@ macro_rules! address {
             }
 
             #[inline(always)]
+            fn previous(self) -> Self {
+                self - 1
+            }
+
+            #[inline(always)]
+            fn half(self, low: bool) -> u64 {
+                $half(self, low)
+            }
+
+            fn from_half(half: u64, low: bool) -> Self {
+                let wide = u128::from(half) << if low { 0 } else { 64 };
+                (wide >> (u128::BITS - Self::BITS)) as Self
+            }
+
+            #[inline(always)]
             fn bits(self, from: u32, count: u32) -> u32 {
                 $bits(self, from, count)
             }
@@ -136,8 +168,8 @@ macro_rules! address {
     };
 }
 
-address!(u32, Ipv4Addr, bits_4, u64::from);
-address!(u128, Ipv6Addr, bits_6, |address: u128| (address >> 64) as u64 ^ address as u64);
+address!(u32, Ipv4Addr, bits_4, half_4, u64::from);
+address!(u128, Ipv6Addr, bits_6, half_6, |address: u128| (address >> 64) as u64 ^ address as u64);
 
 /// The addresses that begin with the same bits.
 ///

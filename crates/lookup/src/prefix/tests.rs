@@ -167,6 +167,87 @@ proptest! {
     }
 }
 
+/// Below one word of the first array, in IPv6: prefixes part at every bit, and end at any.
+fn deep(random: &mut fastrand::Rng) -> Prefix<u128> {
+    let base = 0x2001_0db8_u128 << 96;
+    let mut address = base | random.u128(0..4) << 90;
+    // Few bits differ from the base, so that most prefixes share long ways.
+    for _ in 0..random.usize(0..4) {
+        address ^= 1 << random.u32(0..104);
+    }
+    let lengths = [25, 30, 31, 47, 58, 59, 60, 63, 64, 65, 66, 70, 123, 127, 128];
+    let any = random.u32(20..=128);
+    let chosen = lengths[random.usize(..lengths.len())];
+    Prefix::of(address, if random.bool() { any } else { chosen })
+}
+
+#[test]
+fn skips_are_split_and_joined_as_routes_come_and_go() {
+    for seed in 0..if cfg!(miri) { 1 } else { 60 } {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let memory = if cfg!(miri) { 1 << 15 } else { 16 << 20 };
+        let mut table = PrefixTable::<u128>::with_memory(memory).unwrap();
+        let mut model = BTreeMap::new();
+        let most = [3, 10, 60][seed as usize % 3];
+        for _ in 0..if cfg!(miri) { 6 } else { 200 } {
+            if model.len() < most && random.u32(..3) > 0 {
+                let (prefix, to) = (deep(&mut random), hop(random.u32(1..4)));
+                assert_eq!(table.set(prefix, to).unwrap(), model.insert(prefix, to));
+            } else if let Some(&prefix) = model.keys().nth(random.usize(..=most)) {
+                assert_eq!(table.remove(prefix).ok(), model.remove(&prefix));
+            }
+            let mut places = edges(model.keys().copied());
+            places.extend((0..20).map(|_| deep(&mut random).last()));
+            compare(&table.reader(), &model, &places);
+        }
+        for prefix in model.keys() {
+            table.remove(*prefix).unwrap();
+        }
+        compare(&table.reader(), &BTreeMap::new(), &edges(model.keys().copied()));
+    }
+}
+
+#[test]
+fn what_a_skip_passes_over_gets_the_answer_around_it() {
+    let at = |bits: u128, length| Prefix::of(0x2001_0db8_u128 << 96 | bits, length);
+    let steps = [
+        // A host alone; the answer around it; one that parts within the skipped bits, and one that
+        // ends there; both sides of the middle of the address.
+        (at(1, 128), Some(1)),
+        (at(0, 24), Some(2)),
+        (at(1 << 80, 48), Some(3)),
+        (at(0, 40), Some(4)),
+        (at(0, 64), Some(5)),
+        (at(0, 65), Some(1)),
+        (Prefix::ALL, Some(9)),
+        (at(1 << 80, 48), None),
+        (at(0, 64), None),
+        (at(0, 24), None),
+        (at(0, 40), None),
+        (at(1, 128), None),
+    ];
+    let mut table = PrefixTable::<u128>::with_memory(1 << 15).unwrap();
+    let mut model = BTreeMap::new();
+    let places = edges(steps.iter().map(|(prefix, _)| *prefix));
+    for (prefix, to) in steps {
+        match to {
+            Some(to) => {
+                table.add(prefix, hop(to)).unwrap();
+                model.insert(prefix, hop(to));
+            }
+            None => assert_eq!(table.remove(prefix).ok(), model.remove(&prefix)),
+        }
+        compare(&table.reader(), &model, &places);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two readers beside a writer take more than ten minutes")]
+fn ipv6_readers_see_old_or_new_next_hops_while_skips_are_split_and_joined() {
+    let mut random = fastrand::Rng::with_seed(5);
+    under_updates(&(0..300).map(|n| (deep(&mut random), hop(n % 90 + 1))).collect());
+}
+
 /// Lengths of prefixes, in shares of a thousand, shaped like the Internet's
 /// tables: more than half are of 24 bits. Round numbers, not a measured table.
 const LENGTHS_4: [(u32, u32); 10] = [
