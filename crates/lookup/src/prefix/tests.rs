@@ -600,6 +600,37 @@ fn a_full_table_stays_as_it_was() {
     compare(&table.reader(), &model, &edges(model.keys().copied()));
 }
 
+/// Nothing is lost of a small memory, whether routes found room in it or not.
+#[test]
+#[cfg_attr(miri, ignore = "tables are filled")]
+fn what_routes_of_ipv6_took_comes_back() {
+    let mut table = PrefixTable::<u128>::with_memory(32 << 10).unwrap();
+    let mut fill = |seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut kept = Vec::new();
+        for _ in 0..600 {
+            // Close to one another and far apart, of all lengths.
+            let address = 0x2001_0db8 << 96 | random.u128(..) >> random.u32(32..120);
+            let prefix = Prefix::of(address, random.u32(33..=128));
+            match table.add(prefix, hop(random.u32(1..50))) {
+                Ok(()) => kept.push(prefix),
+                Err(error) => assert!(!matches!(error, PrefixError::NoSuchSet), "{error}"),
+            }
+        }
+        random.shuffle(&mut kept);
+        let count = kept.len();
+        // To take one away may need room, which there is when others have gone.
+        for _ in 0..20 {
+            kept.retain(|prefix| table.remove(*prefix).is_err());
+        }
+        assert!(table.is_empty(), "{kept:?} of {count}");
+        count
+    };
+    // Which blocks are free is another every time, and so whether the last routes fit.
+    let [first, .., last] = [0; 5].map(|_| (0..30).map(&mut fill).sum::<usize>());
+    assert!(last > first - first / 50, "{first} routes found room, then {last}");
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn more_next_hops_and_groups_than_words_of_16_bits_can_name() {
