@@ -64,7 +64,8 @@
 //! IPv6 addresses are not decided by their first 24 bits, and a group of 256 answers
 //! for each byte after these takes a gigabyte for a million routes; there the
 //! poptrie's compression pays: 73 MiB for the Internet's 200,000 routes, 64 of them
-//! the first array of 24 bits, which is a tenth faster than one of 20.
+//! the first array of 24 bits, which is a tenth faster than one of 20. That tenth and the
+//! table's poptries were measured before there were nodes that skip.
 //!
 //! A block of addresses goes down the poptrie level by level. All of them going along
 //! to the deepest level, without lists of those that are still undecided, was a sixth

@@ -10,7 +10,7 @@ pub(super) const CLASS: Class = Class {
     family: FAMILY,
     summary: "sends a copy of packets of one colour by output 1",
     description: "All packets leave by output 0. The copies share their bytes until one is \
-        written to, but where they may meet their packets again.",
+        written to, except where they may meet their packets again.",
     ports: "1/2",
     processing: "a/ah",
     annotates: true,
