@@ -4,7 +4,8 @@
 //! is the eight bytes that name one packet in it, and the only thing that moves
 //! on rings and between elements; a [`Frame`] is a vector of slots. A
 //! [`PoolCache`] hands buffers out and takes them back for one worker, and the
-//! rings in [`ring`] carry slots between workers.
+//! rings in [`ring`] carry slots between workers. Memory that a foreign process
+//! may write is a [`ForeignRegion`], never an arena of ours.
 //!
 //! # Ownership
 //!
@@ -24,6 +25,7 @@ mod arena;
 pub mod clock;
 mod compare;
 mod error;
+mod foreign;
 mod frame;
 mod generation;
 mod lanes;
@@ -43,6 +45,7 @@ pub use arena::{
 };
 pub use compare::equal_lanes;
 pub use error::MemoryError;
+pub use foreign::{ForeignError, ForeignRegion};
 pub use frame::{FRAME_DEFAULT, FRAME_LIMIT, Frame};
 pub use generation::Generation;
 pub use meta::{HeaderStart, Meta};

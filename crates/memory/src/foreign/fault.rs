@@ -1,0 +1,161 @@
+//! What happens when an access to foreign memory fails.
+//!
+//! The kernel answers an access behind the end of a file with SIGBUS. The handler here looks whether
+//! the address is in a region that is watched, maps zeros of our own over all of it and returns, so
+//! that the access is made again and succeeds. Everything else goes to the handler there was before:
+//! the standard library's, which tells of a stack that overflowed.
+
+use std::{
+    mem::MaybeUninit,
+    ptr,
+    sync::{
+        Once, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use super::ForeignError;
+
+/// Regions there can be in a process at a time.
+const PLACES: usize = 1024;
+
+/// The watched regions, where the handler finds them without a lock.
+static WATCHED: [Place; PLACES] = [const { Place::new() }; PLACES];
+/// Places below this one have been used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+static INSTALL: Once = Once::new();
+/// What SIGBUS did before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+struct Place {
+    taken: AtomicBool,
+    /// Address, zero while nothing is watched here. Written last, so that the length belongs to it.
+    start: AtomicUsize,
+    len: AtomicUsize,
+    broken: AtomicBool,
+}
+
+impl Place {
+    const fn new() -> Place {
+        Place {
+            taken: AtomicBool::new(false),
+            start: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
+        }
+    }
+}
+
+/// A mapping that is watched, until it is told that the mapping ends.
+pub(super) struct Watch(&'static Place);
+
+impl Watch {
+    /// Watches a mapping.
+    pub(super) fn over(start: usize, len: usize) -> Result<Watch, ForeignError> {
+        INSTALL.call_once(install);
+        let take = |place: &&Place| !place.taken.swap(true, Ordering::Acquire);
+        let at =
+            WATCHED.iter().position(|place| take(&place)).ok_or(ForeignError::TooMany(PLACES))?;
+        let place = &WATCHED[at];
+        place.broken.store(false, Ordering::Relaxed);
+        place.len.store(len, Ordering::Relaxed);
+        place.start.store(start, Ordering::Release);
+        USED.fetch_max(at + 1, Ordering::Release);
+        Ok(Watch(place))
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.0.broken.load(Ordering::Relaxed)
+    }
+
+    /// Nothing of the mapping will be accessed any more.
+    pub(super) fn end(&self) {
+        self.0.start.store(0, Ordering::Relaxed);
+        self.0.taken.store(false, Ordering::Release);
+    }
+}
+
+fn install() {
+    // SAFETY: all zeros is a valid `sigaction`, which the kernel fills.
+    let before = unsafe {
+        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+        libc::sigaction(libc::SIGBUS, ptr::null(), before.as_mut_ptr());
+        before.assume_init()
+    };
+    // There before the handler can be called.
+    let _ = BEFORE.set(before);
+    // SAFETY: the structure is complete, and the handler does nothing a signal handler may not: it
+    // loads and stores atomics and calls mmap and sigaction.
+    unsafe {
+        let mut ours: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        ours.sa_sigaction = handle as *const () as usize;
+        // On the stack for signals, for the handler before, which reports stacks that overflowed.
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigemptyset(&raw mut ours.sa_mask);
+        libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut());
+    }
+}
+
+extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid structure to handlers with `SA_SIGINFO`.
+    let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
+    // Sent by a process, and not by an access that failed, when it is not positive.
+    if code > 0 && mend(address) {
+        return;
+    }
+    pass_on(signal, info, context);
+}
+
+/// Puts zeros where the address is; `false` when it is none of ours, or the kernel refuses.
+fn mend(address: usize) -> bool {
+    let used = USED.load(Ordering::Acquire).min(PLACES);
+    for place in &WATCHED[..used] {
+        let start = place.start.load(Ordering::Acquire);
+        let len = place.len.load(Ordering::Relaxed);
+        if start == 0 || address < start || address - start >= len {
+            continue;
+        }
+        // SAFETY: takes the place of a mapping that this thread is accessing, so it is not being
+        // unmapped. There are no references to its bytes, only atomics, which are as valid on zeros.
+        let mended = unsafe {
+            // Not through rustix's or our own wrappers: this one leaves nothing behind but errno.
+            let errno = libc::__errno_location();
+            let saved = *errno;
+            let mapped = libc::mmap(
+                start as *mut libc::c_void,
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                -1,
+                0,
+            );
+            *errno = saved;
+            mapped != libc::MAP_FAILED
+        };
+        place.broken.store(true, Ordering::Release);
+        return mended;
+    }
+    false
+}
+
+/// Does what would have been done without us.
+fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let default = libc::SIG_DFL;
+    let (action, flags) =
+        BEFORE.get().map_or((default, 0), |before| (before.sa_sigaction, before.sa_flags));
+    // SAFETY: the address is of a handler that was installed with these flags, which say what it
+    // takes. Without one the signal gets its default action, when the access is made again.
+    unsafe {
+        if action == libc::SIG_DFL || action == libc::SIG_IGN {
+            libc::signal(signal, libc::SIG_DFL);
+            if (*info).si_code <= 0 {
+                libc::raise(signal);
+            }
+        } else if flags & libc::SA_SIGINFO != 0 {
+            type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+            std::mem::transmute::<usize, Handler>(action)(signal, info, context);
+        } else {
+            std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(action)(signal);
+        }
+    }
+}

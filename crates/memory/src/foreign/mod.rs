@@ -1,0 +1,364 @@
+//! Memory that a foreign process may write.
+//!
+//! Shared-memory ports get files from peers nobody vouches for, and give them files of ours. What
+//! is in such memory may change between any two looks at it, and the file behind it may be cut
+//! short while we look. So there is no way from here to a `&[u8]`, a promise that the bytes stay as
+//! they are: bytes are copied, in machine code the compiler does not see through
+//! ([`copy`]), and words are atomics. Whoever needs a value twice copies it once and looks at the
+//! copy.
+//!
+//! A file that is cut short behind a mapping makes the next access to it a SIGBUS. That it is sealed
+//! against shrinking cannot be demanded, because the memory that DPDK's pools are in is not, and
+//! would not be enough: a hole punched into a file of huge pages is an access that fails, too, once
+//! there is no page left. So [`fault`] catches the signal, puts zeros in the place of the whole
+//! region and marks it [broken](ForeignRegion::is_broken). Who polls looks at that now and then and
+//! gives the peer up.
+
+mod copy;
+mod fault;
+
+use std::{
+    fmt, io,
+    os::fd::{AsFd, OwnedFd},
+    ptr::NonNull,
+    sync::atomic::{AtomicU16, AtomicU32, AtomicU64},
+};
+
+use rustix::{
+    fs::{FileType, MemfdFlags, SealFlags},
+    io::Errno,
+    mm::{Advice, MapFlags, ProtFlags},
+};
+
+use self::fault::Watch;
+use crate::prefetch::prefetch_address;
+
+/// Largest region that is mapped: half of what a process can address.
+const SIZE_MAX: u64 = 1 << 46;
+/// File systems whose files are memory and nothing else (statfs(2)): tmpfs, which memfds are on,
+/// hugetlbfs and ramfs. On any other an access might wait for a disk, a server, or for the peer.
+const TMPFS: i64 = 0x0102_1994;
+const HUGETLBFS: i64 = 0x9584_58f6;
+const RAMFS: i64 = 0x8584_58f6;
+
+/// Why a file of a peer's was not mapped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForeignError {
+    /// Not a regular file in memory.
+    #[error("the file is not memory: a memfd, or a file on tmpfs or hugetlbfs, is")]
+    NotMemory,
+    /// The file is shorter than its owner said, or longer than can be mapped.
+    #[error("the file has {size} bytes and {wanted} were announced")]
+    Size {
+        /// Length of the file.
+        size: u64,
+        /// What was announced.
+        wanted: u64,
+    },
+    /// More regions are mapped than are watched.
+    #[error("this process has no place for more foreign memory: {0} regions are mapped")]
+    TooMany(usize),
+    /// The kernel refused a step.
+    #[error("{step}: {source}")]
+    System {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// A piece of memory that a foreign process may write, mapped for reading and writing.
+pub struct ForeignRegion {
+    start: NonNull<u8>,
+    len: usize,
+    /// What was mapped: `len`, rounded up to a page of the file's.
+    mapped: usize,
+    sealed: bool,
+    watch: Watch,
+}
+
+// SAFETY: the mapping belongs to no thread, and everything that is read from it or written to it
+// goes through atomics or copies that the compiler takes for accesses by somebody else.
+unsafe impl Send for ForeignRegion {}
+// SAFETY: as above.
+unsafe impl Sync for ForeignRegion {}
+
+impl ForeignRegion {
+    /// Maps the first `len` bytes of a peer's file. None of it is populated, so that a peer cannot
+    /// make us allocate what it announces: the kernel allocates what is touched.
+    ///
+    /// # Errors
+    ///
+    /// When the file is not memory or shorter than that, and when the kernel refuses.
+    pub fn map(file: impl AsFd, len: u64) -> Result<ForeignRegion, ForeignError> {
+        let file = file.as_fd();
+        let status = rustix::fs::fstat(file).map_err(system("fstat"))?;
+        let system_of = rustix::fs::fstatfs(file).map_err(system("fstatfs"))?;
+        let kind = system_of.f_type as i64;
+        let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+        if !regular || ![TMPFS, HUGETLBFS, RAMFS].contains(&kind) {
+            return Err(ForeignError::NotMemory);
+        }
+        let size = u64::try_from(status.st_size).unwrap_or(0);
+        if len == 0 || len > size || len > SIZE_MAX {
+            return Err(ForeignError::Size { size, wanted: len });
+        }
+        // Unmapping part of a huge page is refused.
+        let page = if kind == HUGETLBFS { (system_of.f_bsize as u64).max(4096) } else { 4096 };
+        let mapped = len.next_multiple_of(page) as usize;
+        let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+        // SAFETY: a fresh mapping at an address the kernel chooses.
+        let start = unsafe {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            rustix::mm::mmap(std::ptr::null_mut(), mapped, access, MapFlags::SHARED, file, 0)
+        };
+        let start = start.map_err(system("mmap"))?.cast::<u8>();
+        let start = NonNull::new(start).ok_or(Errno::NOMEM).map_err(system("mmap"))?;
+        match Watch::over(start.as_ptr() as usize, mapped) {
+            Ok(watch) => {
+                let sealed = seals.contains(SealFlags::SHRINK);
+                Ok(ForeignRegion { start, len: len as usize, mapped, sealed, watch })
+            }
+            Err(error) => {
+                // SAFETY: what was mapped above, which nobody has seen.
+                let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), mapped) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a region of zeros, populated, to give to a peer: a memfd that nobody, neither it nor
+    /// we, can resize.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn create(name: &str, len: usize) -> Result<(ForeignRegion, OwnedFd), ForeignError> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create(name, flags).map_err(system("memfd_create"))?;
+        rustix::fs::ftruncate(&file, len as u64).map_err(system("ftruncate"))?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals).map_err(system("sealing"))?;
+        let region = ForeignRegion::map(&file, len as u64)?;
+        // SAFETY: the hints change no contents. Kernels before 5.14 cannot populate: there the
+        // pages come when they are touched.
+        let populated = unsafe {
+            let start = region.start.as_ptr().cast();
+            let _ = rustix::mm::madvise(start, region.mapped, Advice::LinuxHugepage);
+            rustix::mm::madvise(start, region.mapped, Advice::LinuxPopulateWrite)
+        };
+        match populated {
+            Ok(()) | Err(Errno::INVAL) => Ok((region, file)),
+            Err(errno) => Err(system("populating")(errno)),
+        }
+    }
+
+    /// Bytes in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes, which it always has.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether its file was sealed against shrinking when it was mapped.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Whether an access has failed, because the file was cut short: all of it has been zeros of
+    /// our own since, which the peer does not see.
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.watch.is_broken()
+    }
+
+    /// Whether these bytes are inside.
+    #[inline]
+    pub fn contains(&self, at: usize, len: usize) -> bool {
+        at <= self.len && len <= self.len - at
+    }
+
+    /// Copies the bytes from `at` on into `to`; `false`, and nothing is copied, when some of them
+    /// would be outside.
+    #[inline]
+    #[must_use]
+    pub fn read(&self, at: usize, to: &mut [u8]) -> bool {
+        let inside = self.contains(at, to.len());
+        if inside {
+            // SAFETY: `at..at + to.len()` is inside the mapping, which lives as long as `self`; `to`
+            // is ours alone and not in the mapping, to whose bytes there are no references.
+            unsafe { copy::copy(self.start.as_ptr().add(at), to.as_mut_ptr(), to.len()) };
+        }
+        inside
+    }
+
+    /// Copies `from` to the bytes from `at` on; `false`, and nothing is copied, when some of them
+    /// would be outside.
+    #[inline]
+    #[must_use]
+    pub fn write(&self, at: usize, from: &[u8]) -> bool {
+        let inside = self.contains(at, from.len());
+        if inside {
+            // SAFETY: as in `read`, in the other direction.
+            unsafe { copy::copy(from.as_ptr(), self.start.as_ptr().add(at), from.len()) };
+        }
+        inside
+    }
+
+    /// `count` words of 64 bits from `at` on; `None` when some would be outside, or `at` is not a
+    /// multiple of eight.
+    #[inline]
+    pub fn words(&self, at: usize, count: usize) -> Option<&[AtomicU64]> {
+        if !at.is_multiple_of(8) || !self.contains(at, count.checked_mul(8)?) {
+            return None;
+        }
+        // SAFETY: inside the mapping, which starts at a page and lives as long as `self`, aligned,
+        // and valid whatever the bits are. Others write it at any time, which atomics are for; all
+        // of this process's accesses of words are atomic, too.
+        Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at).cast(), count) })
+    }
+
+    /// The 32 bits at `at`, as [`ForeignRegion::words`].
+    #[inline]
+    pub fn word32(&self, at: usize) -> Option<&AtomicU32> {
+        let fits = at.is_multiple_of(4) && self.contains(at, 4);
+        // SAFETY: as in `words`.
+        fits.then(|| unsafe { &*self.start.as_ptr().add(at).cast::<AtomicU32>() })
+    }
+
+    /// The 16 bits at `at`, as [`ForeignRegion::words`].
+    #[inline]
+    pub fn word16(&self, at: usize) -> Option<&AtomicU16> {
+        let fits = at.is_multiple_of(2) && self.contains(at, 2);
+        // SAFETY: as in `words`.
+        fits.then(|| unsafe { &*self.start.as_ptr().add(at).cast::<AtomicU16>() })
+    }
+
+    /// Prefetches the cache line at `at`, if there is one.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        prefetch_address(self.start.as_ptr().wrapping_add(at));
+    }
+}
+
+impl Drop for ForeignRegion {
+    fn drop(&mut self) {
+        // Before it is unmapped: what comes to lie there next is not to be taken for it.
+        self.watch.end();
+        // SAFETY: exactly what was mapped; all that points into it borrows `self`.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.mapped) };
+    }
+}
+
+impl fmt::Debug for ForeignRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignRegion")
+            .field("len", &self.len)
+            .field("sealed", &self.sealed)
+            .field("broken", &self.is_broken())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What failed, and what the kernel said.
+fn system(step: &'static str) -> impl Fn(Errno) -> ForeignError {
+    move |errno| ForeignError::System { step, source: errno.into() }
+}
+
+// Miri maps no files; what it can interpret of this is tested in `copy`.
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    fn memfd(len: u64) -> OwnedFd {
+        let file = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, len).unwrap();
+        file
+    }
+
+    #[test]
+    fn bytes_of_every_length_come_across_and_nothing_beside_them() {
+        let (ours, file) = ForeignRegion::create("test", 1 << 16).unwrap();
+        let theirs = ForeignRegion::map(&file, 1 << 16).unwrap();
+        assert!(ours.is_sealed() && theirs.is_sealed());
+        let bytes: Vec<u8> = (0..9100u32).map(|n| (n * 7 + n / 256 + 1) as u8).collect();
+        for len in (0..300).chain([511, 512, 513, 1024, 1500, 1514, 2048, 4095, 9000]) {
+            for at in [0, 1, 100] {
+                let wipe = vec![0; 9300];
+                assert!(ours.write(0, &wipe) && ours.write(at, &bytes[..len]));
+                let mut back = vec![0xaa; len + 2];
+                assert!(theirs.read(at, &mut back[1..=len]));
+                assert_eq!(back[1..=len], bytes[..len], "{len} bytes at {at}");
+                assert_eq!((back[0], back[len + 1]), (0xaa, 0xaa));
+                let mut beside = [1; 2];
+                assert!(theirs.read(at + len, &mut beside[1..]));
+                assert_eq!(beside[1], 0, "{len} bytes at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_outside_is_refused() {
+        let (region, _file) = ForeignRegion::create("test", 4096).unwrap();
+        assert!(!region.read(4090, &mut [0; 7]) && region.read(4090, &mut [0; 6]));
+        assert!(!region.write(usize::MAX, &[0; 7]) && !region.write(4097, &[]));
+        assert!(region.words(4088, 1).is_some() && region.words(4088, 2).is_none());
+        assert!(region.words(4, 1).is_none() && region.words(8, usize::MAX / 4).is_none());
+        assert!(region.word16(4095).is_none() && region.word16(4094).is_some());
+        assert!(region.word32(4096).is_none() && region.word32(usize::MAX - 3).is_none());
+    }
+
+    #[test]
+    fn only_memory_of_the_announced_length_is_mapped() {
+        let short = ForeignRegion::map(memfd(4096), 4097);
+        assert!(matches!(short, Err(ForeignError::Size { size: 4096, wanted: 4097 })));
+        assert!(matches!(ForeignRegion::map(memfd(4096), 0), Err(ForeignError::Size { .. })));
+        let (read, _write) = rustix::pipe::pipe().unwrap();
+        assert!(matches!(ForeignRegion::map(read, 1), Err(ForeignError::NotMemory)));
+        let proc = std::fs::File::open("/proc/self/status").unwrap();
+        assert!(matches!(ForeignRegion::map(proc, 1), Err(ForeignError::NotMemory)));
+    }
+
+    #[test]
+    fn a_file_cut_short_reads_as_zeros_and_is_noticed() {
+        let file = memfd(1 << 20);
+        let region = ForeignRegion::map(&file, 1 << 20).unwrap();
+        let other = ForeignRegion::map(memfd(4096), 4096).unwrap();
+        assert!(region.write(5000, b"still there") && !region.is_sealed());
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        assert!(!region.is_broken());
+        let mut back = [1; 11];
+        assert!(region.read(5000, &mut back));
+        assert_eq!((back, region.is_broken()), ([0; 11], true));
+        // From now on it is ordinary memory of ours.
+        assert!(region.write(5000, b"back") && region.read(5000, &mut back[..4]));
+        assert_eq!(&back[..4], b"back");
+        region.words(1 << 19, 1).unwrap()[0].store(7, Ordering::Relaxed);
+        assert!(!other.is_broken());
+    }
+
+    #[test]
+    fn several_threads_may_meet_the_end_of_a_file_at_once() {
+        for _ in 0..50 {
+            let file = memfd(1 << 20);
+            let region = ForeignRegion::map(&file, 1 << 20).unwrap();
+            rustix::fs::ftruncate(&file, 0).unwrap();
+            std::thread::scope(|scope| {
+                for at in 0..4 {
+                    let region = &region;
+                    scope.spawn(move || assert!(region.write(at << 16, &[1; 4096])));
+                }
+            });
+            assert!(region.is_broken());
+        }
+    }
+}
