@@ -141,7 +141,7 @@ mod tests {
     fn complaints(driver: &Driver, query: &str) -> Vec<Option<UriError>> {
         let object = match driver.name {
             "tap" | "tun" => "no interface has spaces",
-            "pcap" => "/nonesuch/nonesuch.pcap",
+            "pcap" | "memif" => "/nonesuch/nonesuch",
             _ => "nonesuch0",
         };
         let uri = format!("{}:{object}?{query}", driver.name).parse().unwrap();
@@ -168,7 +168,8 @@ mod tests {
                 };
                 let found = complaints(driver, &format!("{}={wrong}", option.name));
                 let refused = |found: &Option<UriError>| matches!(found, Some(UriError::Value { option: of, .. }) if *of == option.name);
-                let any = matches!(option.value, Value::Text { form: "FILE" | "NAME", .. });
+                let any =
+                    matches!(option.value, Value::Text { form: "FILE" | "NAME" | "SECRET", .. });
                 assert!(any || found.iter().any(refused), "{name}: {found:?}");
                 assert!(!any || found.iter().any(Option::is_none), "{name}: {found:?}");
             }

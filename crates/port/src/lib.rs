@@ -6,13 +6,13 @@
 //!
 //! # Where things are
 //!
-//! The drivers: `af_packet` (`packet:`), [`pcap`], `null`, [`ring`], `tap` (`tap:` and
+//! The drivers: `af_packet` (`packet:`), `memif`, [`pcap`], `null`, [`ring`], `tap` (`tap:` and
 //! `tun:`), `xdp`. Each has a file for opening (`mod.rs`, `driver.rs` or the only one), and
 //! one or two for what is called per burst, `receive` and `transmit`.
 //!
 //! What they share: `port` (the traits, and waiting), `uri` (names), `driver` (what each
 //! declares of itself), `options` (options taken as declared), `open` (the list of drivers),
-//! `lease` (one port for several users), [`counters`] (packets, and
+//! `lease` (one port for several users), `link` (whether the peer is there), [`counters`] (packets, and
 //! drops by reason), `offload` (checksums and segmentation that a sender on this host left
 //! undone), `filtered` (only what a filter wants), `kernel` (what opening an interface has in common), `devices` (names of other
 //! frameworks), `error`.
@@ -28,6 +28,8 @@ mod error;
 mod filtered;
 mod kernel;
 mod lease;
+mod link;
+mod memif;
 mod null;
 mod offload;
 mod open;
@@ -45,6 +47,7 @@ pub use devices::{Devices, parse_device};
 pub use driver::{Driver, OptionGroup, PortOption, Value};
 pub use error::{OpenError, PortError, UriError};
 pub use lease::{LeasedPort, Leases};
+pub use link::Link;
 pub use open::{DRIVERS, open, probe};
 pub use options::Options;
 pub use port::{

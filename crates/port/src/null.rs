@@ -100,6 +100,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     };
     Ok(Port {
         info: PortInfo {
+            link: None,
             uri: uri.clone(),
             interface: None,
             mac: None,

@@ -8,7 +8,7 @@ use crate::{
     error::{OpenError, UriError},
     filtered::Filtered,
     kernel::OpenErrors,
-    null, pcap,
+    memif, null, pcap,
     port::{Context, Port},
     ring, tap,
     uri::PortUri,
@@ -16,8 +16,16 @@ use crate::{
 };
 
 /// All drivers.
-pub const DRIVERS: &[Driver] =
-    &[null::DRIVER, ring::DRIVER, pcap::DRIVER, xdp::DRIVER, af_packet::DRIVER, tap::TAP, tap::TUN];
+pub const DRIVERS: &[Driver] = &[
+    null::DRIVER,
+    ring::DRIVER,
+    pcap::DRIVER,
+    xdp::DRIVER,
+    af_packet::DRIVER,
+    tap::TAP,
+    tap::TUN,
+    memif::DRIVER,
+];
 
 /// Opens a port.
 ///

@@ -13,7 +13,7 @@ use linerate_packet::MacAddr;
 use rustix::event::{PollFd, PollFlags};
 use smallvec::SmallVec;
 
-use crate::{counters::Counters, error::PortError, uri::PortUri};
+use crate::{counters::Counters, error::PortError, link::Link, uri::PortUri};
 
 /// The receiving side of one queue of a port.
 pub trait Receive: Send {
@@ -311,6 +311,9 @@ pub struct PortInfo {
     pub types: bool,
     /// What the driver got, for people: `native XDP, copy mode, need-wakeup`.
     pub mode: String,
+    /// Whether its peer is there, for ports that have one which comes and goes;
+    /// `None` where the port is there as long as it is open.
+    pub link: Option<Arc<Link>>,
 }
 
 /// Whether a port copies packets.

@@ -144,6 +144,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         .collect();
     Ok(Port {
         info: PortInfo {
+            link: None,
             uri: uri.clone(),
             interface: None,
             mac: None,

@@ -192,6 +192,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     );
     Ok(Port {
         info: PortInfo {
+            link: None,
             uri: uri.clone(),
             interface: Some(link.name),
             mac: link.mac.map(MacAddr),

@@ -173,6 +173,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     };
     let zero_copy = sockets[0].0.zero_copy();
     let info = PortInfo {
+        link: None,
         uri: uri.clone(),
         interface: Some(interface.link.name.clone()),
         mac: interface.link.mac.map(Into::into),

@@ -1,0 +1,110 @@
+//! Event descriptors: ours, and those of peers.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
+
+use rustix::{
+    event::{EventfdFlags, epoll},
+    io::ReadWriteFlags,
+};
+
+/// One of ours.
+pub(super) fn new() -> io::Result<OwnedFd> {
+    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+/// Sets it. Full is as good as set.
+pub(super) fn set(fd: &OwnedFd) {
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+}
+
+/// Clears it, and never waits, whatever its owner has made of it.
+pub(super) fn clear(fd: &OwnedFd) {
+    let mut count = [0; 8];
+    let mut to = [io::IoSliceMut::new(&mut count)];
+    let _ = rustix::io::preadv2(fd, &mut to, u64::MAX, ReadWriteFlags::NOWAIT);
+}
+
+/// Whether a peer's descriptor is an eventfd, as it should be. What else there is may wait when it
+/// is written to, or be ready without end.
+pub(super) fn is_one(fd: &OwnedFd) -> bool {
+    let link = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
+    link.is_ok_and(|link| link.as_bytes() == b"anon_inode:[eventfd]")
+}
+
+/// Several events as one descriptor that is readable once one of them was set.
+///
+/// They are noticed when they are set, not while they are, so nobody has to read them: a peer's
+/// could be one whose reading waits.
+#[derive(Debug)]
+pub(super) struct Gathered(OwnedFd);
+
+impl Gathered {
+    pub(super) fn of(events: &[&OwnedFd]) -> io::Result<Gathered> {
+        let gathered = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for event in events {
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            epoll::add(&gathered, event, epoll::EventData::new_u64(0), flags)?;
+        }
+        Ok(Gathered(gathered))
+    }
+
+    /// Forgets what was set so far. Whoever waits looks behind this whether there is something.
+    pub(super) fn forget(&self) {
+        let mut events = [const { std::mem::MaybeUninit::uninit() }; 4];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let _ = epoll::wait(&self.0, &mut events, Some(&now));
+    }
+}
+
+impl AsFd for Gathered {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags};
+
+    use super::*;
+
+    fn is_ready(gathered: &Gathered) -> bool {
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds = [PollFd::new(gathered, PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&now)).unwrap() > 0
+    }
+
+    #[test]
+    fn setting_is_noticed_each_time_and_nothing_is_read() {
+        let (a, b) = (new().unwrap(), new().unwrap());
+        let gathered = Gathered::of(&[&a, &b]).unwrap();
+        assert!(!is_ready(&gathered));
+        for _ in 0..3 {
+            set(&a);
+            assert!(is_ready(&gathered));
+            gathered.forget();
+            assert!(!is_ready(&gathered));
+            set(&b);
+            set(&a);
+            assert!(is_ready(&gathered));
+            gathered.forget();
+            assert!(!is_ready(&gathered));
+        }
+    }
+
+    #[test]
+    fn eventfds_are_told_from_others_and_cleared_without_waiting() {
+        let blocking = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        assert!(is_one(&blocking) && is_one(&new().unwrap()));
+        assert!(!is_one(&rustix::pipe::pipe().unwrap().1));
+        assert!(!is_one(&epoll::create(epoll::CreateFlags::CLOEXEC).unwrap()));
+        // With nothing in it, this would wait for ever.
+        clear(&blocking);
+        set(&blocking);
+        clear(&blocking);
+        clear(&blocking);
+    }
+}

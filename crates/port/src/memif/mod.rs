@@ -1,0 +1,286 @@
+//! `memif:SOCKET` moves packets through memory that is shared with another process.
+//!
+//! Protocol 2.0 of VPP's memif, which DPDK and libmemif speak as well. A *client* connects to a UNIX
+//! socket, makes all memory and passes it on; a *server* listens and maps what it is given. A thread
+//! per socket or client negotiates; workers get rings that are ready, and lose them, by one look at a
+//! number per burst ([`handover`]). Packets are copied once, out of memory that the peer may write
+//! into a buffer of ours and back, so nothing that is looked at later changes under whoever looks.
+//!
+//! # What is believed of a peer
+//!
+//! Nothing. What it announces is checked when it does ([`server`], [`client`]): order of regions and
+//! rings, their places, sizes and alignment, that memory is memory and an eventfd an eventfd. What is
+//! in a ring is checked when it is used ([`ring`], [`receive`], [`transmit`]): counts, regions,
+//! offsets, lengths, chains. A descriptor that makes no sense is a packet dropped as malformed; a
+//! count that makes none ends the connection, because every count after it would be as wrong. A file
+//! that is cut short becomes zeros ([`linerate_memory::ForeignRegion`]) and ends it as well.
+
+mod address;
+mod client;
+mod event;
+mod handover;
+mod message;
+mod negotiation;
+mod receive;
+mod ring;
+mod server;
+mod transmit;
+mod transport;
+
+use std::{sync::Arc, time::Duration};
+
+use self::{
+    address::Address,
+    client::Client,
+    handover::Handover,
+    message::{LOG2_MAX, Secret},
+    negotiation::{Interface, PortHandle, Registration},
+    receive::MemifReceive,
+    ring::Role,
+    server::ListenError,
+    transmit::MemifTransmit,
+};
+use crate::{
+    driver::{Driver, OptionGroup, PortOption, Value},
+    error::{OpenError, UriError},
+    kernel::OpenErrors,
+    link::Link,
+    null,
+    port::{Context, Copies, Port, PortInfo, Queue},
+    uri::PortUri,
+};
+
+/// What peers see of us.
+const PROGRAM: &str = concat!("Linerate ", env!("CARGO_PKG_VERSION"));
+
+/// What it is and which options it has.
+pub(crate) const DRIVER: Driver = Driver {
+    name: "memif",
+    object: "SOCKET",
+    summary: "memory shared with VPP, DPDK or another process, by memif 2.0",
+    description: "\
+The server listens on a UNIX socket and the client connects to it; the client makes the memory.
+`SOCKET` is a path, or `@NAME` for Linux's abstract sockets, which have no file. Several interfaces
+share a socket, each with an `id` of its own: a server opens one port for each of them.
+
+A port may be opened before its peer is there. Without a peer nothing is received, and what is sent
+is dropped and counted as `link_down`; the port looks for its peer, or lets it in, as often as it
+goes and comes back. Frames longer than a buffer are chained in both directions; one that is
+received must fit a buffer of ours (`--buffer-size`).
+
+The peer is not trusted: packets are copied, and what it announces or writes into rings is checked.
+What makes no sense is counted as `malformed`; a peer whose indices make none is disconnected, with
+the reason.
+
+VPP: `create memif socket id 1 filename /run/m.sock`, `create interface memif socket-id 1 id 0
+slave`. DPDK: `--vdev=net_memif,role=client,id=0,socket=/run/m.sock,socket-abstract=no`.",
+    needs: "It needs no privileges but those for the socket's folder.",
+    examples: &[
+        ("memif:/run/m.sock?role=server", "waits for a client"),
+        ("memif:/run/m.sock?id=3&queues=2", "connects to interface 3, with two queues"),
+        ("memif:@dpdk?role=server&secret=psst", "an abstract socket, for who knows the secret"),
+    ],
+    options: &[
+        OptionGroup {
+            when: "",
+            options: &[
+                PortOption {
+                    name: "role",
+                    value: Value::Word(&[
+                        ("client", "connects, and makes the memory"),
+                        ("server", "listens, and maps what it is given"),
+                    ]),
+                    default: "client",
+                    help: "Which side of the socket it is.",
+                },
+                PortOption {
+                    name: "id",
+                    value: Value::Number { least: 0, most: u32::MAX as u64 },
+                    default: "0",
+                    help: "Which interface of the socket.",
+                },
+                null::QUEUES,
+                PortOption {
+                    name: "slots",
+                    value: Value::Number { least: 1, most: 1 << LOG2_MAX },
+                    default: "1024, and for a server the largest there is",
+                    help: "Places in each ring, rounded up to a power of two; for a server: the \
+                           most it lets a client have.",
+                },
+                PortOption {
+                    name: "secret",
+                    value: Value::Text { form: "SECRET", expected: "1 to 24 bytes" },
+                    default: "none",
+                    help: "What a client has to know, in plain text; everybody who can see the \
+                           arguments of a process sees it.",
+                },
+                PortOption {
+                    name: "wait",
+                    value: Value::Number { least: 0, most: 3600 },
+                    default: "0",
+                    help: "How many seconds opening waits for the peer, at most.",
+                },
+            ],
+        },
+        OptionGroup {
+            when: "when it is the client",
+            options: &[PortOption {
+                name: "buffer",
+                value: Value::Number { least: 64, most: 65_472 },
+                default: "2048",
+                help: "Bytes of each buffer in the shared memory; longer frames take several.",
+            }],
+        },
+    ],
+    interface: false,
+    open,
+};
+
+/// What a name says.
+struct Settings {
+    address: Address,
+    role: Role,
+    id: u32,
+    queues: Option<usize>,
+    log2: u8,
+    secret: Option<Secret>,
+    wait: Duration,
+    buffer: u32,
+}
+
+impl Settings {
+    fn parse(uri: &PortUri) -> Result<Settings, UriError> {
+        let mut options = uri.options(DRIVER.options);
+        let role = match options.word("role")? {
+            Some("server") => Role::Server,
+            _ => Role::Client,
+        };
+        let id = options.number("id")?.unwrap_or(options.default_of("id")) as u32;
+        let queues = options.number("queues")?.map(|n| n as usize);
+        let log2 = match (options.number("slots")?, role) {
+            (Some(slots), _) => slots.next_power_of_two().trailing_zeros() as u8,
+            (None, Role::Client) => 10,
+            (None, Role::Server) => LOG2_MAX,
+        };
+        let secret = match options.text("secret") {
+            Some(text) => {
+                let mut secret = Secret::default();
+                match secret.get_mut(..text.len()) {
+                    Some(start) if !text.is_empty() => start.copy_from_slice(text.as_bytes()),
+                    _ => return Err(options.refuse("secret", text, "1 to 24 bytes")),
+                }
+                Some(secret)
+            }
+            None => None,
+        };
+        let wait = options.number("wait")?.unwrap_or(options.default_of("wait"));
+        let mut buffer = 0;
+        if role == Role::Client {
+            buffer = options.number("buffer")?.unwrap_or(options.default_of("buffer")) as u32;
+        }
+        options.finish()?;
+        let address = Address::parse(uri.name()).ok_or_else(|| UriError::Syntax {
+            uri: uri.to_string(),
+            reason: "expected the path of a socket, or @NAME, of at most 107 bytes",
+        })?;
+        let wait = Duration::from_secs(wait);
+        Ok(Settings { address, role, id, queues, log2, secret, wait, buffer })
+    }
+}
+
+fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
+    let settings = Settings::parse(uri)?;
+    let errors = OpenErrors::with_remedy(
+        uri,
+        "make the socket's folder accessible, or use an abstract socket: memif:@NAME".into(),
+    );
+    let queues = settings.queues.or(context.queues).unwrap_or(1);
+    let fits = |queues: usize| client::fits(queues as u16, settings.log2, settings.buffer);
+    if settings.role == Role::Client && !fits(queues) {
+        return Err(errors.unsupported(format!(
+            "{queues} queues of {} slots and {} bytes each are more than 4 GiB; choose fewer slots \
+             or smaller buffers",
+            1u32 << settings.log2,
+            settings.buffer,
+        )));
+    }
+    let system = errors.failed("eventfd");
+    let inward: Result<Vec<_>, _> = (0..queues).map(|_| Handover::new().map(Arc::new)).collect();
+    let outward: Result<Vec<_>, _> = (0..queues).map(|_| Handover::new().map(Arc::new)).collect();
+    let link = Arc::new(Link::new(match settings.role {
+        Role::Server => format!("waiting for a client at {}", settings.address),
+        Role::Client => format!("waiting for a server at {}", settings.address),
+    }));
+    let interface = Arc::new(Interface {
+        id: settings.id,
+        queues: queues as u16,
+        log2: settings.log2,
+        buffer: settings.buffer,
+        secret: settings.secret,
+        receives: context.direction.receives(),
+        inward: inward.map_err(&system)?,
+        outward: outward.map_err(&system)?,
+        link: Arc::clone(&link),
+    });
+    let registration = match settings.role {
+        Role::Server => server::register(&settings.address, Arc::clone(&interface))
+            .map(Registration::Server)
+            .map_err(|error| listen_error(&errors, &settings, error))?,
+        Role::Client => Registration::Client(
+            Client::start(&settings.address, Arc::clone(&interface))
+                .map_err(errors.failed("start a thread"))?,
+        ),
+    };
+    let handle = Arc::new(PortHandle { _registration: registration });
+    let mut sides = Vec::with_capacity(queues);
+    for (inward, outward) in interface.inward.iter().zip(&interface.outward) {
+        let mut queue = Queue { receive: None, transmit: None };
+        if context.direction.receives() {
+            queue.receive = Some(Box::new(MemifReceive::new(inward, &handle).map_err(&system)?));
+        }
+        if context.direction.transmits() {
+            queue.transmit = Some(Box::new(MemifTransmit::new(outward, &handle)));
+        }
+        sides.push(queue);
+    }
+    link.wait_up(settings.wait);
+    Ok(Port {
+        info: PortInfo {
+            uri: uri.clone(),
+            interface: None,
+            mac: None,
+            frame_limit: None,
+            speed: None,
+            copies: Copies::Driver,
+            stamps: false,
+            types: false,
+            mode: match settings.role {
+                Role::Server => format!("memif server, interface {}", settings.id),
+                Role::Client => format!(
+                    "memif client of interface {}, {} slots of {} bytes",
+                    settings.id,
+                    1u32 << settings.log2,
+                    settings.buffer,
+                ),
+            },
+            link: Some(link),
+        },
+        queues: sides,
+    })
+}
+
+fn listen_error(errors: &OpenErrors, settings: &Settings, error: ListenError) -> OpenError {
+    let Settings { address, id, .. } = settings;
+    match error {
+        ListenError::Taken => errors.busy(format!(
+            "this process has an interface {id} on that socket already; choose another id"
+        )),
+        ListenError::InUse => errors.busy(format!(
+            "another process listens at {address}; end it, choose another socket, or connect to \
+             it with role=client"
+        )),
+        ListenError::NoSocket => errors
+            .busy(format!("{address} is there and not a socket; choose another name or remove it")),
+        ListenError::System(step, source) => errors.failed(step)(source),
+    }
+}

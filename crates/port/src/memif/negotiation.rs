@@ -1,0 +1,183 @@
+//! What both negotiators, a listening socket's and a client's, do the same way.
+
+use std::{
+    fmt, io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::{
+    event::Gathered,
+    handover::Handover,
+    message::{Secret, text},
+    receive::InwardRing,
+    ring::Connection,
+    transmit::OutwardRing,
+};
+use crate::link::Link;
+
+/// How long a peer may take for its next message of a negotiation.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How often peers that are connected are looked at: for files cut short, and for workers that one
+/// keeps in a system call.
+pub(super) const LOOK: Duration = Duration::from_millis(250);
+/// Most regions of a peer.
+pub(super) const REGIONS: usize = 256;
+
+/// An interface of ours: what a port is to its negotiator.
+pub(super) struct Interface {
+    /// Which one of the socket.
+    pub(super) id: u32,
+    /// The most rings of each direction.
+    pub(super) queues: u16,
+    /// The largest rings, as a power of two.
+    pub(super) log2: u8,
+    /// Bytes of a client's buffers.
+    pub(super) buffer: u32,
+    pub(super) secret: Option<Secret>,
+    /// Whether packets are taken, and sent.
+    pub(super) receives: bool,
+    pub(super) inward: Vec<Arc<Handover<InwardRing>>>,
+    pub(super) outward: Vec<Arc<Handover<Arc<Mutex<OutwardRing>>>>>,
+    pub(super) link: Arc<Link>,
+}
+
+impl Interface {
+    /// The workers use this connection from now on.
+    pub(super) fn attach(&self, connection: &Arc<Connection>, peer: &str) -> io::Result<()> {
+        let mut inward = Vec::with_capacity(self.inward.len());
+        for (handover, lane) in self.inward.iter().zip(connection.inward()) {
+            let wake = Gathered::of(&[lane.interrupt.fd(), handover.event()])?;
+            inward.push(InwardRing::new(connection, lane, wake));
+        }
+        let rings = connection.outward();
+        let outward: Vec<_> = rings
+            .iter()
+            .map(|lane| Arc::new(Mutex::new(OutwardRing::new(connection, lane))))
+            .collect();
+        let mut inward = inward.into_iter();
+        self.inward.iter().for_each(|handover| handover.put(inward.next()));
+        for (queue, handover) in self.outward.iter().enumerate() {
+            // Where the peer has fewer rings, several queues share one.
+            let ring = queue.checked_rem(outward.len()).map(|at| Arc::clone(&outward[at]));
+            handover.put(ring);
+        }
+        let rings = |count: usize| if count == 1 { "ring" } else { "rings" };
+        let (to, from) = (connection.outward().len(), connection.inward().len());
+        let size =
+            |lanes: &[Arc<super::ring::Lane>]| lanes.first().map_or(0, |lane| lane.ring.size());
+        let sealed = connection.regions.iter().all(|region| region.is_sealed());
+        self.link.set(
+            true,
+            format!(
+                "{peer}: {to} {} of {} to it, {from} of {} from it{}",
+                rings(to),
+                size(connection.outward()),
+                size(connection.inward()),
+                if sealed { "" } else { ", its memory not sealed" },
+            ),
+        );
+        Ok(())
+    }
+
+    /// There is no connection any more.
+    pub(super) fn detach(&self, reason: impl Into<String>) {
+        self.inward.iter().for_each(|handover| handover.put(None));
+        self.outward.iter().for_each(|handover| handover.put(None));
+        self.link.set(false, reason);
+    }
+
+    /// Does away with what workers have left.
+    pub(super) fn sweep(&self) {
+        self.inward.iter().for_each(|handover| handover.sweep());
+        self.outward.iter().for_each(|handover| handover.sweep());
+    }
+}
+
+impl fmt::Debug for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interface").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// What a port's queues have in common: dropped with the last of them, it closes the port.
+#[derive(Debug)]
+pub(super) struct PortHandle {
+    /// Closes when it is dropped.
+    pub(super) _registration: Registration,
+}
+
+/// A port's place with its negotiator, which does what is to be done when it is dropped.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held to be dropped")]
+pub(super) enum Registration {
+    Server(super::server::Registration),
+    Client(super::client::Client),
+}
+
+/// Why a connection is given up, for the peer and for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// We give it up, and tell the peer why.
+    Refused(String),
+    /// The peer gave it up.
+    Left(String),
+}
+
+impl End {
+    pub(super) fn refused(reason: impl Into<String>) -> End {
+        End::Refused(reason.into())
+    }
+
+    /// What became of the peer, for people.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            End::Refused(reason) => format!("the peer was refused: {reason}"),
+            End::Left(reason) => reason.clone(),
+        }
+    }
+}
+
+/// The name of a peer, as it gave it.
+pub(super) fn peer_name(field: &[u8]) -> String {
+    let name = text(field);
+    if name.is_empty() { "a peer without a name".into() } else { name }
+}
+
+/// Whether two secrets are the same, found out in the same time whatever they are.
+pub(super) fn is_same(a: &Secret, b: &Secret) -> bool {
+    let differing = a.iter().zip(b).fold(0, |bits, (a, b)| bits | (a ^ b));
+    std::hint::black_box(differing) == 0
+}
+
+/// Puts all of a ring's header where it begins.
+pub(super) fn prepare(ring: &super::ring::Ring) {
+    ring.cookie().store(super::ring::COOKIE, Ordering::Relaxed);
+    ring.flags().store(super::ring::MASK_INTERRUPT, Ordering::Relaxed);
+    ring.head().store(0, Ordering::Relaxed);
+    ring.tail().store(0, Ordering::Release);
+}
+
+/// Waits until one of these can be read, or until a time.
+pub(super) fn wait<'a>(
+    fds: impl Iterator<Item = BorrowedFd<'a>>,
+    until: Instant,
+) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<PollFd<'_>> =
+        fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let left = until.saturating_duration_since(Instant::now());
+    let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    match rustix::event::poll(&mut polled, Some(&limit)) {
+        Ok(_) => Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; polled.len()]),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The descriptors of these, to be waited for.
+pub(super) fn all<'a>(fds: &'a [&'a OwnedFd]) -> impl Iterator<Item = BorrowedFd<'a>> {
+    fds.iter().map(|fd| fd.as_fd())
+}

@@ -1,0 +1,401 @@
+//! A ring in shared memory, and what both ends of it know of each other.
+//!
+//! | offset | bytes | field | who writes it |
+//! |---|---|---|---|
+//! | 0 | 4 | cookie, 0x03E31F20 | the client, before it announces the ring |
+//! | 4 | 2 | flags; bit 0: the consumer polls, no interrupts | whoever takes packets out of the ring |
+//! | 6 | 2 | head, counts on and on | the client |
+//! | 64 | 2 | tail, counts on and on | the server |
+//! | 128 | 16 each | descriptors, two to the power of 0 to 14 | see below |
+//!
+//! A descriptor is `flags u16` (bit 0: the packet goes on in the next one), `region u16`, `length
+//! u32`, `offset u32` into the region, and 32 bits that nobody uses. In a ring *to the server* the
+//! client writes descriptors of packets and moves the head past them; the server takes the packets
+//! and moves the tail. In a ring *to the client* the client writes descriptors of free buffers, their
+//! capacity as length, and moves the head past them; the server writes packets into the buffers,
+//! changes lengths and flags, and moves the tail.
+//!
+//! Nothing of that is believed. Each side keeps the count it writes for itself, reads the other's
+//! once per burst and finds it out of range when it is further away than the ring is large; the client
+//! knows where its buffers are and reads back only flags and lengths; a descriptor is read once.
+
+use std::{
+    os::fd::OwnedFd,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
+    },
+};
+
+use linerate_memory::ForeignRegion;
+
+use super::{event, message::LOG2_MAX};
+
+/// What every ring begins with.
+pub(super) const COOKIE: u32 = 0x03E3_1F20;
+const FLAGS_AT: usize = 4;
+const HEAD_AT: usize = 6;
+const TAIL_AT: usize = 64;
+/// Bytes in front of the descriptors.
+pub(super) const HEADER: usize = 128;
+/// Bytes of a descriptor.
+pub(super) const DESCRIPTOR: usize = 16;
+/// Rings begin at multiples of this.
+pub(super) const ALIGN: usize = 64;
+/// Flag of a ring: its consumer polls.
+pub(super) const MASK_INTERRUPT: u16 = 1;
+/// Flag of a descriptor: the packet continues in the next.
+pub(super) const NEXT: u16 = 1;
+const WORDS: usize = DESCRIPTOR / 8;
+
+/// Which side of a connection one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Listens, and never owns memory.
+    Server,
+    /// Connects, and owns all memory.
+    Client,
+}
+
+/// What a peer did that a connection does not survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Its count of a ring is not between ours and the end of the ring.
+    Index,
+    /// All descriptors of a ring are one packet without an end.
+    Endless,
+    /// A buffer it wants a packet in is not in its memory.
+    Buffer,
+    /// It cut the file of a region short.
+    Region,
+}
+
+impl Fault {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Fault::Index => "ring index out of range",
+            Fault::Endless => "chain without end",
+            Fault::Buffer => "buffer outside of its region",
+            Fault::Region => "region was cut short",
+        }
+    }
+}
+
+/// A ring in somebody's memory, of which everything is known to be inside its region.
+#[derive(Debug, Clone)]
+pub(super) struct Ring {
+    memory: Arc<ForeignRegion>,
+    at: usize,
+    size: u16,
+}
+
+impl Ring {
+    /// `Err` says what is wrong with its place.
+    pub(super) fn new(
+        memory: &Arc<ForeignRegion>,
+        at: usize,
+        log2: u8,
+    ) -> Result<Ring, &'static str> {
+        if log2 > LOG2_MAX {
+            return Err("ring size too large");
+        }
+        if !at.is_multiple_of(ALIGN) {
+            return Err("ring not aligned");
+        }
+        let size = 1 << log2;
+        if !memory.contains(at, HEADER + DESCRIPTOR * usize::from(size)) {
+            return Err("ring outside of its region");
+        }
+        Ok(Ring { memory: Arc::clone(memory), at, size })
+    }
+
+    /// Descriptors in it.
+    #[inline]
+    pub(super) fn size(&self) -> u16 {
+        self.size
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> &AtomicU16 {
+        self.memory.word16(self.at + at).expect("checked when it was made")
+    }
+
+    pub(super) fn cookie(&self) -> &AtomicU32 {
+        self.memory.word32(self.at).expect("checked when it was made")
+    }
+
+    #[inline]
+    pub(super) fn flags(&self) -> &AtomicU16 {
+        self.word(FLAGS_AT)
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> &AtomicU16 {
+        self.word(HEAD_AT)
+    }
+
+    #[inline]
+    pub(super) fn tail(&self) -> &AtomicU16 {
+        self.word(TAIL_AT)
+    }
+
+    /// The count that the other side writes.
+    #[inline]
+    pub(super) fn theirs(&self, us: Role) -> &AtomicU16 {
+        match us {
+            Role::Server => self.head(),
+            Role::Client => self.tail(),
+        }
+    }
+
+    /// The count that we write.
+    #[inline]
+    pub(super) fn ours(&self, us: Role) -> &AtomicU16 {
+        match us {
+            Role::Server => self.tail(),
+            Role::Client => self.head(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn descriptors(&self) -> Descriptors<'_> {
+        let count = usize::from(self.size) * WORDS;
+        let words = self.memory.words(self.at + HEADER, count).expect("checked when it was made");
+        Descriptors { words, mask: self.size - 1 }
+    }
+}
+
+/// A private copy of a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Descriptor {
+    pub(super) flags: u16,
+    pub(super) region: u16,
+    pub(super) length: u32,
+    pub(super) offset: u32,
+}
+
+/// The descriptors of a ring, by counts that go on and on.
+#[derive(Clone, Copy)]
+pub(super) struct Descriptors<'a> {
+    words: &'a [AtomicU64],
+    mask: u16,
+}
+
+impl Descriptors<'_> {
+    #[inline]
+    fn place(&self, count: u16) -> usize {
+        usize::from(count & self.mask) * WORDS
+    }
+
+    /// Reads one, once: what the other side makes of it meanwhile does not matter any more.
+    #[inline]
+    pub(super) fn load(&self, count: u16) -> Descriptor {
+        let at = self.place(count);
+        let [f0, f1, r0, r1, length @ ..] = self.words[at].load(Ordering::Relaxed).to_ne_bytes();
+        let [offset @ .., _, _, _, _] = self.words[at + 1].load(Ordering::Relaxed).to_ne_bytes();
+        Descriptor {
+            flags: u16::from_ne_bytes([f0, f1]),
+            region: u16::from_ne_bytes([r0, r1]),
+            length: u32::from_ne_bytes(length),
+            offset: u32::from_ne_bytes(offset),
+        }
+    }
+
+    #[inline]
+    pub(super) fn store(&self, count: u16, value: Descriptor) {
+        let at = self.place(count);
+        let ([f0, f1], [r0, r1]) = (value.flags.to_ne_bytes(), value.region.to_ne_bytes());
+        let [l0, l1, l2, l3] = value.length.to_ne_bytes();
+        let [o0, o1, o2, o3] = value.offset.to_ne_bytes();
+        let first = u64::from_ne_bytes([f0, f1, r0, r1, l0, l1, l2, l3]);
+        let second = u64::from_ne_bytes([o0, o1, o2, o3, 0, 0, 0, 0]);
+        self.words[at].store(first, Ordering::Relaxed);
+        self.words[at + 1].store(second, Ordering::Relaxed);
+    }
+}
+
+/// Where the client's buffers of a ring are, one per descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Buffers {
+    pub(super) at: usize,
+    pub(super) stride: usize,
+    /// Bytes of each.
+    pub(super) size: u32,
+}
+
+impl Buffers {
+    /// The descriptor of an empty buffer.
+    #[inline]
+    pub(super) fn free(&self, count: u16, size: u16) -> Descriptor {
+        let offset = self.place(count, size) as u32;
+        Descriptor { flags: 0, region: 0, length: self.size, offset }
+    }
+
+    #[inline]
+    pub(super) fn place(&self, count: u16, size: u16) -> usize {
+        self.at + usize::from(count & (size - 1)) * self.stride
+    }
+}
+
+/// The eventfd of a ring.
+#[derive(Debug)]
+pub(super) struct Interrupt {
+    fd: OwnedFd,
+    /// Whether a worker is in the system call that raises it, in which a hostile peer can hold it:
+    /// the descriptor is the peer's, and so is the choice whether writing to it waits.
+    raising: AtomicBool,
+}
+
+impl Interrupt {
+    pub(super) fn new(fd: OwnedFd) -> Interrupt {
+        Interrupt { fd, raising: AtomicBool::new(false) }
+    }
+
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Tells the consumer of a ring of new packets, unless it polls.
+    #[inline]
+    pub(super) fn raise(&self, ring: &Ring) {
+        // Pairs with the fence of a consumer between its flags and its last look at the ring: it
+        // sees the packets, or we see that it wants to be told.
+        fence(Ordering::SeqCst);
+        if ring.flags().load(Ordering::Relaxed) & MASK_INTERRUPT == 0 {
+            self.raise_now();
+        }
+    }
+
+    #[cold]
+    fn raise_now(&self) {
+        self.raising.store(true, Ordering::Relaxed);
+        event::set(&self.fd);
+        self.raising.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether somebody is raising it.
+    pub(super) fn is_raising(&self) -> bool {
+        self.raising.load(Ordering::Relaxed)
+    }
+}
+
+/// A ring as it was negotiated.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) ring: Ring,
+    pub(super) interrupt: Interrupt,
+    /// The buffers of a client's ring.
+    pub(super) buffers: Option<Buffers>,
+}
+
+/// What was negotiated with a peer. It goes when neither the negotiator nor a worker has it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) role: Role,
+    pub(super) regions: Vec<Arc<ForeignRegion>>,
+    pub(super) to_server: Vec<Arc<Lane>>,
+    pub(super) to_client: Vec<Arc<Lane>>,
+    /// What a worker has found wrong with the peer.
+    fault: OnceLock<Fault>,
+    /// Wakes the negotiator.
+    control: Arc<OwnedFd>,
+}
+
+impl Connection {
+    pub(super) fn new(
+        role: Role,
+        regions: Vec<Arc<ForeignRegion>>,
+        to_server: Vec<Arc<Lane>>,
+        to_client: Vec<Arc<Lane>>,
+        control: &Arc<OwnedFd>,
+    ) -> Connection {
+        let control = Arc::clone(control);
+        Connection { role, regions, to_server, to_client, fault: OnceLock::new(), control }
+    }
+
+    /// The lanes packets come in by.
+    pub(super) fn inward(&self) -> &[Arc<Lane>] {
+        match self.role {
+            Role::Server => &self.to_server,
+            Role::Client => &self.to_client,
+        }
+    }
+
+    /// The lanes packets go out by.
+    pub(super) fn outward(&self) -> &[Arc<Lane>] {
+        match self.role {
+            Role::Server => &self.to_client,
+            Role::Client => &self.to_server,
+        }
+    }
+
+    /// Has the peer given up: by the negotiator, for a worker does no such things.
+    #[cold]
+    pub(super) fn report(&self, fault: Fault) {
+        if self.fault.set(fault).is_ok() {
+            event::set(&self.control);
+        }
+    }
+
+    /// What is wrong with the peer, if anything is.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        let broken = || self.regions.iter().any(|region| region.is_broken());
+        self.fault.get().copied().or_else(|| broken().then_some(Fault::Region))
+    }
+
+    /// Empties the eventfds that a worker has been in the middle of raising since the last look.
+    pub(super) fn free_raisers(&self, before: &mut Vec<bool>) {
+        let lanes = || self.to_server.iter().chain(&self.to_client);
+        before.resize(lanes().count(), false);
+        for (lane, was) in lanes().zip(before) {
+            let is = lane.interrupt.is_raising();
+            if is && *was {
+                event::clear(lane.interrupt.fd());
+            }
+            *was = is;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(len: usize) -> Arc<ForeignRegion> {
+        Arc::new(ForeignRegion::create("test", len).unwrap().0)
+    }
+
+    #[test]
+    fn a_ring_is_inside_of_its_region() {
+        let memory = region(8192);
+        assert!(Ring::new(&memory, 0, 8).is_ok());
+        assert!(Ring::new(&memory, 4096 - 128, 8).is_ok());
+        assert_eq!(Ring::new(&memory, 4096 - 64, 8).unwrap_err(), "ring outside of its region");
+        assert_eq!(
+            Ring::new(&memory, usize::MAX - 63, 0).unwrap_err(),
+            "ring outside of its region"
+        );
+        assert_eq!(Ring::new(&memory, 32, 0).unwrap_err(), "ring not aligned");
+        assert_eq!(Ring::new(&memory, 0, 15).unwrap_err(), "ring size too large");
+        assert_eq!(Ring::new(&memory, 0, 255).unwrap_err(), "ring size too large");
+    }
+
+    #[test]
+    fn descriptors_lie_as_the_protocol_has_them() {
+        let memory = region(4096);
+        let ring = Ring::new(&memory, 64, 1).unwrap();
+        let descriptor =
+            Descriptor { flags: 1, region: 0x0203, length: 0x0405_0607, offset: 0x0809_0a0b };
+        ring.descriptors().store(3, descriptor);
+        assert_eq!(ring.descriptors().load(65_535), descriptor);
+        let mut bytes = [0; 16];
+        assert!(memory.read(64 + 128 + 16, &mut bytes));
+        let mut expected = Vec::new();
+        expected.extend(1u16.to_ne_bytes());
+        expected.extend(0x0203u16.to_ne_bytes());
+        expected.extend(0x0405_0607u32.to_ne_bytes());
+        expected.extend(0x0809_0a0bu32.to_ne_bytes());
+        expected.extend([0; 4]);
+        assert_eq!(bytes[..], expected);
+    }
+}

@@ -1,0 +1,534 @@
+//! A listening socket, its interfaces, and the clients that want them.
+//!
+//! One thread per socket accepts, negotiates, and looks after what is connected; it never waits for a
+//! single client. A client's memory is mapped when it announces it, and everything it says about it
+//! is checked before a worker sees it.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileTypeExt, MetadataExt},
+    },
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use linerate_memory::ForeignRegion;
+use rustix::{io::Errno, net::SocketFlags};
+
+use super::{
+    address::Address,
+    event,
+    message::{AddRing, Hello, Init, LOG2_MAX, Message, VERSION, field},
+    negotiation::{End, Interface, LOOK, PATIENCE, REGIONS, is_same, peer_name, wait},
+    ring::{COOKIE, Connection, Interrupt, Lane, Ring, Role},
+    transport::{self, Received},
+};
+
+/// Clients that may be in the middle of negotiating at a time.
+const UNDECIDED: usize = 64;
+/// Connections the kernel keeps until they are accepted.
+const BACKLOG: i32 = 64;
+/// Messages of one client that are answered before others have their turn.
+const TURN: usize = 16;
+/// How long nobody is accepted when the process has no descriptors left.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The sockets of this process: interfaces that name the same one share it.
+static LISTENERS: Mutex<Vec<(Address, Weak<Listener>)>> = Mutex::new(Vec::new());
+
+/// A socket that listens.
+#[derive(Debug)]
+struct Listener {
+    shared: Arc<Shared>,
+    address: Address,
+    /// Which file it is, so that only that one is removed.
+    file: Option<(u64, u64)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread and those who register have in common.
+#[derive(Debug)]
+struct Shared {
+    interfaces: Mutex<HashMap<u32, Arc<Interface>>>,
+    wake: Arc<OwnedFd>,
+    stop: AtomicBool,
+}
+
+/// An interface's place on a socket, given up when this is dropped.
+#[derive(Debug)]
+pub(super) struct Registration {
+    listener: Option<Arc<Listener>>,
+    id: u32,
+}
+
+/// Why there is no such interface now.
+#[derive(Debug)]
+pub(super) enum ListenError {
+    /// Another port of this process has this id.
+    Taken,
+    /// Another process listens there.
+    InUse,
+    /// Something that is no socket is there.
+    NoSocket,
+    System(&'static str, io::Error),
+}
+
+/// Offers an interface on a socket, which is made unless this process has it already.
+pub(super) fn register(
+    address: &Address,
+    interface: Arc<Interface>,
+) -> Result<Registration, ListenError> {
+    let mut listeners = LISTENERS.lock().expect("no panic while held");
+    listeners.retain(|(_, listener)| listener.strong_count() > 0);
+    let known = listeners.iter().find(|(known, _)| known == address);
+    let listener = match known.and_then(|(_, listener)| listener.upgrade()) {
+        Some(listener) => listener,
+        None => {
+            let listener = Arc::new(Listener::start(address)?);
+            listeners.push((address.clone(), Arc::downgrade(&listener)));
+            listener
+        }
+    };
+    let id = interface.id;
+    {
+        let mut interfaces = listener.shared.interfaces.lock().expect("no panic while held");
+        if interfaces.contains_key(&id) {
+            return Err(ListenError::Taken);
+        }
+        interfaces.insert(id, interface);
+    }
+    Ok(Registration { listener: Some(listener), id })
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // Held until the listener is gone, if it is the last: whoever opens the port next finds it
+        // there or can make it anew.
+        let _listeners = LISTENERS.lock();
+        if let Some(listener) = self.listener.take() {
+            if let Ok(mut interfaces) = listener.shared.interfaces.lock() {
+                interfaces.remove(&self.id);
+            }
+            event::set(&listener.shared.wake);
+        }
+    }
+}
+
+impl Listener {
+    fn start(address: &Address) -> Result<Listener, ListenError> {
+        let system = |step| move |error| ListenError::System(step, error);
+        let socket = bind(address)?;
+        let file = address.path().and_then(|path| fs::metadata(path).ok());
+        let shared = Arc::new(Shared {
+            interfaces: Mutex::default(),
+            wake: Arc::new(event::new().map_err(system("eventfd"))?),
+            stop: AtomicBool::new(false),
+        });
+        let mut thread = Negotiator { socket, shared: Arc::clone(&shared), sessions: Vec::new() };
+        let thread = thread::Builder::new()
+            .name("memif-server".into())
+            .spawn(move || thread.run())
+            .map_err(system("start a thread"))?;
+        Ok(Listener {
+            shared,
+            address: address.clone(),
+            file: file.map(|file| (file.dev(), file.ino())),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let (Some(path), Some(ours)) = (self.address.path(), self.file) {
+            let now = fs::symlink_metadata(path).ok();
+            if now.is_some_and(|now| (now.dev(), now.ino()) == ours) {
+                let _ = fs::remove_file(path);
+            }
+        }
+        self.shared.stop.store(true, Ordering::Relaxed);
+        event::set(&self.shared.wake);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Makes the socket. A file that a dead process left behind is removed.
+fn bind(address: &Address) -> Result<OwnedFd, ListenError> {
+    let system = |step| move |error: Errno| ListenError::System(step, error.into());
+    let socket =
+        transport::socket().map_err(|error| ListenError::System("make a socket", error))?;
+    let name = address.socket().map_err(|error| ListenError::System("name a socket", error))?;
+    match rustix::net::bind(&socket, &name) {
+        Ok(()) => {}
+        Err(Errno::ADDRINUSE) => {
+            let Some(path) = address.path() else { return Err(ListenError::InUse) };
+            let is_socket = fs::symlink_metadata(path)
+                .map(|file| file.file_type().is_socket())
+                .map_err(|error| ListenError::System("look at the socket's file", error))?;
+            if !is_socket {
+                return Err(ListenError::NoSocket);
+            }
+            let probe =
+                transport::socket().map_err(|error| ListenError::System("make a socket", error))?;
+            if rustix::net::connect(&probe, &name) != Err(Errno::CONNREFUSED) {
+                return Err(ListenError::InUse);
+            }
+            fs::remove_file(path)
+                .map_err(|error| ListenError::System("remove a stale socket", error))?;
+            rustix::net::bind(&socket, &name).map_err(system("bind the socket"))?;
+        }
+        Err(errno) => return Err(system("bind the socket")(errno)),
+    }
+    rustix::net::listen(&socket, BACKLOG).map_err(system("listen"))?;
+    Ok(socket)
+}
+
+/// The thread of a socket.
+struct Negotiator {
+    socket: OwnedFd,
+    shared: Arc<Shared>,
+    sessions: Vec<Session>,
+}
+
+impl Negotiator {
+    fn run(&mut self) {
+        let mut pause: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            if pause.is_some_and(|until| until <= now) {
+                pause = None;
+            }
+            let until = self.next_look(now, pause);
+            let accepting = pause.is_none().then_some(&self.socket);
+            let fds: Vec<&OwnedFd> = [&*self.shared.wake]
+                .into_iter()
+                .chain(self.sessions.iter().map(|session| &session.socket))
+                .chain(accepting)
+                .collect();
+            let ready = wait(super::negotiation::all(&fds), until);
+            // Polling fails for want of memory: later, then.
+            let ready = ready.unwrap_or_else(|_| {
+                thread::sleep(PAUSE);
+                vec![false; fds.len()]
+            });
+            event::clear(&self.shared.wake);
+            if self.shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            for (session, ready) in self.sessions.iter_mut().zip(&ready[1..]) {
+                session.turn(*ready, &self.shared);
+            }
+            self.sessions.retain(|session| !session.ended);
+            if let Ok(interfaces) = self.shared.interfaces.lock() {
+                interfaces.values().for_each(|interface| interface.sweep());
+            }
+            if accepting.is_some() && ready.last() == Some(&true) && !self.accept() {
+                pause = Some(Instant::now() + PAUSE);
+            }
+        }
+        for session in &mut self.sessions {
+            session.end(&End::refused("the interface was closed"), &self.shared);
+        }
+    }
+
+    /// When to look at the sessions although nothing came.
+    fn next_look(&self, now: Instant, pause: Option<Instant>) -> Instant {
+        let looks = self.sessions.iter().map(|session| match session.connection {
+            Some(_) => now + LOOK,
+            None => session.deadline,
+        });
+        looks.chain(pause).min().unwrap_or(now + Duration::from_secs(3600))
+    }
+
+    /// Accepts who is there; `false` when nobody can be for a while.
+    fn accept(&mut self) -> bool {
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = match rustix::net::accept_with(&self.socket, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => return true,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(_) => return false,
+            };
+            let undecided = self.sessions.iter().filter(|s| s.connection.is_none()).count();
+            if undecided >= UNDECIDED {
+                // Who comes first may be of no good will; its time runs out.
+                let text = "too many clients negotiate".into();
+                let _ = transport::send(&socket, &Message::Disconnect { code: 0, text }, None);
+                continue;
+            }
+            self.sessions.extend(Session::begin(socket, &self.shared));
+        }
+    }
+}
+
+/// A client, from its connection to its end.
+struct Session {
+    socket: OwnedFd,
+    deadline: Instant,
+    interface: Option<Arc<Interface>>,
+    peer: String,
+    regions: Vec<Arc<ForeignRegion>>,
+    to_server: Vec<Arc<Lane>>,
+    to_client: Vec<Arc<Lane>>,
+    connection: Option<Arc<Connection>>,
+    /// Which interrupts were being raised at the last look.
+    raising: Vec<bool>,
+    ended: bool,
+}
+
+impl Session {
+    /// Greets a client.
+    fn begin(socket: OwnedFd, shared: &Shared) -> Option<Session> {
+        // Which interface it wants is not known yet.
+        let (mut queues, mut log2) = (1, 0);
+        for interface in shared.interfaces.lock().expect("no panic while held").values() {
+            queues = queues.max(interface.queues);
+            log2 = log2.max(interface.log2);
+        }
+        let hello = Message::Hello(Hello {
+            name: field(super::PROGRAM),
+            versions: (VERSION, VERSION),
+            max_region: REGIONS as u16 - 1,
+            max_to_client: queues - 1,
+            max_to_server: queues - 1,
+            max_log2: log2,
+        });
+        transport::send(&socket, &hello, None).ok()?;
+        Some(Session {
+            socket,
+            deadline: Instant::now() + PATIENCE,
+            interface: None,
+            peer: String::new(),
+            regions: Vec::new(),
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+            connection: None,
+            raising: Vec::new(),
+            ended: false,
+        })
+    }
+
+    /// Does what there is to do.
+    fn turn(&mut self, ready: bool, shared: &Shared) {
+        if let Err(end) = self.try_turn(ready, shared) {
+            self.end(&end, shared);
+        }
+    }
+
+    fn try_turn(&mut self, ready: bool, shared: &Shared) -> Result<(), End> {
+        if ready {
+            for _ in 0..TURN {
+                match transport::receive(&self.socket) {
+                    Received::Nothing => break,
+                    Received::Message(message, descriptor) => {
+                        self.answer(message, descriptor, shared)?;
+                    }
+                    Received::Closed => return Err(End::Left("the client has gone".into())),
+                    Received::Malformed(reason) => return Err(End::refused(reason)),
+                }
+            }
+        }
+        if let Some(interface) = &self.interface
+            && !is_offered(interface, shared)
+        {
+            return Err(End::refused("the interface was closed"));
+        }
+        match &self.connection {
+            Some(connection) => {
+                connection.free_raisers(&mut self.raising);
+                match connection.fault() {
+                    Some(fault) => Err(End::refused(fault.text())),
+                    None => Ok(()),
+                }
+            }
+            None if Instant::now() >= self.deadline => Err(End::refused("negotiation timed out")),
+            None => Ok(()),
+        }
+    }
+
+    /// Answers a message.
+    fn answer(
+        &mut self,
+        message: Message,
+        descriptor: Option<OwnedFd>,
+        shared: &Shared,
+    ) -> Result<(), End> {
+        if let Message::Disconnect { text, .. } = &message {
+            return Err(End::Left(format!("the client has left: {text}")));
+        }
+        if self.connection.is_some() {
+            return Err(End::refused(format!("{} while connected", message.kind())));
+        }
+        self.deadline = Instant::now() + PATIENCE;
+        let answer = match message {
+            Message::Init(init) if self.interface.is_none() => {
+                self.init(&init, shared)?;
+                Message::Ack
+            }
+            _ if self.interface.is_none() => {
+                return Err(End::refused(format!("{} before INIT", message.kind())));
+            }
+            Message::AddRegion { index, size } => {
+                let file = descriptor.ok_or_else(|| End::refused("no file for a region"))?;
+                self.add_region(index, size, &file)?;
+                Message::Ack
+            }
+            Message::AddRing(ring) => {
+                let event = descriptor.ok_or_else(|| End::refused("no eventfd for a ring"))?;
+                self.add_ring(&ring, event)?;
+                Message::Ack
+            }
+            Message::Connect { .. } => {
+                self.connect(shared)?;
+                return Ok(());
+            }
+            other => return Err(End::refused(format!("unexpected {}", other.kind()))),
+        };
+        self.send(&answer)
+    }
+
+    fn send(&self, message: &Message) -> Result<(), End> {
+        let lost = |error| End::Left(format!("the client does not read: {error}"));
+        transport::send(&self.socket, message, None).map_err(lost)
+    }
+
+    fn init(&mut self, init: &Init, shared: &Shared) -> Result<(), End> {
+        if init.version != VERSION {
+            return Err(End::refused("unsupported version"));
+        }
+        let interface = {
+            let interfaces = shared.interfaces.lock().expect("no panic while held");
+            interfaces.get(&init.id).cloned()
+        };
+        let Some(interface) = interface else {
+            return Err(End::refused("unmatched interface id"));
+        };
+        self.peer = peer_name(&init.name);
+        if init.mode != 0 {
+            return Err(End::refused("mode mismatch"));
+        }
+        match &interface.secret {
+            Some(_) if init.secret == [0; 24] => return Err(End::refused("secret required")),
+            Some(secret) if !is_same(secret, &init.secret) => {
+                return Err(End::refused("incorrect secret"));
+            }
+            _ => {}
+        }
+        // Whoever is first to connect is the peer; a client that only says so keeps nobody out.
+        if interface.link.is_up() {
+            return Err(End::refused("already connected"));
+        }
+        self.interface = Some(interface);
+        Ok(())
+    }
+
+    fn add_region(&mut self, index: u16, size: u64, file: &OwnedFd) -> Result<(), End> {
+        if usize::from(index) != self.regions.len() || self.regions.len() >= REGIONS {
+            return Err(End::refused("region index out of order"));
+        }
+        let region = ForeignRegion::map(file, size);
+        let region = region.map_err(|error| End::refused(format!("region {index}: {error}")))?;
+        self.regions.push(Arc::new(region));
+        Ok(())
+    }
+
+    fn add_ring(&mut self, ring: &AddRing, event: OwnedFd) -> Result<(), End> {
+        let (queues, log2) =
+            self.interface.as_ref().map_or((0, 0), |interface| (interface.queues, interface.log2));
+        let lanes = if ring.to_server { &mut self.to_server } else { &mut self.to_client };
+        let refuse = |reason: &str| {
+            let direction = if ring.to_server { "to the server" } else { "to the client" };
+            Err(End::refused(format!("ring {} {direction}: {reason}", ring.index)))
+        };
+        if usize::from(ring.index) != lanes.len() {
+            return refuse("index out of order");
+        }
+        if lanes.len() >= usize::from(queues) {
+            return refuse("more rings than offered");
+        }
+        if ring.private != 0 {
+            return refuse("private header");
+        }
+        if ring.log2 > log2.min(LOG2_MAX) {
+            return refuse("larger than offered");
+        }
+        let Some(region) = self.regions.get(usize::from(ring.region)) else {
+            return refuse("no such region");
+        };
+        if !event::is_one(&event) {
+            return refuse("not an eventfd");
+        }
+        match Ring::new(region, ring.offset as usize, ring.log2) {
+            Ok(ring) => {
+                let interrupt = Interrupt::new(event);
+                lanes.push(Arc::new(Lane { ring, interrupt, buffers: None }));
+                Ok(())
+            }
+            Err(reason) => refuse(reason),
+        }
+    }
+
+    fn connect(&mut self, shared: &Shared) -> Result<(), End> {
+        let Some(interface) = &self.interface else { return Ok(()) };
+        if self.to_server.is_empty() && self.to_client.is_empty() {
+            return Err(End::refused("no rings"));
+        }
+        let lanes = || self.to_server.iter().chain(&self.to_client);
+        if lanes().any(|lane| lane.ring.cookie().load(Ordering::Relaxed) != COOKIE) {
+            return Err(End::refused("wrong cookie"));
+        }
+        let disturbed = |ring: &Ring| {
+            // A ring to us may have packets already; we begin where everybody does.
+            ring.tail().load(Ordering::Relaxed) != 0
+        };
+        if lanes().any(|lane| disturbed(&lane.ring)) {
+            return Err(End::refused("ring in use"));
+        }
+        if interface.link.is_up() {
+            return Err(End::refused("already connected"));
+        }
+        self.send(&Message::Connected { name: field(super::PROGRAM) })?;
+        let connection = Arc::new(Connection::new(
+            Role::Server,
+            std::mem::take(&mut self.regions),
+            std::mem::take(&mut self.to_server),
+            std::mem::take(&mut self.to_client),
+            &shared.wake,
+        ));
+        interface
+            .attach(&connection, &self.peer)
+            .map_err(|error| End::refused(format!("no event descriptor: {error}")))?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    fn end(&mut self, end: &End, shared: &Shared) {
+        self.ended = true;
+        if let End::Refused(text) = end {
+            let message = Message::Disconnect { code: 0, text: text.clone() };
+            let _ = transport::send(&self.socket, &message, None);
+        }
+        let Some(interface) = &self.interface else { return };
+        if self.connection.take().is_some() {
+            interface.detach(end.reason());
+        } else if !interface.link.is_up() && is_offered(interface, shared) {
+            interface.link.set(false, end.reason());
+        }
+    }
+}
+
+/// Whether the interface is still there, and not another of its id.
+fn is_offered(interface: &Arc<Interface>, shared: &Shared) -> bool {
+    let interfaces = shared.interfaces.lock().expect("no panic while held");
+    interfaces.get(&interface.id).is_some_and(|now| Arc::ptr_eq(now, interface))
+}

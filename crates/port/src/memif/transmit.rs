@@ -1,0 +1,309 @@
+//! The transmitting side of a queue.
+//!
+//! A packet is copied into memory the peer has: to the next of our own buffers as a client, as a
+//! server to where the client's descriptor says, which is checked each time. A packet that is longer
+//! than one buffer continues in the next. Indices move once per call, behind whole packets.
+
+use std::{
+    sync::{Arc, Mutex, TryLockError, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use linerate_memory::{ForeignRegion, Frame, PoolCache};
+
+use super::{
+    handover::Handover,
+    negotiation::PortHandle,
+    ring::{Connection, Descriptor, Fault, Lane, NEXT, Role},
+};
+use crate::{
+    counters::{Counters, DropReason},
+    error::PortError,
+    port::{Transmit, Wake},
+};
+
+/// How soon to look again at a full ring, of which nothing tells.
+const FULL_RETRY: Duration = Duration::from_micros(50);
+
+/// The transmitting side of a queue.
+pub(super) struct MemifTransmit {
+    ring: Option<Arc<Mutex<OutwardRing>>>,
+    handover: Arc<Handover<Arc<Mutex<OutwardRing>>>>,
+    seen: u32,
+    full: bool,
+    counters: Arc<Counters>,
+    /// Closes the port when the last of its queues goes.
+    _port: Arc<PortHandle>,
+}
+
+/// A ring packets go out by. Behind a lock, because a peer may have fewer rings than we have
+/// queues; with a ring for each, nobody ever waits for it.
+#[derive(Debug)]
+pub(super) struct OutwardRing {
+    connection: Arc<Connection>,
+    lane: Arc<Lane>,
+    /// The next descriptor to write.
+    next: u16,
+    /// Most descriptors that have been free at a time: all that the peer ever has for us.
+    most_free: u16,
+}
+
+/// What became of a packet.
+enum Put {
+    /// It is in the ring.
+    Sent,
+    /// There is no place for it now.
+    Full,
+    /// It will never have a place.
+    TooLong,
+    /// The peer's descriptors are not to be written by.
+    Fault,
+}
+
+impl OutwardRing {
+    pub(super) fn new(connection: &Arc<Connection>, lane: &Arc<Lane>) -> OutwardRing {
+        OutwardRing {
+            connection: Arc::clone(connection),
+            lane: Arc::clone(lane),
+            next: 0,
+            most_free: 0,
+        }
+    }
+
+    /// Descriptors we may write now.
+    #[inline]
+    fn free(&mut self) -> Result<u16, Fault> {
+        let size = self.lane.ring.size();
+        let role = self.connection.role;
+        // Acquire: pairs with the peer's release behind what it has read or given.
+        let theirs = self.lane.ring.theirs(role).load(Ordering::Acquire);
+        let free = match role {
+            // In between are packets that the server has not taken yet.
+            Role::Client => size.checked_sub(self.next.wrapping_sub(theirs)),
+            // In between are buffers that the client has given.
+            Role::Server => Some(theirs.wrapping_sub(self.next)).filter(|&free| free <= size),
+        };
+        let free = free.ok_or(Fault::Index)?;
+        self.most_free = self.most_free.max(free);
+        Ok(free)
+    }
+
+    /// The buffer behind a descriptor, how much it takes, and the descriptor without length.
+    #[inline]
+    fn buffer(&self, count: u16) -> Option<(&ForeignRegion, usize, usize, Descriptor)> {
+        let ring = &self.lane.ring;
+        let descriptor = match &self.lane.buffers {
+            Some(buffers) => {
+                let descriptor = buffers.free(count, ring.size());
+                let place = buffers.place(count, ring.size());
+                let region = &*self.connection.regions[0];
+                return Some((region, place, buffers.size as usize, descriptor));
+            }
+            None => ring.descriptors().load(count),
+        };
+        let region = self.connection.regions.get(usize::from(descriptor.region))?;
+        let (place, len) = (descriptor.offset as usize, descriptor.length as usize);
+        (len > 0 && region.contains(place, len)).then_some((&**region, place, len, descriptor))
+    }
+
+    /// Writes a packet from descriptor `*at` on, of `free`.
+    #[inline]
+    fn put(&self, at: &mut u16, free: u16, packet: &[u8]) -> Put {
+        if free == 0 {
+            return Put::Full;
+        }
+        let Some((region, place, capacity, descriptor)) = self.buffer(*at) else {
+            return Put::Fault;
+        };
+        if packet.len() > capacity {
+            return self.put_chain(at, free, packet);
+        }
+        if !region.write(place, packet) {
+            return Put::Fault;
+        }
+        let length = packet.len() as u32;
+        self.lane.ring.descriptors().store(*at, Descriptor { flags: 0, length, ..descriptor });
+        *at = at.wrapping_add(1);
+        Put::Sent
+    }
+
+    /// The same for a packet that does not fit one buffer. When it turns out that there are not
+    /// enough of them nothing has happened: what was written is not published.
+    #[cold]
+    #[inline(never)]
+    fn put_chain(&self, at: &mut u16, free: u16, mut packet: &[u8]) -> Put {
+        let ring = &self.lane.ring;
+        let (mut count, mut left) = (*at, free);
+        // All descriptors are looked at before one is written, since a peer's says there how much
+        // it takes and has to say so again when it is tried anew.
+        let mut needed = 0;
+        let mut covered = 0;
+        while covered < packet.len() {
+            if needed == free {
+                let all = free >= self.most_free.max(ring.size() / 2);
+                return if all { Put::TooLong } else { Put::Full };
+            }
+            let Some((_, _, capacity, _)) = self.buffer(count.wrapping_add(needed)) else {
+                return Put::Fault;
+            };
+            covered += capacity;
+            needed += 1;
+        }
+        while !packet.is_empty() {
+            if left == 0 {
+                // Its descriptors have changed since.
+                return Put::Fault;
+            }
+            let Some((region, place, capacity, descriptor)) = self.buffer(count) else {
+                return Put::Fault;
+            };
+            let (piece, rest) = packet.split_at(capacity.min(packet.len()));
+            if !region.write(place, piece) {
+                return Put::Fault;
+            }
+            let flags = if rest.is_empty() { 0 } else { NEXT };
+            let length = piece.len() as u32;
+            ring.descriptors().store(count, Descriptor { flags, length, ..descriptor });
+            (packet, count, left) = (rest, count.wrapping_add(1), left - 1);
+        }
+        *at = count;
+        Put::Sent
+    }
+
+    /// Makes everything in front of `to` the peer's.
+    #[inline]
+    fn publish(&mut self, to: u16) {
+        if to == self.next {
+            return;
+        }
+        self.next = to;
+        let ring = &self.lane.ring;
+        // Release: pairs with the peer's acquire in front of reading what we wrote.
+        ring.ours(self.connection.role).store(to, Ordering::Release);
+        self.lane.interrupt.raise(ring);
+    }
+}
+
+impl MemifTransmit {
+    pub(super) fn new(
+        handover: &Arc<Handover<Arc<Mutex<OutwardRing>>>>,
+        port: &Arc<PortHandle>,
+    ) -> MemifTransmit {
+        MemifTransmit {
+            ring: None,
+            seen: 0,
+            full: false,
+            handover: Arc::clone(handover),
+            counters: Counters::shared(),
+            _port: Arc::clone(port),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change(&mut self) {
+        self.handover.exchange(&mut self.ring, &mut self.seen);
+    }
+
+    /// Nobody is there to take packets.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> usize {
+        let count = frame.len();
+        self.counters.dropped(DropReason::LinkDown, count);
+        pool.give(frame);
+        count
+    }
+}
+
+impl Transmit for MemifTransmit {
+    #[inline]
+    fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
+        if self.handover.has_changed(self.seen) {
+            self.change();
+        }
+        self.full = false;
+        let Some(shared) = &self.ring else { return Ok(self.refuse(pool, frame)) };
+        let mut ring = match shared.try_lock() {
+            Ok(ring) => ring,
+            Err(TryLockError::WouldBlock) => {
+                self.full = true;
+                return Ok(0);
+            }
+            Err(TryLockError::Poisoned(ring)) => ring.into_inner(),
+        };
+        let mut at = ring.next;
+        let (mut done, mut packets, mut bytes) = (0, 0, 0);
+        let mut fault = None;
+        match ring.free() {
+            Ok(free) => {
+                let end = at.wrapping_add(free);
+                for slot in frame.slots() {
+                    let packet = pool.arena().packet(slot);
+                    let put = if packet.is_empty() {
+                        self.counters.dropped(DropReason::Malformed, 1);
+                        done += 1;
+                        continue;
+                    } else {
+                        let left = end.wrapping_sub(at);
+                        ring.put(&mut at, left, packet)
+                    };
+                    match put {
+                        Put::Sent => {
+                            packets += 1;
+                            bytes += packet.len() as u64;
+                        }
+                        Put::TooLong => self.counters.dropped(DropReason::TooLong, 1),
+                        Put::Full => {
+                            self.full = true;
+                            break;
+                        }
+                        Put::Fault => {
+                            fault = Some(Fault::Buffer);
+                            break;
+                        }
+                    }
+                    done += 1;
+                }
+            }
+            Err(found) => fault = Some(found),
+        }
+        ring.publish(at);
+        if let Some(fault) = fault {
+            ring.connection.report(fault);
+        }
+        drop(ring);
+        if packets > 0 {
+            self.counters.passed(packets, bytes);
+        }
+        pool.give_front(frame, done);
+        if fault.is_some() {
+            self.handover.leave(&mut self.ring);
+        }
+        Ok(done)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// What was sent is in memory that both have; it is on its way until the peer has taken it.
+    fn flush(&mut self, _: &mut PoolCache) -> Result<usize, PortError> {
+        if self.handover.has_changed(self.seen) {
+            self.change();
+        }
+        let Some(mut ring) = self.ring.as_ref().and_then(|ring| ring.try_lock().ok()) else {
+            return Ok(0);
+        };
+        let all = match ring.connection.role {
+            Role::Client => ring.lane.ring.size(),
+            Role::Server => ring.most_free,
+        };
+        let free = ring.free();
+        Ok(free.map_or(0, |free| usize::from(all.saturating_sub(free))))
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        if self.full { Wake::At(Instant::now() + FULL_RETRY) } else { Wake::Now }
+    }
+}

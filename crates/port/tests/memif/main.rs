@@ -1,0 +1,4 @@
+//! `memif:` ports against each other.
+
+mod ours;
+mod rig;
