@@ -191,6 +191,16 @@ impl InwardRing {
                 break;
             }
         }
+        if self.lane.buffers.is_none() {
+            // DPDK's client, 22.11 for one, only ever sets the flag: it would join the packets that
+            // come by these descriptors next.
+            let mut done = *at;
+            while done != count {
+                let piece = descriptors.load(done);
+                descriptors.store(done, Descriptor { flags: piece.flags & !NEXT, ..piece });
+                done = done.wrapping_add(1);
+            }
+        }
         *at = count;
         match wrong {
             None if len < ETHERNET => Chain::Dropped(DropReason::Malformed),

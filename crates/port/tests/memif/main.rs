@@ -1,4 +1,5 @@
-//! `memif:` ports against each other.
+//! `memif:` ports: against each other, and against DPDK.
 
+mod dpdk;
 mod ours;
 mod rig;
