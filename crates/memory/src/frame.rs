@@ -242,6 +242,13 @@ impl Frame {
         };
     }
 
+    /// Begins to look at packets of which some may leave: see [`Sift`].
+    #[inline(always)]
+    pub(crate) fn begin_sift(&mut self) -> Sift<'_> {
+        let count = std::mem::take(&mut self.len);
+        Sift { frame: self, count }
+    }
+
     /// Pointer to the first packet, for copies out by rings and pools.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *const Slot {
@@ -284,6 +291,41 @@ impl Frame {
         }
         self.len = rest;
     }
+}
+
+/// The packets of a frame while some of them [`leave`]. The frame is empty meanwhile: if there
+/// is a panic, packets are leaked and none is doubled.
+#[derive(Debug)]
+pub(crate) struct Sift<'a> {
+    frame: &'a mut Frame,
+    count: usize,
+}
+
+impl Sift<'_> {
+    /// All of them, oldest first.
+    #[inline(always)]
+    pub(crate) fn slots(&mut self) -> &mut [Slot] {
+        // SAFETY: the frame's slots as they were when this began, so initialised.
+        unsafe { std::slice::from_raw_parts_mut(self.frame.lines.as_mut_ptr().cast(), self.count) }
+    }
+
+    /// Those that are still there become the frame's again.
+    #[inline(always)]
+    pub(crate) fn end(self, any_left: bool) {
+        let Sift { frame, count } = self;
+        frame.len = if any_left {
+            // SAFETY: all are initialised, and those that left are `GONE`.
+            unsafe { close_gaps(frame.lines.as_mut_ptr().cast(), 0..count) }
+        } else {
+            count
+        };
+    }
+}
+
+/// Takes a packet out of a [`Sift`].
+#[inline(always)]
+pub(crate) fn leave(slot: &mut Slot) -> Slot {
+    std::mem::replace(slot, GONE)
 }
 
 /// The place of a packet that has left. No arena has a buffer of this number.

@@ -41,7 +41,8 @@ mod sync;
 mod words;
 
 pub use arena::{
-    Accounting, Arena, ArenaOptions, BUFFER_MAX, Packet, PacketMut, PageKind, stride_for,
+    Accounting, Arena, ArenaOptions, BUFFER_MAX, Column, Head, HeadStep, Heads, LANES, Packet,
+    PacketMut, PageKind, stride_for,
 };
 pub use compare::equal_lanes;
 pub use error::MemoryError;

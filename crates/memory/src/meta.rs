@@ -125,6 +125,13 @@ impl Meta {
         *self = Meta::EMPTY;
     }
 
+    /// Sets where both headers of a packet with so much headroom begin.
+    #[inline(always)]
+    pub(crate) fn set_headers(&mut self, headroom: usize, network: usize, transport: usize) {
+        self.network = HeaderStart::new(headroom, network);
+        self.transport = HeaderStart::new(headroom, transport);
+    }
+
     /// Forgets where headers begin.
     #[inline]
     pub fn forget_headers(&mut self) {

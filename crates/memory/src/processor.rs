@@ -1,6 +1,6 @@
 //! Instructions that not every processor has, for crates that forbid unsafe code.
 
-/// Work that is compiled twice: see [`with_bit_instructions`].
+/// Work that is compiled twice: see [`with_bit_instructions`] and [`with_vectors`].
 pub trait BitWork {
     /// What comes of it.
     type Output;
@@ -33,6 +33,29 @@ pub fn with_bit_instructions<W: BitWork>(work: W) -> W::Output {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt,bmi1,bmi2")]
 fn compiled_with_bit_instructions<W: BitWork>(work: W) -> W::Output {
+    work.run()
+}
+
+/// The same for work on vectors of eight words: AVX2, and the bit instructions.
+#[inline]
+pub(crate) fn with_vectors<W: BitWork>(work: W) -> W::Output {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+        {
+            // SAFETY: the processor was just found to have what the function is
+            // compiled for.
+            return unsafe { compiled_with_vectors(work) };
+        }
+    }
+    work.run()
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn compiled_with_vectors<W: BitWork>(work: W) -> W::Output {
     work.run()
 }
 

@@ -10,6 +10,8 @@ use linerate_packet::{IpProtocol, checksum};
 
 /// Length of a header without options.
 pub const LEAST: usize = 20;
+/// The same in words.
+pub const WORDS: usize = LEAST / 4;
 /// Ethernet header.
 pub const ETHERNET: usize = 14;
 

@@ -5,10 +5,12 @@
 //! the buffers. All are found by index, never by pointer.
 
 mod growth;
+mod heads;
 mod map;
 mod numbers;
 mod options;
 mod packet;
+mod places;
 #[cfg(debug_assertions)]
 mod track;
 mod visit;
@@ -24,6 +26,7 @@ use std::{
 
 use self::{growth::Growth, map::Mapping, numbers::Numbers};
 pub use self::{
+    heads::{Column, Head, HeadStep, Heads, LANES},
     map::PageKind,
     options::{ArenaOptions, BUFFER_MAX, stride_for},
     packet::{Packet, PacketMut},

@@ -184,6 +184,22 @@ impl<'a> PacketMut<'a> {
         PacketMut(unsafe { Packet::new(arena, slot, index, (start.as_ptr(), meta.as_ptr())) })
     }
 
+    /// One whose places are known.
+    ///
+    /// # Safety
+    ///
+    /// The slot's buffer is the arena's and not shared, and its places are these.
+    #[inline(always)]
+    pub(super) unsafe fn at(
+        arena: &'a Arena,
+        slot: &'a mut Slot,
+        (start, meta): (*mut u8, *mut Meta),
+    ) -> PacketMut<'a> {
+        let index = slot.buffer ^ arena.inner.tag;
+        // SAFETY: the caller's promise.
+        PacketMut(unsafe { Packet::new(arena, slot, index, (start, meta)) })
+    }
+
     /// Its bytes.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
@@ -218,9 +234,7 @@ impl<'a> PacketMut<'a> {
     #[inline(always)]
     pub fn mark_headers(&mut self, network: usize, transport: usize) {
         let headroom = self.headroom();
-        let meta = self.meta_mut();
-        meta.network = HeaderStart::new(headroom, network);
-        meta.transport = HeaderStart::new(headroom, transport);
+        self.meta_mut().set_headers(headroom, network, transport);
     }
 
     /// Says how far behind its start the network header begins.

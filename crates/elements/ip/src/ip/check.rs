@@ -3,10 +3,10 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arguments, Ipv4OrPrefix, Scope, Value};
-use linerate_memory::PacketMut;
+use linerate_memory::{Column, Head, HeadStep, Heads, LANES, PacketMut};
 use linerate_packet::checksum;
 
-use linerate_kit::ip::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, get_four, get16};
+use linerate_kit::ip::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, WORDS, get_four, get16};
 
 /// What is wrong with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,10 +114,13 @@ pub(super) struct Rules {
     hashes: u64,
 }
 
+/// An odd number near 2^32 over the golden ratio.
+const SPREAD: u32 = 0x9e37_79b1;
+
 /// One of 64 bits for an address.
 #[inline(always)]
 fn hash(address: [u8; 4]) -> u64 {
-    1 << (u32::from_ne_bytes(address).wrapping_mul(0x9e37_79b1) >> 26)
+    1 << (u32::from_le_bytes(address).wrapping_mul(SPREAD) >> 26)
 }
 
 /// Whether the checksum of a header without options is right. The sum is taken
@@ -132,6 +135,63 @@ fn is_summed(head: &[u8; LEAST]) -> bool {
     let sum = sum.wrapping_add(u64::from(more));
     let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
     sum.wrapping_add(sum.rotate_left(16)) >> 16 == 0xffff
+}
+
+/// `CheckIPHeader` as a step.
+#[derive(Debug)]
+pub(super) struct Check<'a, F, const SUMMED: bool> {
+    pub(super) rules: &'a Rules,
+    /// Where the header is, from the start of the packet.
+    pub(super) offset: usize,
+    /// What is done with a packet that is refused.
+    pub(super) refuse: F,
+}
+
+impl<E, F: FnMut(Reason) -> E, const SUMMED: bool> HeadStep<WORDS> for Check<'_, F, SUMMED> {
+    type Exit = E;
+    /// Lengths of the packets.
+    type Found = Column;
+
+    #[inline(always)]
+    fn at(&self) -> usize {
+        self.offset
+    }
+
+    #[inline(always)]
+    fn look(&self, heads: &Heads<WORDS>) -> (Column, Column) {
+        self.rules.look::<SUMMED>(heads)
+    }
+
+    #[inline(always)]
+    fn finish(
+        &mut self,
+        heads: &Heads<WORDS>,
+        lengths: &Column,
+        lane: usize,
+        head: &mut Head<'_, WORDS>,
+    ) {
+        note(heads, lengths, lane, head, self.offset);
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Result<(), E> {
+        self.rules.check::<SUMMED>(packet, self.offset).map_err(&mut self.refuse)
+    }
+}
+
+/// What [`Rules::check`] does to a packet whose header is plain and sound.
+#[inline(always)]
+pub(super) fn note(
+    heads: &Heads<WORDS>,
+    lengths: &Column,
+    lane: usize,
+    head: &mut Head<'_, WORDS>,
+    offset: usize,
+) {
+    head.truncate(offset + lengths[lane] as usize);
+    head.mark_headers(offset, offset + LEAST);
+    let destination = heads.words[DESTINATION / 4][lane].to_le_bytes();
+    head.meta().destination[..4].copy_from_slice(&destination);
 }
 
 impl Rules {
@@ -166,6 +226,33 @@ impl Rules {
         Ok(())
     }
 
+    /// Looks at eight headers as [`Rules::check`] looks at one: zero for those that are plain
+    /// and sound, and the lengths of their packets.
+    #[inline(always)]
+    pub(super) fn look<const SUMMED: bool>(&self, heads: &Heads<WORDS>) -> (Column, Column) {
+        let [first, ident, ttl, source, destination] = &heads.words;
+        let (low, high) = (self.hashes as u32, (self.hashes >> 32) as u32);
+        let (mut unusual, mut lengths) = ([0; LANES], [0; LANES]);
+        for lane in 0..LANES {
+            let first = first[lane];
+            let length = (first >> 8) & 0xff00 | first >> 24;
+            // The sign says that one is less than the other.
+            let short = length.wrapping_sub(LEAST as u32) | heads.room[lane].wrapping_sub(length);
+            // A sum of halves that is a multiple of 0xffff, of which there are ten at most, has
+            // just that where its own halves are added up.
+            let words = [first, ident[lane], ttl[lane], source[lane], destination[lane]];
+            let sum: u32 = words.iter().map(|word| (word & 0xffff) + (word >> 16)).sum();
+            let folded = (sum & 0xffff) + (sum >> 16);
+            let unsummed = if SUMMED { folded ^ 0xffff } else { 0 };
+            let hash = source[lane].wrapping_mul(SPREAD) >> 26;
+            let half = if hash >= 32 { high } else { low };
+            let bad = half >> (hash & 31) & 1;
+            unusual[lane] = (first & 0xff ^ 0x45) | short & 0x8000_0000 | unsummed | bad;
+            lengths[lane] = length;
+        }
+        (unusual, lengths)
+    }
+
     /// The same for any header, one thing after the other; returns its length.
     #[cold]
     #[inline(never)]
@@ -196,8 +283,118 @@ impl Rules {
 
 #[cfg(test)]
 mod tests {
+    use linerate_kit::ip::{CHECKSUM, FRAGMENT, TTL, fill_checksum, put16};
+    use linerate_memory::{ArenaOptions, Frame};
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
-    use linerate_kit::ip::{CHECKSUM, fill_checksum};
+
+    /// A packet as a rule: a header with a right sum, of which then a byte may be another.
+    fn packet() -> impl Strategy<Value = Vec<u8>> {
+        let change = prop_oneof![
+            6 => Just((0, 0)),
+            4 => (0..LEAST, 1..=255u8),
+            1 => (Just(0), Just(3)),
+            1 => (Just(TOTAL_LENGTH + 1), 1..=255u8),
+        ];
+        let fields = (any::<u16>(), any::<u16>(), any::<u8>(), 0..6u8, any::<u32>(), 0..40usize);
+        (fields, change, any::<bool>()).prop_map(|(fields, (at, other), summed)| {
+            let (ident, fragment, ttl, source, destination, more) = fields;
+            let mut bytes = vec![0; LEAST + more];
+            bytes[0] = 0x45;
+            put16(&mut bytes, TOTAL_LENGTH, (LEAST + more / 2) as u16);
+            put16(&mut bytes, TOTAL_LENGTH + 2, ident);
+            put16(&mut bytes, FRAGMENT, fragment);
+            bytes[TTL] = ttl;
+            // Some sources are bad, and some have the hash of one that is.
+            let source = match source {
+                0 => [0; 4],
+                1 => [255; 4],
+                2 => [10, 0, 0, 255],
+                more => [10, more, more, more],
+            };
+            bytes[SOURCE..DESTINATION].copy_from_slice(&source);
+            bytes[DESTINATION..LEAST].copy_from_slice(&destination.to_be_bytes());
+            if !summed {
+                fill_checksum(&mut bytes);
+            }
+            bytes[at] ^= other;
+            if summed {
+                fill_checksum(&mut bytes);
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        /// Eight headers at once are found sound or not as each by itself is.
+        #[test]
+        fn eight_are_checked_as_one_is(
+            packets in vec(packet(), 1..60), offset in 0..3usize, all_sound: bool, summed: bool,
+        ) {
+            let mut sources = Sources {
+                interfaces: None,
+                bad: Some(vec![[0; 4].into(), [255; 4].into(), [10, 0, 0, 255].into()]),
+                good: Some(vec![[10, 0, 0, 1].into()]),
+                old: Vec::new(),
+            };
+            let rules = sources.rules(summed);
+            let arena = ArenaOptions { size: 1 << 19, ..Default::default() }.create().unwrap();
+            let mut pool = arena.cache(64);
+            let mut frames = [(); 2].map(|()| {
+                let mut frame = Frame::new(64);
+                for bytes in &packets {
+                    let mut slot = pool.take_one(offset + bytes.len()).unwrap();
+                    let to = &mut arena.packet_mut(&mut slot).unwrap()[offset..];
+                    to.copy_from_slice(bytes);
+                    if all_sound {
+                        to[0] = 0x45;
+                        put16(to, TOTAL_LENGTH, bytes.len() as u16);
+                        to[SOURCE..DESTINATION].copy_from_slice(&[10, 9, 8, 7]);
+                        fill_checksum(to);
+                    }
+                    arena.meta_mut(&mut slot).unwrap().reset();
+                    frame.push(slot).unwrap();
+                }
+                frame
+            });
+            let mut refused = [Vec::new(), Vec::new()];
+            let mut gone = Vec::new();
+            let [together, each] = &mut frames;
+            let mut out = |at: usize, slot, why: Reason| {
+                gone.push(slot);
+                (at, why)
+            };
+            if summed {
+                let mut check = Check::<_, true> { rules: &rules, offset, refuse: |why| why };
+                arena.sift_heads(together, &mut check, |at, slot, why| refused[0].push(out(at, slot, why)));
+            } else {
+                let mut check = Check::<_, false> { rules: &rules, offset, refuse: |why| why };
+                arena.sift_heads(together, &mut check, |at, slot, why| refused[0].push(out(at, slot, why)));
+            }
+            arena.sift_packets(
+                each,
+                |packet| {
+                    if summed {
+                        rules.check::<true>(packet, offset)
+                    } else {
+                        rules.check::<false>(packet, offset)
+                    }
+                },
+                |at, slot, why| refused[1].push(out(at, slot, why)),
+            );
+            prop_assert_eq!(&refused[0], &refused[1]);
+            prop_assert!(!all_sound || refused[0].is_empty());
+            let [together, each] = &frames;
+            prop_assert_eq!(together.len(), each.len());
+            for (one, two) in together.slots().iter().zip(each.slots()) {
+                prop_assert_eq!(arena.packet(one), arena.packet(two));
+                prop_assert_eq!(arena.meta(one), arena.meta(two));
+            }
+            gone.into_iter().for_each(|slot| pool.give_one(slot));
+            frames.iter_mut().for_each(|frame| pool.give(frame));
+        }
+    }
 
     /// Against etherparse's sum, for sums of all sizes.
     #[test]

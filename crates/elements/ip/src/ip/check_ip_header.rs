@@ -2,12 +2,12 @@
 //!
 //! RFC 1812 sections 4.2.2.5, 4.2.2.11 and 5.2.2.
 
-use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Make, Writes};
+use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Make};
 use linerate_memory::Frame;
 
 use super::{
     FAMILY,
-    check::{Reason, Rules, Sources},
+    check::{Check, Reason, Rules, Sources},
 };
 use linerate_kit::unsound::Unsound;
 
@@ -74,17 +74,17 @@ impl CheckIpHeader {
 
 impl Element for CheckIpHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.arena().prefetch_packets(frame);
-        let CheckIpHeader { rules, unsound, .. } = self;
-        let offset = self.offset as usize;
+        let CheckIpHeader { rules, unsound, offset, .. } = self;
+        let offset = *offset as usize;
+        let refuse = |why| unsound.refuse(why as usize);
         let refused = if rules.checksum {
-            cx.sift::<Writes>(frame, Reason::NO_BUFFER, move |packet| {
-                rules.check::<true>(packet, offset).map_err(|why| unsound.refuse(why as usize))
-            })
+            cx.sift_heads(frame, Reason::NO_BUFFER, &mut Check::<_, true> { rules, offset, refuse })
         } else {
-            cx.sift::<Writes>(frame, Reason::NO_BUFFER, move |packet| {
-                rules.check::<false>(packet, offset).map_err(|why| unsound.refuse(why as usize))
-            })
+            cx.sift_heads(
+                frame,
+                Reason::NO_BUFFER,
+                &mut Check::<_, false> { rules, offset, refuse },
+            )
         };
         if refused {
             self.unsound.report(cx, || format!("{}: IP header check failed", cx.name()));

@@ -3,18 +3,18 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arguments, Class, Context, Copies, Element, Exit, Exits, Make, Step, Way};
-use linerate_memory::{Frame, PacketMut};
+use linerate_memory::{Column, Frame, Head, HeadStep, Heads, PacketMut};
 
 use super::{
     FAMILY,
-    check::{OldBadSources, Reason, Rules, Sources},
+    check::{OldBadSources, Reason, Rules, Sources, note},
     dec_ip_ttl::decrement,
     fix_ip_src::fix,
     milliseconds_of_day, options,
 };
 use linerate_kit::{
     annotations::{is_link_broadcast, set_problem_offset},
-    ip::{ETHERNET, NO_BUFFER, head, known},
+    ip::{ETHERNET, NO_BUFFER, WORDS, head, known},
     said::Said,
 };
 
@@ -83,12 +83,6 @@ impl Step for IpInputCombo {
     const NO_BUFFER: usize = Reason::NO_BUFFER;
 
     #[inline]
-    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        cx.arena().prefetch_packets(frame);
-        true
-    }
-
-    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let checked = if packet.pull(ETHERNET) {
             self.rules.check::<true>(packet, 0)
@@ -102,10 +96,45 @@ impl Step for IpInputCombo {
         })
     }
 
-    fn end(&mut self, cx: &mut Context) {
-        if self.said.first() {
+    #[inline]
+    fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if cx.sift_heads(frame, Reason::NO_BUFFER, self) && self.said.first() {
             cx.console().report("IP checksum failed\n");
         }
+    }
+}
+
+impl HeadStep<WORDS> for IpInputCombo {
+    type Exit = Exit;
+    /// Lengths of the IP packets.
+    type Found = Column;
+
+    #[inline(always)]
+    fn at(&self) -> usize {
+        ETHERNET
+    }
+
+    #[inline(always)]
+    fn look(&self, heads: &Heads<WORDS>) -> (Column, Column) {
+        self.rules.look::<true>(heads)
+    }
+
+    #[inline(always)]
+    fn finish(
+        &mut self,
+        heads: &Heads<WORDS>,
+        lengths: &Column,
+        lane: usize,
+        head: &mut Head<'_, WORDS>,
+    ) {
+        head.pull(ETHERNET);
+        note(heads, lengths, lane, head, 0);
+        head.meta().paint = self.color as u8;
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        self.step(packet)
     }
 }
 

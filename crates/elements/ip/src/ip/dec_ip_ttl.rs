@@ -74,7 +74,44 @@ impl Step for DecIpTtl {
 
 #[cfg(test)]
 mod tests {
+    use linerate_elements_testing::Run;
+
     use super::*;
+
+    /// In frames in which some may go no further, some have options and some no header.
+    #[test]
+    fn packets_together_are_as_one_by_one() {
+        let packet = |at: usize| {
+            let ttl = [64, 1, 2, 255, 0, 64, 33, 9][at * 5 % 23 % 8];
+            let mut header = etherparse::Ipv4Header {
+                time_to_live: ttl,
+                identification: (at * 40_503) as u16,
+                source: [10, 0, 0, 1],
+                destination: [if at.is_multiple_of(5) { 224 } else { 10 }, 9, 8, 7],
+                ..Default::default()
+            };
+            header.set_payload_len(4).unwrap();
+            header.header_checksum = header.calc_header_checksum();
+            header.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+                + "01020304"
+        };
+        for (kinds, arguments) in [(61, ""), (16, ""), (61, "MULTICAST false"), (9, "ACTIVE false")]
+        {
+            let packets: Vec<String> = (0..kinds).map(packet).collect();
+            let came = [1, 7, 8, 256].map(|limit| {
+                let mut run = Run::new(&format!(
+                    "Packets({}) -> CheckIPHeader -> d :: DecIPTTL({arguments}) -> c :: Collect;
+                     d [1] -> e :: Collect",
+                    packets.join(" ")
+                ))
+                .frame_limit(limit);
+                run.run();
+                ["c.packets", "e.packets", "d.drops"].map(|handler| run.read(handler).to_owned())
+            });
+            assert!(came.iter().all(|one| *one == came[0]), "{arguments}");
+            assert_eq!(came[0][1].is_empty(), arguments == "ACTIVE false");
+        }
+    }
 
     /// Against etherparse, for every time to live and many other fields.
     #[test]

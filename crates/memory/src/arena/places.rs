@@ -1,0 +1,84 @@
+//! Where packets are: addresses of their first bytes and of their metadata, found for several
+//! at a time.
+
+use std::mem::MaybeUninit;
+
+use super::Inner;
+use crate::{
+    meta::Meta,
+    prefetch::prefetch_address,
+    slot::{SHARED, Slot},
+};
+
+/// Packets whose addresses are found together: enough to ask for all of them while those in
+/// front are looked at, and few enough to stay in the first cache.
+pub(super) const BATCH: usize = 32;
+
+/// Addresses of packets that are looked at together.
+pub(super) struct Places {
+    starts: [MaybeUninit<*mut u8>; BATCH],
+    metas: [MaybeUninit<*mut Meta>; BATCH],
+    found: usize,
+}
+
+impl Places {
+    #[inline(always)]
+    pub(super) fn none() -> Places {
+        Places {
+            starts: [const { MaybeUninit::uninit() }; BATCH],
+            metas: [const { MaybeUninit::uninit() }; BATCH],
+            found: 0,
+        }
+    }
+
+    /// Finds the packets of at most [`BATCH`] slots. Returns whether all are the arena's own
+    /// and none is shared: addresses of others lead anywhere.
+    #[inline(always)]
+    pub(super) fn find(&mut self, arena: &Inner, slots: &[Slot]) -> bool {
+        let Inner { buffers, meta, tag, mask, stride, .. } = *arena;
+        let (buffers, metadata) = (buffers.as_ptr(), meta.as_ptr());
+        let mut bits = 0;
+        self.found = slots.len().min(BATCH);
+        // The compiler vectorises this: two multiplications and ten instructions more for four
+        // packets, where one by one it is eight for each.
+        for ((slot, start), meta) in slots.iter().zip(&mut self.starts).zip(&mut self.metas) {
+            let (buffer, offset) = slot.place();
+            let number = buffer ^ tag;
+            bits |= number;
+            let index = u64::from(number & !SHARED);
+            let at = index * u64::from(stride) + u64::from(offset);
+            start.write(buffers.wrapping_add(at as usize));
+            meta.write(metadata.wrapping_add(index as usize));
+        }
+        bits & !mask == 0
+    }
+
+    /// Asks for the first line of each packet and of its metadata.
+    #[inline(always)]
+    pub(super) fn prefetch(&self) {
+        for (start, meta) in self.starts.iter().zip(&self.metas).take(self.found) {
+            // SAFETY: written for every slot that was given.
+            unsafe {
+                prefetch_address(start.assume_init());
+                prefetch_address(meta.assume_init().cast());
+            }
+        }
+    }
+
+    /// The addresses of one that was found; they lead to a packet if [`Places::find`] said so.
+    ///
+    /// # Safety
+    ///
+    /// `lane` is below the number of slots that were given at last, and below [`BATCH`].
+    #[inline(always)]
+    pub(super) unsafe fn get(&self, lane: usize) -> (*mut u8, *mut Meta) {
+        debug_assert!(lane < self.found);
+        // SAFETY: written for every slot that was given.
+        unsafe {
+            (
+                self.starts.get_unchecked(lane).assume_init(),
+                self.metas.get_unchecked(lane).assume_init(),
+            )
+        }
+    }
+}
