@@ -52,7 +52,7 @@ pub use generation::Generation;
 pub use meta::{HeaderStart, Meta};
 pub use pool::PoolCache;
 pub use prefetch::prefetch;
-pub use processor::{BitWork, with_bit_instructions};
+pub use processor::{BitWork, with_bit_instructions, with_vectors};
 pub use reserved::{Backing, Reserved};
 pub use slot::{RawSlot, Slot};
 pub use words::Words;

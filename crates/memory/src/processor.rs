@@ -38,7 +38,7 @@ fn compiled_with_bit_instructions<W: BitWork>(work: W) -> W::Output {
 
 /// The same for work on vectors of eight words: AVX2, and the bit instructions.
 #[inline]
-pub(crate) fn with_vectors<W: BitWork>(work: W) -> W::Output {
+pub fn with_vectors<W: BitWork>(work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         if is_x86_feature_detected!("avx2")

@@ -118,6 +118,73 @@ impl Arena {
     }
 }
 
+impl Arena {
+    /// Calls `each` with the words at these offsets from the start of packets, and with which
+    /// of them are there: for eight packets at a time, as this machine reads them. Where
+    /// there is none it is zero.
+    ///
+    /// # Panics
+    ///
+    /// When a packet belongs to another arena.
+    #[inline]
+    pub fn gather<const N: usize>(
+        &self,
+        frame: &Frame,
+        offsets: [usize; N],
+        each: impl FnMut(&[Column; N], [bool; LANES]),
+    ) {
+        with_vectors(Gather { arena: self, frame, offsets, each });
+    }
+}
+
+struct Gather<'a, E, const N: usize> {
+    arena: &'a Arena,
+    frame: &'a Frame,
+    offsets: [usize; N],
+    each: E,
+}
+
+impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> BitWork for Gather<'_, E, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Gather { arena, frame, offsets, mut each } = self;
+        let end = offsets.iter().max().map_or(0, |last| last.saturating_add(4));
+        let mut places = Places::none();
+        for slots in frame.slots().chunks(BATCH) {
+            places.find_readable(&arena.inner, slots);
+            places.prefetch_starts();
+            for (group, slots) in slots.chunks(LANES).enumerate() {
+                let mut words = [[0; LANES]; N];
+                let mut whole = [true; LANES];
+                let is_short = slots.iter().fold(false, |any, slot| any | (slot.len() < end));
+                if is_short || slots.len() < LANES {
+                    for (lane, slot) in slots.iter().enumerate() {
+                        for (column, offset) in words.iter_mut().zip(offsets) {
+                            let word = arena.packet(slot).get(offset..);
+                            let word = word.and_then(|rest| rest.first_chunk());
+                            whole[lane] &= word.is_some();
+                            column[lane] = word.map_or(0, |word| u32::from_ne_bytes(*word));
+                        }
+                    }
+                } else {
+                    for lane in 0..LANES {
+                        // SAFETY: of these eight slots and found, as long as `end` says.
+                        let start = unsafe { places.get(group * LANES + lane).0 };
+                        for (column, offset) in words.iter_mut().zip(offsets) {
+                            // SAFETY: in the packet, by that, and borrowed with the frame.
+                            let word = unsafe { start.add(offset).cast::<[u8; 4]>().read() };
+                            column[lane] = u32::from_ne_bytes(word);
+                        }
+                    }
+                }
+                each(&words, whole);
+            }
+        }
+    }
+}
+
 struct Sifting<'a, S, O, const N: usize> {
     arena: &'a Arena,
     frame: &'a mut Frame,
@@ -268,6 +335,47 @@ mod tests {
             meta.flow_hash = (length - at) as u32;
             packet.truncate(length - at);
             Ok(())
+        }
+    }
+
+    #[test]
+    fn words_are_gathered_where_they_are() {
+        let arena = ArenaOptions { size: 1 << 18, ..Default::default() }.create().unwrap();
+        let mut pool = arena.cache(64);
+        let mut frame = Frame::new(64);
+        for count in 0..=50usize {
+            for shortest in [0, 5, 9, 20] {
+                let mut shared = Frame::new(64);
+                for at in 0..count {
+                    let length = if at % 11 == 3 { shortest } else { 20 + at % 3 };
+                    let mut slot = pool.take_one(length).unwrap();
+                    let bytes = arena.packet_mut(&mut slot).unwrap();
+                    bytes.iter_mut().enumerate().for_each(|(n, byte)| *byte = (at + 7 * n) as u8);
+                    if at % 7 == 1 {
+                        shared.push(pool.share(&mut slot).unwrap()).unwrap();
+                    }
+                    frame.push(slot).unwrap();
+                }
+                let word = |slot: &Slot, offset: usize| {
+                    let word = arena.packet(slot).get(offset..)?.first_chunk()?;
+                    Some(u32::from_ne_bytes(*word))
+                };
+                let mut groups = frame.slots().chunks(LANES);
+                arena.gather(&frame, [9, 1], |columns, whole| {
+                    let slots = groups.next().unwrap();
+                    for (lane, slot) in slots.iter().enumerate() {
+                        let words = [9, 1].map(|offset| word(slot, offset));
+                        assert_eq!(
+                            columns.map(|column| column[lane]),
+                            words.map(Option::unwrap_or_default)
+                        );
+                        assert_eq!(whole[lane], words.iter().all(Option::is_some));
+                    }
+                });
+                assert!(groups.next().is_none());
+                pool.give(&mut frame);
+                pool.give(&mut shared);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::Inner;
+use super::{Inner, foreign};
 use crate::{
     meta::Meta,
     prefetch::prefetch_address,
@@ -35,7 +35,28 @@ impl Places {
     /// and none is shared: addresses of others lead anywhere.
     #[inline(always)]
     pub(super) fn find(&mut self, arena: &Inner, slots: &[Slot]) -> bool {
-        let Inner { buffers, meta, tag, mask, stride, .. } = *arena;
+        self.find_all(arena, slots) & !arena.mask == 0
+    }
+
+    /// Finds the packets of at most [`BATCH`] slots, which may be shared.
+    ///
+    /// # Panics
+    ///
+    /// When one of them belongs to another arena.
+    #[inline(always)]
+    pub(super) fn find_readable(&mut self, arena: &Inner, slots: &[Slot]) {
+        let is_other = |bits: u32| bits & !arena.mask & !SHARED != 0;
+        if is_other(self.find_all(arena, slots))
+            && let Some(other) = slots.iter().find(|slot| is_other(slot.buffer ^ arena.tag))
+        {
+            foreign(other);
+        }
+    }
+
+    /// Returns all bits that are set in one of the buffer words without the arena's tag.
+    #[inline(always)]
+    fn find_all(&mut self, arena: &Inner, slots: &[Slot]) -> u32 {
+        let Inner { buffers, meta, tag, stride, .. } = *arena;
         let (buffers, metadata) = (buffers.as_ptr(), meta.as_ptr());
         let mut bits = 0;
         self.found = slots.len().min(BATCH);
@@ -50,7 +71,7 @@ impl Places {
             start.write(buffers.wrapping_add(at as usize));
             meta.write(metadata.wrapping_add(index as usize));
         }
-        bits & !mask == 0
+        bits
     }
 
     /// Asks for the first line of each packet and of its metadata.
@@ -62,6 +83,15 @@ impl Places {
                 prefetch_address(start.assume_init());
                 prefetch_address(meta.assume_init().cast());
             }
+        }
+    }
+
+    /// Asks for the first line of each packet.
+    #[inline(always)]
+    pub(super) fn prefetch_starts(&self) {
+        for start in self.starts.iter().take(self.found) {
+            // SAFETY: written for every slot that was given.
+            prefetch_address(unsafe { start.assume_init() });
         }
     }
 

@@ -5,6 +5,8 @@
 //! what packets of one kind cost, and the compiler turns the choices into vector
 //! instructions.
 
+use linerate_memory::{BitWork, with_vectors};
+
 use super::{
     matcher::NEVER,
     program::{Program, Step, To},
@@ -57,19 +59,35 @@ impl Choices {
     /// Answers for packets from their words.
     #[inline(never)]
     pub(super) fn decide(&mut self, words: &Words, answers: &mut [[u32; LANES]]) {
-        for (answers, rows) in answers.iter_mut().zip(words.blocks()) {
-            for (at, choice) in self.choices.iter().enumerate().rev() {
-                let (words, yes) = (&rows[choice.row], &self.cells[choice.yes]);
-                let no = &self.cells[choice.no];
+        with_vectors(Decide { choices: self, words, answers });
+    }
+}
+
+struct Decide<'a> {
+    choices: &'a mut Choices,
+    words: &'a Words,
+    answers: &'a mut [[u32; LANES]],
+}
+
+impl BitWork for Decide<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Choices { choices, cells } = self.choices;
+        for (answers, rows) in self.answers.iter_mut().zip(self.words.blocks()) {
+            for (at, choice) in choices.iter().enumerate().rev() {
+                let (words, yes, no) = (&rows[choice.row], &cells[choice.yes], &cells[choice.no]);
                 // A choice by bits: a choice by condition becomes a branch.
-                let cell = std::array::from_fn(|lane| {
+                let mut cell = [0; LANES];
+                for lane in 0..LANES {
                     let matches = words[lane] & choice.mask == choice.value;
                     let bits = u32::from(matches).wrapping_neg();
-                    no[lane] ^ ((yes[lane] ^ no[lane]) & bits)
-                });
-                self.cells[at] = cell;
+                    cell[lane] = no[lane] ^ ((yes[lane] ^ no[lane]) & bits);
+                }
+                cells[at] = cell;
             }
-            *answers = self.cells[0];
+            *answers = cells[0];
         }
     }
 }

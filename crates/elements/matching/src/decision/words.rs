@@ -1,6 +1,6 @@
 //! The words of packets that a program looks at.
 
-use linerate_memory::{Arena, Frame, HeaderStart, Slot};
+use linerate_memory::{Arena, Frame, HeaderStart, LANES as HALF, Slot};
 
 use linerate_kit::mac_header;
 
@@ -233,7 +233,32 @@ impl Words {
             }
         };
         match headers {
-            Headers::Packet => arena.for_each(frame, |bytes| take(bytes, [0; 4])),
+            Headers::Packet if frame.len() < HALF => {
+                arena.for_each(frame, |bytes| take(bytes, [0; 4]));
+            }
+            Headers::Packet => {
+                // Eight at once, half of a row.
+                let offsets = places.map(|(_, offset)| offset);
+                let mut blocks = rows.chunks_exact_mut(stride);
+                let (mut halves, mut block) = (whole.as_chunks_mut::<HALF>().0.iter_mut(), None);
+                arena.gather::<WORDS>(frame, offsets, |columns, there| {
+                    let (block_of_half, half) = match block.take() {
+                        Some(block) => (Some(block), 1),
+                        None => (blocks.next(), 0),
+                    };
+                    let (Some(rows), Some(whole)) = (block_of_half, halves.next()) else { return };
+                    for (row, column) in rows[first..].iter_mut().zip(columns) {
+                        if let Some(row) = row.as_chunks_mut::<HALF>().0.get_mut(half) {
+                            *row = *column;
+                        }
+                    }
+                    if there != [true; HALF] {
+                        whole.iter_mut().zip(there).for_each(|(whole, there)| *whole &= there);
+                        all = false;
+                    }
+                    block = (half == 0).then_some(rows);
+                });
+            }
             Headers::Ip { marked } => arena.for_each_described(frame, |slot, bytes, meta| {
                 // Headers not known are beyond any packet's end, and so is what is in
                 // front of the packet of those stripped.
