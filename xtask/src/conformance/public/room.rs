@@ -2,6 +2,7 @@
 //! the interfaces it names.
 
 use std::net::Ipv4Addr;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::{fs, io};
@@ -136,8 +137,12 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
             copy(&entry.path(), &target)?;
+        } else if kind.is_symlink() {
+            // Some repositories have links to folders, or to nothing.
+            symlink(fs::read_link(entry.path())?, target)?;
         } else {
             fs::copy(entry.path(), target)?;
         }
@@ -148,6 +153,21 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_copied_as_links() {
+        let [from, to] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        fs::create_dir(from.path().join("conf")).unwrap();
+        fs::write(from.path().join("conf/a.click"), "Idle").unwrap();
+        for (name, target) in [("folder", "conf"), ("file", "conf/a.click"), ("nothing", "gone")] {
+            symlink(target, from.path().join(name)).unwrap();
+        }
+        copy(from.path(), to.path()).unwrap();
+        for file in ["folder/a.click", "file"] {
+            assert_eq!(fs::read_to_string(to.path().join(file)).unwrap(), "Idle");
+        }
+        assert_eq!(fs::read_link(to.path().join("nothing")).unwrap(), Path::new("gone"));
+    }
 
     #[test]
     fn complaints_are_the_lines_that_say_what() {
