@@ -84,6 +84,26 @@ fn copies_come_in_the_order_of_their_packets() {
     );
 }
 
+/// Where there is room for one packet more, one of them has it and the others wait. Which one is
+/// a matter of when they run.
+#[test]
+fn sources_that_meet_stop_at_a_full_queue() {
+    for (capacity, sources) in [1, 2, 3, 8, 30].into_iter().flat_map(|room| [(room, 2), (room, 3)])
+    {
+        let mut text = format!("q :: Queue({capacity}) -> Unqueue -> Record;");
+        for source in 0..sources {
+            text += &format!("InfiniteSource(LIMIT 40) -> Number({source}) -> q;");
+        }
+        text += "DriverManager(wait 1s, stop);";
+        let run = |frame_limit| ARENA.with(|arena| run(&text, frame_limit, arena));
+        let single = run(1);
+        for frame_limit in [2, 3, 5, 7, 32, 256] {
+            let found = difference(&single, &run(frame_limit), Turns::Open);
+            assert!(found.is_none(), "frames of {frame_limit}: {}\n{text}", found.unwrap());
+        }
+    }
+}
+
 fn all_is_the_same(text: &str) {
     let run = |frame_limit| ARENA.with(|arena| run(text, frame_limit, arena));
     let single = run(1);

@@ -16,6 +16,7 @@ use super::{
     context::Context,
     groups::{Groups, pushed_to},
     outputs::NOWHERE,
+    station::Bound,
 };
 use crate::{
     element::Next,
@@ -109,17 +110,21 @@ impl Context {
     }
 
     /// How many turns a source may take at once; `None` when each has to go all the way
-    /// before the next.
+    /// before the next, or when there is not room for a packet of each of those who fill a
+    /// queue: who comes then must find it full.
     fn turns_at_once(&self, source: usize) -> Option<usize> {
         let station = &self.stations[source];
         let element = station.element.as_ref()?;
         if station.counted || station.one_by_one || station.outputs.count > 1 {
             return None;
         }
-        let (room, alone) = self.room_for_turns(source, false, station.bound);
+        let (room, alone) = match station.bound {
+            Bound::Limits => self.least_room(source),
+            bound => self.room_for_turns(source, false, bound),
+        };
         // What it does behind its last packet comes before the others' next turn.
         let left = element.ready().filter(|left| *left > 0).unwrap_or(usize::MAX);
-        (!alone).then_some(room.min(left))
+        (!alone && room > 0).then_some(room.min(left))
     }
 
     /// Runs the tasks of a party for as many turns each.

@@ -511,13 +511,18 @@ impl Context {
                 let element = &self.stations[at as usize].element;
                 (element.as_ref().map_or(usize::MAX, |element| element.room().max(1)), false)
             }
-            Bound::Limits => self.least_room(task),
+            Bound::Limits => {
+                let (room, alone) = self.least_room(task);
+                (room.max(1), alone)
+            }
             Bound::Open | Bound::Store(_) => (usize::MAX, false),
         }
     }
 
+    /// The same where several things limit it, and none where its share of the room is less
+    /// than a packet.
     #[inline(never)]
-    fn least_room(&self, task: usize) -> (usize, bool) {
+    pub(super) fn least_room(&self, task: usize) -> (usize, bool) {
         let burst = self.stations[task].element.as_ref().and_then(|element| element.burst());
         let mut least = usize::MAX;
         let mut alone = false;
@@ -538,7 +543,7 @@ impl Context {
                 least = least.min(until.saturating_sub(1) / copies);
             }
         }
-        let least = if burst.is_some() { usize::MAX } else { least.max(1) };
+        let least = if burst.is_some() { usize::MAX } else { least };
         (least, alone)
     }
 

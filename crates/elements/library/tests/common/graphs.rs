@@ -29,13 +29,40 @@ pub(crate) struct Outcome {
     pub(crate) records: Vec<(String, Vec<Packet>)>,
     /// Handlers that count.
     pub(crate) counts: Vec<(String, String)>,
-    /// By queue: whether it was nearly full at some time: by three quarters, or but for a packet
-    /// or less of each task that fills it.
-    pub(crate) fill: Vec<(String, bool)>,
+    /// What each queue held.
+    pub(crate) queues: Vec<Held>,
     /// What was printed.
     pub(crate) printed: String,
     /// Packets that were dropped.
     pub(crate) drops: u64,
+}
+
+/// What a queue held.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    name: String,
+    most: u64,
+    capacity: u64,
+    drops: u64,
+    /// Tasks that fill it.
+    fillers: u64,
+    /// Whether one of them takes packets out of another queue, or does not look whether it is full.
+    is_chance: bool,
+    /// Queues that packets may have come through before, by their names.
+    before: Vec<String>,
+}
+
+impl Held {
+    /// Whether it was nearly full at some time: by three quarters, or but for a packet or less
+    /// of each task that fills it.
+    fn was_nearly_full(&self) -> bool {
+        4 * self.most >= 3 * self.capacity || self.most + self.fillers > self.capacity
+    }
+
+    /// Whether frames may overflow it where packets one at a time did not.
+    fn may_overflow(&self) -> bool {
+        self.is_chance && self.was_nearly_full()
+    }
 }
 
 /// Workers of a graph that is on several.
@@ -367,8 +394,8 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
     let mut outcome = Outcome::default();
     let elements: Vec<(String, &'static Class)> =
         router.plan().elements.iter().map(|at| (at.name.clone(), at.class)).collect();
-    let fillers: Vec<u64> = (0..elements.len()).map(|at| fillers(router.plan(), at)).collect();
-    for (at, (name, class)) in elements.into_iter().enumerate() {
+    let queues: Vec<Held> = (0..elements.len()).map(|at| held(router.plan(), at)).collect();
+    for ((name, class), queue) in elements.into_iter().zip(queues) {
         let mut read = |handler: &str| router.read(&format!("{name}.{handler}"), "").unwrap();
         if class.name == "Record" || class.name == "Passing" {
             let packets = read("packets");
@@ -392,8 +419,8 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
             outcome.counts.push((name.clone(), format!("length {length}")));
             let number = |text: String| text.parse::<u64>().unwrap();
             let (most, capacity) = (number(read("highwater_length")), number(read("capacity")));
-            let nearly = 4 * most >= 3 * capacity || most + fillers[at] > capacity;
-            outcome.fill.push((name.clone(), nearly));
+            let drops = number(drops);
+            outcome.queues.push(Held { name: name.clone(), most, capacity, drops, ..queue });
         }
     }
     router.close();
@@ -407,22 +434,31 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
     outcome
 }
 
-/// How many tasks push packets to an element.
-fn fillers(plan: &Plan, element: usize) -> u64 {
-    let (mut seen, mut open) = (vec![false; plan.elements.len()], vec![element]);
-    let mut tasks = 0;
-    while let Some(at) = open.pop() {
-        let inputs = plan.elements[at].sources.iter().zip(&plan.elements[at].inputs);
-        let pushed = inputs.filter(|(_, input)| **input == Processing::Push);
-        for from in pushed.flat_map(|(sources, _)| sources).map(|source| source.element) {
-            if !std::mem::replace(&mut seen[from], true) {
-                let is_pushed_to = plan.elements[from].inputs.contains(&Processing::Push);
-                tasks += u64::from(!is_pushed_to);
-                open.push(from);
+/// Who fills a queue, and with what.
+fn held(plan: &Plan, queue: usize) -> Held {
+    let mut held = Held::default();
+    // By whether packets came from there without having waited.
+    let (mut seen, mut open) = (vec![[false; 2]; plan.elements.len()], vec![(queue, true)]);
+    while let Some((at, directly)) = open.pop() {
+        let element = &plan.elements[at];
+        for from in element.sources.iter().flatten().map(|source| source.element) {
+            if std::mem::replace(&mut seen[from][usize::from(directly)], true) {
+                continue;
             }
+            let source = &plan.elements[from];
+            if source.class.name == "Queue" && from != queue {
+                held.before.push(source.name.clone());
+            }
+            let is_task = !source.inputs.contains(&Processing::Push)
+                && source.outputs.contains(&Processing::Push);
+            if directly && is_task {
+                held.fillers += 1;
+                held.is_chance |= source.class.name != "InfiniteSource";
+            }
+            open.push((from, directly && !is_task));
         }
     }
-    tasks
+    held
 }
 
 /// What a run with whole frames shows that one with single packets does not.
@@ -440,16 +476,17 @@ pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Op
         return None;
     }
     if frames.drops > 0 {
-        // So is whether one is full at all that nearly is.
-        let dropped = |name: &str| {
-            let drops = |(at, text): &&(String, String)| at == name && text.starts_with("drops ");
-            frames.counts.iter().find(drops).is_some_and(|(_, text)| text != "drops 0")
-        };
-        let overrun = single.fill.iter().find(|(name, filled)| !filled && dropped(name));
-        return overrun.map(|(name, _)| format!("{name} drops packets only with whole frames"));
+        // So is whether one is full at all that nearly is, and what comes behind it then.
+        let dropped =
+            |name: &String| frames.queues.iter().any(|at| at.name == *name && at.drops > 0);
+        let overrun = single
+            .queues
+            .iter()
+            .find(|at| dropped(&at.name) && !at.may_overflow() && !at.before.iter().any(dropped));
+        return overrun.map(|at| format!("{at:?} drops packets only with whole frames"));
     }
     // Sources stop at a queue that is full.
-    let stopped = single.fill.iter().any(|(_, filled)| *filled);
+    let stopped = single.queues.iter().any(Held::was_nearly_full);
     same_ways(single, frames)
         .or_else(|| same_counts(single, frames))
         .or_else(|| if stopped { None } else { same_turns(single, frames) })
