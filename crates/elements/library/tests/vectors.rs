@@ -5,12 +5,14 @@
 //! packets they handle in a turn, everything is the same: packets, their order, counts,
 //! drops and what is printed. Where they do not, the same packets come by the same ways
 //! in the order of their source, and queues drop only where they do, or nearly do, with
-//! single ones. On several workers packets come by the same ways in the same order, too.
+//! single ones. On several workers packets come by the same ways in the same order, too. Between
+//! ports when packets come is chance, and who of several sources is first: those that no queue drops
+//! come out as they would with queues of any length.
 
 #[path = "common/graphs.rs"]
 mod graphs;
 
-use graphs::{Turns, difference, graph, run, run_apart};
+use graphs::{Outcome, Turns, difference, graph, loss, run, run_apart};
 use linerate_memory::{Arena, ArenaOptions};
 use proptest::{prelude::*, test_runner::Config};
 
@@ -37,6 +39,34 @@ fn compare(turns: Turns, choices: &[u8]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The same graph with queues that are never full.
+fn with_room(text: &str) -> String {
+    let mut parts = text.split("Queue(");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| {
+        let (_, rest) = part.split_once(')').expect("an argument");
+        all + "Queue(100000)" + rest
+    })
+}
+
+/// A graph between ports, with single packets and with frames of several: what came out of it when
+/// no queue was too small.
+fn compare_between_ports(text: &str) -> Result<Outcome, String> {
+    let run = |text: &str, frame_limit| ARENA.with(|arena| run(text, frame_limit, arena));
+    let (roomy, single) = (run(&with_room(text), 1), run(text, 1));
+    if let Some(loss) = loss(&roomy, &single) {
+        return Err(format!("single packets: {loss}\n{text}"));
+    }
+    for frame_limit in [7, 32, 256] {
+        let frames = run(text, frame_limit);
+        let found = difference(&single, &frames, Turns::Live).or_else(|| loss(&roomy, &frames));
+        if let Some(found) = found {
+            return Err(format!("frames of {frame_limit}: {found}\n{text}"));
+        }
+    }
+    Ok(roomy)
 }
 
 fn cases() -> Config {
@@ -104,6 +134,43 @@ fn sources_that_meet_stop_at_a_full_queue() {
     }
 }
 
+/// A reader that makes room for a port does not overrun the next queue instead.
+#[test]
+fn readers_make_room_for_ports_where_they_have_some() {
+    let mut text = String::from(
+        "q :: Queue(8) -> Unqueue -> Queue(2) -> ToPort(ring:out?loop);
+         FromPort(ring:out?loop) -> Record; DriverManager(wait 1s, stop);",
+    );
+    for source in 0..3 {
+        text += &format!(
+            "InfiniteSource(LIMIT 50) -> ToPort(ring:{source}?loop);
+             FromPort(ring:{source}?loop) -> Number({source}) -> q;"
+        );
+    }
+    for frame_limit in [7, 32, 256] {
+        let outcome = ARENA.with(|arena| run(&text, frame_limit, arena));
+        assert_eq!((outcome.records[0].1.len(), outcome.drops), (150, 0), "{frame_limit}");
+    }
+}
+
+/// A port of which nobody else fills the queue loses nothing there, however small it is.
+#[test]
+fn ports_have_the_room_that_readers_make() {
+    for capacity in [1, 2, 8, 60] {
+        let text = format!(
+            "InfiniteSource(LIMIT 500) -> ToPort(ring:a?loop); FromPort(ring:a?loop) -> Number(0)
+                -> q :: Queue({capacity}) -> Unqueue -> Via(1) -> Queue({capacity}) -> ToPort(ring:b?loop);
+             FromPort(ring:b?loop) -> Record; DriverManager(wait 1s, stop);"
+        );
+        let outcome = compare_between_ports(&text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(outcome.records[0].1.len(), 500);
+        for frame_limit in [1, 7, 32, 256] {
+            let outcome = ARENA.with(|arena| run(&text, frame_limit, arena));
+            assert_eq!(outcome.drops, 0, "frames of {frame_limit}, {capacity} places");
+        }
+    }
+}
+
 fn all_is_the_same(text: &str) {
     let run = |frame_limit| ARENA.with(|arena| run(text, frame_limit, arena));
     let single = run(1);
@@ -128,6 +195,14 @@ proptest! {
         choices in proptest::collection::vec(any::<u8>(), 20..200)
     ) {
         compare(Turns::Open, &choices).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn frames_between_ports_are_seen_by_nobody(
+        choices in proptest::collection::vec(any::<u8>(), 20..200)
+    ) {
+        let text = graph(Turns::Live, &mut chooser(&choices));
+        compare_between_ports(&text).map_err(TestCaseError::fail)?;
     }
 
     #[test]

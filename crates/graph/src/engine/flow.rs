@@ -17,6 +17,9 @@ use crate::element::{Element, Next};
 /// than any graph has for the packets of a frame, a few milliseconds.
 const CIRCLE: u32 = 1 << 20;
 
+/// How many queues further on readers run to make room for those that make room.
+const READERS: usize = 4;
+
 impl Context {
     pub(crate) fn stats(&self) -> &Arc<WorkerStats> {
         self.account.stats()
@@ -366,18 +369,20 @@ impl Context {
     #[inline]
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
+        let mut worked = false;
         if self.stations[element].asks_for_room {
-            self.make_room(element, frame);
+            worked = self.make_room(element, frame);
             // A handler that was called meanwhile may have stopped it.
             if !self.tasks.is_ready(element) {
                 return Some(true);
             }
         }
-        Some(if self.stations[element].has_companions {
+        worked |= if self.stations[element].has_companions {
             self.run_together(element, frame)
         } else {
             self.run_turns(element, usize::MAX, frame)
-        })
+        };
+        Some(worked)
     }
 
     /// The same for a task that takes turns with others, when none of them do so now.
@@ -425,15 +430,20 @@ impl Context {
     /// Runs those first that make room for the packets of a task that brings them from outside,
     /// where there is not enough for a whole frame: when such packets come is chance, so nobody
     /// sees it, and else a queue that is full once has packets come and go one at a time. Who
-    /// can make none now does not run, and the queue overflows.
+    /// can make none now does not run, and the queue overflows. Returns whether any did something.
     #[inline(never)]
-    fn make_room(&mut self, element: usize, frame: &mut Frame) {
+    fn make_room(&mut self, element: usize, frame: &mut Frame) -> bool {
         let Station { counted, bound, .. } = self.stations[element];
-        if self.room_for_turns(element, counted, bound).0 >= frame.limit() {
-            return;
-        }
-        for at in 0..self.nodes[element].limits.len() {
-            let Limit { element: at, copies, store } = self.nodes[element].limits[at];
+        self.room_for_turns(element, counted, bound).0 < frame.limit()
+            && self.run_readers(element, element, READERS, frame)
+    }
+
+    /// Runs those who read what `of` fills, but for `task`, which is to run next. Where they have no
+    /// room for a packet themselves, they would only lose it there: first those behind them run.
+    fn run_readers(&mut self, task: usize, of: usize, deep: usize, frame: &mut Frame) -> bool {
+        let mut worked = false;
+        for at in 0..self.nodes[of].limits.len() {
+            let Limit { element: at, copies, store } = self.nodes[of].limits[at];
             let holds_some = |held: &dyn Element| {
                 held.room() / copies < frame.limit() && held.ready() != Some(0)
             };
@@ -442,12 +452,27 @@ impl Context {
             }
             for reader in 0..self.nodes[at].pullers.here.len() {
                 let reader = self.nodes[at].pullers.here[reader];
-                if reader != element && self.tasks.is_ready(reader) {
+                if reader == task || !self.tasks.is_ready(reader) {
+                    continue;
+                }
+                if deep > 0 && self.would_overrun(reader) {
+                    worked |= self.run_readers(task, reader, deep - 1, frame);
+                }
+                if self.tasks.is_ready(reader) && !self.would_overrun(reader) {
                     self.tasks.take(reader);
-                    self.run_apart(reader, usize::MAX, frame);
+                    worked |= self.run_apart(reader, usize::MAX, frame);
                 }
             }
         }
+        worked
+    }
+
+    /// Whether a packet of a task would come to a queue that has no room.
+    fn would_overrun(&self, task: usize) -> bool {
+        self.nodes[task].limits.iter().any(|limit| {
+            let store = self.stations[limit.element].element.as_deref();
+            limit.store && store.is_some_and(|store| store.room() < limit.copies)
+        })
     }
 
     /// A task has run, and says what next; returns whether it did something.

@@ -149,6 +149,7 @@ impl Tasks {
 
     /// Takes out another task than the next, to run it with that.
     pub(crate) fn take(&mut self, element: usize) {
+        self.alone = self.alone.filter(|alone| *alone != element as u32);
         self.queue.retain(|queued| *queued != element as u32);
         self.tasks[element].again = false;
     }
@@ -320,6 +321,22 @@ mod tests {
             tasks.done(task, State::Ready, 1);
         }
         assert!(runs[0].abs_diff(1000) <= 1 && runs[1].abs_diff(2000) <= 2, "{runs:?}");
+    }
+
+    /// One that is taken out again when it has run waits for its turn once.
+    #[test]
+    fn a_task_that_is_taken_out_is_there_no_more() {
+        let mut tasks = Tasks::new(2);
+        (0..2).for_each(|task| tasks.wake(task));
+        assert_eq!(tasks.next(), Some(0));
+        for _ in 0..3 {
+            tasks.take(1);
+            assert_eq!(tasks.queued().count(), 0);
+            tasks.again(1, 1);
+            assert_eq!(tasks.queued().collect::<Vec<_>>(), [1]);
+        }
+        tasks.again(0, 1);
+        assert_eq!(tasks.queued().collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]
