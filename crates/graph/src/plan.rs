@@ -143,6 +143,11 @@ impl Plan {
         self.arguments(element).last(argument).is_some()
     }
 
+    /// The text of an argument of an element, where it was given.
+    pub fn argument(&self, element: usize, argument: &str) -> Option<String> {
+        self.arguments(element).last(argument).map(|(text, _)| text.to_owned())
+    }
+
     /// Whether packets come from outside, at times that nobody knows before.
     pub fn is_live(&self) -> bool {
         self.elements.iter().any(|element| element.class.live)

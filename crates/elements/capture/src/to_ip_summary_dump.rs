@@ -60,6 +60,14 @@ pub(super) const CLASS: Class = Class {
     handlers: &[Handler::button("flush", "writes what has been collected")],
     role: Role::Io,
     annotates: true,
+    // Several write to the standard output.
+    watches: |plan, at| {
+        let file = |at: usize| plan.argument(at, "FILENAME");
+        let is_dump =
+            |other: &usize| plan.elements[*other].class.name == plan.elements[at].class.name;
+        let all = (0..plan.elements.len()).filter(is_dump);
+        all.filter(|other| *other != at && file(*other) == file(at)).collect()
+    },
     shows_order: |plan, at| {
         // Several may write to the same place.
         let class = plan.elements[at].class.name;

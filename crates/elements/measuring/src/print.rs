@@ -202,6 +202,25 @@ mod tests {
     const SOURCE: &str = "InfiniteSource(LIMIT 2, STOP true, DATA \
         \\<6162636420656667680a01696a6b6c6d6e6f707172737475767778>)";
 
+    /// A packet comes to all of them before the next one comes to any, as in Click.
+    #[test]
+    fn pulled_packets_are_printed_one_after_the_other() {
+        for (pulled, pushed, expected) in [
+            ("Print(a, 0) -> Print(b, 0) ->", "", "abab"),
+            ("Print(a, 0) ->", "-> Print(b, 0)", "abab"),
+            ("Print(a, 0) ->", "-> Null -> Print(b, 0) -> Print(c, 0)", "abcabc"),
+        ] {
+            for frame_limit in [1, 2, 256] {
+                let mut run =
+                    Run::new(&format!("{SOURCE} -> Queue -> {pulled} Unqueue {pushed} -> Discard"))
+                        .frame_limit(frame_limit);
+                run.run();
+                let said: String = run.output().lines().map(|line| &line[..1]).collect();
+                assert_eq!(said, expected, "{pulled} {pushed}, frames of {frame_limit}");
+            }
+        }
+    }
+
     /// Lines are those of Click 2.1.
     #[test]
     fn lines_are_those_of_click() {

@@ -5,7 +5,7 @@ use linerate_graph::{Arg, Class, ElementRef, Handler, Make, parse_integer};
 use super::{
     FAMILY,
     flow_set::FlowSet,
-    registry::Wanted,
+    registry::{Wanted, looked_at},
     rewriter::DROPS,
     times::{AllTimes, Times, milliseconds},
     udp_rewriter::{UDP_GUARANTEE, UDP_STREAMING_TIMEOUT, UDP_TIMEOUT},
@@ -106,6 +106,7 @@ pub(super) const BASE: Class = Class {
     processing: "h/h",
     drops: DROPS,
     annotates: true,
+    watches: looked_at,
     cost: "That of `IPRewriter`.",
     ..Class::here()
 };

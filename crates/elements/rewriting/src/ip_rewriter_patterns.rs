@@ -33,3 +33,49 @@ fn check(make: &mut Make<'_>) {
     let (_, errors) = Registry::define(&arguments, &scope, known);
     errors.into_iter().for_each(|error| make.error(error));
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// The flows of two rewriters, which get every second one of twelve.
+    fn tables(rewriter: &str, names: &str, frame_limit: usize) -> [String; 2] {
+        let flow = |number| format!("10.0.0.{number} 5000 2.0.0.2 80 T\n");
+        let flows: String = (1..=12).map(flow).collect();
+        let mut run = Run::new(&format!(
+            "{names}; FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto,
+                DATA \"{flows}\") -> s :: RoundRobinSwitch -> a :: {rewriter} -> Discard;
+             s [1] -> Null -> b :: {rewriter} -> Discard;"
+        ))
+        .frame_limit(frame_limit);
+        run.run();
+        let handler = if rewriter.starts_with("IPRewriter") { "tcp_table" } else { "table" };
+        ["a", "b"].map(|name| {
+            let table = run.read(&format!("{name}.{handler}"));
+            let mut lines: Vec<&str> = table.lines().collect();
+            lines.sort_unstable();
+            lines.join("\n")
+        })
+    }
+
+    /// Which of them has the next place of a range is decided by their packets, not by the frames
+    /// these come in.
+    #[test]
+    fn rewriters_take_turns_by_packets() {
+        let names = "IPRewriterPatterns(out 1.0.0.1 1024-65535# - -, to 1.0.0.1-1.0.0.99# -)";
+        let mapper =
+            "m :: RoundRobinIPMapper(1.0.0.1 - - - 0 0, 1.0.0.2 - - - 0 0, 1.0.0.3 - - - 0 0)";
+        for (rewriter, names) in [
+            ("TCPRewriter(pattern out 0 0)", names),
+            ("IPRewriter(pattern out 0 0)", names),
+            ("IPAddrRewriter(pattern to 0 0)", names),
+            ("IPRewriter(m)", mapper),
+        ] {
+            let single = tables(rewriter, names, 1);
+            assert!(single.iter().all(|table| table.lines().count() >= 6), "{single:?}");
+            for frame_limit in [2, 7, 256] {
+                assert_eq!(tables(rewriter, names, frame_limit), single, "{rewriter}");
+            }
+        }
+    }
+}

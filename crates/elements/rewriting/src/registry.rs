@@ -7,7 +7,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Plan, Scope,
+    Plan, PlanElement, Scope,
     lang::config::{shift_word, split, words},
 };
 
@@ -158,6 +158,38 @@ fn all_patterns(scope: &Scope<'_>) -> Vec<(String, String, Arc<Pattern>)> {
         all.extend(found.into_iter().map(|(name, it)| (element.name.clone(), name, it)));
     }
     all
+}
+
+/// Whose state decides what a rewriter makes of a new flow, besides its own: patterns in which
+/// rewriters take turns, mappers, and rewriters it shares a capacity with.
+pub(super) fn looked_at(plan: &Plan, rewriter: usize) -> Vec<usize> {
+    let PlanElement { name, config, .. } = &plan.elements[rewriter];
+    let mut found = plan.elements_named(rewriter, &["CAPACITY", "MAPPING_CAPACITY"]);
+    for argument in split(config) {
+        match shift_word(&argument) {
+            ("pattern" | "xpattern", rest) => {
+                let pattern = shift_word(rest).0;
+                let all = 0..plan.elements.len();
+                found.extend(all.filter(|at| gives_turns(&plan.elements[*at], pattern)));
+            }
+            (mapper, "") => {
+                let mapper = plan.resolve(mapper, name);
+                found.extend(mapper.filter(|at| Mapper::is_one(plan.elements[*at].class)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether an element defines a pattern of that name, or may, whose range is used in turn.
+fn gives_turns(element: &PlanElement, name: &str) -> bool {
+    let defines = |argument: &String| {
+        let (defined, pattern) = shift_word(argument);
+        defined == name && pattern.contains('#')
+    };
+    element.class.name == ip_rewriter_patterns::CLASS.name
+        && split(&element.config).iter().any(defines)
 }
 
 /// Whether what `definer` defines is known to `element`: it is in the same compound or one around.

@@ -208,6 +208,34 @@ impl Groups {
         }
         false
     }
+
+    /// Whether a task pulls packets through an element of which another of its group gets them, too,
+    /// in the same round: a frame would have come to the one whole before the other.
+    fn pulls_through_several(&self, plan: &Plan, task: usize) -> bool {
+        let mut pulled = Vec::new();
+        let mut open = vec![task];
+        while let Some(at) = open.pop() {
+            if pulled.contains(&at) {
+                continue;
+            }
+            pulled.push(at);
+            let element = &plan.elements[at];
+            let pulls = element.sources.iter().zip(&element.inputs);
+            let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
+            open.extend(pulls.flat_map(|(sources, _)| sources).map(|source| source.element));
+        }
+        let members: Vec<usize> = pulled.iter().copied().filter(|at| self.is_joint(*at)).collect();
+        !members.is_empty()
+            && pulled.iter().any(|from| {
+                let behind = pushed_to(plan, *from);
+                let gets = |at: usize| at == *from || behind[at];
+                let meets = |member: usize| {
+                    let mut all = 0..behind.len();
+                    all.any(|at| at != member && self.same(at, member) && gets(at))
+                };
+                members.iter().any(|member| gets(*member) && meets(*member))
+            })
+    }
 }
 
 /// Whether packets are pushed to an element by several ways.
@@ -273,7 +301,8 @@ pub(crate) fn pushed_to(plan: &Plan, element: usize) -> Vec<bool> {
 
 /// By element: whether what it sends by itself must go all the way one by one. So it
 /// must where a packet can come to an element that sends it by several outputs that meet
-/// again, there or behind queues, or that deals packets out in turns and may get it a second time.
+/// again, there or behind queues, or that deals packets out in turns and may get it a second time,
+/// and a task where several of a group get what it pulls.
 /// Copies with places of their own are like packets that part, but for the tasks they wake: one
 /// packet wakes several.
 pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
@@ -309,7 +338,7 @@ pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
         let element = &plan.elements[at];
         one_by_one[at] |= !element.inputs.contains(&Processing::Push)
             && !element.outputs.contains(&Processing::Pull)
-            && groups.meet_behind(plan, at);
+            && (groups.meet_behind(plan, at) || groups.pulls_through_several(plan, at));
     }
     one_by_one
 }
