@@ -13,7 +13,7 @@ use linerate_graph::{
     Library, Plan,
     lang::{
         self, Classes, Diagnostics, Flat, FlatElement, Globals, Landmark, Library as LibraryText,
-        SourceMap, Span,
+        Loader, SourceMap, Span,
     },
 };
 
@@ -34,6 +34,12 @@ pub(crate) enum Source {
     Expression(String),
     /// Standard input.
     Input,
+    /// This program, which the configuration was compiled into.
+    Program {
+        /// What the text went by then.
+        name: &'static str,
+        text: &'static str,
+    },
 }
 
 impl Source {
@@ -51,6 +57,7 @@ impl Source {
             Source::File(name) => name,
             Source::Expression(_) => "config",
             Source::Input => "<stdin>",
+            Source::Program { name, .. } => name,
         }
     }
 
@@ -64,6 +71,7 @@ impl Source {
     pub(crate) fn read_members(&self) -> io::Result<(String, Vec<Member>)> {
         let bytes = match self {
             Source::Expression(text) => text.clone().into_bytes(),
+            Source::Program { text, .. } => text.as_bytes().to_vec(),
             Source::File(name) => fs::read(name)?,
             Source::Input => {
                 let mut bytes = Vec::new();
@@ -102,10 +110,21 @@ impl Parsed {
         classes: &dyn Classes,
         path: &str,
     ) -> Parsed {
+        let mut loader = |wanted: &str, asking: &str| find_library(wanted, asking, path);
+        Parsed::with_libraries(name, text, globals, classes, &mut loader)
+    }
+
+    /// The same with libraries that `loader` finds.
+    pub(crate) fn with_libraries(
+        name: &str,
+        text: &str,
+        globals: &Globals,
+        classes: &dyn Classes,
+        loader: &mut Loader<'_>,
+    ) -> Parsed {
         let mut sources = SourceMap::new();
         let file = sources.add(name, text);
-        let mut loader = |wanted: &str, asking: &str| find_library(wanted, asking, path);
-        let (flat, found) = lang::load(&mut sources, file, classes, globals, &mut loader);
+        let (flat, found) = lang::load(&mut sources, file, classes, globals, loader);
         Parsed { sources, flat, found }
     }
 
@@ -175,7 +194,11 @@ pub(crate) fn click_path() -> String {
 /// Finds a library as Click does: in each folder of `path` under `conf/click`,
 /// `conf` and itself; in the place of an empty folder, beside the text that
 /// asks.
-fn find_library(wanted: &str, asking: &str, path: &str) -> Result<LibraryText, Option<String>> {
+pub(crate) fn find_library(
+    wanted: &str,
+    asking: &str,
+    path: &str,
+) -> Result<LibraryText, Option<String>> {
     let beside = match asking.rfind('/') {
         Some(slash) if slash > 0 => &asking[..slash],
         _ => ".",

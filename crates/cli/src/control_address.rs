@@ -8,7 +8,7 @@ use std::{
 
 use linerate_graph::lang::config::quote;
 
-use crate::{args::Controlled, exit::UsageError};
+use crate::{exit::UsageError, options::Controlled};
 
 /// The variable of the environment with the token that clients say.
 pub(crate) const TOKEN_VARIABLE: &str = "LINERATE_CONTROL_TOKEN";

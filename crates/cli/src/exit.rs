@@ -7,9 +7,6 @@ use linerate_graph::{
     lang::{Cause, Diagnostic, Diagnostics, Severity, SourceMap},
 };
 use linerate_host::interface::InterfaceError;
-use linerate_lab::{
-    connections::EndpointError, experiment::ExperimentError, point::SpecError, store::StoreError,
-};
 use linerate_memory::MemoryError;
 use linerate_port::{OpenError, PortError};
 
@@ -101,6 +98,13 @@ impl ConfigurationError {
         }
     }
 
+    /// What this machine has not and another may have, if that is all that is wrong.
+    #[cfg(feature = "commands")]
+    pub(crate) fn missing_here(&self) -> Option<String> {
+        let cause = self.cause.as_ref().filter(|_| self.code() != Code::Configuration);
+        cause.map(ToString::to_string)
+    }
+
     /// From what kept the elements from being made.
     pub(crate) fn of(error: BuildError, sources: &SourceMap) -> anyhow::Error {
         match error {
@@ -151,9 +155,6 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
             _ => Code::Memory,
         });
     }
-    if cause.is::<EndpointError>() {
-        return Some(Code::Memory);
-    }
     if let Some(error) = cause.downcast_ref::<OpenError>() {
         return Some(match error {
             OpenError::Uri(_) => Code::Usage,
@@ -181,6 +182,27 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
             _ => Code::Failure,
         });
     }
+    #[cfg(feature = "commands")]
+    if let Some(code) = code_of_lab(cause) {
+        return Some(code);
+    }
+    cause.downcast_ref::<io::Error>().map(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => Code::Permission,
+        io::ErrorKind::AddrInUse => Code::Unavailable,
+        _ => Code::File,
+    })
+}
+
+/// That of what goes wrong in the lab.
+#[cfg(feature = "commands")]
+fn code_of_lab(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
+    use linerate_lab::{
+        connections::EndpointError, experiment::ExperimentError, point::SpecError,
+        store::StoreError,
+    };
+    if cause.is::<EndpointError>() {
+        return Some(Code::Memory);
+    }
     if cause.is::<SpecError>() {
         return Some(Code::Configuration);
     }
@@ -191,18 +213,23 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
             _ => Code::Configuration,
         });
     }
-    if let Some(error) = cause.downcast_ref::<StoreError>() {
-        return Some(match error {
-            StoreError::InUse(_) => Code::Unavailable,
-            StoreError::OtherMachine { .. } => Code::Usage,
-            _ => Code::File,
-        });
-    }
-    cause.downcast_ref::<io::Error>().map(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => Code::Permission,
-        io::ErrorKind::AddrInUse => Code::Unavailable,
+    cause.downcast_ref::<StoreError>().map(|error| match error {
+        StoreError::InUse(_) => Code::Unavailable,
+        StoreError::OtherMachine { .. } => Code::Usage,
         _ => Code::File,
     })
+}
+
+/// Ends a program: says what went wrong, if anything, and for a script what kind of thing it was.
+pub(crate) fn end(program: &str, done: anyhow::Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: error: {error:#}");
+            code_of(&error).into()
+        }
+    }
 }
 
 /// Whether whoever reads our output has gone: no reason to complain.

@@ -11,20 +11,25 @@
 //!
 //! and the same with [`click()`]. [`click_flatten`] asks nobody what elements there are.
 //!
+//! A configuration that `linerate compile` has made a program of is a [`Program`]. It needs none of
+//! the commands, so these can be left out: they are the feature `commands`.
+//!
 //! This crate parses arguments, sets up memory and ports, starts workers, and
 //! prints; what moves packets is in the library crates.
 //!
 //! # Where things are
 //!
 //! `linerate`: `args` declares the command line (help, completions and man pages come from
-//! it), `commands` has a module per command. What they share: `session` (memory, workers,
-//! the clock that drives the table), `live` (what a running command prints), `links` (which
+//! it) with those of `options` that several commands have, `commands` has a module per command.
+//! What they share: `resources` (memory and cores), `session` (workers and the clock that drives
+//! the table), `live` (what a running command prints), `links` (which
 //! interfaces are down), `terminal` (what can be shown), `exit` (exit codes and errors), `service`
 //! (a service manager is told that all is ready), `life` (whether workers are), `attendance` (both,
 //! for commands between ports), `signals`, `units` and `ranges` (what people type), `profile`
 //! (streams and connections in a file).
 //!
-//! Configurations: `configuration` reads them, `control_address` says where they are controlled,
+//! Configurations: `configuration` reads them, `run` runs them, `program` those that were compiled,
+//! `control_address` says where they are controlled,
 //! `remote` controls commands without one,
 //! `archive` unpacks them, `graph` draws them, `reference` writes the pages of elements
 //! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`,
@@ -34,63 +39,84 @@
 //!
 //! `click` and `click-flatten`: `click`, with a command line of its own.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "commands"),
+    allow(dead_code, reason = "what a module has for the other commands, too")
+)]
 
 mod archive;
+#[cfg(feature = "commands")]
 mod args;
+#[cfg(feature = "commands")]
 mod attendance;
+#[cfg(feature = "commands")]
 mod click;
+#[cfg(feature = "commands")]
 mod commands;
 mod configuration;
 mod control_address;
 mod exit;
+#[cfg(feature = "commands")]
 mod graph;
 mod life;
 mod links;
+#[cfg(feature = "commands")]
 mod live;
+mod options;
 mod output;
+#[cfg(feature = "commands")]
 mod port_reference;
+#[cfg(feature = "commands")]
 mod profile;
+mod program;
+#[cfg(feature = "commands")]
 mod ranges;
+#[cfg(feature = "commands")]
 mod reference;
+#[cfg(feature = "commands")]
 mod remote;
+mod resources;
+mod run;
 mod service;
+#[cfg(feature = "commands")]
 mod session;
 mod signals;
 mod terminal;
 mod units;
+#[cfg(feature = "commands")]
 mod view;
 
+#[cfg(feature = "commands")]
 use std::process::ExitCode;
 
+#[cfg(feature = "commands")]
 use clap::Parser;
+#[cfg(feature = "commands")]
 use linerate_graph::{Class, DuplicateClass, Library};
 
+#[cfg(feature = "commands")]
 pub use click::{click, click_flatten};
+pub use program::{LibraryText, Program};
 
 /// The program `linerate`, with `elements` beside those of the library.
 ///
 /// It ends at once, and says why, when two elements have the same name.
+#[cfg(feature = "commands")]
 pub fn linerate(elements: &[&'static Class]) -> ExitCode {
     let cli = args::Cli::parse();
     let done = library(elements)
         .map_err(anyhow::Error::from)
         .and_then(|library| commands::run(cli.command, &library));
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("linerate: error: {error:#}");
-            exit::code_of(&error).into()
-        }
-    }
+    exit::end("linerate", done)
 }
 
 /// The library's elements, and more.
+#[cfg(feature = "commands")]
 fn library(more: &[&'static Class]) -> Result<Library, DuplicateClass> {
     linerate_elements::library().with(more.iter().copied())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "commands"))]
 mod tests {
     use super::*;
 

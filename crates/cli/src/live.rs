@@ -9,15 +9,12 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     args::Showing,
-    output::Output,
+    output::{Output, sentence},
     units::{grouped, short, short_time},
 };
 
 /// Rows between two printings of the column titles.
 const TITLES_EVERY: usize = 20;
-
-/// Columns of an explanation.
-const WIDTH: usize = 100;
 
 /// What the figures of a row are, by their names in JSON. Cycles are those of the
 /// time-stamp counter.
@@ -202,26 +199,6 @@ fn meaning(key: &str) -> &'static str {
     found.map_or("", |(_, meaning)| meaning)
 }
 
-/// What columns mean, as one sentence in lines that fit below a table.
-pub(crate) fn sentence<'a>(meanings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
-    let parts: Vec<String> =
-        meanings.into_iter().map(|(title, meaning)| format!("{title}: {meaning}")).collect();
-    let text = parts.join("; ") + ".";
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is one from the start");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= WIDTH {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.into());
-        }
-    }
-    lines
-}
-
 /// The percentiles of times, for people.
 pub(crate) fn latency_text(latency: &Latency) -> String {
     let at = |percent| short_time(latency.percentile(percent) as f64);
@@ -269,17 +246,4 @@ pub(crate) fn drop_lines(counts: &Counts, place: &str) -> Vec<String> {
             format!("    {dropped} dropped {place}: {}", reason.meaning())
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_explanation_is_one_sentence_in_lines_that_fit() {
-        let lines = sentence([("a", "one"), ("b", &"word ".repeat(30))]);
-        assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH));
-        assert!(lines[0].starts_with("a: one; b: word word"));
-        assert!(lines.last().unwrap().ends_with('.'));
-    }
 }

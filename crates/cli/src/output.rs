@@ -6,6 +6,9 @@ use std::io::{self, Write};
 use linerate_port::PortUri;
 use serde_json::Value;
 
+/// Columns of an explanation.
+const WIDTH: usize = 100;
+
 /// Where a running command tells what it does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
@@ -69,4 +72,37 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
     })
+}
+
+/// What columns mean, as one sentence in lines that fit below a table.
+pub(crate) fn sentence<'a>(meanings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let parts: Vec<String> =
+        meanings.into_iter().map(|(title, meaning)| format!("{title}: {meaning}")).collect();
+    let text = parts.join("; ") + ".";
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is one from the start");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.into());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_is_one_sentence_in_lines_that_fit() {
+        let lines = sentence([("a", "one"), ("b", &"word ".repeat(30))]);
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH));
+        assert!(lines[0].starts_with("a: one; b: word word"));
+        assert!(lines.last().unwrap().ends_with('.'));
+    }
 }

@@ -1,8 +1,7 @@
-//! What every command that runs ports has in common: memory, signals, workers
-//! on their cores, and the clock that drives the table.
+//! What every command that runs ports has in common: signals, workers on their
+//! cores, and the clock that drives the table.
 
 use std::{
-    fmt::Display,
     panic,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
@@ -10,87 +9,16 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use linerate_host::machine::{parse_cores, pin_current_thread};
-use linerate_memory::{Arena, ArenaOptions, MemoryError, Meta, PageKind, stride_for};
+use linerate_host::machine::pin_current_thread;
 use linerate_port::{Port, Receive, Transmit};
 use linerate_worker::Stop;
 
-use crate::{
-    args::{Memory, Running},
-    exit::UsageError,
-};
+use crate::{args::Running, resources::usable_cores};
 
 /// Buffers a worker keeps at hand.
 pub(crate) const CACHE: usize = 512;
 /// How soon a signal is acted upon.
 const ALERT: Duration = Duration::from_millis(20);
-
-/// Packet memory when nothing is said about it.
-const ARENA: usize = 16 << 20;
-/// Packets in queues it has room for as it is.
-const QUEUES_FREE: usize = 2000;
-/// Most packet memory that is taken unasked because queues may need it.
-const ARENA_UNASKED: usize = 1 << 30;
-
-/// Makes the packet memory: what was asked for, else some.
-pub(crate) fn arena(args: &Memory) -> Result<Arena> {
-    arena_for(args, 0)
-}
-
-/// As [`arena`], with room for queues that hold so many packets, unless a size
-/// was asked for or the machine has not that much.
-pub(crate) fn arena_for(args: &Memory, packets: usize) -> Result<Arena> {
-    let default = ArenaOptions::default();
-    let options = |size| ArenaOptions {
-        size,
-        buffer_size: args.buffer_size.unwrap_or(default.buffer_size),
-        huge: !args.no_huge,
-        node: args.numa_node,
-        ..default
-    };
-    Ok(match args.arena {
-        Some(size) => options(size).create()?,
-        None => create_with_queues(options, ARENA, packets)?,
-    })
-}
-
-/// Makes packet memory of `least` bytes and what `packets` in queues need, up
-/// to a bound; where there is not that much, of `least` bytes. Queues it does
-/// not suffice for stay short of full.
-pub(crate) fn create_with_queues(
-    options: impl Fn(usize) -> ArenaOptions,
-    least: usize,
-    packets: usize,
-) -> Result<Arena, MemoryError> {
-    let more = with_queues(least, options(least).buffer_size, packets);
-    match options(more).create() {
-        Err(MemoryError::TooLarge { .. }) if more > least => options(least).create(),
-        other => other,
-    }
-}
-
-fn with_queues(least: usize, buffer_size: usize, packets: usize) -> usize {
-    let buffer = stride_for(buffer_size) + size_of::<Meta>() + size_of::<u32>();
-    let more = least.saturating_add(packets.saturating_mul(buffer));
-    // Queues of a default size need nothing besides.
-    if packets <= QUEUES_FREE { least } else { more.min(ARENA_UNASKED.max(least)) }
-}
-
-/// What kind of memory it became, with what to do when that is not the best.
-pub(crate) fn describe_arena(arena: &Arena, args: &Memory) -> String {
-    let advice = match arena.pages() {
-        PageKind::Huge => "",
-        _ if args.no_huge => "",
-        _ => " (reserve 2 MiB pages with `sysctl vm.nr_hugepages=N` for fewer TLB misses)",
-    };
-    format!(
-        "packet memory: {} MiB in {}, {} buffers of {} bytes{advice}",
-        arena.size() >> 20,
-        arena.pages(),
-        arena.count(),
-        arena.buffer_size()
-    )
-}
 
 /// What was opened, in a line.
 pub(crate) fn describe_port(port: &Port) -> String {
@@ -137,19 +65,6 @@ pub(crate) fn stop_on_signals() -> Result<Stop> {
 pub(crate) fn cores(running: &Running) -> Result<Vec<Option<u32>>> {
     let Some(text) = &running.cores else { return Ok(vec![None]) };
     Ok(usable_cores(text)?.into_iter().map(Some).collect())
-}
-
-/// The cores of a list, each of which this process may use.
-pub(crate) fn usable_cores(text: &str) -> Result<Vec<u32>, UsageError> {
-    let wrong = |error: &dyn Display| UsageError(format!("--cores {text}: {error}"));
-    let cores = parse_cores(text).map_err(|error| wrong(&error))?;
-    // What a thread may be put on is not what it may run on now: it is tried, on one that ends.
-    let tried = thread::scope(|scope| {
-        scope.spawn(|| cores.iter().try_for_each(|core| pin_current_thread(*core))).join()
-    });
-    let tried = tried.unwrap_or_else(|cause| panic::resume_unwind(cause));
-    tried.map_err(|error| wrong(&error))?;
-    Ok(cores)
 }
 
 /// A worker's work: told when to stop, it returns what came of it.
@@ -237,16 +152,6 @@ mod tests {
         assert_eq!(line_of_port("null:", 1, "copied"), "null: is open: 1 queue, copied");
         let xdp = line_of_port("xdp:eth1", 2, "XDP generic, 2 of 4 queues, copy mode");
         assert_eq!(xdp, "xdp:eth1 is open: XDP generic, 2 of 4 queues, copy mode");
-    }
-
-    #[test]
-    fn queues_get_memory_within_bounds() {
-        let size = |packets| with_queues(16 << 20, 2112, packets);
-        assert_eq!(size(1000), 16 << 20);
-        let large = ArenaOptions { size: size(50_000), huge: false, ..ArenaOptions::default() };
-        assert!(large.create().unwrap().count() > 50_000);
-        assert_eq!(size(usize::MAX), 1 << 30);
-        assert_eq!(with_queues(2 << 30, 2112, 5000), 2 << 30);
     }
 
     /// Who looks, and has seen enough.

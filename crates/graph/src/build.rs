@@ -50,10 +50,39 @@ pub(crate) struct Built {
     pub(crate) warnings: Diagnostics,
 }
 
+impl Built {
+    /// Ends the elements.
+    pub(crate) fn close(&mut self) {
+        self.contexts.iter_mut().for_each(Context::close);
+    }
+
+    /// Itself, or the errors that were found.
+    fn unless_wrong(mut self) -> Result<Built, BuildError> {
+        if self.warnings.has_errors() {
+            self.close();
+            return Err(BuildError::Configuration(self.warnings));
+        }
+        Ok(self)
+    }
+}
+
 impl Base {
     /// Makes and initializes the elements of `plan`, which is to replace
     /// `predecessor` where there is one.
     pub(crate) fn build(
+        &self,
+        plan: Plan,
+        predecessor: Option<Arc<Plan>>,
+    ) -> Result<Built, BuildError> {
+        let mut built = self.make(plan, predecessor)?;
+        for cx in &mut built.contexts {
+            initialize(&built.plan, cx, &mut built.warnings);
+        }
+        built.unless_wrong()
+    }
+
+    /// Makes the elements, and initializes none: nothing is opened.
+    pub(crate) fn make(
         &self,
         plan: Plan,
         predecessor: Option<Arc<Plan>>,
@@ -117,16 +146,7 @@ impl Base {
                 }
             }
         }
-        if !errors.has_errors() {
-            for cx in &mut contexts {
-                initialize(&plan, cx, &mut errors);
-            }
-        }
-        if errors.has_errors() {
-            contexts.iter_mut().for_each(Context::close);
-            return Err(BuildError::Configuration(errors));
-        }
-        Ok(Built { plan, placement, world, contexts, warnings: errors })
+        Built { plan, placement, world, contexts, warnings: errors }.unless_wrong()
     }
 
     fn context(

@@ -14,6 +14,7 @@ use crate::{
     engine::{Clock, Context, Driver, clock::SIMULATED_START, hub::Hub},
     error::{BuildError, HandlerError},
     handler::merge,
+    lang::Diagnostics,
     library::Library,
     off_worker::OffWorkerHandler,
     plan::Plan,
@@ -80,6 +81,26 @@ pub struct Router {
     cores: Vec<u32>,
 }
 
+/// What there is before the first configuration.
+fn base(
+    library: &Library,
+    ports: linerate_port::Context,
+    options: &Options,
+) -> Result<Base, BuildError> {
+    Ok(Base {
+        library: library.clone(),
+        ports,
+        options: options.clone(),
+        hub: Hub::new(options.workers.max(1)).map_err(BuildError::Eventfd)?,
+        driver: Driver::default(),
+        clock: if options.simulated {
+            Clock::simulated(options.simulated_start)
+        } else {
+            Clock::real()
+        },
+    })
+}
+
 impl Router {
     /// Makes the elements of a graph.
     ///
@@ -93,18 +114,7 @@ impl Router {
         ports: linerate_port::Context,
         options: &Options,
     ) -> Result<Router, BuildError> {
-        let base = Base {
-            library: library.clone(),
-            ports,
-            options: options.clone(),
-            hub: Hub::new(options.workers.max(1)).map_err(BuildError::Eventfd)?,
-            driver: Driver::default(),
-            clock: if options.simulated {
-                Clock::simulated(options.simulated_start)
-            } else {
-                Clock::real()
-            },
-        };
+        let base = base(library, ports, options)?;
         let mut built = base.build(plan, None)?;
         options.console.report_all(&built.warnings);
         let control = Control::new(Arc::new(base), &mut built);
@@ -114,6 +124,23 @@ impl Router {
             idle: options.idle,
             cores: options.cores.clone(),
         })
+    }
+
+    /// Makes the elements of a graph and initializes none, so that their arguments are checked and
+    /// nothing is opened: a graph for another machine, too, can be checked. Warnings are returned.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with their configurations.
+    pub fn check(
+        plan: Plan,
+        library: &Library,
+        ports: linerate_port::Context,
+        options: &Options,
+    ) -> Result<Diagnostics, BuildError> {
+        let mut made = base(library, ports, options)?.make(plan, None)?;
+        made.close();
+        Ok(made.warnings)
     }
 
     /// The handle on this router.

@@ -2,63 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::Result;
 use clap::{Args, ValueEnum};
-use linerate_graph::lang::Globals;
-use linerate_port::{Devices, PortUri, parse_device};
-use linerate_worker::Idle;
 
-use super::{Controlled, Host, Memory, Readiness, Showing};
 use crate::{
-    configuration::{Source, variable},
-    exit::UsageError,
+    options::{Configuration, Operation},
     units::parse_duration,
 };
-
-/// Where a configuration is.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Configuration {
-    /// The file, - for standard input, and variables: NAME=VALUE
-    #[arg(value_name = "FILE | NAME=VALUE")]
-    pub(crate) words: Vec<String>,
-
-    /// The configuration itself, instead of a file
-    #[arg(long, short = 'e', value_name = "CONFIGURATION")]
-    pub(crate) expression: Option<String>,
-
-    /// The port a device of the configuration stands for, as in 0=xdp:eth0; may be repeated
-    #[arg(long, value_name = "NAME=PORT", value_parser = parse_device)]
-    device: Vec<(String, PortUri)>,
-}
-
-impl Configuration {
-    /// The ports its devices stand for.
-    pub(crate) fn devices(&self) -> Devices {
-        self.device.iter().cloned().collect()
-    }
-
-    /// The text's place and the values of its variables.
-    pub(crate) fn source(&self) -> Result<(Source, Globals)> {
-        let mut globals = Globals::default();
-        let mut files = Vec::new();
-        for word in &self.words {
-            match variable(word) {
-                Some(variable) => globals.variables.push(variable),
-                None => files.push(word),
-            }
-        }
-        let source = match (&self.expression, files.as_slice()) {
-            (Some(text), []) => Source::Expression(text.clone()),
-            (None, [file]) => Source::file(file),
-            (None, []) => {
-                let advice = "no configuration: name a FILE, - for standard input, or use -e";
-                return Err(UsageError(advice.into()).into());
-            }
-            _ => return Err(UsageError("more than one configuration".into()).into()),
-        };
-        Ok((source, globals))
-    }
-}
 
 /// Run a configuration in Click's language and show where the cycles go
 #[derive(Debug, Args)]
@@ -83,62 +32,12 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) configuration: Configuration,
 
-    #[command(flatten)]
-    pub(crate) running: Running,
-
-    /// Run in simulated time: the same on every run, and as fast as can be
-    #[arg(long, help_heading = "Running")]
-    pub(crate) simtime: bool,
-
-    #[command(flatten)]
-    pub(crate) controlled: Controlled,
-
     /// Replace the configuration, without losing packets, whenever its file changes
     #[arg(long, help_heading = "Running")]
     pub(crate) watch: bool,
 
     #[command(flatten)]
-    pub(crate) readiness: Readiness,
-
-    /// Let clients of control sockets replace the configuration: the `hotconfig` handler
-    #[arg(long, short = 'R', help_heading = "Running")]
-    pub(crate) allow_reconfigure: bool,
-}
-
-/// Options of a graph that runs.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Running")]
-pub(crate) struct Running {
-    /// Stop after this time [default: run until the configuration ends or Ctrl-C]
-    #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) duration: Option<Duration>,
-
-    /// Workers [default: one for each of --cores, else one]
-    #[arg(long, short = 'j', value_name = "WORKERS",
-          value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) workers: Option<u16>,
-
-    /// Cores to run workers on, as in 1 or 0,2-5 [default: the system chooses]
-    #[arg(long, short = 'c', value_name = "CORES")]
-    pub(crate) cores: Option<String>,
-
-    /// Most packets in a frame
-    #[arg(long, short = 'b', value_name = "PACKETS", default_value_t = 256,
-          value_parser = clap::value_parser!(u16).range(1..=2048))]
-    pub(crate) vector: u16,
-
-    /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block
-    #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Adaptive)]
-    pub(crate) idle: Idle,
-
-    #[command(flatten)]
-    pub(crate) host: Host,
-
-    #[command(flatten)]
-    pub(crate) showing: Showing,
-
-    #[command(flatten)]
-    pub(crate) memory: Memory,
+    pub(crate) operation: Operation,
 }
 
 /// Check a configuration, or show the graph it makes

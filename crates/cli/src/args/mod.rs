@@ -2,6 +2,7 @@
 //! completions.
 
 mod capture;
+mod compile;
 mod connections;
 mod graph;
 #[cfg(test)]
@@ -19,18 +20,16 @@ use linerate_port::PortUri;
 use linerate_worker::Idle;
 
 use crate::{
-    control_address::ControlAddress,
     exit,
-    units::{parse_count, parse_duration, parse_interval, parse_size},
+    units::{parse_count, parse_duration},
 };
 
+pub(crate) use crate::options::{Configuration, Controlled, Host, Memory, Readiness, Showing};
 pub(crate) use capture::Capture;
+pub(crate) use compile::Compile;
 use connections::parse_at_least_one;
 pub(crate) use connections::{Answered, Connections};
-pub(crate) use graph::{
-    Call, Check, Configuration, Elements, GraphFormat, ReferenceFormat, Run,
-    Running as GraphRunning,
-};
+pub(crate) use graph::{Call, Check, Elements, GraphFormat, ReferenceFormat, Run};
 pub(crate) use lab::{
     BackToBack, Bench, Calibrate, Compare, Form, Format, Known, Lab, LabCommand, LabList, LabPoint,
     LabRun, LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs,
@@ -50,6 +49,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(Run),
     Check(Check),
+    Compile(Compile),
     Elements(Elements),
     Call(Call),
     Forward(Forward),
@@ -99,83 +99,6 @@ pub(crate) struct Running {
 
     #[command(flatten)]
     pub(crate) memory: Memory,
-}
-
-/// Who is told that a command is ready, besides people and service managers.
-#[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "Running")]
-pub(crate) struct Readiness {
-    /// Write a line to this open file descriptor when packets would be handled
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) ready_fd: Option<u32>,
-}
-
-/// Where a command that runs is controlled.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Running")]
-pub(crate) struct Controlled {
-    /// Listen for control connections: at a TCP port of this host's own (7777), at an address's
-    /// (192.0.2.1:7777, which needs a token), or at a UNIX socket (/run/router.sock)
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) control: Vec<ControlAddress>,
-
-    /// The file with the token that clients of TCP ports must say [default: that in the variable
-    /// `LINERATE_CONTROL_TOKEN`, if any]; nothing is encrypted
-    #[arg(long, value_name = "FILE", requires = "control")]
-    pub(crate) token_file: Option<String>,
-}
-
-/// What may happen to the host's own traffic.
-#[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "Running")]
-pub(crate) struct Host {
-    /// Take packets away from the host although its addresses or its default route are on the
-    /// interface: its connections there, SSH too, stand still meanwhile
-    #[arg(long)]
-    pub(crate) disconnect: bool,
-}
-
-/// What is shown of a run.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Showing {
-    /// Time between two updates of the table
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
-    pub(crate) interval: Duration,
-
-    /// Print no table, only the summary
-    #[arg(long, short = 'q')]
-    pub(crate) quiet: bool,
-
-    /// Say under the table what its columns mean
-    #[arg(long)]
-    pub(crate) explain: bool,
-
-    /// Print JSON on standard output, one object per line
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Options of the packet memory.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Packet memory")]
-pub(crate) struct Memory {
-    /// Memory for packets (4M, 1G) [default: 16M, for `run` with room for full
-    /// queues up to 1G]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub(crate) arena: Option<usize>,
-
-    /// Bytes of one packet buffer, headroom included [default: 2112, and the most there is for
-    /// `capture -r`]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub(crate) buffer_size: Option<usize>,
-
-    /// Do not try for 2 MiB pages
-    #[arg(long)]
-    pub(crate) no_huge: bool,
-
-    /// Take the memory from this NUMA node [default: the kernel's choice]
-    #[arg(long, value_name = "NODE")]
-    pub(crate) numa_node: Option<u32>,
 }
 
 /// Forward packets from port A to port B

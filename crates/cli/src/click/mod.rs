@@ -26,7 +26,7 @@ use signal_hook::consts;
 
 use crate::{
     configuration::{Parsed, not_initialized, system_message},
-    session,
+    resources,
     signals::end_run,
 };
 use command_line::{CommandLine, Ending};
@@ -173,7 +173,7 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
     let frame_limit = line.vector.unwrap_or(if exact { 1 } else { FRAME_DEFAULT });
     let (least, held) = if line.quit { (ARENA_UNUSED, 0) } else { (ARENA, plan.packets_held()) };
     let options = |size| ArenaOptions { size, gradual: true, ..ArenaOptions::default() };
-    let arena = match session::create_with_queues(options, least, held) {
+    let arena = match resources::create_with_queues(options, least, held) {
         Ok(arena) => arena,
         Err(error) => {
             eprintln!("{error}");

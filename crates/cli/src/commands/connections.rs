@@ -25,6 +25,7 @@ use crate::{
     links,
     live::{self, Cell, Live},
     output::Output,
+    resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, short, with_unit},
 };
@@ -116,12 +117,12 @@ fn converse(
     let mut live = Live::new(output, &running.showing);
     let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
     probe(uri)?;
-    let arena = session::arena(&running.memory)?;
+    let arena = resources::arena(&running.memory)?;
     let context = Context { disconnect: host.disconnect, ..Context::new(arena) };
     let port = open(uri, &context)?;
     let room = room(&port.info, &context.arena)?;
     let Side { endpoint, lines, object } = make(&port.info, room)?;
-    let memory = session::describe_arena(&context.arena, &running.memory);
+    let memory = resources::describe_arena(&context.arena, &running.memory);
     let said = [vec![session::describe_port(&port), memory], lines].concat();
     live.start(&said, start_object(command, uri, running, object))?;
     let following = links::tell_of(port.info.interface.clone(), output);

@@ -26,6 +26,7 @@ use crate::{
     live::{self, Cell, Live},
     output::Output,
     remote::Remote,
+    resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
     view::{Style, printing},
@@ -107,7 +108,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     // Before memory is filled for them.
     probe(&args.from)?;
     probe(&args.to)?;
-    let arena = session::arena(&args.running.memory)?;
+    let arena = resources::arena(&args.running.memory)?;
     loop {
         let total = board.now();
         let wait = || {
@@ -258,7 +259,7 @@ impl Run {
     fn announce(&self, args: &Plan<'_>, live: &mut Live) -> Result<()> {
         let running = args.running;
         let mut lines = self.ports.clone();
-        lines.push(session::describe_arena(&self.context.arena, &running.memory));
+        lines.push(resources::describe_arena(&self.context.arena, &running.memory));
         lines.push(format!(
             "burst {}, idle strategy {}, cores {}",
             running.burst,

@@ -34,6 +34,7 @@ use crate::{
     output::Output,
     profile::{self, Named, Profile, Share},
     remote::Remote,
+    resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
 };
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let mut live = Live::new(output, &running.showing);
     let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
     probe(&args.port)?;
-    let context = Context::new(session::arena(&running.memory)?);
+    let context = Context::new(resources::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Transmit))?;
 
     let sources = Sources::new(args, streams, &port)?;
@@ -367,7 +368,7 @@ fn announce(
     });
     let lines = [
         session::describe_port(port),
-        session::describe_arena(&context.arena, &running.memory),
+        resources::describe_arena(&context.arena, &running.memory),
         format!("{what}; {how_fast}"),
     ];
     let object = json!({

@@ -3,6 +3,7 @@
 mod call;
 mod capture;
 mod check;
+mod compile;
 mod connections;
 mod doctor;
 mod documents;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: Command, library: &Library) -> Result<()> {
     match command {
         Command::Run(args) => run::run(&args, library),
         Command::Check(args) => check::run(&args, library),
+        Command::Compile(args) => compile::run(&args, library),
         Command::Elements(args) => elements::run(&args, library),
         Command::Call(args) => call::run(&args),
         Command::Forward(args) => forward::run(&args),

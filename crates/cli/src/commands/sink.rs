@@ -19,6 +19,7 @@ use crate::{
     links,
     live::{self, Cell, Live},
     output::Output,
+    resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
 };
@@ -32,12 +33,12 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let output = Output::new(running.showing.json);
     let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
     probe(&args.port)?;
-    let arena = session::arena(&running.memory)?;
+    let arena = resources::arena(&running.memory)?;
     let context = Context { disconnect: args.host.disconnect, ..Context::new(arena) };
     let port = open(&args.port, &context.toward(Direction::Receive))?;
     let mut live = Live::new(output, &running.showing);
     let lines =
-        [session::describe_port(&port), session::describe_arena(&context.arena, &running.memory)];
+        [session::describe_port(&port), resources::describe_arena(&context.arena, &running.memory)];
     let start = json!({
         "command": "sink",
         "port": args.port.to_string(),

@@ -8,22 +8,24 @@
 
 use linerate_graph::{Class, Library};
 
+/// The crates that elements are in, by their names, with the classes of their families.
+pub const CRATES: &[(&str, &[&[&Class]])] = &[
+    ("linerate-elements-basic", linerate_elements_basic::FAMILIES),
+    ("linerate-elements-capture", linerate_elements_capture::FAMILIES),
+    ("linerate-elements-control", linerate_elements_control::FAMILIES),
+    ("linerate-elements-devices", linerate_elements_devices::FAMILIES),
+    ("linerate-elements-ethernet", linerate_elements_ethernet::FAMILIES),
+    ("linerate-elements-ip", linerate_elements_ip::FAMILIES),
+    ("linerate-elements-ip6", linerate_elements_ip6::FAMILIES),
+    ("linerate-elements-matching", linerate_elements_matching::FAMILIES),
+    ("linerate-elements-measuring", linerate_elements_measuring::FAMILIES),
+    ("linerate-elements-queueing", linerate_elements_queueing::FAMILIES),
+    ("linerate-elements-rewriting", linerate_elements_rewriting::FAMILIES),
+    ("linerate-elements-routing", linerate_elements_routing::FAMILIES),
+    ("linerate-elements-selftest", linerate_elements_selftest::FAMILIES),
+];
+
 /// All elements there are.
 pub fn library() -> Library {
-    let families: &[&[&[&'static Class]]] = &[
-        linerate_elements_basic::FAMILIES,
-        linerate_elements_capture::FAMILIES,
-        linerate_elements_control::FAMILIES,
-        linerate_elements_devices::FAMILIES,
-        linerate_elements_ethernet::FAMILIES,
-        linerate_elements_ip::FAMILIES,
-        linerate_elements_ip6::FAMILIES,
-        linerate_elements_matching::FAMILIES,
-        linerate_elements_measuring::FAMILIES,
-        linerate_elements_queueing::FAMILIES,
-        linerate_elements_rewriting::FAMILIES,
-        linerate_elements_routing::FAMILIES,
-        linerate_elements_selftest::FAMILIES,
-    ];
-    Library::new(families.iter().copied().flatten().copied().flatten().copied())
+    Library::new(CRATES.iter().flat_map(|(_, families)| *families).copied().flatten().copied())
 }

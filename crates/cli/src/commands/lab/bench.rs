@@ -24,7 +24,7 @@ use crate::{
     args::{Bench, Known},
     configuration::{Parsed, check_variables, click_path},
     exit::{ConfigurationError, UsageError, cannot_read},
-    session,
+    resources, session,
     units::with_unit,
 };
 
@@ -271,7 +271,7 @@ impl Setup<'_> {
         let args = self.args;
         let (plan, sources, name) = self.plan(text)?;
         let held = plan.packets_held() + 2 * args.queue as usize;
-        let arena = session::arena_for(&args.memory, held)?;
+        let arena = resources::arena_for(&args.memory, held)?;
         let context = Context::new(arena.clone());
         let uri = |port: usize| {
             let text = format!("{}?slots={}", PORTS[port].1, args.queue);
@@ -296,7 +296,7 @@ impl Setup<'_> {
 
     /// A tester between two ports.
     fn outside(&self, tx: &PortUri, rx: &PortUri) -> Result<(Runs, Option<u64>, String)> {
-        let arena = session::arena(&self.args.memory)?;
+        let arena = resources::arena(&self.args.memory)?;
         let context = Context::new(arena.clone());
         let (transmits, receives, speed, mac);
         if tx == rx {

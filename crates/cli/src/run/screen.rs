@@ -17,10 +17,9 @@ use serde_json::{Map, Value, json};
 
 use super::figures::Figures;
 use crate::{
-    args::Showing,
     links::LinkNews,
-    live::sentence,
-    output::Output,
+    options::Showing,
+    output::{Output, sentence},
     terminal,
     units::{grouped, short, with_unit},
 };

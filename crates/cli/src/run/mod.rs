@@ -1,4 +1,5 @@
-//! `linerate run`: a configuration, with where its cycles go.
+//! Running a configuration, with where its cycles go: what `linerate run` does, and a program that
+//! `linerate compile` has made.
 
 mod figures;
 mod screen;
@@ -19,18 +20,20 @@ use linerate_graph::{
     self as graph, Console, Control, Library, Options, Plan, Router,
     lang::{Diagnostics, Globals, SourceMap},
 };
+use linerate_port::Devices;
 use serde_json::json;
 use signal_hook::consts;
 
 use crate::{
-    args::{GraphRunning, Run},
-    configuration::{self, Parsed, Source},
+    configuration::{self, Parsed, Source, find_library},
     control_address::ControlAddress,
     exit::{ConfigurationError, UsageError, cannot_read},
     life::{Life, readiness},
     links,
+    options::{GraphRunning, Operation},
+    program::LibraryText,
+    resources,
     service::Service,
-    session,
     signals::{end_run, end_run_or_tell},
 };
 use figures::Figures;
@@ -40,19 +43,34 @@ use watch::Watch;
 /// Buffers a worker keeps at hand.
 const CACHE: usize = 1024;
 
-pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
+/// What is to be run.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) source: Source,
+    pub(crate) globals: Globals,
+    pub(crate) devices: Devices,
+    /// The elements there are.
+    pub(crate) library: Library,
+    /// Libraries that are in this program; others are in files.
+    pub(crate) texts: &'static [LibraryText],
+    /// Whether it is replaced whenever its file changes.
+    pub(crate) watch: bool,
+}
+
+/// Runs it until it ends, or somebody ends it.
+pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     let begun = Instant::now();
     let mut service = Service::new(args.readiness.ready_fd)?;
     let running = &args.running;
-    let (source, globals) = args.configuration.source()?;
-    let mut watch = match (&source, args.watch) {
+    let Subject { source, globals, devices, library, texts, watch } = subject;
+    let mut watch = match (&source, watch) {
         (_, false) => None,
         (Source::File(path), true) => Some(Watch::new(path)),
         _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
     };
-    let (library, control) = (library.clone(), args.controlled.control.clone());
+    let control = args.controlled.control.clone();
     let token = args.controlled.token()?;
-    let loader = Arc::new(PlanLoader { source, globals, library, control, token });
+    let loader = Arc::new(PlanLoader { source, globals, library, texts, control, token });
     let (plan, sources) = loader.plan()?;
 
     let cores = running.cores()?;
@@ -76,9 +94,9 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         ..Options::default()
     };
     service.status("taking memory and opening ports");
-    let arena = session::arena_for(&running.memory, plan.packets_held())?;
+    let arena = resources::arena_for(&running.memory, plan.packets_held())?;
     let ports = linerate_port::Context {
-        devices: args.configuration.devices(),
+        devices,
         disconnect: running.host.disconnect,
         ..linerate_port::Context::new(arena.clone())
     };
@@ -98,7 +116,7 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     let watched = watched.context("cannot watch for signals")?;
     screen.start(
         &[
-            session::describe_arena(&arena, &running.memory),
+            resources::describe_arena(&arena, &running.memory),
             format!(
                 "{workers} worker{}, at most {} packets per frame, idle strategy {}",
                 if workers == 1 { "" } else { "s" },
@@ -206,6 +224,7 @@ struct PlanLoader {
     source: Source,
     globals: Globals,
     library: Library,
+    texts: &'static [LibraryText],
     control: Vec<ControlAddress>,
     /// Where the token is that clients say.
     token: Option<String>,
@@ -227,7 +246,12 @@ impl PlanLoader {
 
     fn parse(&self, name: &str, text: &str) -> Parsed {
         let path = configuration::click_path();
-        let mut parsed = Parsed::new(name, text, &self.globals, &self.library, &path);
+        let mut loader = |wanted: &str, asking: &str| {
+            let own = self.texts.iter().find(|text| text.is_wanted(wanted, asking));
+            own.map_or_else(|| find_library(wanted, asking, &path), |text| Ok(text.to_library()))
+        };
+        let (globals, library) = (&self.globals, &self.library);
+        let mut parsed = Parsed::with_libraries(name, text, globals, library, &mut loader);
         for (number, address) in self.control.iter().enumerate() {
             parsed.add_control_socket(number, address.config(self.token.as_deref()));
         }
@@ -238,6 +262,6 @@ impl PlanLoader {
 impl GraphRunning {
     fn cores(&self) -> Result<Vec<u32>> {
         let Some(text) = &self.cores else { return Ok(Vec::new()) };
-        Ok(session::usable_cores(text)?)
+        Ok(resources::usable_cores(text)?)
     }
 }

@@ -1,0 +1,153 @@
+//! A configuration as a program: what `linerate compile` generates is a crate with one of these.
+
+use std::{env, ffi::OsStr, path::Path, process::ExitCode};
+
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use linerate_graph::{
+    Class, Library,
+    lang::{Globals, Library as FoundLibrary},
+};
+use linerate_port::parse_device;
+
+use crate::{
+    configuration::{self, Source},
+    exit::{self, UsageError},
+    options::{NamedDevices, Operation},
+    run::{self, Subject},
+};
+
+/// A configuration that runs as a program of its own, as `linerate run` runs it: with the same
+/// options, handlers and control sockets, and the same table.
+///
+/// ```no_run
+/// use linerate_cli::Program;
+///
+/// static PROGRAM: Program = Program {
+///     configuration: "count.click",
+///     text: "InfiniteSource -> Counter -> Discard",
+///     libraries: &[],
+///     variables: &[],
+///     devices: &[],
+///     elements: &[],
+///     processor: "native",
+/// };
+///
+/// fn main() -> std::process::ExitCode {
+///     PROGRAM.main()
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Program {
+    /// What the configuration goes by in messages: the name of the file it was in.
+    pub configuration: &'static str,
+    /// The configuration.
+    pub text: &'static str,
+    /// The libraries that it requires.
+    pub libraries: &'static [LibraryText],
+    /// Values of its variables, unless others are given on the command line.
+    pub variables: &'static [(&'static str, &'static str)],
+    /// Ports that its devices stand for, likewise.
+    pub devices: &'static [(&'static str, &'static str)],
+    /// The elements there are, by crate and family.
+    pub elements: &'static [&'static [&'static [&'static Class]]],
+    /// What the program was compiled for, as the compiler calls it.
+    pub processor: &'static str,
+}
+
+/// A library of a configuration, in the program.
+#[derive(Debug)]
+pub struct LibraryText {
+    /// Its name, as it is required.
+    pub wanted: &'static str,
+    /// The text that requires it.
+    pub asking: &'static str,
+    /// The file it was in.
+    pub path: &'static str,
+    /// What it says.
+    pub text: &'static str,
+}
+
+impl LibraryText {
+    /// Whether it is the one that `asking` requires.
+    pub(crate) fn is_wanted(&self, wanted: &str, asking: &str) -> bool {
+        self.wanted == wanted && self.asking == asking
+    }
+
+    pub(crate) fn to_library(&self) -> FoundLibrary {
+        FoundLibrary { path: self.path.into(), text: self.text.into() }
+    }
+}
+
+/// The command line of such a program.
+#[derive(Debug, Parser)]
+#[command(name = "program", max_term_width = 100)]
+struct Line {
+    /// Variables of the configuration
+    #[arg(value_name = "NAME=VALUE", value_parser = parse_variable)]
+    variables: Vec<(String, String)>,
+
+    #[command(flatten)]
+    devices: NamedDevices,
+
+    #[command(flatten)]
+    operation: Operation,
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    let advice = "write NAME=VALUE; the configuration is in the program";
+    configuration::variable(text).ok_or_else(|| advice.into())
+}
+
+impl Program {
+    /// Does what the command line says, and returns what the program is to end with.
+    pub fn main(&'static self) -> ExitCode {
+        let called = env::args_os().next().unwrap_or_default();
+        let name = Path::new(&called).file_name().unwrap_or(OsStr::new("program"));
+        let name = name.to_string_lossy();
+        let matches = self.command(&name).get_matches();
+        let line = Line::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        exit::end(&name, self.run(line))
+    }
+
+    /// Its command line, where it is called `name`.
+    fn command(&self, name: &str) -> clap::Command {
+        let examples = format!(
+            "Examples:\n  {name} --duration 3s\n  {name} --workers 2 --cores 1,2 --idle poll \
+             --control 7777\n\nThe table is on standard error; standard output is the \
+             configuration's.\n\n"
+        );
+        Line::command()
+            .display_name(name.to_owned())
+            .bin_name(name.to_owned())
+            .about(format!("Run {}, which was compiled into this program", self.configuration))
+            .version(concat!(env!("CARGO_PKG_VERSION"), " of linerate"))
+            .after_help(examples + exit::HELP)
+    }
+
+    fn run(&'static self, line: Line) -> Result<()> {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        // What is given last is what holds.
+        let variables = self
+            .variables
+            .iter()
+            .map(own)
+            .filter(|(name, _)| !line.variables.iter().any(|(given, _)| given == name));
+        let variables = variables.chain(line.variables.iter().cloned()).collect();
+        let device = |(name, port): &(&str, &str)| {
+            parse_device(&format!("{name}={port}")).map_err(|error| UsageError(error.to_string()))
+        };
+        let devices =
+            self.devices.iter().map(device).chain(line.devices.device.into_iter().map(Ok));
+        let classes = self.elements.iter().copied().flatten().copied().flatten().copied();
+        let subject = Subject {
+            source: Source::Program { name: self.configuration, text: self.text },
+            globals: Globals { variables },
+            devices: devices.collect::<Result<_, _>>()?,
+            library: Library::default().with(classes)?,
+            texts: self.libraries,
+            watch: false,
+        };
+        run::run(subject, &line.operation)
+    }
+}
