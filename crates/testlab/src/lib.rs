@@ -28,6 +28,7 @@
 
 mod counters;
 mod lab;
+pub mod memif;
 mod namespace;
 mod process;
 pub mod programs;
