@@ -1,60 +1,103 @@
 //! DPDK's `net_memif` as the peer: testpmd sends back what it receives, on the queue it came by.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::process::ExitStatusExt,
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{self, Receiver},
-    thread,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
+use linerate_memory::Frame;
+
 use crate::rig::{PATIENCE, Station, packets, socket, wait_for};
+
+/// What a zero-copy client of DPDK needs for buffers: both directions' rings full, twice 8,192.
+const MBUFS: [&str; 2] = ["--total-num-mbufs=8192", "--total-num-mbufs=40960"];
+const MEGABYTES: [&str; 2] = ["96", "192"];
+
+/// One of these at a time: each wants all processors there are, and what a process has open is
+/// counted.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A testpmd with one port, forwarding.
 struct Testpmd {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Testpmd {
     /// Starts it with a `net_memif` of these arguments and so many queues.
     fn start(socket: &str, device: &str, queues: usize) -> Testpmd {
+        Testpmd::start_as(socket, device, queues, "io")
+    }
+
+    /// The same with another of its forwarding engines.
+    fn start_as(socket: &str, device: &str, queues: usize, engine: &str) -> Testpmd {
         let program = linerate_testlab::require("dpdk-testpmd");
         let name = socket.trim_start_matches('@');
+        let zero_copy = usize::from(device.contains("zero-copy=yes"));
         // Into a pipe it would write nothing before it ends.
         let mut child = Command::new("stdbuf")
             .arg("--output=L")
             .arg(program)
-            .args(["-l", "0,1", "--no-huge", "-m", "96", "--single-file-segments", "--no-pci"])
-            .args(["--no-telemetry", "--file-prefix", &format!("{name}-{}", unique())])
+            .args(["-l", "0,1", "--no-huge", "-m", MEGABYTES[zero_copy], "--no-pci"])
+            .args(["--single-file-segments", "--no-telemetry"])
+            .args(["--file-prefix", &format!("{name}-{}", unique())])
             .arg(format!("--vdev=net_memif0,id=0,socket={name},socket-abstract=yes,{device}"))
-            .args(["--", "--interactive", "--nb-cores=1", "--total-num-mbufs=8192"])
-            .args(["--port-topology=loop", "--forward-mode=io", "--no-mlockall"])
+            .args(["--", "--interactive", "--nb-cores=1", MBUFS[zero_copy]])
+            .args(["--port-topology=loop", "--no-mlockall"])
+            .args([format!("--forward-mode={engine}")])
             .args([format!("--rxq={queues}"), format!("--txq={queues}")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = mpsc::channel();
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut testpmd = Testpmd { child, input, lines };
+        let readers = vec![
+            read_lines(child.stdout.take().unwrap(), send.clone()),
+            read_lines(child.stderr.take().unwrap(), send),
+        ];
+        let mut testpmd = Testpmd { child, input, lines, readers };
         testpmd.say("start");
         testpmd
     }
 
+    #[track_caller]
     fn say(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
-        self.input.flush().unwrap();
+        if let Err(error) = self.try_say(line) {
+            let said: Vec<_> = self.lines.try_iter().collect();
+            panic!("testpmd: {error}: {:?}\n{}", self.child.wait(), said.join("\n"));
+        }
+    }
+
+    fn try_say(&mut self, line: &str) -> std::io::Result<()> {
+        writeln!(self.input, "{line}")?;
+        self.input.flush()
+    }
+
+    /// Stops its port and starts it again, if it is still there to do so.
+    fn restart_port(&mut self) {
+        for line in ["stop", "port stop 0", "port start 0", "start"] {
+            let _ = self.try_say(line);
+        }
+    }
+
+    /// The signal it died of.
+    fn died_of(&mut self) -> Option<i32> {
+        self.child.try_wait().unwrap().and_then(|status| status.signal())
     }
 
     /// The number behind a label in what it answers.
@@ -87,7 +130,16 @@ impl Drop for Testpmd {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.readers.drain(..).for_each(|reader| reader.join().unwrap());
     }
+}
+
+fn read_lines(from: impl Read + Send + 'static, to: Sender<String>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            let _ = to.send(line);
+        }
+    })
 }
 
 /// Tells the processes of one socket apart: a killed one leaves its files behind.
@@ -109,50 +161,113 @@ fn echo(station: &mut Station, queue: usize, sent: &[Vec<u8>], at_a_time: usize)
     }
 }
 
-/// Everything there is to combine with DPDK in this role.
-fn combine(ours: &str, theirs: &str) {
+/// Opens a port of ours and a testpmd beside it, and waits until packets come back.
+fn join(
+    ours: &str,
+    theirs: &str,
+    log2: u32,
+    queues: usize,
+    engine: &str,
+) -> (Station, Testpmd, String) {
+    let socket = socket();
+    let ring = if ours == "client" { format!("&slots={}", 1 << log2) } else { String::new() };
+    let uri = format!("memif:{socket}?role={ours}&queues={queues}{ring}");
+    let station = Station::with(&uri, 9600);
+    let device = format!("{theirs},rsize={log2}");
+    let testpmd = Testpmd::start_as(&socket, &device, queues, engine);
+    station.wait_up();
+    let text = format!("{uri} with {device}: {}", station.detail());
+    assert!(station.detail().contains("DPDK"), "{text}");
+    (station, testpmd, text)
+}
+
+/// Client or server, the peer is noticed to be gone, and no buffer is.
+fn part(station: Station, testpmd: Testpmd, text: &str) {
+    drop(testpmd);
+    station.wait_down();
+    let arena = station.arena.clone();
+    drop(station);
+    assert_eq!(arena.accounting().held, 0, "{text}");
+}
+
+/// Packets to DPDK and back.
+fn there_and_back(ours: &str, theirs: &str, log2: u32, queues: usize) {
     let lengths = [60, 61, 64, 127, 128, 1000, 1514, 2047, 2048, 2049, 4096, 4097, 9000];
     let small = packets((0..2000).map(|at| 60 + at % 1455));
     let sent = packets(lengths);
+    let (mut station, mut testpmd, text) = join(ours, theirs, log2, queues, "io");
+    // They come up at different moments, and what is sent before is lost.
+    wait_for("the first packet to come back", || {
+        (0..queues).all(|queue| {
+            station.send(queue, &sent[..1]);
+            thread::sleep(Duration::from_millis(2));
+            !station.take(queue).is_empty()
+        })
+    });
+    thread::sleep(Duration::from_millis(50));
+    (0..queues).for_each(|queue| while !station.take(queue).is_empty() {});
+    for queue in 0..queues {
+        echo(&mut station, queue, &sent, 1);
+        echo(&mut station, queue, &small, if log2 == 4 { 8 } else { 64 });
+    }
+    let (ours_in, ours_out) = (station.received(), station.sent());
+    assert_eq!((ours_in.dropped(), ours_out.dropped()), (0, 0), "{text}");
+    assert_eq!(
+        testpmd.counts(),
+        (ours_out.packets, ours_in.packets),
+        "{text}: {ours_out:?} {ours_in:?}"
+    );
+    part(station, testpmd, &text);
+}
+
+/// Packets from DPDK, as many as it can send, in one piece and in five.
+fn from_there(ours: &str, theirs: &str, log2: u32, queues: usize) {
+    for (pieces, length) in [("64", 64), ("1800,1800,1800,1800,1800", 9000)] {
+        let (mut station, mut testpmd, text) = join(ours, theirs, log2, queues, "txonly");
+        testpmd.say("stop");
+        testpmd.say(&format!("set txpkts {pieces}"));
+        testpmd.say("start");
+        let mut missing = vec![1000; queues];
+        let mut drain = |station: &mut Station, length: Option<usize>| {
+            let mut all = 0;
+            for (queue, missing) in missing.iter_mut().enumerate() {
+                let got = station.take(queue);
+                all += got.len();
+                let right = got.iter().filter(|packet| Some(packet.len()) == length).count();
+                *missing = usize::saturating_sub(*missing, right);
+            }
+            (all, missing.iter().all(|&missing| missing == 0))
+        };
+        wait_for("packets of DPDK's", || drain(&mut station, Some(length)).1);
+        testpmd.say("stop");
+        let (_, sent) = testpmd.counts();
+        wait_for("all of them", || {
+            drain(&mut station, None);
+            let counts = station.received();
+            assert_eq!(counts.dropped(), 0, "{text}");
+            counts.packets >= sent
+        });
+        // It may still have been sending when it was asked.
+        wait_for("as many as it says", || {
+            let (rest, _) = drain(&mut station, None);
+            rest == 0 && testpmd.counts().1 == station.received().packets
+        });
+        part(station, testpmd, &text);
+    }
+}
+
+/// Everything there is to combine with DPDK in this role.
+fn combine(ours: &str, theirs: &str) {
+    let _alone = alone();
     for queues in [1, 2] {
         for log2 in [4, 10, 13] {
-            let socket = socket();
-            let ring =
-                if ours == "client" { format!("&slots={}", 1 << log2) } else { String::new() };
-            let uri = format!("memif:{socket}?role={ours}&queues={queues}{ring}");
-            let mut station = Station::with(&uri, 9600);
-            let device = format!("{theirs},rsize={log2}");
-            let mut testpmd = Testpmd::start(&socket, &device, queues);
-            station.wait_up();
-            // They come up at different moments, and what is sent before is lost.
-            wait_for("the first packet to come back", || {
-                (0..queues).all(|queue| {
-                    station.send(queue, &sent[..1]);
-                    thread::sleep(Duration::from_millis(2));
-                    !station.take(queue).is_empty()
-                })
-            });
-            thread::sleep(Duration::from_millis(50));
-            (0..queues).for_each(|queue| while !station.take(queue).is_empty() {});
-            for queue in 0..queues {
-                echo(&mut station, queue, &sent, 1);
-                echo(&mut station, queue, &small, if log2 == 4 { 8 } else { 64 });
+            // A zero-copy client of DPDK gives a server free buffers 32 at a time, never fewer: with
+            // a ring that is smaller it receives nothing, from anybody.
+            if theirs.contains("zero-copy") && log2 < 5 {
+                from_there(ours, theirs, log2, queues);
+            } else {
+                there_and_back(ours, theirs, log2, queues);
             }
-            let text = format!("{uri} with {device}: {}", station.detail());
-            assert!(station.detail().contains("DPDK"), "{text}");
-            let (ours_in, ours_out) = (station.received(), station.sent());
-            assert_eq!(ours_in.dropped(), 0, "{text}");
-            assert_eq!(
-                testpmd.counts(),
-                (ours_out.packets, ours_in.packets),
-                "{text}: {ours_out:?} {ours_in:?}"
-            );
-            // Client or server, the peer is noticed to be gone, and no buffer is.
-            drop(testpmd);
-            station.wait_down();
-            let arena = station.arena.clone();
-            drop(station);
-            assert_eq!(arena.accounting().held, 0, "{text}");
         }
     }
 }
@@ -167,4 +282,164 @@ fn memif_with_dpdk_as_server() {
 #[ignore = "needs root"]
 fn memif_with_dpdk_as_client() {
     combine("server", "role=client");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn memif_with_dpdk_as_zero_copy_client() {
+    combine("server", "role=client,zero-copy=yes");
+}
+
+/// How often each side goes and comes back, unless `LINERATE_RESTARTS` says how often: starting DPDK
+/// takes most of a second.
+const RESTARTS: usize = 2;
+
+/// Packets with numbers that count on and on, so that one that comes twice, or late, is noticed.
+#[derive(Default)]
+struct Load {
+    next: u64,
+    last: u64,
+    back: usize,
+    taken: u64,
+}
+
+impl Load {
+    /// Sends without a pause, whatever comes back, until `until` says so. Returns how many came back.
+    #[track_caller]
+    fn run(&mut self, station: &mut Station, mut until: impl FnMut(&Station) -> bool) -> usize {
+        let before = self.back;
+        let limit = Instant::now() + PATIENCE;
+        while !until(station) {
+            assert!(Instant::now() < limit, "nothing changes: {}", station.detail());
+            let mut frame = Frame::new(32);
+            station.pool.take(&mut frame, 32, 60);
+            for slot in frame.slots_mut() {
+                self.next += 1;
+                let packet = station.arena.packet_mut(slot).unwrap();
+                packet.fill(0xa5);
+                packet[14..22].copy_from_slice(&self.next.to_be_bytes());
+            }
+            let transmit = station.port.queues[0].transmit.as_mut().unwrap();
+            self.taken += transmit.transmit(&mut station.pool, &mut frame).unwrap() as u64;
+            station.pool.give(&mut frame);
+            let back = station.take(0);
+            for packet in &back {
+                assert_eq!(packet.len(), 60);
+                let number = u64::from_be_bytes(packet[14..22].try_into().unwrap());
+                assert!(number > self.last && number <= self.next, "{number} after {}", self.last);
+                self.last = number;
+            }
+            self.back += back.len();
+            if back.is_empty() {
+                thread::yield_now();
+            }
+        }
+        self.back - before
+    }
+
+    /// Until so many packets came back.
+    #[track_caller]
+    fn flow(&mut self, station: &mut Station, packets: usize) {
+        let limit = Instant::now() + PATIENCE;
+        let mut count = 0;
+        while count < packets {
+            let until = Instant::now() + Duration::from_millis(2);
+            count += self.run(station, |_| Instant::now() >= until);
+            assert!(Instant::now() < limit, "a stuck ring: {}", station.detail());
+        }
+        assert_eq!(station.received().dropped(), 0);
+    }
+}
+
+/// Open files, and mappings of shared memory.
+fn resources() -> (usize, usize) {
+    let mappings = fs::read_to_string("/proc/self/maps").unwrap();
+    let shared = mappings.lines().filter(|line| line.split(' ').nth(1).unwrap().ends_with('s'));
+    (fs::read_dir("/proc/self/fd").unwrap().count(), shared.count())
+}
+
+fn come_and_go(ours: &str, theirs: &str) {
+    let _alone = alone();
+    let restarts = std::env::var("LINERATE_RESTARTS");
+    let restarts = restarts.map_or(RESTARTS, |number| number.parse().unwrap());
+    let socket = socket();
+    let uri = format!("memif:{socket}?role={ours}");
+    let is_up = |station: &Station| station.port.info.link.as_ref().unwrap().is_up();
+    let before = resources();
+    let mut load = Load::default();
+
+    // Theirs is killed while packets go both ways.
+    let mut station = Station::open(&uri);
+    let mut steady = None;
+    for _ in 0..restarts {
+        let testpmd = Testpmd::start(&socket, theirs, 1);
+        load.run(&mut station, is_up);
+        load.flow(&mut station, 1000);
+        drop(testpmd);
+        load.run(&mut station, |station| !is_up(station));
+        // What was on the way.
+        while !station.take(0).is_empty() {}
+        assert_eq!(*steady.get_or_insert_with(resources), resources(), "something is left behind");
+    }
+    let counts = station.sent();
+    assert_eq!(counts.packets + counts.dropped(), load.taken);
+
+    // Ours goes while packets go both ways. That kills DPDK now and then: it unmaps memory that its
+    // worker may be copying from or to.
+    let mut testpmd = None;
+    let mut died = 0;
+    for _ in 0..restarts {
+        let peer = testpmd.get_or_insert_with(|| Testpmd::start(&socket, theirs, 1));
+        // A client of DPDK's connects when its port is started, and never again by itself.
+        let mut asked = Instant::now();
+        load.run(&mut station, |station| {
+            if ours == "server" && asked.elapsed() > Duration::from_secs(2) {
+                peer.restart_port();
+                asked = Instant::now();
+            }
+            is_up(station) || peer.died_of().is_some()
+        });
+        if is_up(&station) {
+            load.flow(&mut station, 100);
+        }
+        let arena = station.arena.clone();
+        drop(station);
+        assert_eq!(arena.accounting().held, 0);
+        // What it had of ours it may send to who comes next, once.
+        thread::sleep(Duration::from_millis(20));
+        let has_died = peer.died_of().is_some();
+        died += usize::from(has_died);
+        // A zero-copy client of DPDK's closes the file of its own memory when it is disconnected, and
+        // has none to give to the next.
+        if has_died || theirs.contains("zero-copy") {
+            testpmd = None;
+        }
+        station = Station::open(&uri);
+        if let Some(peer) = &mut testpmd
+            && ours == "server"
+        {
+            peer.restart_port();
+        }
+    }
+    drop((station, testpmd));
+    assert_eq!(resources(), before, "something is left behind");
+    println!("{uri}: {restarts} times, {} packets back; testpmd died {died} times", load.back);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn memif_servers_of_dpdk_and_clients_of_ours_come_and_go() {
+    come_and_go("client", "role=server");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn memif_clients_of_dpdk_and_servers_of_ours_come_and_go() {
+    come_and_go("server", "role=client");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn memif_zero_copy_clients_of_dpdk_and_servers_of_ours_come_and_go() {
+    come_and_go("server", "role=client,zero-copy=yes");
 }
