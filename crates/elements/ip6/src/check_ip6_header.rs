@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{Arguments, Class, Context, Exit, Make, Step, Way};
-use linerate_memory::{Frame, PacketMut};
+use linerate_memory::{Column, Frame, Head, HeadStep, Heads, LANES, PacketMut};
 
 use super::{
     FAMILY,
@@ -45,6 +45,9 @@ struct CheckIp6Header {
     said: Said,
 }
 
+/// Words of the header.
+const WORDS: usize = LEAST / 4;
+
 fn bad(make: &mut Make<'_>, name: &str) -> Vec<[u8; 16]> {
     let mut bad = vec![[255; 16]];
     let text = make.get::<String>(name);
@@ -78,12 +81,6 @@ fn check(bytes: &[u8], bad: &[[u8; 16]]) -> Option<usize> {
 
 impl Step for CheckIp6Header {
     #[inline]
-    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        cx.arena().prefetch_packets(frame);
-        true
-    }
-
-    #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let bytes = packet.bytes().get(self.offset..).unwrap_or_default();
         let Some(length) = check(bytes, &self.bad) else {
@@ -95,16 +92,109 @@ impl Step for CheckIp6Header {
         Ok(())
     }
 
-    fn end(&mut self, cx: &mut Context) {
-        if self.said.first() {
+    #[inline]
+    fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let no_buffer = <CheckIp6Header as Step>::NO_BUFFER;
+        if cx.sift_heads(frame, no_buffer, self) && self.said.first() {
             cx.console().report("IP6 header check failed\n");
         }
     }
 }
 
+impl HeadStep<WORDS> for CheckIp6Header {
+    type Exit = Exit;
+    /// Lengths of the IPv6 packets.
+    type Found = Column;
+
+    #[inline(always)]
+    fn at(&self) -> usize {
+        self.offset
+    }
+
+    /// As [`check`] looks at one.
+    #[inline(always)]
+    fn look(&self, heads: &Heads<WORDS>) -> (Column, Column) {
+        let [first, second, source @ ..] = &heads.words;
+        let (mut unusual, mut lengths) = ([0; LANES], [0; LANES]);
+        for lane in 0..LANES {
+            let length = LEAST as u32 + (second[lane] << 8 & 0xff00 | second[lane] >> 8 & 0xff);
+            // The sign says that the packet is shorter.
+            let short = heads.room[lane].wrapping_sub(length) & 0x8000_0000;
+            unusual[lane] = (first[lane] & 0xf0 ^ 0x60) | short;
+            lengths[lane] = length;
+        }
+        for bad in &self.bad {
+            let bad = bad.as_chunks::<4>().0;
+            for lane in 0..LANES {
+                let words = bad.iter().zip(source);
+                let differing = words.fold(0, |bits, (bad, source)| {
+                    bits | (u32::from_le_bytes(*bad) ^ source[lane])
+                });
+                unusual[lane] |= u32::from(differing == 0);
+            }
+        }
+        (unusual, lengths)
+    }
+
+    #[inline(always)]
+    fn finish(
+        &mut self,
+        _: &Heads<WORDS>,
+        lengths: &Column,
+        lane: usize,
+        head: &mut Head<'_, WORDS>,
+    ) {
+        head.truncate(self.offset + lengths[lane] as usize);
+        head.mark_headers(self.offset, self.offset + LEAST);
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        self.step(packet)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use linerate_elements_testing::Run;
+
     use super::*;
+
+    /// In frames of which some are sound and some are not.
+    #[test]
+    fn headers_together_are_as_one_by_one() {
+        let packet = |at: usize, wrong: bool| {
+            let mut packet = [7u8; 52];
+            packet[0] = 0x60;
+            put(&mut packet, 10);
+            match at % 9 {
+                3 if wrong => packet[0] = 0x46,
+                5 if wrong => put(&mut packet, 13),
+                6 if wrong => packet[SOURCE..SOURCE + 16].fill(255),
+                7 if wrong => packet[SOURCE..SOURCE + 16].copy_from_slice(&[0x20; 16]),
+                8 => packet[SOURCE..SOURCE + 15].fill(255),
+                1 => put(&mut packet, at as u8 % 13),
+                _ => {}
+            }
+            let bytes = &packet[..if wrong && at % 9 == 4 { 39 } else { 52 }];
+            "aabb".to_owned() + &bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        for (count, wrong) in [(61, true), (40, false), (7, true)] {
+            let packets: Vec<String> = (0..count).map(|at| packet(at, wrong)).collect();
+            let bad = "2020:2020:2020:2020:2020:2020:2020:2020";
+            let came = [1, 7, 8, 256].map(|limit| {
+                let mut run = Run::new(&format!(
+                    "Packets({}) -> k :: CheckIP6Header({bad}, 2) -> c :: Collect; k [1] -> e :: Collect",
+                    packets.join(" ")
+                ))
+                .frame_limit(limit);
+                run.run();
+                ["c.packets", "e.packets", "k.drops"].map(|handler| run.read(handler).to_owned())
+            });
+            assert!(came.iter().all(|one| *one == came[0]), "{count} {wrong}");
+            assert_eq!(came[0][1].is_empty(), !wrong);
+        }
+    }
 
     #[test]
     fn lengths_versions_and_sources() {
