@@ -73,6 +73,22 @@ impl Pages {
         Ok(Pages { start, len, mapped: (start, align) })
     }
 
+    /// Maps the first `len` bytes of a file, for all who map it.
+    #[cfg(not(miri))]
+    pub(crate) fn map_file(
+        file: impl std::os::fd::AsFd,
+        len: usize,
+        access: ProtFlags,
+    ) -> Result<Pages> {
+        // SAFETY: a fresh mapping at an address the kernel chooses, which is not zero.
+        let start = unsafe {
+            let base =
+                rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, 0)?;
+            NonNull::new_unchecked(base.cast())
+        };
+        Ok(Pages { start, len, mapped: (start.cast(), len) })
+    }
+
     /// First byte.
     #[inline(always)]
     pub(crate) fn start(&self) -> NonNull<u8> {

@@ -97,7 +97,7 @@ impl Mapping {
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals).map_err(fail("sealing"))?;
 
-        let pages = map_file(&fd, len).map_err(fail("mmap"))?;
+        let pages = map_file(&fd, len, reserved).map_err(fail("mmap"))?;
         let mapping = Mapping { pages, kind: PageKind::Small, fd };
         if let Some(node) = node {
             mapping.bind(node)?;
@@ -205,22 +205,26 @@ fn fail(step: &'static str) -> impl FnOnce(Errno) -> MemoryError {
 }
 
 /// Maps a file of `len` bytes at an address that is a multiple of 2 MiB, which
-/// both kinds of huge page need.
+/// both kinds of huge page need. The kernel sees to it where they are `reserved`.
 #[cfg(not(miri))]
-fn map_file(fd: &OwnedFd, len: usize) -> rustix::io::Result<Pages> {
+fn map_file(fd: &OwnedFd, len: usize, reserved: bool) -> rustix::io::Result<Pages> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    if reserved {
+        return Pages::map_file(fd, len, access);
+    }
     let nothing = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let pages = Pages::map(len, HUGE, ProtFlags::empty(), nothing)?;
     // SAFETY: takes the place of what was reserved for it, which nobody has
     // looked at, and goes when the pages do.
-    unsafe {
-        rustix::mm::mmap(
-            pages.start().as_ptr().cast(),
-            len,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::FIXED,
-            fd,
-            0,
-        )?;
+    let mapped = unsafe {
+        let start = pages.start().as_ptr().cast();
+        rustix::mm::mmap(start, len, access, MapFlags::SHARED | MapFlags::FIXED, fd, 0)
+    };
+    if let Err(errno) = mapped {
+        // The kernel may have unmapped what was reserved before it refused, and another thread
+        // may have the addresses by now: to unmap them would take its memory.
+        std::mem::forget(pages);
+        return Err(errno);
     }
     Ok(pages)
 }
@@ -288,6 +292,34 @@ mod tests {
                     ShmemPmdMapped:    4096 kB\n";
         assert_eq!(huge_bytes_at(text, 0x7f_0020_0000), 4096 << 10);
         assert_eq!(huge_bytes_at(text, 0x1), 0);
+    }
+
+    /// Where there are no reserved pages the kernel refuses them when addresses are already given
+    /// back: another thread's memory that is there by then stays.
+    #[cfg(not(miri))]
+    #[test]
+    fn a_refused_mapping_takes_no_memory_of_others() {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    (0..200).for_each(|_| drop(Mapping::new(1 << 18, true, None).unwrap()));
+                });
+                scope.spawn(|| {
+                    for round in 0..2000 {
+                        let pages = Pages::map(1 << 18, PAGE, access, MapFlags::PRIVATE).unwrap();
+                        let bytes = pages.start().as_ptr().cast::<u8>();
+                        for at in (0..1 << 18).step_by(PAGE) {
+                            // SAFETY: inside the mapping, which is nobody else's.
+                            unsafe {
+                                bytes.add(at).write_volatile(round as u8);
+                                assert_eq!(bytes.add(at).read_volatile(), round as u8);
+                            }
+                        }
+                    }
+                });
+            }
+        });
     }
 
     #[cfg(not(miri))]
