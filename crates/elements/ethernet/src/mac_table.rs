@@ -243,22 +243,22 @@ impl MacTable {
         // With others to be told, hosts are refreshed an eighth of the time-out
         // apart, and so are those who know them from the news.
         let step = if self.news.is_some() { self.timeout / 8 } else { 0 };
-        let mut changed = false;
-        for at in 0..count {
-            let known = self.found[at].and_then(|entry| self.table.get_mut(entry));
-            match known {
+        let MacTable { table, keys, found, fresh, now, .. } = self;
+        let mut all_known = true;
+        for (entry, key) in found[..count].iter().zip(keys.iter()) {
+            match entry.and_then(|entry| table.get_mut(entry)) {
                 Some(host) if host.place() == here.place() => {
                     if step == 0 {
                         *host = here;
-                    } else if self.now.saturating_sub(host.seen()) >= step {
+                    } else if now.saturating_sub(host.seen()) >= step {
                         *host = here;
-                        self.fresh.push((self.keys[at], port));
+                        fresh.push((*key, port));
                     }
                 }
-                _ if is_host(self.keys[at]) => changed |= self.learn(self.keys[at], here, true),
-                _ => {}
+                _ => all_known = false,
             }
         }
+        let changed = !all_known && self.learn_all(count, here);
         if changed {
             // The others of the frame may be for who has just been learnt.
             self.table.lookup_many(&self.keys[..2 * count], &mut self.found[..2 * count]);
@@ -275,6 +275,20 @@ impl MacTable {
             }
         }));
         outputs
+    }
+
+    /// Learns where the sources of a frame are that are not known to be there. Whether the table
+    /// has changed.
+    #[inline(never)]
+    fn learn_all(&mut self, count: usize, here: Host) -> bool {
+        let mut changed = false;
+        for at in 0..count {
+            let known = self.found[at].and_then(|entry| self.table.get(entry));
+            if known.is_none_or(|host| host.place() != here.place()) && is_host(self.keys[at]) {
+                changed |= self.learn(self.keys[at], here, true);
+            }
+        }
+        changed
     }
 
     /// Takes the outputs of a frame back, which were taken from what

@@ -17,7 +17,7 @@ use super::{
     mapping::flags,
     registry::{Place as Home, Registry, Wanted, locked},
     rewrite::{Event, rewrite},
-    scratch::{Scratch, destination_key},
+    scratch::{Scratch, destination_key, read_flow},
     shifting,
     spec::{Action, Spec},
     times::{AllTimes, milliseconds},
@@ -152,7 +152,8 @@ impl<F: Flavour> Rewriter<F> {
         }
         let Some(mapping) = set.table.get_mut(entry) else { return self.scratch.drop(FAILED) };
         mapping.last = now;
-        let Some(packet) = arena.packet_mut(slot) else { return self.scratch.drop(NO_BUFFER) };
+        let Some(mut packet) = arena.writable(slot) else { return self.scratch.drop(NO_BUFFER) };
+        let (packet, meta) = packet.parts();
         let event = rewrite(F::KIND, packet, place, mapping);
         let (output, shift, reply) = (mapping.output, mapping.shift, mapping.is_reply());
         let (dst, anno) = (mapping.to.dst, mapping.reply_anno);
@@ -160,15 +161,11 @@ impl<F: Flavour> Rewriter<F> {
             shifting::apply(set, packet, place, shift, reply);
         }
         let annotates = self.annotate && (F::KIND != Kind::Address || reply);
-        if (annotates || self.reply_anno.is_some())
-            && let Some(meta) = arena.meta_mut(slot)
-        {
-            if annotates {
-                meta.destination[..4].copy_from_slice(&dst.octets());
-            }
-            if let Some(byte) = self.reply_anno.filter(|_| reply) {
-                byte.set(meta, anno);
-            }
+        if annotates {
+            meta.destination[..4].copy_from_slice(&dst.octets());
+        }
+        if let Some(byte) = self.reply_anno.filter(|_| reply) {
+            byte.set(meta, anno);
         }
         if event != Event::None {
             happened(set, entry, event);
@@ -190,7 +187,8 @@ impl<F: Flavour> Rewriter<F> {
         let Some(rewriter) = self.home.as_ref().map(|home| home.rewriter) else {
             return self.scratch.drop(FAILED);
         };
-        let (ends, map, may_begin) = match self.scratch.kinds[at] {
+        let (_, flow) = read_flow(F::KIND, arena.packet(slot), arena.network(slot));
+        let (ends, map, may_begin) = match flow {
             Found::Flow(ends, map) => (ends, map, true),
             Found::Answer(ends) => (ends, IpProtocol::ICMP, false),
             Found::Other => return self.unmapped(set, rewriter, input),
@@ -285,11 +283,12 @@ impl<F: Flavour> Element for Rewriter<F> {
         };
         let mut set = locked(&set);
         let arena = cx.pool.arena();
-        self.scratch.read(F::KIND, rewriter, arena, frame);
+        self.scratch.read::<F>(rewriter, arena, frame);
         self.scratch.look_up(F::KIND, &set, arena, frame);
         set.disturbed = false;
-        self.scratch.outputs.clear();
-        for (at, slot) in frame.slots_mut().iter_mut().enumerate() {
+        let mut outputs = std::mem::take(&mut self.scratch.outputs);
+        outputs.resize(frame.len(), DROP);
+        for (at, (slot, output)) in frame.slots_mut().iter_mut().zip(&mut outputs).enumerate() {
             let mut found = self.scratch.found[at];
             // An entry found before may be another flow's by now.
             if set.disturbed
@@ -297,13 +296,13 @@ impl<F: Flavour> Element for Rewriter<F> {
             {
                 found = None;
             }
-            let output = match found {
+            *output = match found {
                 Some(entry) => self.one(&mut set, arena, slot, entry, (port, at), now),
                 None => self.new_flow(&mut set, arena, slot, (port, at), now),
             };
-            self.scratch.outputs.push(output);
         }
         drop(set);
+        self.scratch.outputs = outputs;
         self.send(cx, frame);
     }
 

@@ -1,19 +1,28 @@
 //! What a rewriter finds out about the packets of a frame before it rewrites the
 //! first.
 
+use std::net::Ipv4Addr;
+
 use linerate_lookup::exact::Entry;
-use linerate_memory::{Arena, Frame, Slot, prefetch};
+use linerate_memory::{Arena, Frame};
 use linerate_packet::{FlowV4, IpProtocol};
 
 use super::{
     flow_set::FlowSet,
     kind::{Found, Kind},
     rewrite::Place,
-    rewriter::DROP,
+    rewriter::{DROP, Flavour},
 };
 
-/// Packets ahead of which the headers are asked for.
-const AHEAD: usize = 8;
+/// The key of packets that are nothing a rewriter rewrites: no rewriter has this number.
+const NOBODY: FlowV4 = FlowV4 {
+    src: Ipv4Addr::UNSPECIFIED,
+    dst: Ipv4Addr::UNSPECIFIED,
+    src_port: 0,
+    dst_port: 0,
+    vlan: u16::MAX,
+    protocol: IpProtocol(u8::MAX),
+};
 
 /// What is known of the packets of a frame.
 #[derive(Default)]
@@ -21,7 +30,6 @@ pub(super) struct Scratch {
     pub(super) places: Vec<Place>,
     pub(super) keys: Vec<FlowV4>,
     pub(super) found: Vec<Option<Entry>>,
-    pub(super) kinds: Vec<Found>,
     pub(super) outputs: Vec<u32>,
     /// Packets to be looked up the other way round.
     again: Vec<usize>,
@@ -31,37 +39,20 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Reads the flows of all packets of a frame.
     #[inline]
-    pub(super) fn read(&mut self, kind: Kind, rewriter: u16, arena: &Arena, frame: &Frame) {
-        let slots = frame.slots();
-        let nobody = FlowV4 {
-            src: [0; 4].into(),
-            dst: [0; 4].into(),
-            src_port: 0,
-            dst_port: 0,
-            vlan: u16::MAX,
-            protocol: IpProtocol(u8::MAX),
-        };
-        self.places.clear();
-        self.keys.clear();
-        self.kinds.clear();
-        for slot in &slots[..slots.len().min(AHEAD)] {
-            prefetch(arena.meta(slot));
-            prefetch(arena.packet(slot));
-        }
-        for (at, slot) in slots.iter().enumerate() {
-            if let Some(ahead) = slots.get(at + AHEAD) {
-                prefetch(arena.meta(ahead));
-                prefetch(arena.packet(ahead));
-            }
-            let (place, found) = read_flow(kind, arena, slot);
-            self.places.push(place);
-            self.kinds.push(found);
-            self.keys.push(match found {
+    pub(super) fn read<F: Flavour>(&mut self, rewriter: u16, arena: &Arena, frame: &Frame) {
+        self.places.resize(frame.len(), Place::default());
+        self.keys.resize(frame.len(), NOBODY);
+        let mut rows = self.places.iter_mut().zip(&mut self.keys);
+        arena.for_each_described(frame, |slot, packet, meta| {
+            let Some((row_place, row_key)) = rows.next() else { return };
+            let (place, found) = read_flow(F::KIND, packet, meta.network.index(slot.headroom()));
+            *row_place = place;
+            *row_key = match found {
                 Found::Flow(ends, map) => ends.key(rewriter, map),
                 Found::Answer(ends) => ends.key(rewriter, IpProtocol::ICMP),
-                Found::Other => nobody,
-            });
-        }
+                Found::Other => NOBODY,
+            };
+        });
     }
 
     /// Looks all of them up.
@@ -77,11 +68,9 @@ impl Scratch {
 
     /// Packets whose source has no mapping may have a destination with one.
     fn look_up_destinations(&mut self, set: &FlowSet, arena: &Arena, frame: &Frame) {
-        let Scratch { places, keys, found, kinds, again, .. } = self;
+        let Scratch { places, keys, found, again, .. } = self;
         again.clear();
-        again.extend(
-            (0..keys.len()).filter(|at| found[*at].is_none() && kinds[*at] != Found::Other),
-        );
+        again.extend((0..keys.len()).filter(|at| found[*at].is_none() && keys[*at] != NOBODY));
         for group in again.chunks(64) {
             let mut others = [keys[group[0]]; 64];
             let mut answers = [None; 64];
@@ -111,12 +100,11 @@ pub(super) fn destination_key(packet: &[u8], place: Place, key: FlowV4) -> FlowV
     FlowV4 { src: [0; 4].into(), dst: dst.map_or([0; 4].into(), |dst| (*dst).into()), ..key }
 }
 
-/// Where the headers of a packet are, and its flow.
+/// Where the headers of a packet are whose IP header begins at `network`, and its flow.
 #[inline(always)]
-fn read_flow(kind: Kind, arena: &Arena, slot: &Slot) -> (Place, Found) {
-    let network = arena.network(slot);
+pub(super) fn read_flow(kind: Kind, packet: &[u8], network: usize) -> (Place, Found) {
     let none = (Place::default(), Found::Other);
-    let Some(bytes) = arena.packet(slot).get(network..) else { return none };
+    let Some(bytes) = packet.get(network..) else { return none };
     let Some(ip) = bytes.first_chunk::<20>() else { return none };
     let header = usize::from(ip[0] & 15) * 4;
     let Some(transport) = bytes.get(header..).filter(|_| ip[0] >> 4 == 4 && header >= 20) else {

@@ -10,6 +10,11 @@ use super::{Key, Refusal, Seed};
 /// Lookups under way at once. More than the cache misses a core can have outstanding, few enough
 /// for their lines to stay in its first cache.
 const GROUP: usize = 64;
+/// With so many entries, index and records of small keys are in the first caches, where asking for lines
+/// ahead costs more than it saves.
+const NEAR: usize = 1024;
+/// With so few keys there is nothing to overlap.
+const FEW: usize = 3;
 /// The number of no entry.
 const NO_ENTRY: u32 = u32::MAX;
 
@@ -136,9 +141,44 @@ impl<K: Key, V> Table<K, V> {
     #[inline]
     pub fn lookup_many(&self, keys: &[K], found: &mut [Option<Entry>]) {
         assert_eq!(keys.len(), found.len(), "a place for each key");
+        if self.records.len() <= NEAR || keys.len() <= FEW {
+            return self.lookup_each(keys, found);
+        }
         for (keys, found) in keys.chunks(GROUP).zip(found.chunks_mut(GROUP)) {
             self.lookup_group(keys, found);
         }
+    }
+
+    /// One after the other. Packets come in trains, so a key is often the one before.
+    #[inline(always)]
+    fn lookup_each(&self, keys: &[K], found: &mut [Option<Entry>]) {
+        let Some(&(mut last)) = keys.first() else { return };
+        let mut entry = self.lookup_near(&last);
+        for (key, found) in keys.iter().zip(found) {
+            if *key != last {
+                (last, entry) = (*key, self.lookup_near(key));
+            }
+            *found = entry;
+        }
+    }
+
+    /// As [`lookup`](Self::lookup), as short as it can be where the first entry with the key's signature
+    /// is the key's.
+    #[inline(always)]
+    fn lookup_near(&self, key: &K) -> Option<Entry> {
+        let hash = self.signature(key);
+        if let Ok(number) = self.index.first(hash)
+            && let Some(record) = self.records.get(number as usize)
+            && record.key == *key
+        {
+            return Some(Entry::of(number));
+        }
+        self.lookup_further(key, hash)
+    }
+
+    #[inline(never)]
+    fn lookup_further(&self, key: &K, hash: u32) -> Option<Entry> {
+        self.find(key, hash).map(Entry::of)
     }
 
     fn lookup_group(&self, keys: &[K], found: &mut [Option<Entry>]) {

@@ -53,19 +53,30 @@ pub(super) const UDP: Class = Class {
 /// The sum over the pseudo header of a packet. Where a source route has hops
 /// left, the last of them is the destination that counts (RFC 1122 section
 /// 4.1.3.4).
+#[inline]
 pub(super) fn pseudo_header(ip: &[u8], length: usize) -> Sum {
     let mut destination = get_four(ip, DESTINATION);
+    if header_length(ip) > LEAST {
+        destination = last_hop(ip).unwrap_or(destination);
+    }
+    let source = Ipv4Addr::from(get_four(ip, SOURCE));
+    pseudo_v4(source, destination.into(), protocol(ip), length as u16)
+}
+
+/// Where a source route that has hops left ends.
+#[cold]
+fn last_hop(ip: &[u8]) -> Option<[u8; 4]> {
+    let mut end = None;
     for (_, option) in options(&ip[LEAST..header_length(ip)]) {
         // Loose and strict source routes.
         if let [131 | 137, _, pointer, addresses @ ..] = option
             && usize::from(*pointer) + 3 <= option.len()
             && let Some(last) = addresses.last_chunk()
         {
-            destination = *last;
+            end = Some(*last);
         }
     }
-    let source = Ipv4Addr::from(get_four(ip, SOURCE));
-    pseudo_v4(source, destination.into(), protocol(ip), length as u16)
+    end
 }
 
 #[derive(Arguments)]
@@ -95,7 +106,7 @@ fn set_tcp(ip: &mut [u8], fix: bool) -> bool {
         ip[start + 12] = words << 4 | ip[start + 12] & 15;
     }
     let mut sum = pseudo_header(ip, length);
-    put16(ip, start + 16, 0);
+    sum.add_u16(!get16(ip, start + 16));
     sum.add_bytes(&ip[start..end]);
     put16(ip, start + 16, sum.finish());
     true
@@ -131,6 +142,7 @@ struct SetUdpChecksum {
 }
 
 /// Whether it could be done.
+#[inline]
 fn set_udp(ip: &mut [u8]) -> bool {
     if get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) != 0 {
         return false;
@@ -142,7 +154,11 @@ fn set_udp(ip: &mut [u8]) -> bool {
         return false;
     }
     let mut sum = pseudo_header(ip, length);
-    put16(ip, start + 6, 0);
+    // What was there is taken off: the words it is in could not be read until a zero had arrived.
+    match length {
+        8.. => sum.add_u16(!get16(ip, start + 6)),
+        _ => put16(ip, start + 6, 0),
+    }
     sum.add_bytes(&ip[start..start + length]);
     put16(ip, start + 6, udp_nonzero(sum.finish()));
     true

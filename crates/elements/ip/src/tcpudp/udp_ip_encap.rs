@@ -11,7 +11,7 @@ use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
 use linerate_kit::{
-    ip::{DESTINATION, LEAST, PROTOCOL, SOURCE, TTL, get_four, put16},
+    ip::{DESTINATION, LEAST, PROTOCOL, SOURCE, TTL},
     ip_encap::Template,
     written::{self, record_argument},
 };
@@ -142,20 +142,25 @@ impl Element for UdpIpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let UdpIpEncap { header, ports, checksum } = self;
         cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            let head = header.put(packet, UDP).ok_or(Exit::Drop(TOO_LONG))?;
+            let addresses = header.put(packet, UDP).ok_or(Exit::Drop(TOO_LONG))?;
             let datagram = packet.bytes_mut().get_mut(LEAST..).unwrap_or_default();
             let length = datagram.len() as u16;
-            let [from, to] = ports.next();
-            let fields = [from, to, length, 0];
-            for (at, field) in (0..).step_by(2).zip(fields) {
-                put16(datagram, at, field);
-            }
+            let ports = ports.next();
+            let Some((head, payload)) = datagram.split_first_chunk_mut::<UDP>() else {
+                return Err(Exit::Drop(TOO_LONG));
+            };
+            let mut check = 0;
             if *checksum {
-                let [from, to] = [SOURCE, DESTINATION].map(|at| get_four(&head, at).into());
+                let [from, to] = addresses;
                 let mut sum = checksum::pseudo_v4(from, to, IpProtocol::UDP, length);
-                sum.add_bytes(datagram);
-                put16(datagram, 6, checksum::udp_nonzero(sum.finish()));
+                ports.into_iter().for_each(|port| sum.add_u16(port));
+                sum.add_u16(length);
+                sum.add_bytes(payload);
+                check = checksum::udp_nonzero(sum.finish());
             }
+            // The header is written at once, and not read again for its sum.
+            let [from, to, length, check] = [ports[0], ports[1], length, check].map(u64::from);
+            *head = (from << 48 | to << 32 | length << 16 | check).to_be_bytes();
             Ok(())
         });
     }
