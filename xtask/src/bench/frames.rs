@@ -48,6 +48,11 @@ impl Capture {
         self.record(&udp(from, port, to, to_port));
     }
 
+    /// The same with a time to live that ends at the next router.
+    pub(super) fn expiring(&mut self, from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16) {
+        self.record(&datagram(from, port, to, to_port, 1));
+    }
+
     /// An IPv6 packet without a next header.
     pub(super) fn ipv6(&mut self, to: Ipv6Addr) {
         self.record(&ipv6(to));
@@ -67,11 +72,15 @@ impl Capture {
 
 /// A UDP datagram without a checksum of its own.
 pub(super) fn udp(from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16) -> [u8; LENGTH] {
+    datagram(from, port, to, to_port, 64)
+}
+
+fn datagram(from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16, ttl: u8) -> [u8; LENGTH] {
     let mut frame = [0; LENGTH];
     frame[..12].copy_from_slice(&ROUTERS);
     let length = (LENGTH - 14) as u8;
     frame[12..18].copy_from_slice(&[8, 0, 0x45, 0, 0, length]);
-    (frame[22], frame[23]) = (64, 17);
+    (frame[22], frame[23]) = (ttl, 17);
     frame[26..30].copy_from_slice(&from.octets());
     frame[30..34].copy_from_slice(&to.octets());
     let words = frame[14..34].chunks_exact(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
@@ -107,6 +116,10 @@ mod tests {
             four[14..34].chunks_exact(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
         let sum: u32 = words.sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+        assert_eq!(
+            (four[22], datagram([10, 0, 0, 1].into(), 7, [1, 2, 3, 4].into(), 53, 1)[22]),
+            (64, 1)
+        );
         assert_eq!(four[30..42], [1, 2, 3, 4, 0, 7, 0, 53, 0, 30, 0, 0]);
         let six = ipv6(v6(&[7; 16]).unwrap());
         assert_eq!((six[14] >> 4, six[18], six[19]), (6, 0, 10));

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 300)]
     ms: u64,
     /// Only these cases: lookup, exact-match, filter, updates, ipv4-1, ipv4-100k, ipv6, arp, arp-4k,
-    /// arp-64k, switch, nat, click-router, router.
+    /// arp-64k, switch, nat, click-router, click-router-full, router.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give DPDK 4 KiB pages even where huge pages can be had.

@@ -1,5 +1,5 @@
-//! The cases `ipv4-1`, `ipv4-100k`, `ipv6`, `arp`, `arp-4k`, `arp-64k`, `switch`, `nat` and `click-router`:
-//! paths of packets through the elements of routers and switches.
+//! The cases `ipv4-1`, `ipv4-100k`, `ipv6`, `arp`, `arp-4k`, `arp-64k`, `switch`, `nat`, `click-router` and
+//! `click-router-full`: paths of packets through the elements of routers and switches.
 //!
 //! Frames of 64 bytes come from a capture file held in memory ([`super::frames`]). The account charges
 //! every element with its own cycles: what a source costs can be left out, and what counts is the sum of
@@ -38,6 +38,10 @@ const TRANSLATED: u32 = 100_000;
 /// Routes and flows of the case `click-router`.
 const CLICK_ROUTES: u32 = 667;
 const CLICK_FLOWS: u32 = 4096;
+/// Hosts at each interface of the case `click-router-full`.
+const CLICK_HOSTS: u32 = 200;
+/// What that case runs, but for its devices.
+const EXAMPLE: &str = include_str!("../../../examples/router.click");
 
 /// Which cycles count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +79,7 @@ impl Counted {
 /// configuration into a folder.
 type Case = (&'static str, Counted, &'static str, fn(&Path) -> Result<String>);
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 10] = [
     ("ipv4-1", Counted::Path, "end", |folder| ip_path(folder, "one4", false)),
     ("ipv4-100k", Counted::Path, "end", |folder| ip_path(folder, "random4", false)),
     ("ipv6", Counted::Path, "end", |folder| ip_path(folder, "random6", true)),
@@ -85,6 +89,7 @@ const CASES: [Case; 9] = [
     ("switch", Counted::Path, "switch", switch),
     ("nat", Counted::Path, "end", nat),
     ("click-router", Counted::All, "check", click_router),
+    ("click-router-full", Counted::All, "routes", click_router_full),
 ];
 
 /// What was measured of a case.
@@ -341,6 +346,44 @@ fn click_router(folder: &Path) -> Result<String> {
         )?;
     }
     Ok(text)
+}
+
+/// The router of the examples, which knows its neighbours, with traffic both ways. Of a hundred packets
+/// one has come too far and one goes where no route leads; both are answered.
+fn click_router_full(folder: &Path) -> Result<String> {
+    let mut known = String::new();
+    for (name, own, other) in [("left", 18, 19), ("right", 19, 18)] {
+        let host =
+            |network, number: u32| [198, network, 0, 2 + (number % CLICK_HOSTS) as u8].into();
+        let mut capture = Capture::new();
+        for flow in 0..CLICK_FLOWS {
+            let (from, to) = (host(own, flow), host(other, flow.wrapping_mul(2_654_435_761) >> 8));
+            match flow % 100 {
+                0 => capture.expiring(from, 1024, to, 53),
+                50 => capture.udp(from, 1024, [203, 0, 113, 1].into(), 53),
+                _ => capture.udp(from, 1024, to, 53),
+            }
+        }
+        capture.write(folder, name)?;
+        for number in 0..CLICK_HOSTS {
+            let address: Ipv4Addr = host(own, number);
+            writeln!(known, "write {name}/arp.insert {address} 2:0:0:0:{own}:{number:x},")?;
+        }
+    }
+    let from = format!("FromPort(pcap:{}/${{device}}.pcap?loop=0)", folder.display());
+    let mut text = EXAMPLE.to_owned();
+    for (what, by) in [
+        (
+            "left $LEFT_IP, right $RIGHT_IP",
+            "left $LEFT_IP 2:0:0:0:0:8, right $RIGHT_IP 2:0:0:0:0:8",
+        ),
+        ("FromDevice($device, METHOD $METHOD)", &from),
+        ("ToDevice($device)", "Discard(BURST 32)"),
+    ] {
+        ensure!(text.contains(what), "examples/router.click has no {what}");
+        text = text.replace(what, by);
+    }
+    Ok(format!("{text}\nScript({known} end);\n"))
 }
 
 #[cfg(test)]

@@ -24,6 +24,28 @@ const VARIANTS: [&str; 4] = [
     "source :: Numbered -> Paint(3) -> q :: Queue(700) -> u :: Unqueue(BURST 7) -> sink :: Check",
 ];
 
+/// Chains that form and dissolve: ways that part and meet again in front of a queue and behind
+/// it, headers that are put on, looked at and taken off, flows that are rewritten. All ways lead
+/// to the queue, so the source waits where it is full.
+const CHAINS: [&str; 6] = [
+    "source :: Numbered -> k :: Classifier(7/00, 7/01, -) -> Paint(1) -> q :: Queue(500)
+        -> u :: Unqueue -> sink :: Check; k [1] -> Strip(2) -> Unstrip(2) -> q; k [2] -> Counter -> q",
+    "source :: Numbered -> Paint(1) -> Strip(4) -> Counter -> Unstrip(4) -> q :: Queue(500)
+        -> u :: Unqueue -> sink :: Check",
+    "source :: Numbered -> q :: Queue(500) -> u :: Unqueue -> k :: Classifier(7/00, -) -> Null
+        -> sink :: Check; k [1] -> Paint(2) -> CheckPaint(2) -> Null -> sink",
+    "source :: Numbered -> UDPIPEncap(10.0.0.1, 5, 10.0.0.2, 6) -> CheckIPHeader
+        -> r :: RadixIPLookup(10.0.0.0/8 0, 0/0 1) -> DecIPTTL -> Strip(28) -> q :: Queue(500)
+        -> u :: Unqueue -> sink :: Check; r [1] -> Strip(28) -> q",
+    "source :: Numbered -> UDPIPEncap(10.0.0.1, 5, 10.0.0.2, 6) -> k :: Classifier(35/00, -)
+        -> CheckIPHeader -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535# - - 0 0) -> Strip(28)
+        -> q :: Queue(500) -> u :: Unqueue -> sink :: Check; k [1] -> CheckIPHeader -> nat",
+    "source :: Numbered -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+        -> k :: Classifier(12/0800 21/00, 12/0800, -) -> VLANEncap(7) -> VLANDecap -> Strip(14)
+        -> q :: Queue(500) -> u :: Unqueue -> sink :: Check; k [1] -> Strip(14) -> q;
+        k [2] -> Strip(14) -> q",
+];
+
 fn arena() -> Arena {
     ArenaOptions { size: 16 << 20, huge: false, ..Default::default() }.create().unwrap()
 }
@@ -148,6 +170,14 @@ fn two_workers_lose_nothing_in_a_thousand_changes() {
 #[test]
 fn two_workers_that_do_not_wait_for_each_other_lose_nothing() {
     assert!(replace_under_load(2, SAME_QUEUE.map(String::from).to_vec(), 1000) > 1000);
+}
+
+#[test]
+fn chains_that_form_and_dissolve_lose_nothing() {
+    for (workers, prefix) in [(1, ""), (2, "Pin(u 1); ")] {
+        let texts = CHAINS.map(|text| format!("{prefix}{text}"));
+        assert!(replace_under_load(workers, texts.to_vec(), 500) > 500);
+    }
 }
 
 #[test]
