@@ -36,6 +36,7 @@ mod prefetch;
 mod processor;
 mod reserved;
 pub mod ring;
+pub mod shared;
 mod slot;
 mod sync;
 mod words;

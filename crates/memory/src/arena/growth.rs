@@ -32,6 +32,14 @@ pub(super) struct Growth {
     lock: Mutex<()>,
 }
 
+impl Growth {
+    /// Of an arena whose memory is somebody else's: there is nothing to populate.
+    #[cfg(not(any(loom, miri)))]
+    pub(super) fn done(count: u32) -> Growth {
+        Growth { populated: AtomicU32::new(count), ..Growth::default() }
+    }
+}
+
 impl Inner {
     /// Puts the first buffers into the ring: all of them, whose pages are
     /// populated, or one piece.

@@ -116,6 +116,27 @@ impl Mapping {
         Ok(Mapping { pages: pages.map_err(fail("mmap"))?, kind: PageKind::Small })
     }
 
+    /// Maps all of a file that another process made. Its size cannot change: it is sealed.
+    #[cfg(not(any(loom, miri)))]
+    pub(crate) fn attach(fd: OwnedFd, len: u64, writable: bool) -> Result<Mapping, MemoryError> {
+        use rustix::fs::{FileType, SealFlags};
+        let status = rustix::fs::fstat(&fd).map_err(fail("fstat"))?;
+        let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+        let seals = rustix::fs::fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
+        if !regular
+            || !seals.contains(SealFlags::SHRINK)
+            || u64::try_from(status.st_size) != Ok(len)
+        {
+            return Err(fail("a file that is not sealed or of another size")(Errno::INVAL));
+        }
+        let write = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
+        let pages = Pages::map_file(&fd, len as usize, ProtFlags::READ | write);
+        let mut mapping =
+            Mapping { pages: pages.map_err(fail("mmap"))?, kind: PageKind::Small, fd };
+        mapping.kind = mapping.inspect();
+        Ok(mapping)
+    }
+
     /// Gives the kernel a hint about the pages, which it may not take.
     fn advise(&self, hint: Advice) {
         // SAFETY: hints do not change contents.

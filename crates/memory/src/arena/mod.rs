@@ -4,6 +4,8 @@
 //! can shrink it under us: an array of [`Meta`], an array of share counts, and
 //! the buffers. All are found by index, never by pointer.
 
+#[cfg(not(any(loom, miri)))]
+mod attach;
 mod growth;
 mod heads;
 mod map;
@@ -24,6 +26,8 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
+#[cfg(not(any(loom, miri)))]
+pub(crate) use self::attach::Geometry;
 use self::{growth::Growth, map::Mapping, numbers::Numbers};
 pub use self::{
     heads::{Column, Head, HeadStep, Heads, LANES},
@@ -39,6 +43,7 @@ use crate::{
     ring::Mpmc,
     slot::{SHARED, Slot},
     sync,
+    words::Words,
 };
 
 /// One region of packet memory. Clones name the same region.
@@ -67,6 +72,8 @@ struct Inner {
     caches: Mutex<Vec<Weak<AtomicU32>>>,
     mapping: Mapping,
     numbers: Numbers,
+    /// The share counts of an attached arena, which each process has for itself.
+    _own_shares: Option<Words<AtomicU32>>,
     #[cfg(debug_assertions)]
     tracker: track::Tracker,
 }

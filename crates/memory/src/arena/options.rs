@@ -50,7 +50,7 @@ const SIZE_MIN: usize = 64 << 10;
 /// Largest buffer: offsets and lengths are 16 bits.
 pub const BUFFER_MAX: usize = 65_472;
 /// Most buffers: their numbers are 30 bits, and several arenas share those.
-const COUNT_MAX: usize = 1 << 28;
+pub(super) const COUNT_MAX: usize = 1 << 28;
 /// Where the buffers start is a multiple of this.
 const PAGE: usize = 4096;
 
@@ -138,6 +138,7 @@ impl ArenaOptions {
             growth: Growth::default(),
             caches: Mutex::default(),
             numbers,
+            _own_shares: None,
             #[cfg(debug_assertions)]
             tracker: Tracker::new(count),
             mapping,

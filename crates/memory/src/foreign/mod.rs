@@ -93,6 +93,20 @@ impl ForeignRegion {
     ///
     /// When the file is not memory or shorter than that, and when the kernel refuses.
     pub fn map(file: impl AsFd, len: u64) -> Result<ForeignRegion, ForeignError> {
+        ForeignRegion::map_for(file, len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// The same for a file that is only to be read: nobody may store to its words.
+    #[cfg(not(any(loom, miri)))]
+    pub(crate) fn map_readable(file: impl AsFd, len: u64) -> Result<ForeignRegion, ForeignError> {
+        ForeignRegion::map_for(file, len, ProtFlags::READ)
+    }
+
+    fn map_for(
+        file: impl AsFd,
+        len: u64,
+        access: ProtFlags,
+    ) -> Result<ForeignRegion, ForeignError> {
         let file = file.as_fd();
         let status = rustix::fs::fstat(file).map_err(system("fstat"))?;
         let system_of = rustix::fs::fstatfs(file).map_err(system("fstatfs"))?;
@@ -111,7 +125,6 @@ impl ForeignRegion {
         let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
         // SAFETY: a fresh mapping at an address the kernel chooses.
         let start = unsafe {
-            let access = ProtFlags::READ | ProtFlags::WRITE;
             rustix::mm::mmap(std::ptr::null_mut(), mapped, access, MapFlags::SHARED, file, 0)
         };
         let start = start.map_err(system("mmap"))?.cast::<u8>();

@@ -1,0 +1,178 @@
+//! An arena whose memory another process made.
+//!
+//! The packets and their metadata are those of all who map the file. What says which of them this
+//! process has is its own: free list, share counts and numbers. So a process that dies takes all of
+//! that with it, and the others need not know what it was.
+
+use std::{
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex},
+};
+
+#[cfg(debug_assertions)]
+use super::track::Tracker;
+use super::{
+    Arena, Inner,
+    growth::Growth,
+    map::Mapping,
+    numbers::Numbers,
+    options::{BUFFER_MAX, COUNT_MAX},
+};
+use crate::{
+    error::MemoryError,
+    meta::Meta,
+    pages::PAGE,
+    ring::Mpmc,
+    slot::{SHARED, Slot},
+    sync,
+    words::Words,
+};
+
+/// Where things are in an arena's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) count: u32,
+    pub(crate) stride: u32,
+    pub(crate) headroom: u32,
+    /// Bytes of the file.
+    pub(crate) size: u64,
+    /// Where the metadata and the buffers begin.
+    pub(crate) meta: u64,
+    pub(crate) buffers: u64,
+}
+
+impl Geometry {
+    /// Whether everything lies inside the file, aligned, and apart.
+    pub(crate) fn is_possible(&self) -> bool {
+        let Geometry { count, stride, headroom, size, meta, buffers } = *self;
+        let end = |start: u64, of_one: u64| start.checked_add(u64::from(count) * of_one);
+        let metas = end(meta, size_of::<Meta>() as u64);
+        let (Some(metas), Some(end)) = (metas, end(buffers, stride.into())) else { return false };
+        (1..=COUNT_MAX as u32).contains(&count)
+            && (64..=BUFFER_MAX as u32).contains(&stride)
+            && stride.is_multiple_of(64)
+            && headroom < stride
+            && size <= 1 << 46
+            && [size, buffers].iter().all(|at| at.is_multiple_of(PAGE as u64))
+            && meta.is_multiple_of(64)
+            && metas <= buffers
+            && end <= size
+    }
+}
+
+impl Arena {
+    /// Where things are.
+    pub(crate) fn geometry(&self) -> Geometry {
+        let start = self.inner.mapping.start().as_ptr() as usize;
+        let from_start = |address: usize| (address - start) as u64;
+        Geometry {
+            count: self.inner.count,
+            stride: self.inner.stride,
+            headroom: self.inner.headroom.into(),
+            size: self.size() as u64,
+            meta: from_start(self.inner.meta.as_ptr() as usize),
+            buffers: from_start(self.inner.buffers.as_ptr() as usize),
+        }
+    }
+
+    /// Maps an arena that another process made. No buffer is this process's until it is told so by
+    /// [`Arena::adopt`]. Pages are faulted in when they are first touched.
+    ///
+    /// # Safety
+    ///
+    /// The geometry is possible. All who map the file write only to buffers that are theirs alone;
+    /// where it is not `writable`, all slots that are adopted are shared ones.
+    pub(crate) unsafe fn attach(
+        file: OwnedFd,
+        geometry: &Geometry,
+        writable: bool,
+    ) -> Result<Arena, MemoryError> {
+        let mapping = Mapping::attach(file, geometry.size, writable)?;
+        let count = geometry.count;
+        let shares = Words::zeroed(count as usize)
+            .map_err(|source| MemoryError::System { step: "share counts", source })?;
+        let numbers = Numbers::reserve(count)?;
+        let at = |offset: u64| {
+            // SAFETY: inside the mapping, which has the size of a possible geometry.
+            unsafe { mapping.start().add(offset as usize) }
+        };
+        let inner = Inner {
+            buffers: at(geometry.buffers),
+            meta: at(geometry.meta).cast(),
+            shares: std::ptr::NonNull::from(&shares[0]),
+            tag: numbers.tag(),
+            mask: numbers.mask(),
+            stride: geometry.stride,
+            headroom: geometry.headroom as u16,
+            count,
+            free: sync::Arc::new(Mpmc::new(count as usize)),
+            growth: Growth::done(count),
+            caches: Mutex::default(),
+            numbers,
+            _own_shares: Some(shares),
+            #[cfg(debug_assertions)]
+            tracker: Tracker::new(count as usize),
+            mapping,
+        };
+        Ok(Arena { inner: Arc::new(inner) })
+    }
+
+    /// A slot for a buffer that has become this process's.
+    ///
+    /// # Safety
+    ///
+    /// The buffer exists, the bytes are inside of it, and no slot of this arena names it.
+    pub(crate) unsafe fn adopt(&self, index: u32, offset: u16, length: u16) -> Slot {
+        let buffer = self.inner.tag | index;
+        self.track_taken(&[buffer]);
+        Slot::compose(buffer, offset, length)
+    }
+
+    /// Gives up a slot whose buffer becomes another process's; returns which it was.
+    pub(crate) fn part_with(&self, slot: Slot) -> u32 {
+        let index = self.index(&slot);
+        self.track_given(&[slot.buffer & !SHARED]);
+        index
+    }
+
+    /// Adds a holder who has no slot to a buffer: as long as he does not go it stays read-only and
+    /// taken.
+    pub(crate) fn anchor(&self, slot: &mut Slot) {
+        let anchor = self.share(slot);
+        debug_assert!(anchor.is_some(), "a slot of ours with fewer than 2^32 holders");
+    }
+
+    /// Whether nobody is left but the one of [`Arena::anchor`], who goes with this: the buffer can be
+    /// given away then.
+    pub(crate) fn weigh_anchor(&self, index: u32) -> bool {
+        let buffer = self.inner.tag | index;
+        let count = self.share_count(buffer);
+        // Acquire: what the other holders did with the bytes is done.
+        if count.load(std::sync::atomic::Ordering::Acquire) != 1 {
+            return false;
+        }
+        self.track_given(&[buffer]);
+        true
+    }
+
+    /// One share of a buffer that has others goes with the slot.
+    pub(crate) fn forget_share(&self, slot: &Slot) {
+        let last = self.release_share(slot.buffer & !SHARED);
+        debug_assert!(!last, "the ledger has another");
+    }
+
+    /// The slot word without the arena's tag, and the flag apart.
+    pub(crate) fn strip(&self, slot: &Slot) -> (u32, bool) {
+        (self.index(slot), slot.is_shared())
+    }
+
+    /// A slot for a buffer that is lent out and still this arena's.
+    ///
+    /// # Safety
+    ///
+    /// The buffer exists, the bytes are inside of it, and the caller owns what was made a name of
+    /// by [`Arena::strip`], whose flag this is.
+    pub(crate) unsafe fn restore(&self, index: u32, shared: bool, at: (u16, u16)) -> Slot {
+        Slot::compose(self.inner.tag | index | if shared { SHARED } else { 0 }, at.0, at.1)
+    }
+}

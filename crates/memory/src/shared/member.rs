@@ -1,0 +1,215 @@
+//! The side that maps another process's arena.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::{
+    files::{self, Access, AttachError, Files, LEDGER, Region, TO_MEMBER},
+    ledger::Ledger,
+    ring::{Broken, Receiver, Sender},
+    word::Word,
+};
+use crate::{arena::Arena, frame::Frame, pool::PoolCache, slot::Slot};
+
+/// A process's place in another's arena.
+///
+/// Its [`Arena`] is one like any other: pools, graphs and ports work on it, with the buffers that the
+/// server has lent. Packets that others hold too are shared ones there.
+#[derive(Debug)]
+pub struct Member {
+    arena: Arena,
+    ledger: Ledger<Region>,
+    number: usize,
+    access: Access,
+    from_server: Receiver<Region>,
+    to_server: Sender<Region>,
+    event: OwnedFd,
+    wake: OwnedFd,
+    /// Buffers that other processes hold as well and this one has not returned.
+    anchored: Vec<u32>,
+    /// Whether a buffer is one of those.
+    is_anchored: Vec<bool>,
+    malformed: u64,
+}
+
+impl Member {
+    /// Maps what a server has handed out. Headers are checked on copies: all that is used of them is
+    /// inside the files, which nobody can make shorter.
+    ///
+    /// # Errors
+    ///
+    /// When a file is not what it should be, or the kernel refuses.
+    ///
+    /// # Safety
+    ///
+    /// The files come from [`Server::admit`](super::Server::admit) of a server that is trusted to lend
+    /// no buffer that it, or a member it lets write, goes on writing to. They are attached once.
+    pub unsafe fn attach(files: Files) -> Result<Member, AttachError> {
+        let (directory, geometry) = files::open_directory(&files.directory)?;
+        let (region, channel) = files::open_channel(&files.channel)?;
+        let writable = channel.access == Access::Write;
+        // SAFETY: the geometry was checked; the rest is the caller's promise. Only words that are
+        // kept are adopted where it is read-only, see `receive`.
+        let arena = unsafe { Arena::attach(files.packets, &geometry, writable)? };
+        Ok(Member {
+            ledger: Ledger::new(directory, LEDGER, geometry.count),
+            number: channel.member as usize,
+            access: channel.access,
+            from_server: Receiver::new(region.clone(), TO_MEMBER, channel.cells),
+            to_server: Sender::new(region, files::to_server(channel.cells), channel.cells),
+            event: files.to_member,
+            wake: files.to_server,
+            anchored: Vec::with_capacity(channel.cells as usize),
+            is_anchored: vec![false; geometry.count as usize],
+            malformed: 0,
+            arena,
+        })
+    }
+
+    /// The arena, with what this process has of it.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Words of the server's that named no buffer it has lent.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// Takes what the server has lent: packets go to the end of `frame`, as many as there is room
+    /// for, empty buffers to `pool`. Returns how many packets there were.
+    ///
+    /// # Errors
+    ///
+    /// When the ring is broken.
+    pub fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, Broken> {
+        let (count, stride) = (self.arena.count() as u32, self.arena.buffer_size() as u32);
+        let before = frame.len();
+        self.from_server.ready()?;
+        while frame.room() > 0 {
+            let Some(word) = self.from_server.take() else { break };
+            let word = Word::unpack(word, count, stride);
+            let ours = |word: &Word| {
+                self.ledger.holds(self.number, word.index)
+                    && (word.kept || self.access == Access::Write)
+                    && !self.is_anchored[word.index as usize]
+            };
+            let Some(word) = word.filter(ours) else {
+                self.malformed += 1;
+                continue;
+            };
+            // SAFETY: `unpack` has checked the place. The ledger says that it is lent to this process,
+            // and the server lends nothing again before it was returned (see `attach`).
+            let mut slot = unsafe { self.arena.adopt(word.index, word.offset, word.length) };
+            if word.empty {
+                pool.give_one(slot);
+                continue;
+            }
+            if word.kept {
+                self.anchor(&mut slot);
+            }
+            let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
+        }
+        self.from_server.release();
+        Ok(frame.len() - before)
+    }
+
+    fn anchor(&mut self, slot: &mut Slot) {
+        let index = self.arena.index_of(slot);
+        if !self.is_anchored[index] {
+            self.arena.anchor(slot);
+            self.is_anchored[index] = true;
+            self.anchored.push(index as u32);
+        }
+    }
+
+    /// Sends packets from the front of `frame` to the server, as many as fit; returns how many. One
+    /// that is shared in this process stays here as well.
+    ///
+    /// # Errors
+    ///
+    /// When the ring is broken.
+    pub fn send(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, Broken> {
+        let sent = self.to_server.room(frame.len())?.min(frame.len());
+        for at in 0..sent {
+            let slot = &mut frame.slots_mut()[at];
+            if slot.is_shared() {
+                self.arena.reclaim_share(slot);
+            }
+            let slot = std::mem::replace(slot, Slot::compose(0, 0, 0));
+            self.put(pool, slot, false);
+        }
+        // SAFETY: those slots have been sent, and what is in their places is none.
+        unsafe { frame.forget_front(sent) };
+        self.publish();
+        Ok(sent)
+    }
+
+    /// Gives packets and buffers back, up to `count` of those free in `pool` and all shared ones that
+    /// this process has no slot of any more. Returns how many. Call it every now and then: the server
+    /// lends no more than the ring has cells.
+    ///
+    /// # Errors
+    ///
+    /// When the ring is broken.
+    pub fn give_back(&mut self, pool: &mut PoolCache, count: usize) -> Result<usize, Broken> {
+        let room = self.to_server.room(self.anchored.len() + count)?;
+        let mut given = 0;
+        let mut at = 0;
+        while at < self.anchored.len() && given < room {
+            let index = self.anchored[at];
+            if !self.arena.weigh_anchor(index) {
+                at += 1;
+                continue;
+            }
+            self.anchored.swap_remove(at);
+            self.is_anchored[index as usize] = false;
+            let word = Word { index, offset: 0, length: 0, kept: false, empty: true };
+            self.to_server.put(word.pack());
+            given += 1;
+        }
+        for _ in 0..count.min(room - given) {
+            let Some(slot) = pool.take_one(0) else { break };
+            self.put(pool, slot, true);
+            given += 1;
+        }
+        self.publish();
+        Ok(given)
+    }
+
+    /// Puts a slot on the ring, which has room.
+    fn put(&mut self, pool: &mut PoolCache, mut slot: Slot, empty: bool) {
+        let (offset, length, kept) = (slot.headroom() as u16, slot.len() as u16, slot.is_shared());
+        let index = if kept {
+            self.anchor(&mut slot);
+            let index = self.arena.index_of(&slot) as u32;
+            pool.give_one(slot);
+            index
+        } else {
+            self.arena.part_with(slot)
+        };
+        self.to_server.put(Word { index, offset, length, kept, empty }.pack());
+    }
+
+    fn publish(&mut self) {
+        if self.to_server.publish() {
+            files::wake(&self.wake);
+        }
+    }
+
+    /// Says that this process is going to sleep until the server lends something: `false` when it has.
+    /// Waited for is [`Member::event`].
+    pub fn arm(&mut self) -> bool {
+        self.from_server.arm();
+        let sleeps = matches!(self.from_server.ready(), Ok(0));
+        if !sleeps {
+            self.from_server.disarm();
+        }
+        sleeps
+    }
+
+    /// What is set when the server has lent something to a member that sleeps: to be waited for
+    /// edge-triggered.
+    pub fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}

@@ -1,0 +1,29 @@
+//! An arena that several processes map.
+//!
+//! One process, the server, has the arena, its free buffers and the ports. Others, members, get
+//! buffers of it by a ring each, and send or return them by another. Only the server writes who holds
+//! what ([`Ledger`]); so there is nothing that a member's death could leave half done, and what it held
+//! is found by looking. The format, field by field, is in `docs/shared-memory.md`.
+
+mod ledger;
+mod ring;
+mod word;
+
+#[cfg(not(any(loom, miri)))]
+mod files;
+#[cfg(not(any(loom, miri)))]
+mod member;
+#[cfg(not(any(loom, miri)))]
+mod server;
+
+#[cfg(not(any(loom, miri)))]
+pub use self::{
+    files::{Access, AttachError, Files},
+    member::Member,
+    server::{Lent, MemberId, Server},
+};
+pub use self::{
+    ledger::{Ledger, MEMBERS_MAX},
+    ring::{Broken, CELLS_MAX, Place, Receiver, Sender},
+    word::Word,
+};

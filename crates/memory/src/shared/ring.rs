@@ -1,0 +1,157 @@
+//! A ring between two processes that need not trust each other.
+//!
+//! Each side keeps its own position in memory of its own and only tells the other. What the other
+//! tells is believed as far as it is possible: it lies between what it said last and where this side
+//! is. All else is [`Broken`], for good. So a liar can make itself a broken ring and wrong words,
+//! which the receiver checks, and nothing else.
+
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// Words, eight bytes each, from which the parts of a ring are counted: positions and the flag of
+/// the sleeper are on lines of their own.
+const TAIL: usize = 0;
+const HEAD: usize = 8;
+const SLEEPS: usize = 16;
+const CELLS: usize = 24;
+/// Most cells of a ring.
+pub const CELLS_MAX: u32 = 1 << 16;
+
+/// Where a ring is: words that another process may write at any time.
+pub trait Place {
+    /// One of the words.
+    fn word(&self, at: usize) -> &AtomicU64;
+}
+
+/// Words that a ring of so many cells takes: whole cache lines.
+#[cfg(not(any(loom, miri)))]
+pub(crate) const fn words_of(cells: u32) -> usize {
+    (CELLS + cells as usize).next_multiple_of(8)
+}
+
+/// The other side's position makes no sense: nothing behind it can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the other side of a shared ring tells a position that is not possible")]
+pub struct Broken;
+
+/// The writing end.
+#[derive(Debug)]
+pub struct Sender<P> {
+    place: P,
+    base: usize,
+    cells: u64,
+    /// Our position, and how much of it the other has been told.
+    tail: u64,
+    told: u64,
+    /// The other's position, as it last told.
+    head: u64,
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub struct Receiver<P> {
+    place: P,
+    base: usize,
+    cells: u64,
+    head: u64,
+    tail: u64,
+}
+
+impl<P: Place> Sender<P> {
+    /// The end of a fresh ring of `cells`, a power of two, whose words begin at `base`.
+    pub fn new(place: P, base: usize, cells: u32) -> Sender<P> {
+        assert!(cells.is_power_of_two() && cells <= CELLS_MAX, "ring of {cells} cells");
+        Sender { place, base, cells: cells.into(), tail: 0, told: 0, head: 0 }
+    }
+
+    /// Words that can be added now, if that is less than `wanted` asking the other side.
+    #[inline]
+    pub fn room(&mut self, wanted: usize) -> Result<usize, Broken> {
+        let room = self.cells - (self.tail - self.head);
+        if room >= wanted as u64 {
+            return Ok(room as usize);
+        }
+        // Acquire: the receiver has read the cells that are written again.
+        let head = self.place.word(self.base + HEAD).load(Ordering::Acquire);
+        if head < self.head || head > self.told {
+            return Err(Broken);
+        }
+        self.head = head;
+        Ok((self.cells - (self.tail - head)) as usize)
+    }
+
+    /// Writes a word, for which there is room; the other side does not know of it yet.
+    #[inline]
+    pub fn put(&mut self, word: u64) {
+        debug_assert!(self.tail - self.head < self.cells);
+        let cell = CELLS + (self.tail & (self.cells - 1)) as usize;
+        self.place.word(self.base + cell).store(word, Ordering::Relaxed);
+        self.tail += 1;
+    }
+
+    /// Tells the other side of what was put. `true` when it sleeps and has to be woken: once for each
+    /// time it went to sleep.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        if self.told == self.tail {
+            return false;
+        }
+        self.told = self.tail;
+        // Release: the words, and what they name, are there.
+        self.place.word(self.base + TAIL).store(self.tail, Ordering::Release);
+        // Between our position and the look at the flag, as in `Receiver::arm` the other way round.
+        // Both fences are of this kind: membarrier(2) reaches threads of one process.
+        fence(Ordering::SeqCst);
+        let sleeps = self.place.word(self.base + SLEEPS);
+        sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+impl<P: Place> Receiver<P> {
+    /// As [`Sender::new`].
+    pub fn new(place: P, base: usize, cells: u32) -> Receiver<P> {
+        assert!(cells.is_power_of_two() && cells <= CELLS_MAX, "ring of {cells} cells");
+        Receiver { place, base, cells: cells.into(), head: 0, tail: 0 }
+    }
+
+    /// Words that can be taken.
+    #[inline]
+    pub fn ready(&mut self) -> Result<usize, Broken> {
+        // Acquire: the words and what they name were written before.
+        let tail = self.place.word(self.base + TAIL).load(Ordering::Acquire);
+        if tail < self.tail || tail - self.head > self.cells {
+            return Err(Broken);
+        }
+        self.tail = tail;
+        Ok((tail - self.head) as usize)
+    }
+
+    /// Takes a word that [`Receiver::ready`] counted.
+    #[inline]
+    pub fn take(&mut self) -> Option<u64> {
+        if self.head == self.tail {
+            return None;
+        }
+        let cell = CELLS + (self.head & (self.cells - 1)) as usize;
+        let word = self.place.word(self.base + cell).load(Ordering::Relaxed);
+        self.head += 1;
+        Some(word)
+    }
+
+    /// Lets the other side have the cells of what was taken.
+    #[inline]
+    pub fn release(&self) {
+        self.place.word(self.base + HEAD).store(self.head, Ordering::Release);
+    }
+
+    /// Says that this side is going to sleep. It looks at the ring once more after this, and sleeps
+    /// only if there is still nothing.
+    pub fn arm(&self) {
+        self.place.word(self.base + SLEEPS).store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// This side is awake.
+    pub fn disarm(&self) {
+        self.place.word(self.base + SLEEPS).store(0, Ordering::Relaxed);
+    }
+}

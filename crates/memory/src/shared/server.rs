@@ -1,0 +1,340 @@
+//! The side that has the arena.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::{
+    files::{self, Access, AttachError, Channel, Files, LEDGER, Region, TO_MEMBER},
+    ledger::{Ledger, MEMBERS_MAX},
+    ring::{Broken, CELLS_MAX, Receiver, Sender},
+    word::Word,
+};
+use crate::{MemoryError, arena::Arena, frame::Frame, pool::PoolCache, slot::Slot};
+
+/// A member, by the bit that it has in the ledger. Another may have it when this one was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MemberId(usize);
+
+/// What became of packets that were to be lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lent {
+    /// Packets that at least one member got; they are gone from the front of the frame.
+    pub packets: usize,
+    /// Times a member missed one of these because its ring was full or it held too many.
+    pub missed: usize,
+}
+
+/// What the server has of a member.
+#[derive(Debug)]
+struct Peer {
+    to_member: Sender<Region>,
+    to_server: Receiver<Region>,
+    wake: OwnedFd,
+    event: OwnedFd,
+    access: Access,
+    /// Buffers it holds, at most as many as its rings have cells: so it can always return them.
+    held: u32,
+    quota: u32,
+    /// Words that made no sense.
+    malformed: u64,
+}
+
+/// An arena and its members.
+#[derive(Debug)]
+pub struct Server {
+    arena: Arena,
+    ledger: Ledger<Region>,
+    directory: OwnedFd,
+    /// By bit; there is none for bit 0.
+    members: Vec<Option<Peer>>,
+    /// Of a buffer that is lent: whether its slot was shared in this process.
+    shared: Vec<bool>,
+}
+
+impl Server {
+    /// Makes the directory of an arena. Its buffers are used as before by all of this process.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses: sealing needs Linux 5.1.
+    pub fn new(arena: &Arena) -> Result<Server, AttachError> {
+        let geometry = arena.geometry();
+        let (region, directory) = files::create_directory(&geometry)?;
+        Ok(Server {
+            ledger: Ledger::new(region, LEDGER, geometry.count),
+            directory,
+            members: (0..=MEMBERS_MAX).map(|_| None).collect(),
+            shared: vec![false; geometry.count as usize],
+            arena: arena.clone(),
+        })
+    }
+
+    /// Takes in a member, which is to hold at most `cells` buffers at a time (rounded up to a power
+    /// of two), and makes the files to hand to it.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many members or cells, or the kernel refuses.
+    ///
+    /// # Safety
+    ///
+    /// Whoever gets the files maps the arena as `access` says and writes only to buffers that it got
+    /// by its ring unshared and has not given back. Who cannot be trusted with that gets an arena of
+    /// his own and copies.
+    pub unsafe fn admit(
+        &mut self,
+        access: Access,
+        cells: u32,
+    ) -> Result<(MemberId, Files), AttachError> {
+        let bad = |option, value, reason: &str| {
+            AttachError::from(MemoryError::Option { option, value, reason: reason.into() })
+        };
+        let free = (1..=MEMBERS_MAX).find(|&bit| self.members[bit].is_none());
+        let bit = free.ok_or_else(|| bad("members", 64, "at most 63 at a time"))?;
+        if !(1..=CELLS_MAX).contains(&cells) {
+            return Err(bad("cells", cells.into(), "choose 1 to 65536"));
+        }
+        let cells = cells.next_power_of_two();
+        let system = |step| move |source| MemoryError::System { step, source };
+        let channel = Channel { member: bit as u32, cells, access };
+        let (region, file) = files::create_channel(channel)?;
+        let (to_member, to_server) = files::create_events().map_err(system("eventfd"))?;
+        let copy = |file: &OwnedFd| file.try_clone().map_err(system("dup"));
+        // SAFETY: the caller's promise is that of `fd`.
+        let packets = unsafe { self.arena.fd() };
+        let packets = match access {
+            Access::Write => packets.try_clone_to_owned().map_err(system("dup"))?,
+            Access::Read => files::read_only(packets)?,
+        };
+        let handed = Files {
+            directory: copy(&self.directory)?,
+            packets,
+            channel: file,
+            to_member: copy(&to_member)?,
+            to_server: copy(&to_server)?,
+        };
+        self.members[bit] = Some(Peer {
+            to_member: Sender::new(region.clone(), TO_MEMBER, cells),
+            to_server: Receiver::new(region, files::to_server(cells), cells),
+            wake: to_member,
+            event: to_server,
+            access,
+            held: 0,
+            quota: cells,
+            malformed: 0,
+        });
+        Ok((MemberId(bit), handed))
+    }
+
+    fn peer(&mut self, id: MemberId) -> &mut Peer {
+        self.members[id.0].as_mut().expect("a member that was not removed")
+    }
+
+    /// Buffers that a member holds.
+    ///
+    /// # Panics
+    ///
+    /// As all methods that take one, when the member was removed.
+    pub fn held(&self, id: MemberId) -> usize {
+        self.members[id.0].as_ref().expect("a member that was not removed").held as usize
+    }
+
+    /// Words from a member that named no buffer it holds.
+    pub fn malformed(&self, id: MemberId) -> u64 {
+        self.members[id.0].as_ref().expect("a member that was not removed").malformed
+    }
+
+    /// Lends the packets at the front of `frame` to members, all the same ones: to one, who may write
+    /// unless it attached for reading, or to several, nobody of whom may. Ends at the first packet for
+    /// which none of them has room, or which all of them hold already.
+    ///
+    /// # Errors
+    ///
+    /// When the ring of a member is broken. Nothing was lent then.
+    pub fn lend(&mut self, ids: &[MemberId], frame: &mut Frame) -> Result<Lent, Broken> {
+        self.hand_out(ids, frame, false)
+    }
+
+    /// Lends empty buffers to a member that may write, `count` of them at most; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// When its ring is broken.
+    pub fn supply(
+        &mut self,
+        id: MemberId,
+        pool: &mut PoolCache,
+        count: usize,
+    ) -> Result<usize, Broken> {
+        if self.peer(id).access == Access::Read {
+            return Ok(0);
+        }
+        let mut frame = Frame::new(count.clamp(1, crate::FRAME_LIMIT));
+        pool.take(&mut frame, count, 0);
+        let lent = self.hand_out(&[id], &mut frame, true);
+        pool.give(&mut frame);
+        lent.map(|lent| lent.packets)
+    }
+
+    fn hand_out(
+        &mut self,
+        ids: &[MemberId],
+        frame: &mut Frame,
+        empty: bool,
+    ) -> Result<Lent, Broken> {
+        let mut room = [0; MEMBERS_MAX + 1];
+        for &id in ids {
+            let wanted = frame.len();
+            let peer = self.peer(id);
+            room[id.0] = peer.to_member.room(wanted)?.min((peer.quota - peer.held) as usize);
+        }
+        let mut lent = Lent::default();
+        for slot in frame.slots() {
+            let (index, shared) = self.arena.strip(slot);
+            let before = self.ledger.holders(index);
+            let (mut added, mut may_write, mut missed) = (0u64, true, 0);
+            for &MemberId(bit) in ids {
+                if room[bit] == 0 || (before | added) >> bit & 1 != 0 {
+                    missed += 1;
+                    continue;
+                }
+                added |= 1 << bit;
+                may_write &= self.peer(MemberId(bit)).access == Access::Write;
+            }
+            if added == 0 {
+                break;
+            }
+            let holders = before | added;
+            let kept = shared || !may_write || holders.count_ones() > 1;
+            let (offset, length) = (slot.headroom() as u16, slot.len() as u16);
+            let word = Word { index, offset, length, kept, empty: empty && !kept }.pack();
+            if before == 0 {
+                self.shared[index as usize] = shared;
+            } else {
+                // The ledger has a share of it already, and one is enough.
+                self.arena.forget_share(slot);
+            }
+            // First, so that whoever finds the word is a holder.
+            self.ledger.set(index, holders);
+            for (bit, room) in room.iter_mut().enumerate().filter(|(bit, _)| added >> bit & 1 != 0)
+            {
+                *room -= 1;
+                let peer = self.peer(MemberId(bit));
+                peer.held += 1;
+                peer.to_member.put(word);
+            }
+            lent.missed += missed;
+            lent.packets += 1;
+        }
+        // SAFETY: those slots are the ledger's now, and there were as many.
+        unsafe { frame.forget_front(lent.packets) };
+        for &id in ids {
+            let peer = self.peer(id);
+            if peer.to_member.publish() {
+                files::wake(&peer.wake);
+            }
+        }
+        Ok(lent)
+    }
+
+    /// Takes what a member sent and returned: packets go to the end of `frame`, as many as there is
+    /// room for, buffers that nobody holds any more to `pool`. Returns how many packets there were.
+    ///
+    /// # Errors
+    ///
+    /// When the ring is broken: end its process and [remove](Server::remove) it.
+    pub fn receive(
+        &mut self,
+        id: MemberId,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+    ) -> Result<usize, Broken> {
+        let before = frame.len();
+        self.peer(id).to_server.ready()?;
+        while frame.room() > 0 {
+            let Some(word) = self.peer(id).to_server.take() else { break };
+            if let Some(slot) = self.take_back(id, word, pool) {
+                let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
+            }
+        }
+        self.peer(id).to_server.release();
+        Ok(frame.len() - before)
+    }
+
+    /// What a word of a member's says, if it is true; the packet, if it is one.
+    fn take_back(&mut self, id: MemberId, word: u64, pool: &mut PoolCache) -> Option<Slot> {
+        let (count, stride) = (self.arena.count() as u32, self.arena.buffer_size() as u32);
+        let word = Word::unpack(word, count, stride);
+        let Some(word) = word.filter(|word| self.ledger.holds(id.0, word.index)) else {
+            self.peer(id).malformed += 1;
+            return None;
+        };
+        let index = word.index;
+        let left = if word.kept {
+            self.ledger.holders(index)
+        } else {
+            self.peer(id).held -= 1;
+            self.ledger.release(id.0, index)
+        };
+        // SAFETY: `unpack` has checked the place, and the ledger that the slot is lent out.
+        let mut lent = unsafe {
+            let shared = self.shared[index as usize];
+            self.arena.restore(index, shared, (word.offset, word.length))
+        };
+        if left == 0 {
+            if word.empty {
+                pool.give_one(lent);
+                return None;
+            }
+            return Some(lent);
+        }
+        if word.empty {
+            return None;
+        }
+        // The ledger keeps one share for all members.
+        let packet = pool.share(&mut lent);
+        self.shared[index as usize] = lent.is_shared();
+        packet
+    }
+
+    /// Takes a member off everything, after its process has ended: what it has returned, what is
+    /// underway to it and what it held. Packets it has sent and that were not received are given back,
+    /// too. Returns how many buffers it held.
+    ///
+    /// That its socket was hung up says that no thread of it has the memory any more: the kernel takes
+    /// memory from a process before its files. Its number does not: children may have both.
+    pub fn remove(&mut self, id: MemberId, pool: &mut PoolCache) -> usize {
+        let held = self.held(id);
+        if self.peer(id).to_server.ready().is_ok() {
+            while let Some(word) = self.peer(id).to_server.take() {
+                if let Some(slot) = self.take_back(id, word, pool) {
+                    pool.give_one(slot);
+                }
+            }
+        }
+        let rest = std::mem::take(&mut self.peer(id).held);
+        let (arena, shared) = (&self.arena, &self.shared);
+        self.ledger.sweep(id.0, rest, |index| {
+            // SAFETY: the buffer was lent out, and nobody has it now; an empty packet is inside.
+            pool.give_one(unsafe { arena.restore(index, shared[index as usize], (0, 0)) });
+        });
+        self.members[id.0] = None;
+        held
+    }
+
+    /// Says that the server is going to sleep until a member sends: `false` when it has, and there is
+    /// no time to sleep. Waited for is [`Server::event`].
+    pub fn arm(&mut self, id: MemberId) -> bool {
+        let peer = self.peer(id);
+        peer.to_server.arm();
+        let sleeps = matches!(peer.to_server.ready(), Ok(0));
+        if !sleeps {
+            peer.to_server.disarm();
+        }
+        sleeps
+    }
+
+    /// What is set when a member has sent to a server that sleeps: to be waited for edge-triggered.
+    pub fn event(&self, id: MemberId) -> BorrowedFd<'_> {
+        self.members[id.0].as_ref().expect("a member that was not removed").event.as_fd()
+    }
+}

@@ -1,0 +1,71 @@
+//! Slots as they are on rings between processes.
+
+/// In a ring to a member: others hold the buffer too, nobody writes. In a ring to the server: the
+/// member keeps on holding it, and nobody writes.
+const KEPT: u64 = 1 << 31;
+/// Only the buffer changes hands, there is no packet in it.
+const EMPTY: u64 = 1 << 30;
+
+/// One packet or buffer, named the same in every process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// Which of the arena's buffers, from 0.
+    pub index: u32,
+    /// Bytes in front of the packet.
+    pub offset: u16,
+    /// Bytes of the packet.
+    pub length: u16,
+    /// Whether somebody else holds it too, see [the format](super).
+    pub kept: bool,
+    /// Whether there is no packet in the buffer.
+    pub empty: bool,
+}
+
+impl Word {
+    /// As it is on a ring.
+    #[inline]
+    pub fn pack(self) -> u64 {
+        u64::from(self.index)
+            | if self.kept { KEPT } else { 0 }
+            | if self.empty { EMPTY } else { 0 }
+            | u64::from(self.offset) << 32
+            | u64::from(self.length) << 48
+    }
+
+    /// What somebody wrote on a ring, `None` when there is no such buffer, the packet is not inside
+    /// of it, or the flags contradict each other.
+    #[inline]
+    pub fn unpack(word: u64, count: u32, stride: u32) -> Option<Word> {
+        let (kept, empty) = (word & KEPT != 0, word & EMPTY != 0);
+        let index = word as u32 & ((1 << 30) - 1);
+        let (offset, length) = ((word >> 32) as u16, (word >> 48) as u16);
+        let inside = u32::from(offset) + u32::from(length) <= stride;
+        (index < count && inside && !(kept && empty)).then_some(Word {
+            index,
+            offset,
+            length,
+            kept,
+            empty,
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_unpacked_is_inside_and_packs_to_the_same(
+            word in any::<u64>(), count in 1..1u32 << 28, stride in 64..65472u32,
+        ) {
+            if let Some(read) = Word::unpack(word, count, stride) {
+                prop_assert!(read.index < count);
+                prop_assert!(u32::from(read.offset) + u32::from(read.length) <= stride);
+                prop_assert_eq!(read.pack(), word);
+            }
+        }
+    }
+}

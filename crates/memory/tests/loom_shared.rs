@@ -1,0 +1,165 @@
+//! Models of what is between processes: hand-over, holders, and a member that dies anywhere.
+#![cfg(loom)]
+#![allow(missing_docs, reason = "a test program")]
+
+use linerate_memory::shared::{Ledger, Place, Receiver, Sender};
+use loom::{
+    cell::UnsafeCell,
+    sync::{Arc, atomic::AtomicU64},
+    thread,
+};
+
+/// Words that both sides map.
+#[derive(Clone)]
+struct Mapped(Arc<Vec<AtomicU64>>);
+
+impl Place for Mapped {
+    fn word(&self, at: usize) -> &AtomicU64 {
+        &self.0[at]
+    }
+}
+
+const CELLS: u32 = 2;
+/// Where the ring to the server and the ledger begin.
+const BACK: usize = 32;
+const LEDGER: usize = 64;
+const MEMBER: usize = 1;
+const BUFFERS: usize = 2;
+
+fn mapped() -> Mapped {
+    Mapped(Arc::new((0..LEDGER + BUFFERS).map(|_| AtomicU64::new(0)).collect()))
+}
+
+fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(body);
+}
+
+/// Buffers' bytes: loom finds who touches them at the same time.
+type Bytes = Arc<Vec<UnsafeCell<u32>>>;
+
+/// Takes what is lent, writes to it and returns it; dies after so many steps.
+fn member(place: Mapped, bytes: &Bytes, mut steps: usize) -> Option<()> {
+    let mut step = || {
+        steps = steps.checked_sub(1)?;
+        Some(())
+    };
+    let ledger = Ledger::new(place.clone(), LEDGER, BUFFERS as u32);
+    let mut lent = Receiver::new(place.clone(), 0, CELLS);
+    let mut back = Sender::new(place, BACK, CELLS);
+    for _ in 0..2 {
+        step()?;
+        lent.ready().unwrap();
+        while let Some(index) = lent.take() {
+            assert!(ledger.holds(MEMBER, index as u32));
+            step()?;
+            // SAFETY: the ledger says that the buffer is this member's; loom fails where it is not.
+            bytes[index as usize].with_mut(|byte| unsafe { *byte += 1 });
+            step()?;
+            lent.release();
+            step()?;
+            assert!(back.room(1).unwrap() > 0);
+            back.put(index);
+            step()?;
+            back.publish();
+        }
+    }
+    Some(())
+}
+
+#[test]
+fn a_member_may_die_anywhere() {
+    for steps in 0..=12 {
+        model(2, move || {
+            let place = mapped();
+            let bytes: Bytes = Arc::new((0..BUFFERS).map(|_| UnsafeCell::new(0)).collect());
+            let ledger = Ledger::new(place.clone(), LEDGER, BUFFERS as u32);
+            let mut lend = Sender::new(place.clone(), 0, CELLS);
+            let mut back = Receiver::new(place.clone(), BACK, CELLS);
+            let other = thread::spawn({
+                let bytes = Arc::clone(&bytes);
+                move || member(place, &bytes, steps)
+            });
+            let mut returned = [0; BUFFERS];
+            let mut held = 0;
+            let mut receive = |back: &mut Receiver<Mapped>, held: &mut u32| {
+                back.ready().unwrap();
+                while let Some(index) = back.take() {
+                    assert!(ledger.holds(MEMBER, index as u32));
+                    assert_eq!(ledger.release(MEMBER, index as u32), 0);
+                    *held -= 1;
+                    // SAFETY: the buffer has come back, and is nobody else's.
+                    bytes[index as usize].with(|byte| assert_eq!(unsafe { *byte }, 1));
+                    returned[index as usize] += 1;
+                }
+                back.release();
+            };
+            for index in 0..BUFFERS {
+                ledger.set(index as u32, 1 << MEMBER);
+                held += 1;
+                lend.put(index as u64);
+                lend.publish();
+            }
+            receive(&mut back, &mut held);
+            let _ = other.join().unwrap();
+            receive(&mut back, &mut held);
+            ledger.sweep(MEMBER, held, |index| {
+                // SAFETY: as above; the member is gone.
+                bytes[index as usize].with_mut(|byte| unsafe { *byte += 1 });
+                returned[index as usize] += 1;
+            });
+            assert_eq!(returned, [1; BUFFERS], "a buffer is lost or there twice");
+        });
+    }
+}
+
+/// Both ends of the ring reuse its cells.
+#[test]
+fn words_arrive_in_order_over_the_wrap() {
+    model(3, || {
+        let place = mapped();
+        let mut sender = Sender::new(place.clone(), 0, CELLS);
+        let mut receiver = Receiver::new(place, 0, CELLS);
+        let other = thread::spawn(move || {
+            let mut sent = 0;
+            for _ in 0..4 {
+                if sender.room(1).unwrap() > 0 {
+                    sent += 1;
+                    sender.put(sent);
+                    sender.publish();
+                }
+            }
+            sent
+        });
+        let mut got = Vec::new();
+        let mut receive = |receiver: &mut Receiver<Mapped>| {
+            receiver.ready().unwrap();
+            got.extend(std::iter::from_fn(|| receiver.take()));
+            receiver.release();
+        };
+        receive(&mut receiver);
+        receive(&mut receiver);
+        let sent = other.join().unwrap();
+        receive(&mut receiver);
+        assert_eq!(got, (1..=sent).collect::<Vec<_>>());
+    });
+}
+
+/// A sleeper that found nothing is woken by whoever sends.
+#[test]
+fn a_sleeper_in_another_process_is_woken() {
+    model(4, || {
+        let place = mapped();
+        let mut sender = Sender::new(place.clone(), 0, CELLS);
+        let mut receiver = Receiver::new(place, 0, CELLS);
+        let other = thread::spawn(move || {
+            sender.put(1);
+            sender.publish()
+        });
+        receiver.arm();
+        let sleeps = receiver.ready() == Ok(0);
+        let woken = other.join().unwrap();
+        assert!(woken || !sleeps, "the receiver sleeps beside a word");
+    });
+}

@@ -1,0 +1,480 @@
+//! An arena in several processes: members that are killed, lie, or attach to what is no arena.
+#![cfg(not(any(loom, miri)))]
+#![allow(missing_docs, reason = "a test program")]
+
+use std::{
+    env,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use linerate_memory::{
+    Arena, ArenaOptions, ForeignRegion, Frame, PoolCache,
+    shared::{Access, Files, Member, MemberId, Server},
+};
+use proptest::prelude::*;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{MemfdFlags, SealFlags},
+    io::FdFlags,
+    pipe::{PipeFlags, pipe_with},
+};
+
+const FILES: &str = "LINERATE_TEST_FILES";
+const CELLS: u32 = 64;
+/// Of the last packet.
+const END: usize = 1;
+
+fn arena() -> Arena {
+    ArenaOptions { size: 2 << 20, huge: false, ..ArenaOptions::default() }.create().unwrap()
+}
+
+/// Numbers without a pattern (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) % limit
+    }
+}
+
+/// A member in a process of its own: this program once more.
+struct Process {
+    id: MemberId,
+    child: Child,
+    /// Hung up when the process has ended, however.
+    alive: OwnedFd,
+}
+
+impl Process {
+    fn start(server: &mut Server, role: &str) -> Process {
+        // SAFETY: `member_process` keeps to it.
+        let (id, files) = unsafe { server.admit(Access::Write, CELLS).unwrap() };
+        let (alive, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let handed = [files.directory, files.packets, files.channel, files.to_member];
+        let handed: Vec<OwnedFd> = handed.into_iter().chain([files.to_server, theirs]).collect();
+        let mut text = role.to_string();
+        for file in &handed {
+            rustix::io::fcntl_setfd(file, FdFlags::empty()).unwrap();
+            text += &format!(" {}", file.as_raw_fd());
+        }
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "member_process", "--nocapture", "--test-threads=1"])
+            .env(FILES, text)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Process { id, child, alive }
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.alive, PollFlags::empty())];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Not a test of its own: what the member processes of the one below do.
+#[test]
+fn member_process() {
+    let Ok(text) = env::var(FILES) else { return };
+    let mut words = text.split(' ');
+    let role = words.next().unwrap();
+    // SAFETY: numbers of files that were left open for this process, which owns them.
+    let mut next = || unsafe { OwnedFd::from_raw_fd(words.next().unwrap().parse().unwrap()) };
+    let files = Files {
+        directory: next(),
+        packets: next(),
+        channel: next(),
+        to_member: next(),
+        to_server: next(),
+    };
+    let _alive = next();
+    // SAFETY: they come from `Process::start`.
+    let member = unsafe { Member::attach(files).unwrap() };
+    match role {
+        "steady" => steady(member),
+        _ => reckless(member),
+    }
+}
+
+/// Sends each packet back, in order, until the last has come.
+fn steady(mut member: Member) {
+    let arena = member.arena().clone();
+    let mut pool = arena.cache(16);
+    let (mut frame, mut end) = (Frame::new(32), false);
+    while !end {
+        if member.receive(&mut pool, &mut frame).unwrap() == 0 && member.arm() {
+            let mut polled = [PollFd::from_borrowed_fd(member.event(), PollFlags::IN)];
+            poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 })).unwrap();
+        }
+        end = arena.packets(&frame).any(|packet| packet.len() == END);
+        check_packets(&arena, &frame);
+        while !frame.is_empty() {
+            member.send(&mut pool, &mut frame).unwrap();
+            member.give_back(&mut pool, 16).unwrap();
+        }
+    }
+    assert_eq!(member.malformed(), 0);
+    member.give_back(&mut pool, CELLS as usize).unwrap();
+}
+
+/// Whole packets consist of their number.
+fn check_packets(arena: &Arena, frame: &Frame) {
+    for packet in arena.packets(frame) {
+        let number = packet[..packet.len().min(8)].to_vec();
+        assert!(packet.chunks(8).all(|piece| *piece == number[..piece.len()]), "{packet:?}");
+    }
+}
+
+/// Takes, writes, holds, shares, sends and returns, in no order, until it is killed.
+fn reckless(mut member: Member) {
+    let mut random = Random(std::process::id().into());
+    let arena = member.arena().clone();
+    let mut pool = arena.cache(8);
+    let mut held = Frame::new(64);
+    let mut out = Frame::new(64);
+    loop {
+        member.receive(&mut pool, &mut held).unwrap();
+        arena.for_each_mut(&mut held, |bytes| bytes.fill(0xee));
+        for _ in 0..random.below(12) {
+            let Some(mut slot) = held.pop().or_else(|| pool.take_one(60)) else { break };
+            match random.below(4) {
+                0 => pool.give_one(slot),
+                1 => {
+                    let copy = pool.share(&mut slot).unwrap();
+                    held.push(slot).unwrap();
+                    out.push(copy).unwrap();
+                }
+                2 => out.push(slot).unwrap(),
+                _ => held.push(slot).unwrap(),
+            }
+        }
+        member.send(&mut pool, &mut out).unwrap();
+        pool.give(&mut out);
+        let count = random.below(8) as usize;
+        member.give_back(&mut pool, count).unwrap();
+    }
+}
+
+struct World {
+    arena: Arena,
+    pool: PoolCache,
+    server: Server,
+    random: Random,
+    /// Packets sent to the steady member, and got back.
+    sent: u64,
+    got: u64,
+    /// Packets from the other.
+    others: u64,
+}
+
+impl World {
+    fn packets(&mut self, count: usize) -> Frame {
+        let mut frame = Frame::new(32);
+        for at in 0..count {
+            let length = 8 + self.random.below(1500) as usize;
+            let Some(mut slot) = self.pool.take_one(length) else { break };
+            let number = (self.sent + at as u64).to_le_bytes();
+            for piece in self.arena.packet_mut(&mut slot).unwrap().chunks_mut(8) {
+                piece.copy_from_slice(&number[..piece.len()]);
+            }
+            frame.push(slot).unwrap();
+        }
+        frame
+    }
+
+    fn turn(&mut self, steady: MemberId, other: Option<MemberId>) {
+        let count = self.random.below(8) as usize;
+        if self.server.held(steady) + count <= CELLS as usize {
+            let mut frame = self.packets(count);
+            let both: Vec<MemberId> =
+                [steady].into_iter().chain(other.filter(|_| count.is_multiple_of(2))).collect();
+            let lent = self.server.lend(&both, &mut frame).unwrap();
+            assert!(frame.is_empty(), "there was room for all");
+            self.sent += lent.packets as u64;
+        }
+        self.receive(steady);
+        let Some(other) = other else { return };
+        let mut frame = self.packets(count);
+        self.server.lend(&[other], &mut frame).unwrap();
+        self.pool.give(&mut frame);
+        self.server.supply(other, &mut self.pool, count).unwrap();
+        let mut frame = Frame::new(32);
+        self.others += self.server.receive(other, &mut self.pool, &mut frame).unwrap() as u64;
+        self.pool.give(&mut frame);
+        assert_eq!(self.server.malformed(other), 0);
+    }
+
+    /// What comes back from the steady member is whole and in order.
+    fn receive(&mut self, steady: MemberId) {
+        let mut frame = Frame::new(32);
+        self.server.receive(steady, &mut self.pool, &mut frame).unwrap();
+        check_packets(&self.arena, &frame);
+        for packet in self.arena.packets(&frame) {
+            assert_eq!(packet[..8], self.got.to_le_bytes(), "order");
+            self.got += 1;
+        }
+        self.pool.give(&mut frame);
+        assert_eq!(self.server.malformed(steady), 0);
+    }
+}
+
+/// What this thread has had of processors: others may have them when a process is noticed to end.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// `LINERATE_KILLS=1000` says how often.
+#[test]
+fn what_a_killed_member_held_comes_back_and_others_notice_nothing() {
+    let kills: u32 = env::var("LINERATE_KILLS").map_or(50, |text| text.parse().unwrap());
+    let arena = arena();
+    let server = Server::new(&arena).unwrap();
+    let pool = arena.cache(32);
+    let mut world =
+        World { pool, server, random: Random(7), sent: 0, got: 0, others: 0, arena: arena.clone() };
+    let mut steady = Process::start(&mut world.server, "steady");
+    let (mut slowest, mut costliest, mut lost) = (Duration::ZERO, Duration::ZERO, 0);
+    for kill in 0..kills {
+        let mut other = Process::start(&mut world.server, "reckless");
+        let before = world.others;
+        // Some are killed while they start.
+        while !kill.is_multiple_of(8) && world.others == before {
+            world.turn(steady.id, Some(other.id));
+            assert!(!other.has_ended() && !steady.has_ended(), "a member has failed");
+        }
+        let until = Instant::now() + Duration::from_micros(world.random.below(3000));
+        while Instant::now() < until {
+            world.turn(steady.id, Some(other.id));
+        }
+        other.child.kill().unwrap();
+        while !other.has_ended() {
+            world.turn(steady.id, Some(other.id));
+        }
+        let (noticed, worked) = (Instant::now(), processor_time());
+        lost += world.server.remove(other.id, &mut world.pool);
+        costliest = costliest.max(processor_time() - worked);
+        slowest = slowest.max(noticed.elapsed());
+        world.turn(steady.id, None);
+    }
+    let mut last = Frame::new(1);
+    last.push(world.pool.take_one(END).unwrap()).unwrap();
+    while world.got < world.sent {
+        world.receive(steady.id);
+        assert!(!steady.has_ended(), "the steady member has failed");
+    }
+    world.arena.for_each_mut(&mut last, |bytes| bytes.fill(world.got as u8));
+    while world.server.lend(&[steady.id], &mut last).unwrap().packets == 0 {
+        world.receive(steady.id);
+    }
+    let status = steady.child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    world.server.remove(steady.id, &mut world.pool);
+    println!(
+        "{kills} kills: {lost} buffers were held, back within {slowest:?}, {costliest:?} of \
+         which the processor was ours; {} packets of the other in order",
+        world.got
+    );
+    assert!(world.got > u64::from(kills) && lost > 0, "nothing was tried");
+    drop((world.pool, world.server));
+    assert_eq!(arena.accounting().free, arena.count(), "buffers are lost");
+}
+
+/// One member in this process: the same memory, mapped twice.
+fn pair(access: Access) -> (Arena, Server, MemberId, Member) {
+    let arena = arena();
+    let mut server = Server::new(&arena).unwrap();
+    // SAFETY: the tests write to nothing that they returned.
+    let (id, member) = unsafe {
+        let (id, files) = server.admit(access, CELLS).unwrap();
+        (id, Member::attach(files).unwrap())
+    };
+    (arena, server, id, member)
+}
+
+#[test]
+fn a_packet_goes_there_and_back_without_a_copy() {
+    let (arena, mut server, id, mut member) = pair(Access::Write);
+    let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+    let mut frame = Frame::new(4);
+    pool.take(&mut frame, 1, 100);
+    let index = arena.index_of(&frame.slots()[0]);
+    arena.for_each_mut(&mut frame, |bytes| bytes.fill(1));
+    server.lend(&[id], &mut frame).unwrap();
+    assert!(!member.arm());
+    let mut got = Frame::new(4);
+    assert_eq!(member.receive(&mut theirs, &mut got), Ok(1));
+    assert!(member.arm());
+    assert_eq!(member.arena().index_of(&got.slots()[0]), index);
+    let inside = member.arena().clone();
+    inside.for_each_mut(&mut got, |bytes| {
+        assert_eq!(bytes, [1; 100]);
+        bytes.fill(2);
+    });
+    member.send(&mut theirs, &mut got).unwrap();
+    assert_eq!(server.receive(id, &mut pool, &mut frame), Ok(1));
+    assert_eq!(arena.packet(&frame.slots()[0]), [2; 100]);
+    assert_eq!(arena.index_of(&frame.slots()[0]), index);
+    pool.give(&mut frame);
+    assert_eq!(server.held(id), 0);
+}
+
+#[test]
+fn a_reader_can_neither_write_nor_map_for_writing() {
+    let (arena, mut server, id, mut member) = pair(Access::Read);
+    let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+    assert_eq!(server.supply(id, &mut pool, 4), Ok(0));
+    let mut frame = Frame::new(4);
+    pool.take(&mut frame, 2, 100);
+    server.lend(&[id], &mut frame).unwrap();
+    let mut got = Frame::new(4);
+    assert_eq!(member.receive(&mut theirs, &mut got), Ok(2));
+    let inside = member.arena().clone();
+    for slot in got.slots_mut() {
+        assert!(slot.is_shared() && inside.packet_mut(slot).is_none() && !theirs.unshare(slot));
+    }
+    theirs.give(&mut got);
+    assert_eq!(member.give_back(&mut theirs, 0), Ok(2));
+    server.receive(id, &mut pool, &mut frame).unwrap();
+    assert_eq!((server.held(id), arena.accounting().held), (0, 0));
+    // SAFETY: nothing is written, that is what is tested.
+    let (_, files) = unsafe { server.admit(Access::Read, 1).unwrap() };
+    assert!(ForeignRegion::map(&files.packets, 4096).is_err());
+    assert!(ForeignRegion::map(&files.directory, 128).is_err());
+}
+
+#[test]
+fn a_buffer_with_several_holders_is_free_when_the_last_has_gone() {
+    let (arena, mut server, first, mut member) = pair(Access::Write);
+    // SAFETY: as in `pair`.
+    let (second, files) = unsafe { server.admit(Access::Read, CELLS).unwrap() };
+    // SAFETY: likewise.
+    let mut reader = unsafe { Member::attach(files).unwrap() };
+    let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+    let mut readers = reader.arena().cache(8);
+    let mut frame = Frame::new(4);
+    pool.take(&mut frame, 1, 100);
+    server.lend(&[first, second], &mut frame).unwrap();
+    let (mut one, mut two) = (Frame::new(1), Frame::new(1));
+    member.receive(&mut theirs, &mut one).unwrap();
+    reader.receive(&mut readers, &mut two).unwrap();
+    // Sent on by one, lent to nobody who has it.
+    member.send(&mut theirs, &mut one).unwrap();
+    member.give_back(&mut theirs, 0).unwrap();
+    assert_eq!(server.receive(first, &mut pool, &mut frame), Ok(1));
+    assert_eq!(server.lend(&[second], &mut frame).unwrap().packets, 0);
+    assert_eq!((server.held(first), server.held(second)), (0, 1));
+    pool.give(&mut frame);
+    assert_eq!(arena.accounting().held, 1);
+    drop((reader, two));
+    assert_eq!(server.remove(second, &mut pool), 1);
+    assert_eq!(arena.accounting().held, 0);
+}
+
+fn copy_of(file: &OwnedFd, change: impl FnOnce(&mut Vec<u8>), seals: SealFlags) -> OwnedFd {
+    let len = rustix::fs::fstat(file).unwrap().st_size as usize;
+    let mut bytes = vec![0; len];
+    assert_eq!(rustix::io::pread(file, &mut bytes, 0).unwrap(), len);
+    change(&mut bytes);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let copy = rustix::fs::memfd_create("copy", flags).unwrap();
+    assert_eq!(rustix::io::write(&copy, &bytes).unwrap_or(0), bytes.len());
+    rustix::fs::fcntl_add_seals(&copy, seals).unwrap();
+    copy
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Headers, lengths and seals that are not right are errors.
+    #[test]
+    fn whatever_is_attached_is_checked(
+        changes in prop::collection::vec((0..64usize, any::<u8>()), 0..4),
+        which in any::<bool>(),
+        cut in 0..3usize,
+        sealed in any::<bool>(),
+    ) {
+        let arena = arena();
+        let mut server = Server::new(&arena).unwrap();
+        // SAFETY: nothing is written.
+        let (_, mut files) = unsafe { server.admit(Access::Write, 4).unwrap() };
+        let seals = if sealed { SealFlags::SHRINK | SealFlags::FUTURE_WRITE } else { SealFlags::GROW };
+        let mut changed = false;
+        let change = |bytes: &mut Vec<u8>| {
+            for &(at, byte) in &changes {
+                changed |= bytes[at] != byte;
+                bytes[at] = byte;
+            }
+            bytes.truncate(bytes.len() - cut);
+        };
+        // A channel is written by its member.
+        if which {
+            files.directory = copy_of(&files.directory, change, seals);
+        } else {
+            files.channel = copy_of(&files.channel, change, seals & !SealFlags::FUTURE_WRITE);
+        }
+        // SAFETY: nothing is lent, so there is nothing that could be written.
+        let attached = unsafe { Member::attach(files) };
+        prop_assert!(attached.is_err() || (sealed && cut == 0));
+        prop_assert!(attached.is_ok() || changed || !sealed || cut > 0);
+    }
+
+    /// A member that writes anything anywhere into its rings gets nothing that it does not hold, and
+    /// nothing is lost.
+    #[test]
+    fn a_lying_member_harms_nobody(
+        lies in prop::collection::vec(
+            (prop_oneof![Just(0usize), Just(8), Just(16), 24..28usize], any::<bool>(),
+             prop_oneof![0..9u64, (0..40u64, 0..4u64).prop_map(|(n, flags)| n | flags << 30), any::<u64>()]),
+            0..60),
+    ) {
+        let arena = arena();
+        let mut server = Server::new(&arena).unwrap();
+        // SAFETY: the rings are written, no packet.
+        let (id, files) = unsafe { server.admit(Access::Write, 4).unwrap() };
+        // SAFETY: as in `pair`.
+        let (good, theirs) = unsafe { server.admit(Access::Write, 4).unwrap() };
+        // SAFETY: likewise.
+        let mut member = unsafe { Member::attach(theirs).unwrap() };
+        let mut members = member.arena().cache(8);
+        let channel = rustix::fs::fstat(&files.channel).unwrap().st_size as u64;
+        let channel = ForeignRegion::map(&files.channel, channel).unwrap();
+        let mut pool = arena.cache(8);
+        let (mut frame, mut got) = (Frame::new(8), Frame::new(8));
+        let mut sent = 0;
+        for (at, to_member, word) in lies {
+            let base = if to_member { 8 } else { 8 + 32 };
+            channel.words((base + at) * 8, 1).unwrap()[0].store(word, std::sync::atomic::Ordering::Relaxed);
+            pool.take(&mut frame, 2, 60);
+            let _ = server.lend(&[id], &mut frame);
+            pool.give(&mut frame);
+            let _ = server.supply(id, &mut pool, 1);
+            let _ = server.receive(id, &mut pool, &mut frame);
+            prop_assert!(arena.packets(&frame).all(|packet| packet.len() <= arena.buffer_size()));
+            pool.give(&mut frame);
+            prop_assert!(server.held(id) <= 4);
+            pool.take(&mut frame, 1, 60);
+            arena.for_each_mut(&mut frame, |bytes| bytes.fill(sent));
+            sent = sent.wrapping_add(1);
+            prop_assert_eq!(server.lend(&[good], &mut frame).unwrap().packets, 1);
+            prop_assert_eq!(member.receive(&mut members, &mut got), Ok(1));
+            member.send(&mut members, &mut got).unwrap();
+            prop_assert_eq!(server.receive(good, &mut pool, &mut frame), Ok(1));
+            prop_assert_eq!(arena.packet(&frame.slots()[0]), [sent.wrapping_sub(1); 60]);
+            pool.give(&mut frame);
+        }
+        server.remove(id, &mut pool);
+        prop_assert_eq!(arena.accounting().held, 0);
+    }
+}
