@@ -411,9 +411,8 @@ proptest! {
         let (_, mut files) = unsafe { server.admit(Access::Write, 4).unwrap() };
         let seals = if sealed { SealFlags::SHRINK | SealFlags::FUTURE_WRITE } else { SealFlags::GROW };
         // Bytes of which another value is never right; others may be, such as those of a headroom.
-        let is_fixed = |at: usize| match which {
-            true => !matches!(at, 20..28 | 40..56),
-            false => !matches!(at, 12..16 | 20..24),
+        let is_fixed = |at: usize| {
+            if which { !matches!(at, 20..28 | 40..56) } else { !matches!(at, 12..16 | 20..24) }
         };
         let (mut changed, mut is_wrong) = (false, false);
         let change = |bytes: &mut Vec<u8>| {
