@@ -7,6 +7,7 @@
 
 mod bench;
 mod check;
+mod compiled;
 mod conformance;
 mod dist;
 #[cfg(test)]
@@ -67,6 +68,8 @@ enum Command {
     Reference,
     /// Run what others wrote for Click, and captured, with our programs, beside Click and tcpdump.
     Conformance(conformance::Args),
+    /// Run examples as programs that `linerate compile` has made, beside `linerate run`.
+    Compiled(compiled::Args),
     /// Measure against other frameworks.
     Bench(bench::Args),
     /// Make what people install: a Debian package, a static tarball, a container image.
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Peers(args) => peers::run(&args),
         Command::Reference => reference::run(),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Compiled(args) => compiled::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Dist(args) => dist::run(&args),
     };

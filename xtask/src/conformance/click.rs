@@ -146,7 +146,7 @@ fn link(programs: Option<&Path>, folder: &Path) -> Result<()> {
 }
 
 /// Builds our programs; the folder they are in.
-pub(super) fn build(programs: &[&'static str]) -> Result<PathBuf> {
+pub(crate) fn build(programs: &[&'static str]) -> Result<PathBuf> {
     let bins = programs.iter().flat_map(|name| ["--bin", name]);
     let words: Vec<&str> =
         ["build", "--release", "--package", "linerate"].into_iter().chain(bins).collect();

@@ -18,7 +18,8 @@ mod public;
 
 use anyhow::Result;
 
-pub(crate) use public::traffic;
+pub(crate) use click::build;
+pub(crate) use public::{captures, devices, text, traffic};
 
 /// Arguments of `cargo xtask conformance`.
 #[derive(Debug, clap::Args)]

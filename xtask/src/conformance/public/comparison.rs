@@ -13,16 +13,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Programs;
-use super::devices::{self, Stand};
+use super::captures::{self, OnCaptures, packet_difference, packets_in};
+use super::devices;
 use super::room::{Ended, Room};
-use super::text::{self, Declaration};
-use super::traffic::{self, Addresses};
+use super::text::Declaration;
+use super::traffic::Addresses;
 
 /// Handlers that are compared where Click's element has them.
 const HANDLERS: [&str; 14] = [
@@ -47,10 +47,6 @@ const FILLED: &str = "highwater_length";
 
 /// Classes whose handlers say when something was, and not what.
 const TIMED: [&str; 2] = ["Script", "DriverManager"];
-
-/// Ends a run: late enough for all captures and for what is sent after them, and when no
-/// source that sends every so many milliseconds is due, which of two is nobody's to say.
-const END: &str = "conformance_end :: Script(TYPE ACTIVE, wait 119.3737s, stop);\n";
 
 /// The name of the configuration that runs.
 const FILE: &str = "conformance.click";
@@ -106,12 +102,15 @@ pub(super) fn compare(
     if let Some(reason) = devices::unfit(declarations) {
         return Ok(Comparison::LeftOut(reason));
     }
-    let Prepared { inputs, outputs, mut addresses } = prepare(room, flat, declarations)?;
+    let (on_captures, mut addresses) = prepare(room, flat, declarations)?;
+    let outputs = on_captures.outputs;
+    // Those it starts with.
+    on_captures.write_inputs(room.here(), &addresses)?;
     let (handlers, own) = handlers(room, programs, declarations)?;
     for address in own {
         addresses.add_own(address);
     }
-    write_captures(room, inputs, &addresses)?;
+    on_captures.write_inputs(room.here(), &addresses)?;
     let mut words = vec!["--simtime"];
     words.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
     words.push(FILE);
@@ -151,63 +150,24 @@ pub(super) fn compare(
     Ok(Comparison::Same { packets, outputs, handlers: handlers.len() })
 }
 
-/// What a configuration on captures reads and writes.
-#[derive(Debug)]
-struct Prepared {
-    inputs: usize,
-    outputs: usize,
-    addresses: Addresses,
-}
-
-/// Writes the configuration on captures, and captures to start it with.
-fn prepare(room: &Room, flat: &str, declarations: &[Declaration]) -> Result<Prepared> {
+/// Writes the configuration on captures. Hosts have the addresses it names, and those of its
+/// interfaces.
+fn prepare(
+    room: &Room,
+    flat: &str,
+    declarations: &[Declaration],
+) -> Result<(OnCaptures, Addresses)> {
     let mut addresses = Addresses::of(flat);
     for number in 1..=devices::interfaces(declarations).len() as u8 {
         let (mac, address) = Room::addresses(number);
         addresses.add_mac(mac);
         addresses.add(address);
     }
-    let mut inputs: Vec<String> = Vec::new();
-    let mut outputs = 0;
-    let mut on_captures =
-        text::substitute(flat, declarations, |declaration| match devices::stand(declaration) {
-            Stand::Itself => devices::in_sequence(declaration),
-            Stand::Input(name) => {
-                let number = inputs.iter().position(|input| *input == name);
-                let number = number.unwrap_or_else(|| {
-                    inputs.push(name);
-                    inputs.len() - 1
-                });
-                Some(format!("FromDump({}, TIMING true, STOP false)", input(number)))
-            }
-            Stand::Output => {
-                outputs += 1;
-                Some(format!("ToDump({}, SNAPLEN 0, UNBUFFERED true)", output(outputs - 1)))
-            }
-        });
-    let _ = write!(on_captures, "\n{END}");
+    let on_captures = captures::substitute(flat, declarations, devices::in_sequence);
+    let text = format!("{}\n{}", on_captures.text, captures::end(&[]));
     let path = room.here().join(FILE);
-    fs::write(&path, on_captures).with_context(|| format!("cannot write {}", path.display()))?;
-    let inputs = inputs.len();
-    write_captures(room, inputs, &addresses)?;
-    Ok(Prepared { inputs, outputs, addresses })
-}
-
-fn write_captures(room: &Room, inputs: usize, addresses: &Addresses) -> Result<()> {
-    for number in 0..inputs {
-        let path = room.here().join(input(number));
-        traffic::write(&path, addresses, number as u64)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
-}
-
-fn input(number: usize) -> String {
-    format!("conformance-in-{number}.pcap")
-}
-
-fn output(number: usize) -> String {
-    format!("conformance-out-{number}.pcap")
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok((on_captures, addresses))
 }
 
 /// The handlers that count, of all of Click's elements that have them, and the addresses that
@@ -245,8 +205,8 @@ fn handlers(
 fn observe(room: &Room, outputs: usize, handlers: &[String], ended: &Ended) -> Result<Observed> {
     let mut packets = Vec::new();
     for number in 0..outputs {
-        let path = room.here().join(output(number));
-        packets.push(read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+        let path = room.here().join(captures::output(number));
+        packets.push(packets_in(&path).with_context(|| format!("cannot read {}", path.display()))?);
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
     }
     let said = match handlers {
@@ -277,20 +237,6 @@ fn answers(text: &str) -> BTreeMap<String, String> {
     answers.into_iter().map(|(name, value)| (name, value.trim_end().to_owned())).collect()
 }
 
-/// The packets of a capture in this machine's byte order.
-fn read(path: &Path) -> Result<Vec<Vec<u8>>> {
-    let bytes = fs::read(path)?;
-    let mut rest = bytes.get(24..).context("it has no header")?;
-    let mut packets = Vec::new();
-    while let Some(header) = rest.get(..16) {
-        let length = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]) as usize;
-        let packet = rest.get(16..16 + length).context("its last packet is cut short")?;
-        packets.push(packet.to_vec());
-        rest = &rest[16 + length..];
-    }
-    Ok(packets)
-}
-
 /// Takes the identification, and the checksum over it, out of ICMP errors.
 fn mask_errors(observed: &mut Observed) {
     for packet in observed.outputs.iter_mut().flatten() {
@@ -313,20 +259,9 @@ fn error_in(packet: &[u8]) -> Option<usize> {
 
 fn difference(click: &Observed, ours: &Observed) -> Option<String> {
     for (number, (theirs, ours)) in click.outputs.iter().zip(&ours.outputs).enumerate() {
-        let differs = theirs.iter().zip(ours).position(|(theirs, ours)| theirs != ours);
-        let at = match differs {
-            Some(at) => at,
-            None if theirs.len() != ours.len() => theirs.len().min(ours.len()),
-            None => continue,
-        };
-        let show = |packets: &[Vec<u8>]| packets.get(at).map_or("none".to_owned(), |it| hex(it));
-        return Some(format!(
-            "output {number}: Click sends {} packets, we {}; packet {at} of Click {}, ours {}",
-            theirs.len(),
-            ours.len(),
-            show(theirs),
-            show(ours)
-        ));
+        if let Some(found) = packet_difference(["Click", "we"], [theirs, ours]) {
+            return Some(format!("output {number}: {found}"));
+        }
     }
     for (handler, theirs) in &click.handlers {
         let ours = ours.handlers.get(handler).map_or("", String::as_str);
@@ -341,15 +276,6 @@ fn difference(click: &Observed, ours: &Observed) -> Option<String> {
         }
     }
     None
-}
-
-/// The beginning of a packet, for comparing by eye.
-fn hex(packet: &[u8]) -> String {
-    let mut text = format!("({})", packet.len());
-    for byte in &packet[..packet.len().min(48)] {
-        let _ = write!(text, " {byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]
@@ -398,7 +324,7 @@ mod tests {
         let click = observed(&[&[1, 2], &[3]], "2");
         assert_eq!(difference(&click, &observed(&[&[1, 2], &[3]], "2")), None);
         let other = difference(&click, &observed(&[&[1, 2]], "2")).unwrap();
-        assert!(other.contains("packet 1 of Click (1) 03, ours none"), "{other}");
+        assert!(other.contains("packet 1: Click (1) 03, we none"), "{other}");
         let other = difference(&click, &observed(&[&[1, 2], &[3]], "1")).unwrap();
         assert_eq!(other, "c.count is `2` with Click, `1` with us");
     }

@@ -12,6 +12,9 @@ const MAPPED: [&str; 4] = ["FromDPDKDevice", "ToDPDKDevice", "FromNetmapDevice",
 /// Classes that make the interface they name.
 const TUNNELS: [&str; 2] = ["FromHost", "ToHost"];
 
+/// Classes whose first argument is a port of ours.
+const PORTS: [&str; 2] = ["FromPort", "ToPort"];
+
 /// Classes that write what comes to them to the file they name.
 const WRITERS: [&str; 1] = ["ToDump"];
 
@@ -44,7 +47,7 @@ const UNFIT: [&str; 23] = [
 
 /// What stands for an element's class and arguments when a configuration runs on captures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(crate) enum Stand {
     /// It stays what it is.
     Itself,
     /// Packets come from the capture of this interface.
@@ -54,7 +57,7 @@ pub(super) enum Stand {
 }
 
 /// Names of the interfaces that must be there, each once.
-pub(super) fn interfaces(declarations: &[Declaration]) -> Vec<String> {
+pub(crate) fn interfaces(declarations: &[Declaration]) -> Vec<String> {
     names(declarations, &KERNEL)
 }
 
@@ -98,9 +101,9 @@ pub(super) fn unfit(declarations: &[Declaration]) -> Option<String> {
 }
 
 /// What stands for an element.
-pub(super) fn stand(declaration: &Declaration) -> Stand {
+pub(crate) fn stand(declaration: &Declaration) -> Stand {
     let class = declaration.class.as_str();
-    let device = KERNEL.contains(&class) || TUNNELS.contains(&class);
+    let device = [KERNEL, TUNNELS, PORTS].iter().any(|classes| classes.contains(&class));
     if class == "FromDump" || (device && class.starts_with("From")) {
         Stand::Input(declaration.first().to_owned())
     } else if device || WRITERS.contains(&class) {
@@ -111,7 +114,7 @@ pub(super) fn stand(declaration: &Declaration) -> Stand {
 }
 
 /// A rewriter that takes ports in sequence and not at random, in place of one that does not.
-pub(super) fn in_sequence(declaration: &Declaration) -> Option<String> {
+pub(crate) fn in_sequence(declaration: &Declaration) -> Option<String> {
     if !declaration.class.contains("Rewriter") {
         return None;
     }

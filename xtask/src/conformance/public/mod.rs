@@ -4,11 +4,12 @@
 //! namespace with the interfaces it names, and does not run. With `--run` those that both accept
 //! also run, devices replaced by captures: see [`comparison`].
 
+pub(crate) mod captures;
 mod comparison;
-mod devices;
+pub(crate) mod devices;
 mod list;
 mod room;
-mod text;
+pub(crate) mod text;
 pub(crate) mod traffic;
 
 use std::collections::BTreeMap;

@@ -8,24 +8,24 @@ use std::ops::Range;
 
 /// `NAME :: CLASS(ARGUMENTS)`, somewhere in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Declaration {
-    pub(super) name: String,
-    pub(super) class: String,
-    pub(super) arguments: Vec<String>,
+pub(crate) struct Declaration {
+    pub(crate) name: String,
+    pub(crate) class: String,
+    pub(crate) arguments: Vec<String>,
     /// Class and arguments in the text.
     place: Range<usize>,
 }
 
 impl Declaration {
     /// The first argument without quotes.
-    pub(super) fn first(&self) -> &str {
+    pub(crate) fn first(&self) -> &str {
         let first = self.arguments.first().map_or("", String::as_str);
         first.trim_matches(['"', '\''])
     }
 }
 
 /// The text with other classes and arguments in place of those that `replace` answers for.
-pub(super) fn substitute(
+pub(crate) fn substitute(
     text: &str,
     declarations: &[Declaration],
     mut replace: impl FnMut(&Declaration) -> Option<String>,
@@ -44,7 +44,7 @@ pub(super) fn substitute(
 }
 
 /// All declarations, in order.
-pub(super) fn declarations(text: &str) -> Vec<Declaration> {
+pub(crate) fn declarations(text: &str) -> Vec<Declaration> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {

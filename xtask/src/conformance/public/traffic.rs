@@ -4,9 +4,11 @@
 //! The same configuration always gets the same captures. Bytes are laid out here and not by our own
 //! builders, which also stand behind some elements that are judged.
 
+mod v6;
+
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use fastrand::Rng;
@@ -30,6 +32,10 @@ pub(crate) struct Addresses {
     mac: Vec<[u8; 6]>,
     /// Those of `v4` that elements of the configuration have: no neighbour says they are its own.
     own: Vec<Ipv4Addr>,
+    /// Where there are some, every other packet is IPv6.
+    v6: Vec<Ipv6Addr>,
+    /// Ports, VLANs and networks of tunnels: where there are some, they are drawn, too.
+    numbers: Vec<u16>,
 }
 
 impl Addresses {
@@ -62,6 +68,32 @@ impl Addresses {
     /// Says that an element of the configuration has this address.
     pub(crate) fn add_own(&mut self, address: Ipv4Addr) {
         self.own.push(address);
+    }
+
+    /// Adds the IPv6 addresses that a configuration names.
+    pub(crate) fn add_v6_of(&mut self, text: &str) {
+        let is_part = |letter: char| letter.is_ascii_hexdigit() || matches!(letter, '.' | ':');
+        for piece in text.split(|letter| !is_part(letter)) {
+            if let Ok(address) = piece.parse::<Ipv6Addr>()
+                && !address.is_unspecified()
+                && !self.v6.contains(&address)
+            {
+                self.v6.push(address);
+            }
+        }
+    }
+
+    /// Adds the numbers that a configuration's words are.
+    pub(crate) fn add_numbers_of(&mut self, text: &str) {
+        let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | ':' | '/');
+        for piece in text.split(|letter| !is_part(letter)) {
+            if let Ok(number) = piece.parse::<u16>()
+                && number > 1
+                && !self.numbers.contains(&number)
+            {
+                self.numbers.push(number);
+            }
+        }
     }
 
     /// Adds a hardware address.
@@ -118,6 +150,9 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn packet(&mut self, number: usize) -> Vec<u8> {
+        if !self.addresses.v6.is_empty() && self.random.bool() {
+            return self.v6_packet();
+        }
         let kind = self.random.u8(0..100);
         match kind {
             0..10 => self.arp(1),
@@ -128,7 +163,8 @@ impl Source<'_> {
             }
             95..97 => {
                 let ip = self.ip(number);
-                self.ethernet(0x8100, &[&[0, 7, 8, 0][..], &ip].concat())
+                let vlan = (self.number().unwrap_or(7) & 0x0fff).to_be_bytes();
+                self.ethernet(0x8100, &[&vlan[..], &[8, 0], &ip].concat())
             }
             97 => self.ethernet(0x86dd, &ipv6()),
             98 => self.ethernet(0x88b5, &[number as u8; 46]),
@@ -154,6 +190,12 @@ impl Source<'_> {
             return Ipv4Addr::new(octets[0], octets[1], octets[2], self.random.u8(2..6));
         }
         address
+    }
+
+    /// A number that the configuration names, if there are any.
+    fn number(&mut self) -> Option<u16> {
+        let named = &self.addresses.numbers;
+        (!named.is_empty()).then(|| named[self.random.usize(..named.len())])
     }
 
     fn hardware(&mut self) -> [u8; 6] {
@@ -246,7 +288,11 @@ impl Source<'_> {
     /// A protocol, and its packet with the checksum still 0.
     fn transport(&mut self) -> (u8, Vec<u8>) {
         const PORTS: [u16; 8] = [53, 80, 443, 22, 21, 4321, 1024, 5000];
-        let mut port = || PORTS[self.random.usize(..PORTS.len())].to_be_bytes();
+        let mut port = || {
+            let usual = PORTS[self.random.usize(..PORTS.len())];
+            let named = if usual == PORTS[0] { self.number() } else { None };
+            named.unwrap_or(usual).to_be_bytes()
+        };
         let ports = [port(), port()].concat();
         let payload = self.payload();
         match self.random.u8(0..10) {
@@ -279,8 +325,17 @@ impl Source<'_> {
             1 => b"PUT /a HTTP/1.1\r\n\r\ncat /etc/passwd".to_vec(),
             2 => Vec::new(),
             3 => self.bytes(1_400),
+            4 if !self.addresses.numbers.is_empty() => self.tunnelled(),
             _ => self.bytes(200),
         }
+    }
+
+    /// A packet behind a VXLAN header (RFC 7348, section 5) with a number that is named.
+    fn tunnelled(&mut self) -> Vec<u8> {
+        let network = self.number().unwrap_or_default().to_be_bytes();
+        let inner = self.bytes(60);
+        let inner = self.ethernet(0x88b5, &inner);
+        [&[8, 0, 0, 0, 0][..], &network, &[0], &inner].concat()
     }
 
     fn bytes(&mut self, most: usize) -> Vec<u8> {
