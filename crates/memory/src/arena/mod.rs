@@ -402,6 +402,11 @@ impl Arena {
         (self.inner.buffers, used.next_multiple_of(4096).min(self.region_limit()))
     }
 
+    /// Where in the arena's file the first buffer begins, in bytes.
+    pub fn file_offset(&self) -> usize {
+        self.size() - self.region_limit()
+    }
+
     /// Bytes from the first buffer to the end of the mapping.
     fn region_limit(&self) -> usize {
         let start = self.inner.buffers.as_ptr() as usize;

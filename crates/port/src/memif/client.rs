@@ -2,7 +2,8 @@
 //!
 //! Region 0 has all rings, first those to the server, then those to the client, and behind them a
 //! buffer for each descriptor, in this order. It is made anew for each connection: what a former peer
-//! may still do to its memory is nobody's business then.
+//! may still do to its memory is nobody's business then. With [zero-copy](super::zero_copy) it has
+//! the rings alone, and region 1 is our arena.
 
 use std::{
     io,
@@ -25,10 +26,13 @@ use super::{
     negotiation::{End, Interface, LOOK, PATIENCE, peer_name, prepare, wait},
     ring::{ALIGN, Buffers, Connection, DESCRIPTOR, HEADER, Interrupt, Lane, Ring, Role},
     transport::{self, Received},
+    zero_copy::{self, Parked},
 };
 
 /// Between two attempts to connect, the first time and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+/// How long a worker of a peer's that has closed its end may take for the burst it is at.
+const GRACE: Duration = Duration::from_millis(10);
 /// Where buffers begin.
 const PAGE: usize = 4096;
 
@@ -227,7 +231,7 @@ impl Session {
             to_server: offered(hello.max_to_server),
             to_client: offered(hello.max_to_client),
             log2: interface.log2.min(hello.max_log2),
-            buffer: interface.buffer as usize,
+            buffer: interface.arena.is_none().then_some(interface.buffer as usize),
         };
         let (region, file) = ForeignRegion::create("linerate-memif", layout.size())
             .map_err(|error| no_memory(error.to_string()))?;
@@ -238,6 +242,11 @@ impl Session {
             (Message::Init(self.init(interface)), None),
             (Message::AddRegion { index: 0, size: region.len() as u64 }, Some(file)),
         ];
+        if let Some(arena) = &interface.arena {
+            let file = zero_copy::region(arena).map_err(|error| no_memory(error.to_string()))?;
+            let size = arena.size() as u64;
+            script.push((Message::AddRegion { index: zero_copy::REGION, size }, Some(file)));
+        }
         let mut lanes = [Vec::new(), Vec::new()];
         for number in 0..layout.to_server + layout.to_client {
             let to_server = number < layout.to_server;
@@ -255,8 +264,8 @@ impl Session {
                 private: 0,
             });
             script.push((message, Some(duplicate(&event)?)));
-            let buffers = Some(layout.buffers(number));
-            let lane = Lane { ring, interrupt: Interrupt::new(event), buffers };
+            let (interrupt, parked) = (Interrupt::new(event), Parked::default());
+            let lane = Lane { ring, interrupt, buffers: layout.buffers(number), parked };
             lanes[usize::from(!to_server)].push(Arc::new(lane));
         }
         script.push((Message::Connect { name: field(super::PROGRAM) }, None));
@@ -307,9 +316,28 @@ impl Session {
             let message = Message::Disconnect { code: 0, text: text.clone() };
             let _ = transport::send(&self.socket, &message, None);
         }
-        if self.connection.take().is_some() {
+        if let Some(connection) = self.connection.take() {
             interface.detach(end.reason());
+            if interface.arena.is_some() {
+                self.settle();
+            }
+            // What the peer has of our buffers is taken back when nobody has this any more.
+            drop(connection);
         }
+    }
+
+    /// Waits until the peer has closed its end of the socket, or should have, and is done with what
+    /// it was at then.
+    fn settle(&self) {
+        let until = Instant::now() + LOOK;
+        while !matches!(transport::receive(&self.socket), Received::Closed) {
+            let fds = [&self.socket];
+            let waited = wait(super::negotiation::all(&fds), until);
+            if waited.is_err() || Instant::now() >= until {
+                break;
+            }
+        }
+        thread::sleep(GRACE);
     }
 }
 
@@ -318,7 +346,8 @@ struct Layout {
     to_server: u16,
     to_client: u16,
     log2: u8,
-    buffer: usize,
+    /// Bytes of each buffer, unless they are elsewhere.
+    buffer: Option<usize>,
 }
 
 impl Layout {
@@ -335,15 +364,22 @@ impl Layout {
         usize::from(number) * (HEADER + self.slots() * DESCRIPTOR).next_multiple_of(ALIGN)
     }
 
-    fn buffers(&self, number: u16) -> Buffers {
-        let stride = stride_for(self.buffer);
+    /// Where the buffers of a ring are.
+    fn buffers(&self, number: u16) -> Option<Buffers> {
+        let size = self.buffer?;
+        let stride = stride_for(size);
         let before = usize::from(number) * self.slots() * stride;
-        let at = self.ring(self.rings() as u16).next_multiple_of(PAGE) + before;
-        Buffers { at, stride, size: self.buffer as u32 }
+        let at = self.end_of_rings() + before;
+        Some(Buffers { at, stride, size: size as u32 })
+    }
+
+    fn end_of_rings(&self) -> usize {
+        self.ring(self.rings() as u16).next_multiple_of(PAGE)
     }
 
     fn size(&self) -> usize {
-        self.buffers(self.rings() as u16).at.next_multiple_of(PAGE)
+        let end = self.buffers(self.rings() as u16).map(|buffers| buffers.at);
+        end.unwrap_or(self.end_of_rings()).next_multiple_of(PAGE)
     }
 
     /// Bytes a client's region may have at most, since descriptors' offsets have 32 bits.
@@ -352,7 +388,8 @@ impl Layout {
 
 /// Whether such a client's memory can be described.
 pub(super) fn fits(queues: u16, log2: u8, buffer: u32) -> bool {
-    let layout = Layout { to_server: queues, to_client: queues, log2, buffer: buffer as usize };
+    let buffer = Some(buffer as usize);
+    let layout = Layout { to_server: queues, to_client: queues, log2, buffer };
     layout.size() as u64 <= Layout::MOST
 }
 
@@ -365,14 +402,14 @@ mod tests {
         for (to_server, to_client, log2, buffer) in
             [(1, 1, 0, 64), (2, 3, 10, 2048), (1, 2, 3, 9000)]
         {
-            let layout = Layout { to_server, to_client, log2, buffer };
+            let layout = Layout { to_server, to_client, log2, buffer: Some(buffer) };
             let mut end = 0;
             for number in 0..to_server + to_client {
                 assert!(layout.ring(number) >= end && layout.ring(number).is_multiple_of(ALIGN));
                 end = layout.ring(number) + HEADER + DESCRIPTOR * (1 << log2);
             }
             for number in 0..to_server + to_client {
-                let buffers = layout.buffers(number);
+                let buffers = layout.buffers(number).unwrap();
                 assert!(buffers.at >= end && buffers.size as usize == buffer);
                 end = buffers.place((1 << log2) - 1, 1 << log2) + buffer;
             }

@@ -14,6 +14,9 @@
 //! offsets, lengths, chains. A descriptor that makes no sense is a packet dropped as malformed; a
 //! count that makes none ends the connection, because every count after it would be as wrong. A file
 //! that is cut short becomes zeros ([`linerate_memory::ForeignRegion`]) and ends it as well.
+//!
+//! Except with `zero-copy`: a client's buffers are then those of our arena, which the server can
+//! write at any time. What rings say is checked all the same; see [`zero_copy`].
 
 mod address;
 mod client;
@@ -26,6 +29,8 @@ mod ring;
 mod server;
 mod transmit;
 mod transport;
+#[allow(unsafe_code, reason = "buffers lent to a peer, which has all of them mapped")]
+mod zero_copy;
 
 use std::{sync::Arc, time::Duration};
 
@@ -53,6 +58,9 @@ use crate::{
 /// What peers see of us.
 const PROGRAM: &str = concat!("Linerate ", env!("CARGO_PKG_VERSION"));
 
+/// Bytes of a client's buffers, unless it says how many.
+const BUFFER: u32 = 2048;
+
 /// What it is and which options it has.
 pub(crate) const DRIVER: Driver = Driver {
     name: "memif",
@@ -72,6 +80,12 @@ The peer is not trusted: packets are copied, and what it announces or writes int
 What makes no sense is counted as `malformed`; a peer whose indices make none is disconnected, with
 the reason.
 
+With `zero-copy` a client copies nothing: the shared memory is that of all packets of this program,
+and the server reads and writes them where they are. It could read and change every packet of every
+port, also while somebody looks at it, and more than packets: ask for it only where you trust the
+server as you trust this program. What it writes into rings is checked as otherwise, and buffers it
+has when it goes come back.
+
 VPP: `create memif socket id 1 filename /run/m.sock`, `create interface memif socket-id 1 id 0
 slave`. DPDK: `--vdev=net_memif,role=client,id=0,socket=/run/m.sock,socket-abstract=no`.",
     needs: "It needs no privileges but those for the socket's folder.",
@@ -79,6 +93,7 @@ slave`. DPDK: `--vdev=net_memif,role=client,id=0,socket=/run/m.sock,socket-abstr
         ("memif:/run/m.sock?role=server", "waits for a client"),
         ("memif:/run/m.sock?id=3&queues=2", "connects to interface 3, with two queues"),
         ("memif:@dpdk?role=server&secret=psst", "an abstract socket, for who knows the secret"),
+        ("memif:@dpdk?zero-copy", "shares this program's packets themselves with a trusted server"),
     ],
     options: &[
         OptionGroup {
@@ -124,12 +139,21 @@ slave`. DPDK: `--vdev=net_memif,role=client,id=0,socket=/run/m.sock,socket-abstr
         },
         OptionGroup {
             when: "when it is the client",
-            options: &[PortOption {
-                name: "buffer",
-                value: Value::Number { least: 64, most: 65_472 },
-                default: "2048",
-                help: "Bytes of each buffer in the shared memory; longer frames take several.",
-            }],
+            options: &[
+                PortOption {
+                    name: "buffer",
+                    value: Value::Number { least: 64, most: 65_472 },
+                    default: "2048, and with `zero-copy` as much as a buffer of ours holds",
+                    help: "Bytes of each buffer in the shared memory; longer frames take several.",
+                },
+                PortOption {
+                    name: "zero-copy",
+                    value: Value::Switch,
+                    default: "no",
+                    help: "Share the memory all packets are in, with a server that is trusted, \
+                           instead of copying them into memory of their own.",
+                },
+            ],
         },
     ],
     interface: false,
@@ -145,7 +169,8 @@ struct Settings {
     log2: u8,
     secret: Option<Secret>,
     wait: Duration,
-    buffer: u32,
+    buffer: Option<u32>,
+    zero_copy: bool,
 }
 
 impl Settings {
@@ -174,9 +199,10 @@ impl Settings {
             None => None,
         };
         let wait = options.number("wait")?.unwrap_or(options.default_of("wait"));
-        let mut buffer = 0;
+        let (mut buffer, mut zero_copy) = (None, false);
         if role == Role::Client {
-            buffer = options.number("buffer")?.unwrap_or(options.default_of("buffer")) as u32;
+            buffer = options.number("buffer")?.map(|bytes| bytes as u32);
+            zero_copy = options.is_on("zero-copy")?;
         }
         options.finish()?;
         let address = Address::parse(uri.name()).ok_or_else(|| UriError::Syntax {
@@ -184,7 +210,7 @@ impl Settings {
             reason: "expected the path of a socket, or @NAME, of at most 107 bytes",
         })?;
         let wait = Duration::from_secs(wait);
-        Ok(Settings { address, role, id, queues, log2, secret, wait, buffer })
+        Ok(Settings { address, role, id, queues, log2, secret, wait, buffer, zero_copy })
     }
 }
 
@@ -195,13 +221,28 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         "make the socket's folder accessible, or use an abstract socket: memif:@NAME".into(),
     );
     let queues = settings.queues.or(context.queues).unwrap_or(1);
-    let fits = |queues: usize| client::fits(queues as u16, settings.log2, settings.buffer);
-    if settings.role == Role::Client && !fits(queues) {
+    let buffer = settings.buffer.unwrap_or(if settings.zero_copy { u32::MAX } else { BUFFER });
+    let fits = |queues: usize| client::fits(queues as u16, settings.log2, buffer);
+    if settings.zero_copy && !zero_copy::fits(&context.arena) {
+        return Err(errors.unsupported(
+            "with zero-copy all memory for packets together must be less than 4 GiB; choose less"
+                .into(),
+        ));
+    }
+    let wanted = queues << settings.log2;
+    let most = context.arena.count() / 2;
+    if settings.zero_copy && context.direction.receives() && wanted > most {
         return Err(errors.unsupported(format!(
-            "{queues} queues of {} slots and {} bytes each are more than 4 GiB; choose fewer slots \
-             or smaller buffers",
+            "with zero-copy the server has a buffer for each slot, and {wanted} are more than half of \
+             the {} there are; choose fewer slots or more memory",
+            context.arena.count(),
+        )));
+    }
+    if settings.role == Role::Client && !settings.zero_copy && !fits(queues) {
+        return Err(errors.unsupported(format!(
+            "{queues} queues of {} slots and {buffer} bytes each are more than 4 GiB; choose fewer \
+             slots or smaller buffers",
             1u32 << settings.log2,
-            settings.buffer,
         )));
     }
     let system = errors.failed("eventfd");
@@ -215,7 +256,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         id: settings.id,
         queues: queues as u16,
         log2: settings.log2,
-        buffer: settings.buffer,
+        buffer,
+        arena: settings.zero_copy.then(|| context.arena.clone()),
         secret: settings.secret,
         receives: context.direction.receives(),
         inward: inward.map_err(&system)?,
@@ -251,16 +293,20 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
             mac: None,
             frame_limit: None,
             speed: None,
-            copies: Copies::Driver,
+            copies: if settings.zero_copy { Copies::None } else { Copies::Driver },
             stamps: false,
             types: false,
             mode: match settings.role {
                 Role::Server => format!("memif server, interface {}", settings.id),
-                Role::Client => format!(
-                    "memif client of interface {}, {} slots of {} bytes",
+                Role::Client if settings.zero_copy => format!(
+                    "memif zero-copy client of interface {}, {} slots",
                     settings.id,
                     1u32 << settings.log2,
-                    settings.buffer,
+                ),
+                Role::Client => format!(
+                    "memif client of interface {}, {} slots of {buffer} bytes",
+                    settings.id,
+                    1u32 << settings.log2,
                 ),
             },
             link: Some(link),

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_memory::Arena;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{
@@ -16,6 +17,7 @@ use super::{
     receive::InwardRing,
     ring::Connection,
     transmit::OutwardRing,
+    zero_copy::{Posted, Sent},
 };
 use crate::link::Link;
 
@@ -37,6 +39,8 @@ pub(super) struct Interface {
     pub(super) log2: u8,
     /// Bytes of a client's buffers.
     pub(super) buffer: u32,
+    /// The memory a client shares itself, instead of having packets copied.
+    pub(super) arena: Option<Arena>,
     pub(super) secret: Option<Secret>,
     /// Whether packets are taken, and sent.
     pub(super) receives: bool,
@@ -51,12 +55,17 @@ impl Interface {
         let mut inward = Vec::with_capacity(self.inward.len());
         for (handover, lane) in self.inward.iter().zip(connection.inward()) {
             let wake = Gathered::of(&[lane.interrupt.fd(), handover.event()])?;
-            inward.push(InwardRing::new(connection, lane, wake));
+            let posted = self.arena.as_ref();
+            let posted = posted.map(|arena| Posted::new(arena, &lane.ring, self.buffer as usize));
+            inward.push(InwardRing::new(connection, lane, wake, posted));
         }
         let rings = connection.outward();
         let outward: Vec<_> = rings
             .iter()
-            .map(|lane| Arc::new(Mutex::new(OutwardRing::new(connection, lane))))
+            .map(|lane| {
+                let sent = self.arena.as_ref().map(|arena| Sent::new(arena, &lane.ring));
+                Arc::new(Mutex::new(OutwardRing::new(connection, lane, sent)))
+            })
             .collect();
         let mut inward = inward.into_iter();
         self.inward.iter().for_each(|handover| handover.put(inward.next()));

@@ -19,6 +19,7 @@ use super::{
     handover::Handover,
     negotiation::PortHandle,
     ring::{Connection, Descriptor, Descriptors, Fault, Lane, MASK_INTERRUPT, NEXT},
+    zero_copy::Posted,
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -27,7 +28,7 @@ use crate::{
 };
 
 /// Bytes of an Ethernet header: what is shorter is no frame.
-const ETHERNET: usize = 14;
+pub(super) const ETHERNET: usize = 14;
 /// How many descriptors ahead packets are prefetched.
 const AHEAD: u16 = 4;
 /// How soon a handover is looked at again that the negotiator was at.
@@ -58,6 +59,8 @@ pub(super) struct InwardRing {
     armed: bool,
     /// Packets that are still taken when the connection has ended: what the peer had sent before.
     last: u16,
+    /// The buffers of our arena that packets are received into, where they are not copied.
+    posted: Option<Posted>,
 }
 
 /// What a chain of descriptors was.
@@ -75,6 +78,7 @@ impl InwardRing {
         connection: &Arc<Connection>,
         lane: &Arc<Lane>,
         wake: Gathered,
+        posted: Option<Posted>,
     ) -> InwardRing {
         // Interrupts are asked for before sleeping; until then we poll.
         lane.ring.flags().store(MASK_INTERRUPT, Ordering::Relaxed);
@@ -85,6 +89,7 @@ impl InwardRing {
             wake,
             armed: false,
             last: lane.ring.size(),
+            posted,
         }
     }
 
@@ -94,8 +99,13 @@ impl InwardRing {
         // Acquire: pairs with the peer's release behind what it wrote.
         let theirs = self.lane.ring.theirs(self.connection.role).load(Ordering::Acquire);
         let available = theirs.wrapping_sub(self.next);
-        // In a client's ring as many as there are have been given to the server.
-        if available <= self.lane.ring.size() { Ok(available) } else { Err(Fault::Index) }
+        // In a client's ring as many as there are have been given to the server, unless there were
+        // not enough.
+        let most = match &self.posted {
+            Some(posted) => posted.count(self.next),
+            None => self.lane.ring.size(),
+        };
+        if available <= most { Ok(available) } else { Err(Fault::Index) }
     }
 
     /// Whether there is something to do: packets, or a peer to be given up.
@@ -218,6 +228,12 @@ impl InwardRing {
         counters: &Counters,
     ) -> Result<usize, Fault> {
         let available = self.available()?;
+        if let Some(posted) = &mut self.posted {
+            let (ring, end) = (&self.lane.ring, self.next.wrapping_add(available));
+            let taken = posted.collect(ring, &mut self.next, end, frame, pool, counters);
+            posted.post(ring, self.next, pool);
+            return taken;
+        }
         if available == 0 {
             return Ok(0);
         }
@@ -288,6 +304,14 @@ impl InwardRing {
         self.next = to;
         // Release: we have read what we give back, and written what is to be there.
         ring.ours(self.connection.role).store(ours, Ordering::Release);
+    }
+}
+
+impl Drop for InwardRing {
+    fn drop(&mut self) {
+        if let Some(posted) = &mut self.posted {
+            posted.park(&self.lane.parked);
+        }
     }
 }
 
@@ -381,6 +405,10 @@ impl Receive for MemifReceive {
         fence(Ordering::SeqCst);
         if ring.is_ready() || self.handover.has_changed(self.seen) {
             return Wake::Now;
+        }
+        if ring.posted.as_ref().is_some_and(|posted| posted.count(ring.next) == 0) {
+            // Nobody tells when a buffer is free again.
+            return Wake::At(Instant::now() + RETRY);
         }
         Wake::Fd(std::os::fd::AsFd::as_fd(&ring.wake), Interest::Read)
     }

@@ -29,7 +29,7 @@ use std::{
 
 use linerate_memory::ForeignRegion;
 
-use super::{event, message::LOG2_MAX};
+use super::{event, message::LOG2_MAX, zero_copy::Parked};
 
 /// What every ring begins with.
 pub(super) const COOKIE: u32 = 0x03E3_1F20;
@@ -284,8 +284,10 @@ impl Interrupt {
 pub(super) struct Lane {
     pub(super) ring: Ring,
     pub(super) interrupt: Interrupt,
-    /// The buffers of a client's ring.
+    /// The buffers of a client's ring that has some of its own.
     pub(super) buffers: Option<Buffers>,
+    /// Where those of our arena are that the peer has, while no worker uses the ring.
+    pub(super) parked: Parked,
 }
 
 /// What was negotiated with a peer. It goes when neither the negotiator nor a worker has it.

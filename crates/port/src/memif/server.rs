@@ -29,6 +29,7 @@ use super::{
     negotiation::{End, Interface, LOOK, PATIENCE, REGIONS, is_same, peer_name, wait},
     ring::{COOKIE, Connection, Interrupt, Lane, Ring, Role},
     transport::{self, Received},
+    zero_copy::Parked,
 };
 
 /// Clients that may be in the middle of negotiating at a time.
@@ -471,7 +472,12 @@ impl Session {
         match Ring::new(region, ring.offset as usize, ring.log2) {
             Ok(ring) => {
                 let interrupt = Interrupt::new(event);
-                lanes.push(Arc::new(Lane { ring, interrupt, buffers: None }));
+                lanes.push(Arc::new(Lane {
+                    ring,
+                    interrupt,
+                    buffers: None,
+                    parked: Parked::default(),
+                }));
                 Ok(())
             }
             Err(reason) => refuse(reason),

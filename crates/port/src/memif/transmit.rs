@@ -15,6 +15,7 @@ use super::{
     handover::Handover,
     negotiation::PortHandle,
     ring::{Connection, Descriptor, Fault, Lane, NEXT, Role},
+    zero_copy::Sent,
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -46,6 +47,8 @@ pub(super) struct OutwardRing {
     next: u16,
     /// Most descriptors that have been free at a time: all that the peer ever has for us.
     most_free: u16,
+    /// Packets that the peer reads where they are, where they are not copied.
+    sent: Option<Sent>,
 }
 
 /// What became of a packet.
@@ -61,12 +64,17 @@ enum Put {
 }
 
 impl OutwardRing {
-    pub(super) fn new(connection: &Arc<Connection>, lane: &Arc<Lane>) -> OutwardRing {
+    pub(super) fn new(
+        connection: &Arc<Connection>,
+        lane: &Arc<Lane>,
+        sent: Option<Sent>,
+    ) -> OutwardRing {
         OutwardRing {
             connection: Arc::clone(connection),
             lane: Arc::clone(lane),
             next: 0,
             most_free: 0,
+            sent,
         }
     }
 
@@ -170,6 +178,24 @@ impl OutwardRing {
         Put::Sent
     }
 
+    /// Lends the packets at the front of the frame that there are places for; returns how many are
+    /// not in the frame any more.
+    #[inline]
+    fn lend(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        counters: &Counters,
+    ) -> Result<usize, Fault> {
+        let OutwardRing { lane, next, sent: Some(sent), .. } = self else { return Ok(0) };
+        let outstanding = sent.reap(&lane.ring, *next, pool)?;
+        let count = frame.len().min(usize::from(lane.ring.size() - outstanding));
+        let mut to = *next;
+        sent.lend(&lane.ring, &mut to, (frame, count), pool, counters);
+        self.publish(to);
+        Ok(count)
+    }
+
     /// Makes everything in front of `to` the peer's.
     #[inline]
     fn publish(&mut self, to: u16) {
@@ -181,6 +207,14 @@ impl OutwardRing {
         // Release: pairs with the peer's acquire in front of reading what we wrote.
         ring.ours(self.connection.role).store(to, Ordering::Release);
         self.lane.interrupt.raise(ring);
+    }
+}
+
+impl Drop for OutwardRing {
+    fn drop(&mut self) {
+        if let Some(sent) = &mut self.sent {
+            sent.park(&self.lane.parked);
+        }
     }
 }
 
@@ -232,6 +266,15 @@ impl Transmit for MemifTransmit {
             }
             Err(TryLockError::Poisoned(ring)) => ring.into_inner(),
         };
+        if ring.sent.is_some() {
+            let lent = ring.lend(pool, frame, &self.counters);
+            self.full = !frame.is_empty();
+            let Err(fault) = lent else { return Ok(lent.unwrap_or(0)) };
+            ring.connection.report(fault);
+            drop(ring);
+            self.handover.leave(&mut self.ring);
+            return Ok(0);
+        }
         let mut at = ring.next;
         let (mut done, mut packets, mut bytes) = (0, 0, 0);
         let mut fault = None;
@@ -288,13 +331,17 @@ impl Transmit for MemifTransmit {
     }
 
     /// What was sent is in memory that both have; it is on its way until the peer has taken it.
-    fn flush(&mut self, _: &mut PoolCache) -> Result<usize, PortError> {
+    fn flush(&mut self, pool: &mut PoolCache) -> Result<usize, PortError> {
         if self.handover.has_changed(self.seen) {
             self.change();
         }
         let Some(mut ring) = self.ring.as_ref().and_then(|ring| ring.try_lock().ok()) else {
             return Ok(0);
         };
+        if let OutwardRing { lane, next, sent: Some(sent), .. } = &mut *ring {
+            // What is wrong is found again, and reported, when something is sent.
+            return Ok(sent.reap(&lane.ring, *next, pool).map_or(0, usize::from));
+        }
         let all = match ring.connection.role {
             Role::Client => ring.lane.ring.size(),
             Role::Server => ring.most_free,

@@ -170,9 +170,10 @@ fn join(
     engine: &str,
 ) -> (Station, Testpmd, String) {
     let socket = socket();
-    let ring = if ours == "client" { format!("&slots={}", 1 << log2) } else { String::new() };
+    let ring = if ours == "server" { String::new() } else { format!("&slots={}", 1 << log2) };
     let uri = format!("memif:{socket}?role={ours}&queues={queues}{ring}");
-    let station = Station::with(&uri, 9600);
+    let lent = if ours.contains("zero-copy") { queues << log2 } else { 0 };
+    let station = Station::lending(&uri, lent, 9600);
     let device = format!("{theirs},rsize={log2}");
     let testpmd = Testpmd::start_as(&socket, &device, queues, engine);
     station.wait_up();
@@ -276,6 +277,15 @@ fn combine(ours: &str, theirs: &str) {
 #[ignore = "needs root"]
 fn memif_with_dpdk_as_server() {
     combine("client", "role=server");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn memif_with_dpdk_as_server_of_a_zero_copy_client() {
+    combine("client&zero-copy", "role=server");
+    // With buffers it has to chain.
+    let _alone = alone();
+    there_and_back("client&zero-copy&buffer=2048", "role=server", 10, 1);
 }
 
 #[test]
@@ -430,6 +440,12 @@ fn come_and_go(ours: &str, theirs: &str) {
 #[ignore = "needs root"]
 fn memif_servers_of_dpdk_and_clients_of_ours_come_and_go() {
     come_and_go("client", "role=server");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn memif_servers_of_dpdk_and_zero_copy_clients_of_ours_come_and_go() {
+    come_and_go("client&zero-copy", "role=server");
 }
 
 #[test]

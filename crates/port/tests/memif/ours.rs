@@ -10,9 +10,12 @@ use crate::rig::{PATIENCE, Station, arena, packets, socket, wait_for};
 fn pair(server: &str, client: &str) -> (Station, Station) {
     let socket = socket();
     let server = Station::with(&format!("memif:{socket}?role=server{server}"), 9600);
-    let client = Station::with(&format!("memif:{socket}?role=client{client}"), 9600);
+    let uri = format!("memif:{socket}?role=client{client}");
+    let mut client = Station::lending(&uri, 1024, 9600);
     server.wait_up();
     client.wait_up();
+    // Who copies nothing gives the server its buffers when it first looks for packets.
+    assert!(client.take(0).is_empty());
     (server, client)
 }
 
@@ -30,10 +33,16 @@ fn exchange(server: &mut Station, client: &mut Station, sent: &[Vec<u8>], at_a_t
 fn packets_of_every_length_cross_both_ways() {
     let lengths = (14..300).chain([1500, 1514, 2047, 2048, 2049, 4096, 4097, 9000]);
     let sent = packets(lengths);
-    for (slots, buffer, at_a_time) in [(1024, 2048, 3), (8, 2048, 1), (256, 64, 1), (1, 16_384, 1)]
-    {
-        let client = format!("&slots={slots}&buffer={buffer}");
-        let (mut server, mut client) = pair("", &client);
+    for (client, at_a_time) in [
+        ("&slots=1024", 3),
+        ("&slots=8", 1),
+        ("&slots=256&buffer=64", 1),
+        ("&slots=1&buffer=16384", 1),
+        ("&slots=1024&zero-copy", 3),
+        ("&slots=1&zero-copy", 1),
+        ("&slots=16&buffer=1024&zero-copy", 1),
+    ] {
+        let (mut server, mut client) = pair("", client);
         exchange(&mut server, &mut client, &sent, at_a_time);
         let bytes: u64 = sent.iter().map(|packet| packet.len() as u64).sum();
         for counts in [server.received(), server.sent(), client.received(), client.sent()] {
@@ -48,7 +57,13 @@ fn packets_of_every_length_cross_both_ways() {
 
 #[test]
 fn counts_wrap_around_and_full_rings_hold_packets_back() {
-    let (mut server, mut client) = pair("", "&slots=64");
+    for client in ["&slots=64", "&slots=64&zero-copy"] {
+        wrap_around_and_fill(client);
+    }
+}
+
+fn wrap_around_and_fill(client: &str) {
+    let (mut server, mut client) = pair("", client);
     // More than 65,536, a counter's range, and a ring's size at a time.
     let sent = packets([60; 64]);
     for _ in 0..1100 {
@@ -173,6 +188,8 @@ fn sockets_that_cannot_be_had_are_refused_with_what_to_do() {
         ("memif:x?secret=", "1 to 24 bytes"),
         ("memif:x?secret=0123456789012345678901234", "1 to 24 bytes"),
         ("memif:x?queues=64&slots=16384&buffer=9000", "more than 4 GiB"),
+        ("memif:x?role=server&zero-copy", "only when it is the client"),
+        ("memif:x?slots=4096&zero-copy", "more than half of"),
     ] {
         let error = open(uri).to_string();
         assert!(error.contains(text), "{uri}: {error}");
@@ -206,8 +223,16 @@ fn a_socket_that_a_dead_server_left_is_taken_over_and_a_file_is_not() {
 
 #[test]
 fn either_side_may_come_first_go_and_come_back() {
+    come_and_go("client");
+    come_and_go("client&zero-copy");
+}
+
+fn come_and_go(as_client: &str) {
     let socket = socket();
-    let open = |role: &str| Station::open(&format!("memif:{socket}?role={role}"));
+    let open = |role: &str| {
+        let role = if role == "client" { as_client } else { role };
+        Station::open(&format!("memif:{socket}?role={role}"))
+    };
     let sent = packets([60; 10]);
     let mut client = open("client");
     // Nobody is there yet: what is sent goes nowhere, and is accounted for.
@@ -217,6 +242,7 @@ fn either_side_may_come_first_go_and_come_back() {
     for round in 0..10 {
         client.wait_up();
         server.wait_up();
+        assert!(client.take(0).is_empty());
         client.send(0, &sent);
         assert_eq!(server.expect(0, 10), sent, "round {round}");
         server.send(0, &sent);
@@ -245,12 +271,44 @@ fn either_side_may_come_first_go_and_come_back() {
     assert_eq!(arenas.map(|arena| arena.accounting().held), [0, 0]);
 }
 
+/// A server that has put nothing into the buffers it was lent, and one with packets it has not taken,
+/// goes: every buffer is back, whoever holds the queue.
+#[test]
+fn lent_buffers_come_home_when_the_server_goes_or_the_port() {
+    let (mut server, mut client) = pair("", "&slots=256&zero-copy");
+    let sent = packets([60; 100]);
+    client.send(0, &sent);
+    assert_eq!(client.arena.accounting().held, 256 + 100);
+    server.send(0, &sent[..10]);
+    assert_eq!(client.expect(0, 10), sent[..10]);
+    assert_eq!(server.expect(0, 64), sent[..64]);
+    assert_eq!(client.transmit(0).counters().read().packets, 100);
+    drop(server);
+    client.wait_down();
+    client.take(0);
+    client.send(0, &sent[..1]);
+    wait_for("every buffer", || client.arena.accounting().held == 0);
+    assert_eq!(client.sent().dropped_for(DropReason::LinkDown), 1);
+
+    let (_server, mut client) = pair("", "&slots=256&queues=2&zero-copy");
+    assert!(client.take(1).is_empty());
+    client.send(1, &sent);
+    let arena = client.arena.clone();
+    // Nobody uses the one queue any more, and the peer has its buffers all the same.
+    drop(client.port.queues.remove(1));
+    client.take(0);
+    let held = arena.accounting().held;
+    assert!(held == 256 + 100 || held == 512 + 100, "{held}");
+    drop(client);
+    assert_eq!(arena.accounting().held, 0);
+}
+
 /// Sleeping receivers are woken by packets, and by a peer that comes.
 #[test]
 fn who_sleeps_is_woken() {
     let socket = socket();
     let mut server = Station::open(&format!("memif:{socket}?role=server"));
-    let uri = format!("memif:{socket}");
+    let uri = format!("memif:{socket}?zero-copy");
     let sent = packets([60; 500]);
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -27,7 +27,12 @@ pub(crate) struct Station {
 }
 
 pub(crate) fn arena(buffer_size: usize) -> Arena {
-    let options = ArenaOptions { size: 8 << 20, huge: false, buffer_size, ..Default::default() };
+    arena_of(8 << 20, buffer_size)
+}
+
+/// Of that many bytes.
+fn arena_of(size: usize, buffer_size: usize) -> Arena {
+    let options = ArenaOptions { size, huge: false, buffer_size, ..Default::default() };
     options.create().unwrap()
 }
 
@@ -40,7 +45,17 @@ impl Station {
     /// With buffers of another size.
     #[track_caller]
     pub(crate) fn with(uri: &str, buffer_size: usize) -> Station {
-        let arena = arena(buffer_size);
+        Station::on(uri, arena(buffer_size))
+    }
+
+    /// With enough buffers of that size to lend a peer `slots` of them.
+    #[track_caller]
+    pub(crate) fn lending(uri: &str, slots: usize, buffer_size: usize) -> Station {
+        Station::on(uri, arena_of((8 << 20) + 2 * slots * buffer_size, buffer_size))
+    }
+
+    #[track_caller]
+    fn on(uri: &str, arena: Arena) -> Station {
         let port = linerate_port::open(&uri.parse().unwrap(), &Context::new(arena.clone()));
         let port = port.unwrap_or_else(|error| panic!("{error}"));
         Station { pool: arena.cache(256), arena, port }
