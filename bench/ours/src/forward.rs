@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use linerate_host::machine::pin_current_thread;
 use linerate_memory::{ArenaOptions, clock::cycles};
 use linerate_packet::MacAddr;
-use linerate_port::{Context, Counters, Direction, Port, PortUri, open};
+use linerate_port::{Context, Counters, Direction, Port, PortUri, Receive, Transmit, open};
 use linerate_worker::{Forwarder, Idle, Path, Rewrite, Stop};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -26,8 +26,8 @@ const CACHE: usize = 512;
 pub(crate) struct Args {
     /// Port to take packets from.
     from: PortUri,
-    /// Port to give them to.
-    to: PortUri,
+    /// Port to give them to: the same, when none is named.
+    to: Option<PortUri>,
     /// Forward back as well.
     #[arg(long)]
     bidirectional: bool,
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// How long to run.
     #[arg(long, default_value_t = 300)]
     ms: u64,
+    /// Measure from when a line comes on standard input: a peer may have to be started first.
+    #[arg(long)]
+    on_line: bool,
     /// Packets to forward in each direction instead.
     #[arg(long)]
     count: Option<u64>,
@@ -56,15 +59,22 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     let context = Context::new(options.create()?);
     let pages = context.arena.pages();
     let mut from = open(&args.from, &context.toward(Direction::Both))?;
-    let mut to = open(&args.to, &context.toward(Direction::Both))?;
+    let to = args.to.as_ref().map(|to| open(to, &context.toward(Direction::Both))).transpose()?;
     let mut sent = Vec::new();
-    let mut paths = vec![path(args, &mut from, &mut to, &mut sent)?];
-    if args.bidirectional {
-        paths.push(path(args, &mut to, &mut from, &mut sent)?);
+    let mut paths = Vec::new();
+    if let Some(mut to) = to {
+        paths.push(path(args, &mut from, &mut to, &mut sent)?);
+        if args.bidirectional {
+            paths.push(path(args, &mut to, &mut from, &mut sent)?);
+        }
+    } else {
+        let queue = from.queues.first_mut().context("the port has no queue")?;
+        paths.push(joined(args, queue.receive.take(), queue.transmit.take(), &mut sent)?);
     }
     // The sides not used must not keep a ring's other end waiting.
-    drop((from, to));
+    drop(from);
     let forwarder = Forwarder::new(paths, context.arena.cache(CACHE), Idle::Poll);
+    let usage = forwarder.usage();
     let stop = Stop::new();
     let (core, timer) = (args.core, stop.clone());
     let worker = thread::spawn(move || -> Result<(f64, f64)> {
@@ -78,21 +88,28 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     });
     let count = || sent.iter().map(|counters| counters.read().packets).sum::<u64>();
     let mut blocks = Vec::new();
+    if args.on_line {
+        std::io::stdin().read_line(&mut String::new())?;
+    }
+    let before = (usage.read().work, count());
     let window = args.count.is_none().then(|| {
         let started = seconds(ClockId::Monotonic);
         blocks = watch(Duration::from_millis(args.ms), count);
+        let window = (seconds(ClockId::Monotonic) - started, count() - before.1);
+        let work = usage.read().work - before.0;
         timer.raise();
         // The worker then waits for what is on its way: not a part of the rate.
-        (seconds(ClockId::Monotonic) - started, count())
+        (window, work)
     });
     let (wall, processor) = worker.join().expect("the worker does not panic")?;
-    let (wall, packets) = window.unwrap_or_else(|| (wall, count()));
+    let ((wall, packets), work) = window.unwrap_or_else(|| ((wall, count()), usage.read().work));
     let rate = linerate_memory::clock::cycles_per_second();
     Ok(json!({
         "packets": packets,
         "seconds": wall,
         "cpu_seconds": processor,
         "cycles": processor * rate / packets as f64,
+        "work_cycles": work,
         "cycles_best": blocks.first(),
         "cycles_median": blocks.get(blocks.len() / 2),
         "tsc_hz": rate,
@@ -126,8 +143,18 @@ fn path(
     to: &mut Port,
     sent: &mut Vec<Arc<Counters>>,
 ) -> Result<Path> {
-    let receive = from.queues[0].receive.take().context("the port cannot receive")?;
-    let transmit = to.queues[0].transmit.take().context("the port cannot send")?;
+    let (receive, transmit) = (from.queues[0].receive.take(), to.queues[0].transmit.take());
+    joined(args, receive, transmit, sent)
+}
+
+fn joined(
+    args: &Args,
+    receive: Option<Box<dyn Receive>>,
+    transmit: Option<Box<dyn Transmit>>,
+    sent: &mut Vec<Arc<Counters>>,
+) -> Result<Path> {
+    let receive = receive.context("the port cannot receive")?;
+    let transmit = transmit.context("the port cannot send")?;
     sent.push(Arc::clone(transmit.counters()));
     let rewrite = if args.rewrite {
         Rewrite::Set {

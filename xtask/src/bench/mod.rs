@@ -4,7 +4,7 @@
 //! and runs, and those of others, which [`peers`] gets, builds and runs.
 //!
 //! - *Commands*, a module each: [`chains`], [`forward`], [`graph`], [`network`], [`instructions`],
-//!   [`plan`] and [`mod@reference`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
+//!   [`plan`], [`mod@reference`] and [`shared`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`].
 //! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
 //! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
@@ -32,6 +32,7 @@ mod reference;
 mod results;
 mod routers;
 mod row;
+mod shared;
 mod undo;
 mod updates;
 mod veth;
@@ -57,7 +58,8 @@ const PACKAGES: [&str; 4] = ["dpdk-dev", "libdpdk-dev", "libpcap-dev", "valgrind
   cargo xtask bench plan --public examples
                                of those in a folder or a list, on captures
   cargo xtask bench peers      install the frameworks measurements compare with
-  cargo xtask bench reference  what DPDK and libpcap reach on this machine")]
+  cargo xtask bench reference  what DPDK and libpcap reach on this machine
+  cargo xtask bench shared     memory shared with testpmd: ours in the place of another testpmd")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -83,6 +85,8 @@ enum Command {
     Plan(plan::Args),
     /// Measure the peers alone: what DPDK and libpcap reach on this machine.
     Reference(reference::Args),
+    /// Measure ports in memory that is shared with another process, beside DPDK's, in turns.
+    Shared(shared::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -96,5 +100,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Peers => crate::peers::install(&PACKAGES),
         Command::Plan(args) => plan::run(args),
         Command::Reference(args) => reference::run(args),
+        Command::Shared(args) => shared::run(args),
     }
 }

@@ -1,7 +1,8 @@
 //! Our side of a measurement: the program `linerate-bench`, built and run.
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -32,6 +33,46 @@ fn build(program: &str) -> Result<PathBuf> {
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     Ok(PathBuf::from(target).join("release").join(program).canonicalize()?)
+}
+
+/// Forwarding that goes on until it has been measured.
+#[derive(Debug)]
+pub(crate) struct Running(Child);
+
+impl Running {
+    /// Measures it, which ends it.
+    pub(crate) fn measure(mut self) -> Result<Sample> {
+        // When it has ended by itself its errors say more.
+        let _ = self.0.stdin.take().context("a program without standard input")?.write_all(b"\n");
+        let (mut line, mut errors) = (String::new(), String::new());
+        self.0.stdout.take().context("no standard output")?.read_to_string(&mut line)?;
+        self.0.stderr.take().context("no standard errors")?.read_to_string(&mut errors)?;
+        anyhow::ensure!(self.0.wait()?.success(), "linerate-bench forward: {}", errors.trim());
+        let line: Value = serde_json::from_str(&line).context("linerate-bench printed no JSON")?;
+        let mut sample = sample(&line)?;
+        let work = line["work_cycles"].as_u64();
+        sample.busy_cycles = Some(work.with_context(|| format!("no work_cycles in {line}"))?);
+        Ok(sample)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only when it has ended, which is what they are for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What forwarding gave, of the line about it.
+fn sample(line: &Value) -> Result<Sample> {
+    let number = |key: &str| line[key].as_f64().with_context(|| format!("no {key} in {line}"));
+    Ok(Sample {
+        packets: number("packets")? as u64,
+        seconds: number("seconds")?,
+        cpu_seconds: number("cpu_seconds")?,
+        busy_cycles: None,
+    })
 }
 
 impl Ours {
@@ -91,14 +132,25 @@ impl Ours {
         burst: u32,
         time: Duration,
     ) -> Result<Sample> {
-        let line = self.forward_line(namespace, ports, flags, burst, time)?;
-        let number = |key: &str| line[key].as_f64().with_context(|| format!("no {key} in {line}"));
-        Ok(Sample {
-            packets: number("packets")? as u64,
-            seconds: number("seconds")?,
-            cpu_seconds: number("cpu_seconds")?,
-            busy_cycles: None,
-        })
+        sample(&self.forward_line(namespace, ports, flags, burst, time)?)
+    }
+
+    /// Starts to forward, to be measured when the peer is there, too.
+    pub(crate) fn start_forward(
+        &self,
+        ports: &[&str],
+        flags: &[&str],
+        burst: u32,
+        time: Duration,
+    ) -> Result<Running> {
+        let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
+        let core = FORWARDING_CORE.to_string();
+        let mut command = Command::new(&self.program);
+        command.arg("forward").args(ports).args(flags);
+        command.args(["--on-line", "--burst", &burst, "--ms", &ms, "--core", &core]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().context("cannot run linerate-bench")?;
+        Ok(Running(child))
     }
 
     fn forward_line(

@@ -1,5 +1,7 @@
 //! One line of a measurement, the same form for all of them.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::yardstick::Figure;
@@ -7,7 +9,7 @@ use super::yardstick::Figure;
 /// One case at one burst against one peer.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) case: &'static str,
+    pub(super) case: Cow<'static, str>,
     pub(super) burst: u32,
     pub(super) peer: &'static str,
     /// Cycles per packet or object of each repetition.
@@ -36,11 +38,12 @@ pub(super) fn multiple(values: &[f64], reference: Option<Figure>) -> String {
 /// The row of that case, made if there is none.
 pub(super) fn row<'a>(
     rows: &'a mut Vec<Row>,
-    case: &'static str,
+    case: impl Into<Cow<'static, str>>,
     burst: u32,
     peer: &'static str,
 ) -> &'a mut Row {
-    let same = |row: &Row| (row.case, row.burst, row.peer) == (case, burst, peer);
+    let case = case.into();
+    let same = |row: &Row| row.case == case && (row.burst, row.peer) == (burst, peer);
     let at = rows.iter().position(same).unwrap_or_else(|| {
         let (ours, theirs) = (Vec::new(), Vec::new());
         rows.push(Row { case, burst, peer, ours, theirs, rates: Vec::new() });
@@ -52,7 +55,7 @@ pub(super) fn row<'a>(
 impl Row {
     pub(super) fn print_header() {
         println!(
-            "{:<16} {:>5} {:>9} {:>9} {:>7}   {:<20} {:>9} {:>9} {:>7}  Mpps",
+            "{:<24} {:>5} {:>9} {:>9} {:>7}   {:<20} {:>9} {:>9} {:>7}  Mpps",
             "case", "burst", "best", "median", "of ref", "peer", "best", "median", "ratio"
         );
     }
@@ -97,7 +100,7 @@ impl Row {
             .rate_medians()
             .map_or(String::new(), |(ours, theirs)| format!("{ours:.2} against {theirs:.2}"));
         println!(
-            "{:<16} {:>5} {:>9.2} {:>9.2} {:>7}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}",
+            "{:<24} {:>5} {:>9.2} {:>9.2} {:>7}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}",
             self.case,
             self.burst,
             best(&self.ours),

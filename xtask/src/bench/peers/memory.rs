@@ -13,6 +13,8 @@ const MEMINFO: &str = "/proc/meminfo";
 
 /// Huge pages DPDK's programs need here: 16,384 packet buffers and what its libraries set aside.
 const PAGES: u64 = 128;
+/// Those two of them need beside each other, and ours.
+const PAIR_PAGES: u64 = 400;
 /// Those its largest tables need: four million keys with their data.
 const TABLE_PAGES: u64 = 384;
 
@@ -29,6 +31,11 @@ impl Memory {
     /// Reserves huge pages for packets; where the kernel refuses, small pages it is.
     pub(crate) fn reserve() -> Self {
         Memory::reserve_pages(PAGES)
+    }
+
+    /// The same, for two programs that run at a time.
+    pub(crate) fn reserve_for_two() -> Self {
+        Memory::reserve_pages(PAIR_PAGES)
     }
 
     /// The same, for large tables.
@@ -74,10 +81,10 @@ impl Memory {
     /// Arguments for DPDK's environment layer on these cores, the first being the main one.
     pub(super) fn eal_arguments(&self, prefix: &str, cores: &[usize]) -> Vec<String> {
         let cores: Vec<_> = cores.iter().map(usize::to_string).collect();
-        let cores = cores.join(",");
         let mut arguments = vec![
             "-l".to_owned(),
-            cores,
+            cores.join(","),
+            format!("--main-lcore={}", cores[0]),
             "--no-pci".to_owned(),
             "--no-telemetry".to_owned(),
             format!("--file-prefix={prefix}"),

@@ -43,6 +43,9 @@ pub(crate) enum Ports {
         /// turn busy polling off.
         busy_budget: Option<u32>,
     },
+    /// Devices in memory that is shared with another process, as `--vdev` has them. A port alone sends
+    /// back what it receives; two forward to each other.
+    Shared(Vec<String>),
 }
 
 impl Ports {
@@ -59,13 +62,27 @@ impl Ports {
                 };
                 interfaces.iter().enumerate().map(device).collect()
             }
+            Ports::Shared(devices) => {
+                let device = |device: &String| format!("--vdev={device}");
+                // Memory given to another process goes by files: few of them.
+                let segments = "--single-file-segments".to_owned();
+                devices.iter().map(device).chain([segments]).collect()
+            }
         }
     }
 
     fn namespace(&self) -> Option<&str> {
         match self {
             Ports::AfXdp { namespace, .. } => namespace.as_deref(),
-            Ports::Null | Ports::Ring => None,
+            Ports::Null | Ports::Ring | Ports::Shared(_) => None,
+        }
+    }
+
+    /// What testpmd itself is told about them.
+    fn options(&self) -> &'static [&'static str] {
+        match self {
+            Ports::Shared(devices) if devices.len() == 1 => &["--port-topology=loop"],
+            _ => &[],
         }
     }
 }
@@ -100,18 +117,31 @@ pub(crate) struct Testpmd {
 impl Testpmd {
     /// Starts it with these ports, forwarding nothing yet.
     pub(crate) fn start(memory: &Memory, ports: Ports) -> Result<Self> {
-        let (mut terminal, process) = spawn(memory, &ports, &[])?;
+        Testpmd::start_on(memory, ports, FORWARDING_CORE)
+    }
+
+    /// The same with another core to forward on.
+    pub(crate) fn start_on(memory: &Memory, ports: Ports, core: usize) -> Result<Self> {
+        let (mut terminal, process) = spawn(memory, &ports, core, &[])?;
         terminal.until_prompt(START_LIMIT).context("testpmd does not start")?;
-        let worker = process.thread_named(&format!("rte-worker-{FORWARDING_CORE}"))?;
+        let worker = process.thread_named(&format!("rte-worker-{core}"))?;
         Ok(Testpmd { terminal, process, worker, ports })
     }
 
     /// Forwards for about `window` and says what that gave.
     pub(crate) fn measure(&mut self, mode: Mode, burst: u32, window: Duration) -> Result<Sample> {
+        self.begin(mode, burst)?;
+        let sample = self.sample(window)?;
+        self.command("stop")?;
+        Ok(sample)
+    }
+
+    /// Forwards from now on, as fast as it can.
+    pub(crate) fn begin(&mut self, mode: Mode, burst: u32) -> Result<()> {
         self.command(&format!("set fwd {}", mode.name()))?;
         self.command(&format!("set burst {burst}"))?;
         // Reading the time-stamp counter twice per burst would slow the fast ports down.
-        let counts_cycles = matches!(self.ports, Ports::AfXdp { .. });
+        let counts_cycles = matches!(self.ports, Ports::AfXdp { .. } | Ports::Shared(_));
         self.command(&format!(
             "set record-core-cycles {}",
             if counts_cycles { "on" } else { "off" }
@@ -121,11 +151,15 @@ impl Testpmd {
         } else {
             self.command("start")?;
         }
+        Ok(())
+    }
+
+    /// What forwarding gives for about `window`, once it has settled.
+    pub(crate) fn sample(&mut self, window: Duration) -> Result<Sample> {
         sleep(SETTLE);
         let before = self.read()?;
         sleep(window);
         let after = self.read()?;
-        self.command("stop")?;
         Ok(before.until(&after))
     }
 
@@ -159,7 +193,7 @@ pub(crate) struct Startup {
 pub(crate) fn start_time(memory: &Memory) -> Result<Startup> {
     let start = Instant::now();
     let options = ["--auto-start", "--forward-mode=io", "--burst=32"];
-    let (mut terminal, process) = spawn(memory, &Ports::Null, &options)?;
+    let (mut terminal, process) = spawn(memory, &Ports::Null, FORWARDING_CORE, &options)?;
     terminal.until_prompt(START_LIMIT).context("testpmd does not start")?;
     let worker = process.thread_named(&format!("rte-worker-{FORWARDING_CORE}"))?;
     let first = read(&mut terminal, &process, worker)?;
@@ -175,15 +209,23 @@ pub(crate) fn start_time(memory: &Memory) -> Result<Startup> {
     })
 }
 
-fn spawn(memory: &Memory, ports: &Ports, options: &[&str]) -> Result<(Terminal, Process)> {
+fn spawn(
+    memory: &Memory,
+    ports: &Ports,
+    core: usize,
+    options: &[&str],
+) -> Result<(Terminal, Process)> {
     let prefix = unique_name();
+    // Where it waits for what is typed.
+    let other = if core == MAIN_CORE { FORWARDING_CORE } else { MAIN_CORE };
     let (terminal, theirs) = Terminal::open(PROMPT)?;
     let [input, output, errors] = Terminal::streams(theirs)?;
     let mut command: Command = command_in(ports.namespace(), PROGRAM);
     command
-        .args(memory.eal_arguments(&prefix, &[MAIN_CORE, FORWARDING_CORE]))
+        .args(memory.eal_arguments(&prefix, &[other, core]))
         .args(ports.devices())
         .args(["--", "--interactive", "--nb-cores=1", "--total-num-mbufs=16384"])
+        .args(ports.options())
         .args(options)
         .stdin(input)
         .stdout(output)

@@ -1,0 +1,299 @@
+//! `cargo xtask bench shared`: ports in memory that is shared with another process.
+//!
+//! A testpmd, the *peer*, is on one core, and on the other, in turns, a testpmd and ours, which do the
+//! same: *receive* takes packets that the peer sends and frees them, *transmit* sends packets that
+//! nobody has written, *forward* writes both addresses of what the peer sends and sends it back.
+//! Rates are what was passed on in the end. Where the peer is the slower one it is the same for both,
+//! so each row has the cycles per packet, too, that the measured side spends in rounds with packets.
+//!
+//! What is shared is a [`Wire`]: the devices of both sides and the name of our port. Another kind of
+//! port is another function that makes one.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde_json::json;
+
+use super::ours::Ours;
+use super::peers::{MAIN_CORE, Memory, Mode, Peer, Ports, Sample, Testpmd, ensure};
+use super::priority::Priority;
+use super::results;
+use super::row::{Row, row};
+use super::undo::unique_name;
+use super::yardstick::Yardstick;
+
+/// Packets in a burst of either side.
+const BURST: u32 = 32;
+/// Bytes of packets, without checksum.
+const SIZES: [u32; 2] = [64, 1500];
+/// Time for both sides to find into their pace.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Arguments of `cargo xtask bench shared`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Cases are named TASK SIZE WIRE, as in `forward 64 memif-server`. Wires are
+  memif-server       the measured side listens, its peer copies
+  memif-server-zc    the measured side listens, its peer is a zero-copy client
+  memif-client       the measured side connects, and copies
+  memif-client-zc    the measured side connects, and its own buffers are the shared memory
+
+Examples:
+  cargo xtask bench shared --json
+  cargo xtask bench shared --only forward --only 64,memif-server
+                             those of which the words of one --only are all in the name")]
+pub(crate) struct Args {
+    /// How often each case is measured.
+    #[arg(long, default_value_t = 5)]
+    repetitions: u32,
+    /// Length of one measurement in milliseconds.
+    #[arg(long, default_value_t = 300)]
+    ms: u64,
+    /// Only cases with all these words; may be repeated.
+    #[arg(long, value_name = "WORD,...")]
+    only: Vec<String>,
+    /// Keep the figures in bench/results, in the file of this processor.
+    #[arg(long)]
+    keep: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the measured side does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Receive,
+    Transmit,
+    Forward,
+}
+
+impl Task {
+    const ALL: [Task; 3] = [Task::Receive, Task::Transmit, Task::Forward];
+
+    fn name(self) -> &'static str {
+        match self {
+            Task::Receive => "receive",
+            Task::Transmit => "transmit",
+            Task::Forward => "forward",
+        }
+    }
+
+    /// What the peer has beside the wire.
+    fn peer_null(self, size: u32) -> String {
+        null(size, self != Task::Transmit)
+    }
+
+    /// What the measured testpmd has beside the wire.
+    fn null(self, size: u32) -> Option<String> {
+        match self {
+            Task::Receive => Some(null(size, false)),
+            Task::Transmit => Some(null(size, true)),
+            Task::Forward => None,
+        }
+    }
+
+    fn mode(self) -> Mode {
+        if self == Task::Forward { Mode::Mac } else { Mode::Io }
+    }
+}
+
+/// A testpmd's `net_null`, which takes packets, and makes some without end if it is a source.
+fn null(size: u32, is_source: bool) -> String {
+    format!("net_null0,size={size},copy=0,no-rx={}", u8::from(!is_source))
+}
+
+/// Two ends of a piece of shared memory.
+#[derive(Debug)]
+struct Wire {
+    name: &'static str,
+    /// Whose peer the measured side is, in tables.
+    against: &'static str,
+    /// The device of the peer.
+    peer: String,
+    /// The device of the testpmd that is measured.
+    theirs: String,
+    /// Our port.
+    ours: String,
+    /// Whether the measured side has to be there before its peer.
+    first: bool,
+}
+
+/// The wires of memif: roles, and copying or not.
+fn memif() -> [Wire; 4] {
+    let socket = format!("linerate-bench-{}", unique_name());
+    let device = |options: &str| {
+        format!("net_memif0,id=0,socket={socket},socket-abstract=yes,rsize=10,{options}")
+    };
+    let port = |options: &str| format!("memif:@{socket}?wait=20&{options}");
+    let wire = |name, peer: &str, theirs: &str, ours: &str, first| Wire {
+        name,
+        against: "testpmd net_memif",
+        peer: device(peer),
+        theirs: device(theirs),
+        ours: port(ours),
+        first,
+    };
+    let (client, zero_copy) = ("role=client", "role=client,zero-copy=yes");
+    [
+        wire("memif-server", client, "role=server", "role=server", true),
+        wire("memif-server-zc", zero_copy, "role=server", "role=server", true),
+        wire("memif-client", "role=server", client, "role=client", false),
+        wire("memif-client-zc", "role=server", zero_copy, "role=client&zero-copy", false),
+    ]
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let ours = Ours::build()?;
+    if let Err(refusal) = ensure(Peer::Dpdk) {
+        bail!("{refusal}: there is nobody to share memory with");
+    }
+    let _priority = Priority::raise();
+    let memory = Memory::reserve_for_two();
+    let window = Duration::from_millis(args.ms);
+    let mut yardstick = Yardstick::new(None)?;
+    yardstick.sample(&memory, args.repetitions, window)?;
+    let bench = Bench { ours, memory, window };
+    let mut cases = Vec::new();
+    for wire in memif() {
+        for task in Task::ALL {
+            for size in SIZES {
+                let name = format!("{} {size} {}", task.name(), wire.name);
+                if wanted(&args.only, &name) {
+                    cases.push((name, task, size, wire.name));
+                }
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for _ in 0..args.repetitions {
+        for (name, task, size, wire) in &cases {
+            if !args.json {
+                eprintln!("measuring {name}");
+            }
+            // With sockets of their own: what was measured before may not have let go of its yet.
+            let mut wires = memif().into_iter().filter(|other| other.name == *wire);
+            let wire = wires.next().expect("one of them");
+            let theirs = bench.theirs(&wire, *task, *size)?;
+            let ours = bench.ours(&wire, *task, *size)?;
+            let row = row(&mut rows, name.clone(), BURST, wire.against);
+            row.theirs.push(theirs.busy_cycles().unwrap_or(f64::NAN));
+            row.ours.push(ours.busy_cycles().unwrap_or(f64::NAN));
+            row.rates.push((ours.mpps(), theirs.mpps()));
+        }
+    }
+    print(args, &bench, &rows, &yardstick)
+}
+
+/// Whether all words of one of these, or nothing is wanted in particular.
+fn wanted(only: &[String], name: &str) -> bool {
+    let words: Vec<&str> = name.split(' ').collect();
+    let has_all = |wanted: &String| wanted.split(',').all(|word| words.contains(&word));
+    only.is_empty() || only.iter().any(has_all)
+}
+
+fn print(args: &Args, bench: &Bench, rows: &[Row], yardstick: &Yardstick) -> Result<()> {
+    if args.keep {
+        results::keep("shared", results::of_rows(rows), yardstick)?;
+    }
+    if args.json {
+        let report = json!({
+            "machine": bench.ours.machine()?,
+            "yardstick": yardstick.json(),
+            "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
+        });
+        println!("{report}");
+        return Ok(());
+    }
+    let pages = if bench.memory.is_huge() { "2 MiB" } else { "4 KiB" };
+    println!(
+        "TSC cycles per packet in rounds with packets, and ratios of rates; {} repetitions of {} ms, \
+         {pages} pages for DPDK",
+        args.repetitions, args.ms
+    );
+    yardstick.print();
+    Row::print_header();
+    rows.iter().for_each(|row| row.print(yardstick.figure()));
+    Ok(())
+}
+
+/// The measurement in progress.
+#[derive(Debug)]
+struct Bench {
+    ours: Ours,
+    memory: Memory,
+    window: Duration,
+}
+
+impl Bench {
+    /// Starts the peer, forwarding.
+    fn peer(&self, wire: &Wire, task: Task, size: u32) -> Result<Testpmd> {
+        let devices = vec![task.peer_null(size), wire.peer.clone()];
+        let mut peer = Testpmd::start_on(&self.memory, Ports::Shared(devices), MAIN_CORE)?;
+        peer.begin(Mode::Io, BURST)?;
+        Ok(peer)
+    }
+
+    /// Starts both in the order they need, the measured side by `start`.
+    fn both<T>(
+        &self,
+        wire: &Wire,
+        task: Task,
+        size: u32,
+        start: impl FnOnce() -> Result<T>,
+    ) -> Result<(Testpmd, T)> {
+        if wire.first {
+            let measured = start()?;
+            return Ok((self.peer(wire, task, size)?, measured));
+        }
+        let peer = self.peer(wire, task, size)?;
+        Ok((peer, start()?))
+    }
+
+    /// A testpmd as the measured side.
+    fn theirs(&self, wire: &Wire, task: Task, size: u32) -> Result<Sample> {
+        let devices = task.null(size).into_iter().chain([wire.theirs.clone()]).collect();
+        let (_peer, mut measured) = self.both(wire, task, size, || {
+            let mut measured = Testpmd::start(&self.memory, Ports::Shared(devices))?;
+            measured.begin(task.mode(), BURST)?;
+            Ok(measured)
+        })?;
+        sleep(SETTLE);
+        measured.sample(self.window)
+    }
+
+    /// Ours in its place.
+    fn ours(&self, wire: &Wire, task: Task, size: u32) -> Result<Sample> {
+        let null = format!("null:?size={size}");
+        let (ports, flags): (&[&str], &[&str]) = match task {
+            Task::Receive => (&[&wire.ours, &null], &[]),
+            Task::Transmit => (&[&null, &wire.ours], &[]),
+            Task::Forward => (&[&wire.ours], &["--rewrite"]),
+        };
+        let (_peer, measured) = self.both(wire, task, size, || {
+            let measured = self.ours.start_forward(ports, flags, BURST, self.window)?;
+            if wire.first {
+                // It listens within this time; a testpmd takes longer to start.
+                sleep(SETTLE);
+            }
+            Ok(measured)
+        })?;
+        sleep(SETTLE * 2);
+        measured.measure()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_chosen_by_words() {
+        let only = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert!(wanted(&[], "receive 64 memif-server"));
+        assert!(wanted(&only(&["64,receive"]), "receive 64 memif-server"));
+        assert!(!wanted(&only(&["64,transmit"]), "receive 64 memif-server"));
+        assert!(wanted(&only(&["1500", "memif-server"]), "receive 64 memif-server"));
+        assert!(!wanted(&only(&["memif-server"]), "receive 64 memif-server-zc"));
+    }
+}
