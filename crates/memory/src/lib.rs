@@ -24,6 +24,7 @@
 mod arena;
 pub mod clock;
 mod compare;
+mod ends;
 mod error;
 mod foreign;
 mod frame;

@@ -17,8 +17,8 @@ pub(super) const CLASS: Class = Class {
         buffer has in front they are zero.",
     ports: "1/1",
     drops: &["no buffer", "longer than a buffer"],
-    cost: "About a cycle per packet: only its slot is changed; a packet with too little room in \
-        front is moved.",
+    cost: "Less than a cycle per packet: only slots are changed, four at a time; a packet with too \
+        little room in front is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Unstrip(14) -> Discard;",
     ..Unstrip::CLASS
 };
@@ -48,6 +48,15 @@ impl Step<Reads> for Unstrip {
             return Err(Exit::Drop(TOO_LONG));
         }
         Ok(())
+    }
+
+    /// All at once where they have room in front of them, as they nearly always do.
+    #[inline]
+    fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if !frame.unstrip(self.length as usize) {
+            self.begin(cx, frame);
+            cx.sift::<Reads>(frame, NO_BUFFER, |packet| self.step(packet));
+        }
     }
 }
 
