@@ -45,8 +45,8 @@ struct CheckIp6Header {
     said: Said,
 }
 
-/// Words of the header.
-const WORDS: usize = LEAST / 4;
+/// Words of the header that are looked at together, up to the end of the source.
+const WORDS: usize = (SOURCE + 16) / 4;
 
 fn bad(make: &mut Make<'_>, name: &str) -> Vec<[u8; 16]> {
     let mut bad = vec![[255; 16]];
@@ -114,7 +114,7 @@ impl HeadStep<WORDS> for CheckIp6Header {
     /// As [`check`] looks at one.
     #[inline(always)]
     fn look(&self, heads: &Heads<WORDS>) -> (Column, Column) {
-        let [first, second, source @ ..] = &heads.words;
+        let [first, second, .., source_end] = &heads.words;
         let (mut unusual, mut lengths) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
             let length = LEAST as u32 + (second[lane] << 8 & 0xff00 | second[lane] >> 8 & 0xff);
@@ -123,14 +123,11 @@ impl HeadStep<WORDS> for CheckIp6Header {
             unusual[lane] = (first[lane] & 0xf0 ^ 0x60) | short;
             lengths[lane] = length;
         }
+        // Who ends as a bad address is looked at by himself.
         for bad in &self.bad {
-            let bad = bad.as_chunks::<4>().0;
+            let bad = bad.last_chunk().map_or(0, |end| u32::from_le_bytes(*end));
             for lane in 0..LANES {
-                let words = bad.iter().zip(source);
-                let differing = words.fold(0, |bits, (bad, source)| {
-                    bits | (u32::from_le_bytes(*bad) ^ source[lane])
-                });
-                unusual[lane] |= u32::from(differing == 0);
+                unusual[lane] |= u32::from(bad == source_end[lane]);
             }
         }
         (unusual, lengths)
@@ -172,6 +169,7 @@ mod tests {
                 5 if wrong => put(&mut packet, 13),
                 6 if wrong => packet[SOURCE..SOURCE + 16].fill(255),
                 7 if wrong => packet[SOURCE..SOURCE + 16].copy_from_slice(&[0x20; 16]),
+                2 => packet[SOURCE + 1..SOURCE + 16].fill(255),
                 8 => packet[SOURCE..SOURCE + 15].fill(255),
                 1 => put(&mut packet, at as u8 % 13),
                 _ => {}

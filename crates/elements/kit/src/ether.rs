@@ -39,6 +39,7 @@ impl fmt::Display for Mac {
 }
 
 /// The bytes of an Ethernet header.
+#[inline]
 pub fn bytes(destination: MacAddr, source: MacAddr, ethertype: u16) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     bytes[..6].copy_from_slice(&destination.0);

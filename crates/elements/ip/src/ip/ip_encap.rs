@@ -152,7 +152,7 @@ impl Element for IpEncap {
         match (handler, address) {
             ("src", None) => return Err(HandlerError::refused("SRC: parse error")),
             ("src", Some(address)) => {
-                self.header.set_address(SOURCE, Some(address.octets()));
+                self.header.set_source(address.octets());
                 record_argument(cx, 1, "SRC", value);
             }
             ("dst", None) if value.trim() != "DST_ANNO" => {
@@ -160,7 +160,7 @@ impl Element for IpEncap {
                 return Err(HandlerError::refused(text));
             }
             ("dst", address) => {
-                self.header.set_address(DESTINATION, address.map(|address| address.octets()));
+                self.header.set_destination(address.map(|address| address.octets()));
                 record_argument(cx, 2, "DST", value);
             }
             _ => return Err(HandlerError::missing(handler)),

@@ -6,9 +6,9 @@ use linerate_packet::IpProtocol;
 use super::{
     FAMILY,
     check::{Check, CheckHeader, Wrong},
-    set_checksum::pseudo_header,
+    set_checksum::{plain_datagram, pseudo_header},
 };
-use linerate_kit::ip::{TOTAL_LENGTH, get16, header_length, protocol};
+use linerate_kit::ip::{LEAST, TOTAL_LENGTH, get16, header_length, protocol};
 
 pub(super) const TCP: Class = Class {
     name: "CheckTCPHeader",
@@ -78,10 +78,22 @@ fn check_tcp(ip: &[u8]) -> Result<(), Wrong> {
     if sum.is_valid() { Ok(()) } else { Err(Wrong::Checksum) }
 }
 
+#[inline]
 fn check_udp(ip: &[u8]) -> Result<(), Wrong> {
     if protocol(ip) != IpProtocol::UDP {
         return Err(Wrong::Protocol);
     }
+    let Some((datagram, mut sum)) = plain_datagram(ip) else { return check_unusual_udp(ip) };
+    if get16(ip, LEAST + 6) == 0 {
+        return Ok(());
+    }
+    sum.add_bytes(datagram);
+    if sum.is_valid() { Ok(()) } else { Err(Wrong::Checksum) }
+}
+
+/// The same of a datagram behind options, or one that does not have the length it says.
+#[cold]
+fn check_unusual_udp(ip: &[u8]) -> Result<(), Wrong> {
     let start = header_length(ip);
     let length = usize::from(get16(ip, start + 4));
     let datagram = ip.get(start..start + length).filter(|datagram| datagram.len() >= 8);

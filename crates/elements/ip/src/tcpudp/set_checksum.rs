@@ -14,8 +14,8 @@ use linerate_packet::checksum::{Sum, pseudo_v4, udp_nonzero};
 
 use super::FAMILY;
 use linerate_kit::ip::{
-    DESTINATION, DROPS, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, REFUSED, SOURCE,
-    TOTAL_LENGTH, get_four, get16, header_length, known, options, protocol, put16,
+    DESTINATION, DROPS, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, PROTOCOL, REFUSED,
+    SOURCE, TOTAL_LENGTH, get_four, get16, header_length, known, options, protocol, put16,
 };
 
 pub(super) const TCP: Class = Class {
@@ -49,6 +49,27 @@ pub(super) const UDP: Class = Class {
     make: SetUdpChecksum::CLASS.make,
     ..TCP
 };
+
+/// Length of a UDP header.
+const UDP_LENGTH: usize = 8;
+/// Place of the checksum in it.
+const UDP_CHECKSUM: usize = 6;
+
+/// What the checksum of a UDP datagram is over, as bytes and a sum to which they are to be added:
+/// where no options are in front of it and as much of it is there as it says. The addresses of the
+/// pseudo header lie in front of the datagram and are one piece with it.
+#[inline(always)]
+pub(super) fn plain_datagram(ip: &[u8]) -> Option<(&[u8], Sum)> {
+    let head = ip.first_chunk::<{ LEAST + UDP_LENGTH }>()?;
+    let length = get16(head, LEAST + 4);
+    if head[0] & 15 != 5 || usize::from(length) < UDP_LENGTH {
+        return None;
+    }
+    let mut sum = Sum::default();
+    sum.add_u16(u16::from(head[PROTOCOL]));
+    sum.add_u16(length);
+    Some((ip.get(SOURCE..LEAST + usize::from(length))?, sum))
+}
 
 /// The sum over the pseudo header of a packet. Where a source route has hops
 /// left, the last of them is the destination that counts (RFC 1122 section
@@ -147,20 +168,27 @@ fn set_udp(ip: &mut [u8]) -> bool {
     if get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) != 0 {
         return false;
     }
+    let Some((datagram, mut sum)) = plain_datagram(ip) else { return set_unusual_udp(ip) };
+    // What was there is taken off: the words it is in could not be read until a zero had arrived.
+    sum.add_u16(!get16(ip, LEAST + UDP_CHECKSUM));
+    sum.add_bytes(datagram);
+    put16(ip, LEAST + UDP_CHECKSUM, udp_nonzero(sum.finish()));
+    true
+}
+
+/// The same of a datagram behind options, or one that does not have the length it says.
+#[cold]
+fn set_unusual_udp(ip: &mut [u8]) -> bool {
     let start = header_length(ip);
     let length = usize::from(get16(ip, start + 4));
     // A length that is too small for the header itself is taken as it is, as Click does.
-    if start + length.max(8) > ip.len() {
+    if start + length.max(UDP_LENGTH) > ip.len() {
         return false;
     }
+    put16(ip, start + UDP_CHECKSUM, 0);
     let mut sum = pseudo_header(ip, length);
-    // What was there is taken off: the words it is in could not be read until a zero had arrived.
-    match length {
-        8.. => sum.add_u16(!get16(ip, start + 6)),
-        _ => put16(ip, start + 6, 0),
-    }
     sum.add_bytes(&ip[start..start + length]);
-    put16(ip, start + 6, udp_nonzero(sum.finish()));
+    put16(ip, start + UDP_CHECKSUM, udp_nonzero(sum.finish()));
     true
 }
 
@@ -185,7 +213,7 @@ impl Step for SetUdpChecksum {
 
 #[cfg(test)]
 mod tests {
-    use etherparse::PacketBuilder;
+    use etherparse::{IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, Ipv4Options, PacketBuilder};
     use proptest::prelude::*;
 
     use super::*;
@@ -208,11 +236,21 @@ mod tests {
         fn sums_are_those_of_etherparse(
             addresses in any::<[[u8; 4]; 2]>(),
             ports: (u16, u16),
-            payload in prop::collection::vec(any::<u8>(), 0..100),
+            payload in prop::collection::vec(any::<u8>(), 0..300),
             wrong: u16,
             tcp: bool,
+            optional: bool,
         ) {
-            let builder = PacketBuilder::ipv4(addresses[0], addresses[1], 64);
+            let length = if tcp { 20 } else { 8 } + payload.len() as u16;
+            let protocol = if tcp { IpNumber::TCP } else { IpNumber::UDP };
+            let [from, to] = addresses;
+            let mut header = Ipv4Header::new(length, 64, protocol, from, to).unwrap();
+            if optional {
+                // Says nothing, and nothing of it is summed.
+                header.options = Ipv4Options::from([1, 1, 1, 0]);
+            }
+            let start = header.header_len();
+            let builder = PacketBuilder::ip(IpHeaders::Ipv4(header, Ipv4Extensions::default()));
             let mut right = Vec::new();
             if tcp {
                 builder.tcp(ports.0, ports.1, 7, 8).write(&mut right, &payload).unwrap();
@@ -220,7 +258,7 @@ mod tests {
                 builder.udp(ports.0, ports.1).write(&mut right, &payload).unwrap();
             }
             let mut bytes = right.clone();
-            put16(&mut bytes, if tcp { 36 } else { 26 }, wrong);
+            put16(&mut bytes, start + if tcp { 16 } else { 6 }, wrong);
             // Padding is no part of it.
             bytes.extend([7; 3]);
             let set = if tcp { set_tcp(&mut bytes, false) } else { set_udp(&mut bytes) };

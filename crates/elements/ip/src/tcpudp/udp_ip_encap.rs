@@ -7,12 +7,15 @@ use linerate_graph::{
     UdpPort, Value, Writes, unquoted,
 };
 use linerate_memory::Frame;
-use linerate_packet::{IpProtocol, checksum};
+use linerate_packet::{
+    IpProtocol,
+    checksum::{self, Sum},
+};
 
 use super::FAMILY;
 use linerate_kit::{
     ip::{DESTINATION, LEAST, PROTOCOL, SOURCE, TTL},
-    ip_encap::Template,
+    ip_encap::{Put, Template},
     written::{self, record_argument},
 };
 
@@ -81,6 +84,8 @@ struct UdpIpEncap {
 /// The ports of the next packet.
 struct Ports {
     now: [u16; 2],
+    /// The same as they lie in a packet.
+    bytes: [u8; 4],
     /// After how many packets both grow; 0 for never.
     interval: u32,
     /// Packets that have had these.
@@ -88,17 +93,29 @@ struct Ports {
 }
 
 impl Ports {
+    fn new(ports: [u16; 2], interval: u32) -> Ports {
+        let mut new = Ports { now: ports, bytes: [0; 4], interval, count: 0 };
+        new.set(ports);
+        new
+    }
+
+    fn set(&mut self, ports: [u16; 2]) {
+        self.now = ports;
+        let [[a, b], [c, d]] = ports.map(u16::to_be_bytes);
+        self.bytes = [a, b, c, d];
+    }
+
     #[inline(always)]
-    fn next(&mut self) -> [u16; 2] {
-        let ports = self.now;
+    fn next(&mut self) -> [u8; 4] {
+        let bytes = self.bytes;
         if self.interval > 0 {
             self.count += 1;
             if self.count == self.interval {
-                self.now = ports.map(|port| port.wrapping_add(1));
+                self.set(self.now.map(|port| port.wrapping_add(1)));
                 self.count = 0;
             }
         }
-        ports
+        bytes
     }
 }
 
@@ -132,7 +149,7 @@ impl UdpIpEncap {
         head[DESTINATION..].copy_from_slice(&address.octets());
         UdpIpEncap {
             header: Template::new(make, head, annotated),
-            ports: Ports { now: [from, to], interval, count: 0 },
+            ports: Ports::new([from, to], interval),
             checksum: make.or("CHECKSUM", true),
         }
     }
@@ -142,25 +159,28 @@ impl Element for UdpIpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let UdpIpEncap { header, ports, checksum } = self;
         cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            let addresses = header.put(packet, UDP).ok_or(Exit::Drop(TOO_LONG))?;
-            let datagram = packet.bytes_mut().get_mut(LEAST..).unwrap_or_default();
-            let length = datagram.len() as u16;
+            let Put { addresses, rest } = header.put(packet, UDP).ok_or(Exit::Drop(TOO_LONG))?;
+            let length = (rest.len() as u16).to_be_bytes();
             let ports = ports.next();
-            let Some((head, payload)) = datagram.split_first_chunk_mut::<UDP>() else {
+            let Some((head, payload)) = rest.split_first_chunk_mut::<UDP>() else {
                 return Err(Exit::Drop(TOO_LONG));
             };
             let mut check = 0;
             if *checksum {
-                let [from, to] = addresses;
-                let mut sum = checksum::pseudo_v4(from, to, IpProtocol::UDP, length);
-                ports.into_iter().for_each(|port| sum.add_u16(port));
-                sum.add_u16(length);
+                let mut sum = Sum::default();
+                sum.add_u16(u16::from(IpProtocol::UDP.0));
+                for piece in [addresses[0], addresses[1], ports] {
+                    sum.add_u32(u32::from_be_bytes(piece));
+                }
+                // In the pseudo header, and in the header.
+                [length, length].iter().for_each(|length| sum.add_u16(u16::from_be_bytes(*length)));
                 sum.add_bytes(payload);
                 check = checksum::udp_nonzero(sum.finish());
             }
             // The header is written at once, and not read again for its sum.
-            let [from, to, length, check] = [ports[0], ports[1], length, check].map(u64::from);
-            *head = (from << 48 | to << 32 | length << 16 | check).to_be_bytes();
+            let [length, check] = [length, check.to_be_bytes()].map(u16::from_le_bytes);
+            let ports = u64::from(u32::from_le_bytes(ports));
+            *head = (ports | u64::from(length) << 32 | u64::from(check) << 48).to_le_bytes();
             Ok(())
         });
     }
@@ -190,7 +210,7 @@ impl Element for UdpIpEncap {
         match handler {
             "src" => {
                 let address = written::address(cx, value).map_err(|_| parse_error("SRC"))?;
-                self.header.set_address(SOURCE, Some(address.octets()));
+                self.header.set_source(address.octets());
                 record_argument(cx, 0, "SRC", value);
             }
             "dst" => {
@@ -198,7 +218,7 @@ impl Element for UdpIpEncap {
                 if address.is_none() && value != "DST_ANNO" {
                     return Err(HandlerError::refused("bad DST"));
                 }
-                self.header.set_address(DESTINATION, address.map(|address| address.octets()));
+                self.header.set_destination(address.map(|address| address.octets()));
                 record_argument(cx, 2, "DST", value);
             }
             "sport" | "dport" => {
@@ -208,7 +228,9 @@ impl Element for UdpIpEncap {
                 let port = UdpPort::parse(value, &scope);
                 let UdpPort(port) =
                     port.map_err(|error| HandlerError::refused(format!("{name}: {error}")))?;
-                self.ports.now[place] = port;
+                let mut ports = self.ports.now;
+                ports[place] = port;
+                self.ports.set(ports);
                 record_argument(cx, 1 + 2 * place, name, value);
             }
             _ => return Err(HandlerError::missing(handler)),
