@@ -244,8 +244,14 @@ impl MacTable {
         // apart, and so are those who know them from the news.
         let step = if self.news.is_some() { self.timeout / 8 } else { 0 };
         let MacTable { table, keys, found, fresh, now, .. } = self;
-        let mut all_known = true;
+        // Packets come in trains: what has just been done to a host is not done again.
+        let mut last = None;
+        let mut all_known = found[..count].first().is_none_or(Option::is_some);
         for (entry, key) in found[..count].iter().zip(keys.iter()) {
+            if *entry == last {
+                continue;
+            }
+            last = *entry;
             match entry.and_then(|entry| table.get_mut(entry)) {
                 Some(host) if host.place() == here.place() => {
                     if step == 0 {
@@ -268,11 +274,18 @@ impl MacTable {
         }
         self.outputs.clear();
         let MacTable { table, now, timeout, found, outputs, .. } = self;
+        let (mut last, mut output) = (None, FLOOD);
         outputs.extend(found[count..2 * count].iter().map(|entry| {
-            match entry.and_then(|entry| table.get(entry)) {
-                Some(host) if now.saturating_sub(host.seen()) < *timeout => u32::from(host.port()),
-                _ => FLOOD,
+            if *entry != last {
+                last = *entry;
+                output = match entry.and_then(|entry| table.get(entry)) {
+                    Some(host) if now.saturating_sub(host.seen()) < *timeout => {
+                        u32::from(host.port())
+                    }
+                    _ => FLOOD,
+                };
             }
+            output
         }));
         outputs
     }

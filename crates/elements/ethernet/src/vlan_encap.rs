@@ -117,24 +117,17 @@ impl Element for Shim {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let Shim { tagging, ethertype } = *self;
         let annotated = cx.world().annotated;
-        cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| {
-            if packet.len() < HEADER {
-                return Err(Exit::Drop(SHORT));
-            }
-            let tci = if tagging.annotated { packet.meta().vlan } else { tagging.tci };
-            let native = tagging.is_native(tci);
-            let length = if native { 0 } else { TAG };
-            if !packet.prepend(length) {
-                return Err(Exit::Drop(header::TOO_LONG));
-            }
-            if annotated {
-                packet.mark_network(HEADER + length);
-            }
-            if !native {
-                tag_packet(packet.bytes_mut(), ethertype, tci);
-            }
-            Ok(())
-        });
+        if tagging.annotated {
+            cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| {
+                let tci = Some(packet.meta().vlan).filter(|tci| !tagging.is_native(*tci));
+                add_tag(packet, tci.map(|tci| tag(ethertype, tci)), annotated)
+            });
+        } else if tagging.is_native(tagging.tci) {
+            cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| add_tag(packet, None, annotated));
+        } else {
+            let tag = Some(tag(ethertype, tagging.tci));
+            cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| add_tag(packet, tag, annotated));
+        }
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
@@ -155,13 +148,37 @@ impl Element for Shim {
     }
 }
 
+/// Adds a tag, if there is to be one, and says where the network header is.
+#[inline(always)]
+fn add_tag(packet: &mut PacketMut<'_>, tag: Option<[u8; TAG]>, annotated: bool) -> Way {
+    if packet.len() < HEADER {
+        return Err(Exit::Drop(SHORT));
+    }
+    if let Some(tag) = tag {
+        if !packet.prepend(TAG) {
+            return Err(Exit::Drop(header::TOO_LONG));
+        }
+        put_tag(packet.bytes_mut(), tag);
+    }
+    if annotated {
+        packet.mark_network(HEADER + tag.map_or(0, |tag| tag.len()));
+    }
+    Ok(())
+}
+
+/// The bytes of a tag.
+#[inline]
+pub(super) fn tag(ethertype: u16, tci: u16) -> [u8; TAG] {
+    let ([a, b], [c, d]) = (ethertype.to_be_bytes(), tci.to_be_bytes());
+    [a, b, c, d]
+}
+
 /// A tag behind the addresses of a packet that begins four bytes before them.
 #[inline]
-pub(super) fn tag_packet(bytes: &mut [u8], ethertype: u16, tci: u16) {
+pub(super) fn put_tag(bytes: &mut [u8], tag: [u8; TAG]) {
     if let Some(head) = bytes.first_chunk_mut::<{ ADDRESSES + TAG }>() {
         head.copy_within(TAG.., 0);
-        head[ADDRESSES..ADDRESSES + 2].copy_from_slice(&ethertype.to_be_bytes());
-        head[ADDRESSES + 2..].copy_from_slice(&tci.to_be_bytes());
+        head[ADDRESSES..].copy_from_slice(&tag);
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     header,
     mac_table::{FLOOD, MacTable, NOBODY, keys_of},
     vlan_decap::untag,
-    vlan_encap::tag_packet,
+    vlan_encap::{put_tag, tag},
 };
 use linerate_kit::ether::{HEADER, mac_text};
 
@@ -264,7 +264,7 @@ fn retag(cx: &mut Context, slot: &mut Slot, tagged: bool, wanted: Option<Tci>) -
         Some(Tci(tci)) => {
             let opened = header::open_one(cx, slot, TAG, HEADER + TAG);
             if opened && let Some(bytes) = arena.packet_mut(slot) {
-                tag_packet(bytes, EtherType::VLAN.0, tci);
+                put_tag(bytes, tag(EtherType::VLAN.0, tci));
             }
             opened
         }

@@ -35,7 +35,8 @@ impl Step<Reads> for StoreData {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let written = |slot: &linerate_memory::Slot| slot.len() > self.offset as usize;
-        if frame.slots().iter().any(|slot| slot.is_shared() && written(slot)) {
+        if frame.has_shared() && frame.slots().iter().any(|slot| slot.is_shared() && written(slot))
+        {
             cx.unshare(frame, NO_BUFFER);
         }
         true
@@ -45,11 +46,32 @@ impl Step<Reads> for StoreData {
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let place = packet.writable().map(|packet| packet.bytes_mut());
         if let Some(place) = place.and_then(|bytes| bytes.get_mut(self.offset as usize..)) {
-            let length = self.data.len().min(place.len());
-            place[..length].copy_from_slice(&self.data[..length]);
+            match self.data.len() {
+                // Few bytes are moves of a size known here; others are a call.
+                2 => copy_known::<2>(place, &self.data),
+                4 => copy_known::<4>(place, &self.data),
+                6 => copy_known::<6>(place, &self.data),
+                8 => copy_known::<8>(place, &self.data),
+                _ => copy(place, &self.data),
+            }
         }
         Ok(())
     }
+}
+
+/// Copies `N` bytes to where there may be fewer.
+#[inline(always)]
+fn copy_known<const N: usize>(to: &mut [u8], from: &[u8]) {
+    match (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        (Some(to), Some(from)) => *to = *from,
+        _ => copy(to, from),
+    }
+}
+
+/// Copies as many bytes as there are in both.
+fn copy(to: &mut [u8], from: &[u8]) {
+    let length = to.len().min(from.len());
+    to[..length].copy_from_slice(&from[..length]);
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ struct Message {
 
 impl Message {
     /// What an Ethernet packet says, if it is ARP for Ethernet and IPv4.
+    #[inline]
     fn parse(bytes: &[u8]) -> Option<Message> {
         let header = bytes.get(..HEADER)?;
         let arp = Arp::new_checked(bytes.get(HEADER..LENGTH)?).ok()?;
@@ -52,9 +53,10 @@ impl Message {
     }
 
     /// Writes it, with its Ethernet header, to the first [`LENGTH`] bytes.
+    #[inline]
     fn write(&self, destination: MacAddr, bytes: &mut [u8]) {
-        let Some((header, rest)) = bytes.split_at_mut_checked(HEADER) else { return };
-        header.copy_from_slice(&ether::bytes(destination, self.sender.0, 0x0806));
+        let Some((header, rest)) = bytes.split_first_chunk_mut::<HEADER>() else { return };
+        *header = ether::bytes(destination, self.sender.0, 0x0806);
         let Ok(mut arp) = Arp::init(rest) else { return };
         arp.set_operation(self.operation);
         arp.set_sender_mac(self.sender.0);

@@ -13,6 +13,7 @@ use super::{LENGTH, Message};
 use crate::FAMILY;
 use linerate_kit::{
     ether::{HEADER, mac_text},
+    ip::get_four,
     written::value_of,
 };
 
@@ -120,13 +121,28 @@ impl ArpResponder {
         found.map(|route| route.mac)
     }
 
-    /// The answer to a query for one of the addresses.
-    fn answer(&self, bytes: &[u8]) -> Option<Message> {
+    /// Makes the answer of a query for one of the addresses, in its place. `None`, changing nothing,
+    /// when it is none.
+    #[inline]
+    fn answer(&self, bytes: &mut [u8]) -> Option<()> {
         let query = Message::parse(bytes).filter(|query| query.operation == Operation::REQUEST)?;
-        let mac = self.lookup(query.target.1)?;
-        let sender = (mac, query.target.1);
-        Some(Message { operation: Operation::REPLY, sender, target: query.sender })
+        turn(bytes.first_chunk_mut()?, self.lookup(query.target.1)?);
+        Some(())
     }
+}
+
+/// Makes a query its answer: who asks becomes the target, and what was asked for the sender.
+#[inline]
+fn turn(packet: &mut [u8; LENGTH], mac: MacAddr) {
+    let (ethernet, arp) = packet.split_at_mut(HEADER);
+    let [operation, sender, target] = [6..8, 8..18, 18..28];
+    let asked = get_four(arp, target.start + 6);
+    arp[operation].copy_from_slice(&Operation::REPLY.0.to_be_bytes());
+    arp.copy_within(sender.clone(), target.start);
+    ethernet[..6].copy_from_slice(&arp[target][..6]);
+    ethernet[6..12].copy_from_slice(&mac.0);
+    arp[sender.clone()][..6].copy_from_slice(&mac.0);
+    arp[sender][6..].copy_from_slice(&asked);
 }
 
 /// Reads `IP/MASK [IP/MASK...] ETH`.
@@ -165,9 +181,8 @@ impl Element for ArpResponder {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let annotated = cx.world().annotated;
         cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            let answer = self.answer(packet.bytes()).ok_or(Exit::Refuse(OTHER))?;
+            self.answer(packet.bytes_mut()).ok_or(Exit::Refuse(OTHER))?;
             packet.truncate(LENGTH);
-            answer.write(answer.target.0, packet.bytes_mut());
             if annotated {
                 let meta = packet.meta_mut();
                 let Meta { vlan, port, queue, .. } = *meta;
