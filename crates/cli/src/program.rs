@@ -1,6 +1,12 @@
 //! A configuration as a program: what `linerate compile` generates is a crate with one of these.
 
-use std::{env, ffi::OsStr, path::Path, process::ExitCode};
+use std::{
+    env,
+    ffi::OsStr,
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -8,6 +14,7 @@ use linerate_graph::{
     Class, Library,
     lang::{Globals, Library as FoundLibrary},
 };
+use linerate_host::processor;
 use linerate_port::parse_device;
 
 use crate::{
@@ -99,9 +106,42 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
     configuration::variable(text).ok_or_else(|| advice.into())
 }
 
+/// Writes a piece of a message, with code of the standard library alone.
+#[inline(never)]
+fn say(piece: &str) {
+    // There is nobody else to tell.
+    let _ = io::stderr().write_all(piece.as_bytes());
+}
+
 impl Program {
     /// Does what the command line says, and returns what the program is to end with.
     pub fn main(&'static self) -> ExitCode {
+        // Until this is known nothing may be done that is not simple: see `processor`.
+        match processor::missing() {
+            None => self.start(),
+            Some(missing) => self.refuse(missing),
+        }
+    }
+
+    /// Says why it cannot run here, a piece at a time: what puts pieces together could need what is
+    /// missing.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, missing: &str) -> ExitCode {
+        say("error: this program was made of ");
+        say(self.configuration);
+        say(" for a processor (");
+        say(self.processor);
+        say(") that has ");
+        say(missing);
+        say(
+            ", which this one has not; make it here, or for any: linerate compile --target-cpu x86-64\n",
+        );
+        exit::Code::Failure.into()
+    }
+
+    #[inline(never)]
+    fn start(&'static self) -> ExitCode {
         let called = env::args_os().next().unwrap_or_default();
         let name = Path::new(&called).file_name().unwrap_or(OsStr::new("program"));
         let name = name.to_string_lossy();

@@ -88,8 +88,18 @@ fn a_program_does_what_the_configuration_does() {
     let told = text(&unknown.stderr);
     assert!(told.starts_with("count: error: ") && told.contains("did you mean COUNT=1?"), "{told}");
 
+    without_a_linker(here);
     assert_eq!(fs::read_dir(here).unwrap().count(), 1, "something is left behind");
     controlled_and_ended(here);
+}
+
+/// Where all is compiled but nothing can be linked, it is said what to install.
+fn without_a_linker(here: &Path) {
+    let arguments = ["compile", "-e", "Idle", "-o", "x", "--unoptimized", "--offline"];
+    let output = linerate(here, &arguments).env("PATH", "/nowhere").output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("there is no C linker: install gcc"), "{told}");
 }
 
 /// A program that runs for ever answers at its control socket and ends on SIGINT; so does its
@@ -149,5 +159,11 @@ fn what_cannot_be_is_said_before_anything_is_built() {
     let mut command = linerate(folder.path(), &["compile", "-e", "Idle", "-o", "x"]);
     command.env_remove("CARGO").env("PATH", "/nowhere").env("HOME", "/nowhere");
     let output = command.env_remove("CARGO_HOME").output().unwrap();
-    assert!(text(&output.stderr).contains("https://rustup.rs"), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    assert!(told.contains("there is no Rust toolchain") && told.contains("rustup.rs"), "{told}");
+
+    let cargo = folder.path().join("cargo");
+    fs::write(&cargo, "").unwrap();
+    let output = command.env("CARGO", cargo).env_remove("RUSTC").output().unwrap();
+    assert!(text(&output.stderr).contains("no rustc beside it"), "{}", text(&output.stderr));
 }

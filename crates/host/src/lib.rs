@@ -2,9 +2,9 @@
 //!
 //! [`interface`] asks and tells the kernel about interfaces, routes and
 //! neighbours; [`machine`] says what the machine offers to packet processing,
-//! and puts threads on its cores; [`socket`] and [`bpf`] are system calls that
-//! no library wraps, and [`time`] knows the time zone. Nothing here is for the packet path, and nothing knows
-//! what a packet is.
+//! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`] and
+//! [`bpf`] are system calls that no library wraps, and [`time`] knows the time zone. Nothing here is for
+//! the packet path, and nothing knows what a packet is.
 
 #![deny(unsafe_code)]
 
@@ -12,6 +12,8 @@
 pub mod bpf;
 pub mod interface;
 pub mod machine;
+#[allow(unsafe_code, reason = "CPUID")]
+pub mod processor;
 #[allow(unsafe_code, reason = "setsockopt(2) and getsockopt(2)")]
 pub mod socket;
 mod suggest;
