@@ -175,6 +175,9 @@ impl Order {
     pub(crate) fn number(&mut self, frame: &Frame, arena: &Arena) {
         let slots = frame.slots();
         if std::mem::replace(&mut self.numbered, true) {
+            if self.are_numbered(slots, arena) {
+                return;
+            }
             let known = slots.iter().find_map(|slot| self.number_of(slot, arena));
             if let Some(known) = known {
                 return self.number_others(known, frame, arena);
@@ -184,6 +187,14 @@ impl Order {
             self.numbers[arena.index_of(slot)] = self.next;
             self.next = self.next.saturating_add(STEP);
         }
+    }
+
+    /// Whether all of them have numbers in this round, as they have wherever ways part behind
+    /// the first such place. Without an early end, which would be a branch for each packet.
+    fn are_numbered(&self, slots: &[Slot], arena: &Arena) -> bool {
+        let numbers = self.numbers.as_slice();
+        let number = |slot: &Slot| numbers.get(arena.index_of(slot)).copied().unwrap_or_default();
+        slots.iter().map(number).fold(Number::MAX, Number::min) >= self.first
     }
 
     /// Likewise, of which one has a number.
