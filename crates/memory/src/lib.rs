@@ -40,6 +40,8 @@ pub mod ring;
 pub mod shared;
 mod slot;
 mod sync;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod wide;
 mod words;
 
 pub use arena::{
@@ -57,4 +59,6 @@ pub use prefetch::prefetch;
 pub use processor::{BitWork, with_bit_instructions, with_vectors};
 pub use reserved::{Backing, Reserved};
 pub use slot::{RawSlot, Slot};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub use wide::{Eight, WIDE, Wide, WideWork, with_wide};
 pub use words::Words;

@@ -20,6 +20,8 @@
 //! so a lookup sees all of a change or nothing of it. What was replaced is retired,
 //! and reused only after the [`Generation`] has advanced.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod wide;
 mod writer;
 
 use std::{
@@ -55,6 +57,8 @@ const LOW: u64 = 1 << 6;
 const SKIPS: u64 = 1 << 7;
 /// Addresses that are looked up side by side.
 const BLOCK: usize = 128;
+/// How many addresses ahead words of the direct array are asked for.
+const AHEAD: usize = 32;
 /// What readers share.
 #[derive(Debug)]
 pub struct Poptrie<const DIRECT: u32> {
@@ -106,6 +110,44 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
         &nodes[(name & !NODE) as usize & (nodes.len() - 1)]
     }
 
+    /// Looks up to [`BLOCK`] addresses up in the direct array. Lists those that are not decided by
+    /// that, and their nodes; returns how many these are.
+    #[inline(always)]
+    fn open<A: Address>(
+        &self,
+        addresses: &[A],
+        hops: &mut [NextHop],
+        which: &mut [u32],
+        at: &mut [u32],
+    ) -> usize {
+        let word = |address: &A| &self.direct[address.bits(0, DIRECT) as usize];
+        let (first, later) = addresses.split_at(addresses.len().min(AHEAD));
+        first.iter().for_each(|address| prefetch(word(address)));
+        let mut any = 0;
+        for ((address, hop), ahead) in addresses.iter().zip(hops.iter_mut()).zip(later) {
+            prefetch(word(ahead));
+            hop.0 = word(address).load(Ordering::Relaxed);
+            any |= hop.0;
+        }
+        for (address, hop) in addresses.iter().zip(hops.iter_mut()).skip(later.len()) {
+            hop.0 = word(address).load(Ordering::Relaxed);
+            any |= hop.0;
+        }
+        if any & NODE == 0 {
+            return 0;
+        }
+        // Pairs with the fence in `publish`: whoever loaded a node's name loads the
+        // node, and all below it.
+        fence(Ordering::Acquire);
+        let mut open = 0;
+        for (i, hop) in hops.iter().enumerate().take(BLOCK) {
+            prefetch(self.node(hop.0));
+            (which[open % BLOCK], at[open % BLOCK]) = (i as u32, hop.0);
+            open += (hop.0 / NODE) as usize;
+        }
+        open
+    }
+
     /// Up to [`BLOCK`] addresses, level by level: while the node of one is
     /// prefetched the others are at work, and no branch depends on how deep an
     /// address goes. Addresses are moved between lists as by [`Dir24`], without a
@@ -114,30 +156,14 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
     /// [`Dir24`]: super::dir24::Dir24
     #[inline(always)]
     fn lookup_block<A: Address>(&self, addresses: &[A], hops: &mut [NextHop]) {
-        for address in addresses {
-            prefetch(&self.direct[address.bits(0, DIRECT) as usize]);
-        }
-        let mut any = 0;
-        for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
-            let word = self.direct[address.bits(0, DIRECT) as usize].load(Ordering::Relaxed);
-            *hop = NextHop(word);
-            any |= word;
-        }
-        if any & NODE == 0 {
+        // Addresses that are not decided, and their nodes.
+        let (mut which, mut at) = ([0; BLOCK], [0; BLOCK]);
+        let mut open = self.open(addresses, hops, &mut which, &mut at);
+        if open == 0 {
             return;
         }
-        // Pairs with the fence in `publish`: whoever loaded a node's name loads the
-        // node, and all below it.
-        fence(Ordering::Acquire);
-        // Addresses that are not decided, and their nodes.
-        let (mut which, mut at, mut open) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
         // Those that a fork decided, and where in `leaves` their answers are.
-        let (mut decided, mut place, mut done) = ([0_u8; BLOCK], [0_u32; BLOCK], 0);
-        for (i, hop) in hops.iter().enumerate().take(BLOCK) {
-            prefetch(self.node(hop.0));
-            (which[open % BLOCK], at[open % BLOCK]) = (i as u8, hop.0);
-            open += (hop.0 / NODE) as usize;
-        }
+        let (mut decided, mut place, mut done) = ([0; BLOCK], [0; BLOCK], 0);
         // Every node decides a bit at least, also where its words are being rewritten.
         let mut levels = A::BITS - DIRECT;
         while open > 0 && levels > 0 {
@@ -179,16 +205,22 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
             open = deeper;
             levels -= 1;
         }
-        for &place in &place[..done.min(BLOCK)] {
+        self.answer(&decided[..done.min(BLOCK)], &place[..done.min(BLOCK)], hops);
+    }
+
+    /// Fetches answers of forks: of the addresses `decided`, at `place` in the leaves.
+    #[inline(always)]
+    fn answer(&self, decided: &[u32], place: &[u32], hops: &mut [NextHop]) {
+        for &place in place {
             if let Some(leaf) = self.leaves.get(place as usize) {
                 prefetch(leaf);
             }
         }
-        for (&i, &place) in decided.iter().zip(&place).take(done) {
+        for (&i, &place) in decided.iter().zip(place) {
             if let (Some(leaf), Some(hop)) =
                 (self.leaves.get(place as usize), hops.get_mut(i as usize))
             {
-                *hop = NextHop(leaf.load(Ordering::Relaxed));
+                hop.0 = leaf.load(Ordering::Relaxed);
             }
         }
     }
@@ -279,7 +311,16 @@ impl<A: Address, const DIRECT: u32> Lpm<A> for Poptrie<DIRECT> {
 
     #[inline]
     fn lookup(&self, addresses: &[A], hops: &mut [NextHop]) {
-        with_bit_instructions(Lookup { trie: self, addresses, hops });
+        let lookup = Lookup { trie: self, addresses, hops };
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        let lookup = {
+            if lookup.addresses.len() < wide::WORTH {
+                return with_bit_instructions(lookup);
+            }
+            let Err(lookup) = linerate_memory::with_wide(lookup) else { return };
+            lookup
+        };
+        with_bit_instructions(lookup);
     }
 
     fn update(

@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering, fence},
+        atomic::{AtomicBool, AtomicU32, Ordering, fence},
     },
 };
 
@@ -22,6 +22,9 @@ pub(super) struct Side<A: Address> {
     /// Where the default route leads, kept beside the structure because it would be
     /// every word of that.
     pub(super) default: AtomicU32,
+    /// Whether there are other routes. Without any, lookups need not look into the structure,
+    /// where they would find nothing in as many places as there are destinations.
+    pub(super) others: AtomicBool,
 }
 
 /// What lookups read: shared by the table, which writes it, and its readers.
@@ -39,8 +42,14 @@ impl<A: Address> Fib<A> {
     #[inline]
     fn burst(&self, addresses: &[A], hops: &mut [NextHop], hash: impl Fn(usize) -> u32) {
         self.generation.read_side(|side| {
-            let Side { lpm, default } = &self.sides[side];
-            lpm.lookup(addresses, hops);
+            let Side { lpm, default, others } = &self.sides[side];
+            // Pairs with the store in `PrefixTable::update`: without other routes the
+            // structure was empty at that moment, with them they are in it.
+            if others.load(Ordering::Acquire) {
+                lpm.lookup(addresses, hops);
+            } else {
+                hops.fill(NextHop::NONE);
+            }
             let default = default.load(Ordering::Relaxed);
             let mut all = 0;
             for hop in hops.iter_mut() {

@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -59,7 +59,8 @@ impl<A: Address> PrefixTable<A> {
     pub fn with_memory(memory: usize) -> Result<PrefixTable<A>, PrefixError<A>> {
         let side = || -> Result<_, PrefixError<A>> {
             let (lpm, writer) = A::Lpm::new(memory)?;
-            Ok((Side { lpm, default: AtomicU32::new(0) }, writer))
+            let (default, others) = (AtomicU32::new(0), AtomicBool::new(false));
+            Ok((Side { lpm, default, others }, writer))
         };
         let ((one, first), (two, second)) = (side()?, side()?);
         let (generation, sets) = (Generation::new(), Sets::new()?);
@@ -241,7 +242,19 @@ impl<A: Address> PrefixTable<A> {
             return Ok(());
         }
         let segments = self.rib.segments(prefix);
-        sides[at].lpm.update(&mut self.writers[at], generation, prefix, &segments)
+        sides[at].lpm.update(&mut self.writers[at], generation, prefix, &segments)?;
+        let (now, others) = (self.has_others(), &sides[at].others);
+        // Readers share the line: it is written where that changes.
+        if others.load(Ordering::Relaxed) != now {
+            // Release: whoever sees that there are others finds them.
+            others.store(now, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Whether there are routes besides the default route.
+    fn has_others(&self) -> bool {
+        self.rib.routes.last_key_value().is_some_and(|(prefix, _)| prefix.length() > 0)
     }
 
     fn default(&self) -> u32 {
@@ -261,6 +274,7 @@ impl<A: Address> PrefixTable<A> {
             return written;
         }
         side.default.store(self.default(), Ordering::Relaxed);
+        side.others.store(self.has_others(), Ordering::Relaxed);
         side.lpm.prefault();
         generation.flip();
         sides[old].lpm.clear(&mut self.writers[old]);
