@@ -67,6 +67,7 @@ const ON_INTERFACES: [&str; 15] = [
     "arp-responder.click",
     "echo.click",
     "firewall.click",
+    "guests.click",
     "host-router.click",
     "load-balancer.click",
     "nat.click",

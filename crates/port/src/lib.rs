@@ -7,14 +7,14 @@
 //! # Where things are
 //!
 //! The drivers: `af_packet` (`packet:`), `memif`, [`pcap`], `null`, [`ring`], `tap` (`tap:` and
-//! `tun:`), `xdp`. Each has a file for opening (`mod.rs`, `driver.rs` or the only one), and
+//! `tun:`), `vhost`, `xdp`. Each has a file for opening (`mod.rs`, `driver.rs` or the only one), and
 //! one or two for what is called per burst, `receive` and `transmit`.
 //!
 //! What they share: `port` (the traits, and waiting), `uri` (names), `driver` (what each
 //! declares of itself), `options` (options taken as declared), `open` (the list of drivers),
 //! `lease` (one port for several users), `link` (whether the peer is there), [`counters`] (packets, and
 //! drops by reason), `offload` (checksums and segmentation that a sender on this host left
-//! undone), `filtered` (only what a filter wants), `kernel` (what opening an interface has in common), `devices` (names of other
+//! undone), `peer` (sockets and events of ports whose peer is a process), `filtered` (only what a filter wants), `kernel` (what opening an interface has in common), `devices` (names of other
 //! frameworks), `error`.
 
 #![deny(unsafe_code)]
@@ -35,10 +35,12 @@ mod offload;
 mod open;
 mod options;
 pub mod pcap;
+mod peer;
 mod port;
 pub mod ring;
 mod tap;
 mod uri;
+mod vhost;
 #[allow(unsafe_code, reason = "rings and packet memory shared with the kernel")]
 mod xdp;
 

@@ -12,7 +12,7 @@ use crate::{
     port::{Context, Port},
     ring, tap,
     uri::PortUri,
-    xdp,
+    vhost, xdp,
 };
 
 /// All drivers.
@@ -25,6 +25,7 @@ pub const DRIVERS: &[Driver] = &[
     tap::TAP,
     tap::TUN,
     memif::DRIVER,
+    vhost::DRIVER,
 ];
 
 /// Opens a port.

@@ -33,6 +33,7 @@ mod namespace;
 mod process;
 pub mod programs;
 mod stale;
+pub mod vhost;
 
 pub use counters::Counters;
 pub use lab::Lab;

@@ -238,6 +238,26 @@ impl ForeignRegion {
         Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at).cast(), count) })
     }
 
+    /// `count` words of 16 bits from `at` on, as [`ForeignRegion::words`].
+    #[inline]
+    pub fn words16(&self, at: usize, count: usize) -> Option<&[AtomicU16]> {
+        if !at.is_multiple_of(2) || !self.contains(at, count.checked_mul(2)?) {
+            return None;
+        }
+        // SAFETY: as in `words`.
+        Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at).cast(), count) })
+    }
+
+    /// `count` words of 32 bits from `at` on, as [`ForeignRegion::words`].
+    #[inline]
+    pub fn words32(&self, at: usize, count: usize) -> Option<&[AtomicU32]> {
+        if !at.is_multiple_of(4) || !self.contains(at, count.checked_mul(4)?) {
+            return None;
+        }
+        // SAFETY: as in `words`.
+        Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at).cast(), count) })
+    }
+
     /// The 32 bits at `at`, as [`ForeignRegion::words`].
     #[inline]
     pub fn word32(&self, at: usize) -> Option<&AtomicU32> {
@@ -326,6 +346,9 @@ mod tests {
         assert!(!region.write(usize::MAX, &[0; 7]) && !region.write(4097, &[]));
         assert!(region.words(4088, 1).is_some() && region.words(4088, 2).is_none());
         assert!(region.words(4, 1).is_none() && region.words(8, usize::MAX / 4).is_none());
+        assert!(region.words16(4094, 1).is_some() && region.words16(4094, 2).is_none());
+        assert!(region.words32(4090, 1).is_none() && region.words32(4088, 2).is_some());
+        assert!(region.words16(1, 1).is_none() && region.words32(0, usize::MAX / 2).is_none());
         assert!(region.word16(4095).is_none() && region.word16(4094).is_some());
         assert!(region.word32(4096).is_none() && region.word32(usize::MAX - 3).is_none());
     }

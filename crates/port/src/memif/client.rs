@@ -20,13 +20,17 @@ use linerate_memory::{ForeignRegion, stride_for};
 use rustix::io::Errno;
 
 use super::{
-    address::Address,
-    event,
     message::{AddRing, Hello, Init, Message, VERSION, field},
-    negotiation::{End, Interface, LOOK, PATIENCE, peer_name, prepare, wait},
-    ring::{ALIGN, Buffers, Connection, DESCRIPTOR, HEADER, Interrupt, Lane, Ring, Role},
+    negotiation::{End, Interface, peer_name, prepare},
+    ring::{ALIGN, Buffers, Connection, DESCRIPTOR, HEADER, Lane, Ring, Role},
     transport::{self, Received},
     zero_copy::{self, Parked},
+};
+use crate::peer::{
+    LOOK, PATIENCE,
+    address::Address,
+    event::{self, Interrupt},
+    wait,
 };
 
 /// Between two attempts to connect, the first time and at most.
@@ -97,7 +101,7 @@ impl Negotiator {
             } else {
                 pause = RETRY[0];
             }
-            let _ = wait(super::negotiation::all(&[&self.wake]), Instant::now() + pause);
+            let _ = wait(crate::peer::all(&[&self.wake]), Instant::now() + pause);
             event::clear(&self.wake);
             self.interface.sweep();
         }
@@ -153,7 +157,7 @@ impl Session {
                 None => self.deadline,
             };
             let fds = [&*self.wake, &self.socket];
-            let ready = wait(super::negotiation::all(&fds), until).unwrap_or_else(|_| {
+            let ready = wait(crate::peer::all(&fds), until).unwrap_or_else(|_| {
                 thread::sleep(LOOK);
                 vec![false; fds.len()]
             });
@@ -332,7 +336,7 @@ impl Session {
         let until = Instant::now() + LOOK;
         while !matches!(transport::receive(&self.socket), Received::Closed) {
             let fds = [&self.socket];
-            let waited = wait(super::negotiation::all(&fds), until);
+            let waited = wait(crate::peer::all(&fds), until);
             if waited.is_err() || Instant::now() >= until {
                 break;
             }

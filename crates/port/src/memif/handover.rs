@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use super::event;
+use crate::peer::event;
 
 /// Where one side of a queue gets its rings from.
 #[derive(Debug)]

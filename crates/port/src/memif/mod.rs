@@ -18,9 +18,7 @@
 //! Except with `zero-copy`: a client's buffers are then those of our arena, which the server can
 //! write at any time. What rings say is checked all the same; see [`zero_copy`].
 
-mod address;
 mod client;
-mod event;
 mod handover;
 mod message;
 mod negotiation;
@@ -35,14 +33,13 @@ mod zero_copy;
 use std::{sync::Arc, time::Duration};
 
 use self::{
-    address::Address,
     client::Client,
     handover::Handover,
     message::{LOG2_MAX, Secret},
     negotiation::{Interface, PortHandle, Registration},
     receive::MemifReceive,
     ring::Role,
-    server::ListenError,
+    server::RegisterError,
     transmit::MemifTransmit,
 };
 use crate::{
@@ -51,6 +48,7 @@ use crate::{
     kernel::OpenErrors,
     link::Link,
     null,
+    peer::{address::Address, listen},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
@@ -315,18 +313,14 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     })
 }
 
-fn listen_error(errors: &OpenErrors, settings: &Settings, error: ListenError) -> OpenError {
-    let Settings { address, id, .. } = settings;
+fn listen_error(errors: &OpenErrors, settings: &Settings, error: RegisterError) -> OpenError {
     match error {
-        ListenError::Taken => errors.busy(format!(
-            "this process has an interface {id} on that socket already; choose another id"
+        RegisterError::Taken => errors.busy(format!(
+            "this process has an interface {} on that socket already; choose another id",
+            settings.id
         )),
-        ListenError::InUse => errors.busy(format!(
-            "another process listens at {address}; end it, choose another socket, or connect to \
-             it with role=client"
-        )),
-        ListenError::NoSocket => errors
-            .busy(format!("{address} is there and not a socket; choose another name or remove it")),
-        ListenError::System(step, source) => errors.failed(step)(source),
+        RegisterError::Listen(error) => {
+            listen::error(errors, &settings.address, "role=client", error)
+        }
     }
 }

@@ -2,16 +2,12 @@
 
 use std::{
     fmt, io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, atomic::Ordering},
-    time::{Duration, Instant},
 };
 
 use linerate_memory::Arena;
-use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{
-    event::Gathered,
     handover::Handover,
     message::{Secret, text},
     receive::InwardRing,
@@ -19,13 +15,8 @@ use super::{
     transmit::OutwardRing,
     zero_copy::{Posted, Sent},
 };
-use crate::link::Link;
+use crate::{link::Link, peer::event::Gathered};
 
-/// How long a peer may take for its next message of a negotiation.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// How often peers that are connected are looked at: for files cut short, and for workers that one
-/// keeps in a system call.
-pub(super) const LOOK: Duration = Duration::from_millis(250);
 /// Most regions of a peer.
 pub(super) const REGIONS: usize = 256;
 
@@ -168,25 +159,4 @@ pub(super) fn prepare(ring: &super::ring::Ring) {
     ring.flags().store(super::ring::MASK_INTERRUPT, Ordering::Relaxed);
     ring.head().store(0, Ordering::Relaxed);
     ring.tail().store(0, Ordering::Release);
-}
-
-/// Waits until one of these can be read, or until a time.
-pub(super) fn wait<'a>(
-    fds: impl Iterator<Item = BorrowedFd<'a>>,
-    until: Instant,
-) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<PollFd<'_>> =
-        fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    let left = until.saturating_duration_since(Instant::now());
-    let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-    match rustix::event::poll(&mut polled, Some(&limit)) {
-        Ok(_) => Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
-        Err(rustix::io::Errno::INTR) => Ok(vec![false; polled.len()]),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-/// The descriptors of these, to be waited for.
-pub(super) fn all<'a>(fds: &'a [&'a OwnedFd]) -> impl Iterator<Item = BorrowedFd<'a>> {
-    fds.iter().map(|fd| fd.as_fd())
 }

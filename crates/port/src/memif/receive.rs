@@ -15,7 +15,6 @@ use std::{
 use linerate_memory::{ForeignRegion, Frame, PoolCache};
 
 use super::{
-    event::Gathered,
     handover::Handover,
     negotiation::PortHandle,
     ring::{Connection, Descriptor, Descriptors, Fault, Lane, MASK_INTERRUPT, NEXT},
@@ -24,6 +23,7 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
+    peer::event::Gathered,
     port::{Interest, Receive, Wake},
 };
 

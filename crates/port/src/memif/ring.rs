@@ -23,13 +23,14 @@ use std::{
     os::fd::OwnedFd,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
+        atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
     },
 };
 
 use linerate_memory::ForeignRegion;
 
-use super::{event, message::LOG2_MAX, zero_copy::Parked};
+use super::{message::LOG2_MAX, zero_copy::Parked};
+use crate::peer::event::{self, Interrupt};
 
 /// What every ring begins with.
 pub(super) const COOKIE: u32 = 0x03E3_1F20;
@@ -237,45 +238,14 @@ impl Buffers {
     }
 }
 
-/// The eventfd of a ring.
-#[derive(Debug)]
-pub(super) struct Interrupt {
-    fd: OwnedFd,
-    /// Whether a worker is in the system call that raises it, in which a hostile peer can hold it:
-    /// the descriptor is the peer's, and so is the choice whether writing to it waits.
-    raising: AtomicBool,
-}
-
-impl Interrupt {
-    pub(super) fn new(fd: OwnedFd) -> Interrupt {
-        Interrupt { fd, raising: AtomicBool::new(false) }
-    }
-
-    pub(super) fn fd(&self) -> &OwnedFd {
-        &self.fd
-    }
-
-    /// Tells the consumer of a ring of new packets, unless it polls.
-    #[inline]
-    pub(super) fn raise(&self, ring: &Ring) {
-        // Pairs with the fence of a consumer between its flags and its last look at the ring: it
-        // sees the packets, or we see that it wants to be told.
-        fence(Ordering::SeqCst);
-        if ring.flags().load(Ordering::Relaxed) & MASK_INTERRUPT == 0 {
-            self.raise_now();
-        }
-    }
-
-    #[cold]
-    fn raise_now(&self) {
-        self.raising.store(true, Ordering::Relaxed);
-        event::set(&self.fd);
-        self.raising.store(false, Ordering::Relaxed);
-    }
-
-    /// Whether somebody is raising it.
-    pub(super) fn is_raising(&self) -> bool {
-        self.raising.load(Ordering::Relaxed)
+/// Tells the consumer of a ring of new packets, unless it polls.
+#[inline]
+pub(super) fn interrupt(lane: &Lane) {
+    // Pairs with the fence of a consumer between its flags and its last look at the ring: it
+    // sees the packets, or we see that it wants to be told.
+    fence(Ordering::SeqCst);
+    if lane.ring.flags().load(Ordering::Relaxed) & MASK_INTERRUPT == 0 {
+        lane.interrupt.raise();
     }
 }
 
@@ -350,11 +320,7 @@ impl Connection {
         let lanes = || self.to_server.iter().chain(&self.to_client);
         before.resize(lanes().count(), false);
         for (lane, was) in lanes().zip(before) {
-            let is = lane.interrupt.is_raising();
-            if is && *was {
-                event::clear(lane.interrupt.fd());
-            }
-            *was = is;
+            lane.interrupt.free(was);
         }
     }
 }

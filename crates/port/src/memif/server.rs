@@ -6,11 +6,7 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
-    os::{
-        fd::OwnedFd,
-        unix::fs::{FileTypeExt, MetadataExt},
-    },
+    os::fd::OwnedFd,
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
@@ -23,13 +19,18 @@ use linerate_memory::ForeignRegion;
 use rustix::{io::Errno, net::SocketFlags};
 
 use super::{
-    address::Address,
-    event,
     message::{AddRing, Hello, Init, LOG2_MAX, Message, VERSION, field},
-    negotiation::{End, Interface, LOOK, PATIENCE, REGIONS, is_same, peer_name, wait},
-    ring::{COOKIE, Connection, Interrupt, Lane, Ring, Role},
+    negotiation::{End, Interface, REGIONS, is_same, peer_name},
+    ring::{COOKIE, Connection, Lane, Ring, Role},
     transport::{self, Received},
     zero_copy::Parked,
+};
+use crate::peer::{
+    LOOK, PATIENCE,
+    address::Address,
+    event::{self, Interrupt},
+    listen::{self, ListenError},
+    wait,
 };
 
 /// Clients that may be in the middle of negotiating at a time.
@@ -48,9 +49,7 @@ static LISTENERS: Mutex<Vec<(Address, Weak<Listener>)>> = Mutex::new(Vec::new())
 #[derive(Debug)]
 struct Listener {
     shared: Arc<Shared>,
-    address: Address,
-    /// Which file it is, so that only that one is removed.
-    file: Option<(u64, u64)>,
+    socket: Arc<listen::Socket>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -71,21 +70,24 @@ pub(super) struct Registration {
 
 /// Why there is no such interface now.
 #[derive(Debug)]
-pub(super) enum ListenError {
+pub(super) enum RegisterError {
     /// Another port of this process has this id.
     Taken,
-    /// Another process listens there.
-    InUse,
-    /// Something that is no socket is there.
-    NoSocket,
-    System(&'static str, io::Error),
+    /// There is no such socket.
+    Listen(ListenError),
+}
+
+impl From<ListenError> for RegisterError {
+    fn from(error: ListenError) -> RegisterError {
+        RegisterError::Listen(error)
+    }
 }
 
 /// Offers an interface on a socket, which is made unless this process has it already.
 pub(super) fn register(
     address: &Address,
     interface: Arc<Interface>,
-) -> Result<Registration, ListenError> {
+) -> Result<Registration, RegisterError> {
     let mut listeners = LISTENERS.lock().expect("no panic while held");
     listeners.retain(|(_, listener)| listener.strong_count() > 0);
     let known = listeners.iter().find(|(known, _)| known == address);
@@ -101,7 +103,7 @@ pub(super) fn register(
     {
         let mut interfaces = listener.shared.interfaces.lock().expect("no panic while held");
         if interfaces.contains_key(&id) {
-            return Err(ListenError::Taken);
+            return Err(RegisterError::Taken);
         }
         interfaces.insert(id, interface);
     }
@@ -125,35 +127,29 @@ impl Drop for Registration {
 impl Listener {
     fn start(address: &Address) -> Result<Listener, ListenError> {
         let system = |step| move |error| ListenError::System(step, error);
-        let socket = bind(address)?;
-        let file = address.path().and_then(|path| fs::metadata(path).ok());
+        let socket = listen::Socket::bind(address, rustix::net::SocketType::SEQPACKET, BACKLOG)?;
         let shared = Arc::new(Shared {
             interfaces: Mutex::default(),
             wake: Arc::new(event::new().map_err(system("eventfd"))?),
             stop: AtomicBool::new(false),
         });
-        let mut thread = Negotiator { socket, shared: Arc::clone(&shared), sessions: Vec::new() };
+        let socket = Arc::new(socket);
+        let mut thread = Negotiator {
+            socket: Arc::clone(&socket),
+            shared: Arc::clone(&shared),
+            sessions: Vec::new(),
+        };
         let thread = thread::Builder::new()
             .name("memif-server".into())
             .spawn(move || thread.run())
             .map_err(system("start a thread"))?;
-        Ok(Listener {
-            shared,
-            address: address.clone(),
-            file: file.map(|file| (file.dev(), file.ino())),
-            thread: Some(thread),
-        })
+        Ok(Listener { shared, socket, thread: Some(thread) })
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let (Some(path), Some(ours)) = (self.address.path(), self.file) {
-            let now = fs::symlink_metadata(path).ok();
-            if now.is_some_and(|now| (now.dev(), now.ino()) == ours) {
-                let _ = fs::remove_file(path);
-            }
-        }
+        self.socket.unlink();
         self.shared.stop.store(true, Ordering::Relaxed);
         event::set(&self.shared.wake);
         if let Some(thread) = self.thread.take() {
@@ -162,40 +158,9 @@ impl Drop for Listener {
     }
 }
 
-/// Makes the socket. A file that a dead process left behind is removed.
-fn bind(address: &Address) -> Result<OwnedFd, ListenError> {
-    let system = |step| move |error: Errno| ListenError::System(step, error.into());
-    let socket =
-        transport::socket().map_err(|error| ListenError::System("make a socket", error))?;
-    let name = address.socket().map_err(|error| ListenError::System("name a socket", error))?;
-    match rustix::net::bind(&socket, &name) {
-        Ok(()) => {}
-        Err(Errno::ADDRINUSE) => {
-            let Some(path) = address.path() else { return Err(ListenError::InUse) };
-            let is_socket = fs::symlink_metadata(path)
-                .map(|file| file.file_type().is_socket())
-                .map_err(|error| ListenError::System("look at the socket's file", error))?;
-            if !is_socket {
-                return Err(ListenError::NoSocket);
-            }
-            let probe =
-                transport::socket().map_err(|error| ListenError::System("make a socket", error))?;
-            if rustix::net::connect(&probe, &name) != Err(Errno::CONNREFUSED) {
-                return Err(ListenError::InUse);
-            }
-            fs::remove_file(path)
-                .map_err(|error| ListenError::System("remove a stale socket", error))?;
-            rustix::net::bind(&socket, &name).map_err(system("bind the socket"))?;
-        }
-        Err(errno) => return Err(system("bind the socket")(errno)),
-    }
-    rustix::net::listen(&socket, BACKLOG).map_err(system("listen"))?;
-    Ok(socket)
-}
-
 /// The thread of a socket.
 struct Negotiator {
-    socket: OwnedFd,
+    socket: Arc<listen::Socket>,
     shared: Arc<Shared>,
     sessions: Vec<Session>,
 }
@@ -209,13 +174,13 @@ impl Negotiator {
                 pause = None;
             }
             let until = self.next_look(now, pause);
-            let accepting = pause.is_none().then_some(&self.socket);
+            let accepting = pause.is_none().then_some(self.socket.fd());
             let fds: Vec<&OwnedFd> = [&*self.shared.wake]
                 .into_iter()
                 .chain(self.sessions.iter().map(|session| &session.socket))
                 .chain(accepting)
                 .collect();
-            let ready = wait(super::negotiation::all(&fds), until);
+            let ready = wait(crate::peer::all(&fds), until);
             // Polling fails for want of memory: later, then.
             let ready = ready.unwrap_or_else(|_| {
                 thread::sleep(PAUSE);
@@ -254,7 +219,7 @@ impl Negotiator {
     fn accept(&mut self) -> bool {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let socket = match rustix::net::accept_with(&self.socket, flags) {
+            let socket = match rustix::net::accept_with(self.socket.fd(), flags) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return true,
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,

@@ -14,7 +14,7 @@ use linerate_memory::{ForeignRegion, Frame, PoolCache};
 use super::{
     handover::Handover,
     negotiation::PortHandle,
-    ring::{Connection, Descriptor, Fault, Lane, NEXT, Role},
+    ring::{Connection, Descriptor, Fault, Lane, NEXT, Role, interrupt},
     zero_copy::Sent,
 };
 use crate::{
@@ -206,7 +206,7 @@ impl OutwardRing {
         let ring = &self.lane.ring;
         // Release: pairs with the peer's acquire in front of reading what we wrote.
         ring.ours(self.connection.role).store(to, Ordering::Release);
-        self.lane.interrupt.raise(ring);
+        interrupt(&self.lane);
     }
 }
 

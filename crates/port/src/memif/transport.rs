@@ -9,8 +9,8 @@ use std::{
 use rustix::{
     io::Errno,
     net::{
-        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketType,
     },
 };
 
@@ -34,8 +34,7 @@ pub(super) enum Received {
 
 /// A socket as both roles use it.
 pub(super) fn socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+    crate::peer::listen::open(SocketType::SEQPACKET)
 }
 
 /// Sends a message.
@@ -105,6 +104,8 @@ pub(super) fn receive(socket: &OwnedFd) -> Received {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::{AddressFamily, SocketFlags};
+
     use super::*;
 
     fn pair() -> (OwnedFd, OwnedFd) {

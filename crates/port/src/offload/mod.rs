@@ -9,7 +9,7 @@
 //! The virtio header in front of a frame says what is to be done. Source:
 //! Virtual I/O Device (VIRTIO) 1.3, section 5.1.6, and
 //! `linux/virtio_net.h`; fields are in the machine's byte order, as the kernel
-//! hands them to a socket of the same machine.
+//! hands them to a socket of the same machine, or little-endian, as drivers of virtio 1 write them.
 
 mod partial;
 mod segment;
@@ -72,13 +72,26 @@ pub(crate) enum Kind {
 }
 
 impl Offload {
-    /// Reads the header.
+    /// Reads the header, in the machine's byte order.
     ///
     /// # Errors
     ///
     /// For a segmentation nobody knows, or segments of no bytes.
     pub(crate) fn parse(header: &[u8; VNET_HEADER]) -> Result<Offload, Malformed> {
-        let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
+        Offload::parse_with(header, u16::from_ne_bytes)
+    }
+
+    /// Reads the header, in the byte order of `number`: a guest's is little-endian.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Offload::parse`].
+    #[inline]
+    pub(crate) fn parse_with(
+        header: &[u8; VNET_HEADER],
+        number: impl Fn([u8; 2]) -> u16,
+    ) -> Result<Offload, Malformed> {
+        let field = |at: usize| usize::from(number([header[at], header[at + 1]]));
         let (flags, gso) = (header[0], header[1]);
         let checksum =
             (flags & NEEDS_CHECKSUM != 0).then(|| Checksum { start: field(6), offset: field(8) });

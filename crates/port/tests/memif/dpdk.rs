@@ -1,152 +1,32 @@
 //! DPDK's `net_memif` as the peer: testpmd sends back what it receives, on the queue it came by.
 
 use std::{
-    fs,
-    io::{BufRead, BufReader, Read, Write},
-    os::unix::process::ExitStatusExt,
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        mpsc::{self, Receiver, Sender},
-    },
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 
-use linerate_memory::Frame;
-
-use crate::rig::{PATIENCE, Station, packets, socket, wait_for};
+use crate::{
+    load::{Load, resources, restarts},
+    rig::{Station, packets, socket, wait_for},
+    testpmd::{Setup, Testpmd, alone},
+};
 
 /// What a zero-copy client of DPDK needs for buffers: both directions' rings full, twice 8,192.
 const MBUFS: [&str; 2] = ["--total-num-mbufs=8192", "--total-num-mbufs=40960"];
 const MEGABYTES: [&str; 2] = ["96", "192"];
 
-/// One of these at a time: each wants all processors there are, and what a process has open is
-/// counted.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A testpmd with one port, forwarding.
-struct Testpmd {
-    child: Child,
-    input: ChildStdin,
-    lines: Receiver<String>,
-    readers: Vec<JoinHandle<()>>,
-}
-
-impl Testpmd {
-    /// Starts it with a `net_memif` of these arguments and so many queues.
-    fn start(socket: &str, device: &str, queues: usize) -> Testpmd {
-        Testpmd::start_as(socket, device, queues, "io")
-    }
-
-    /// The same with another of its forwarding engines.
-    fn start_as(socket: &str, device: &str, queues: usize, engine: &str) -> Testpmd {
-        let program = linerate_testlab::require("dpdk-testpmd");
-        let name = socket.trim_start_matches('@');
-        let zero_copy = usize::from(device.contains("zero-copy=yes"));
-        // Into a pipe it would write nothing before it ends.
-        let mut child = Command::new("stdbuf")
-            .arg("--output=L")
-            .arg(program)
-            .args(["-l", "0,1", "--no-huge", "-m", MEGABYTES[zero_copy], "--no-pci"])
-            .args(["--single-file-segments", "--no-telemetry"])
-            .args(["--file-prefix", &format!("{name}-{}", unique())])
-            .arg(format!("--vdev=net_memif0,id=0,socket={name},socket-abstract=yes,{device}"))
-            .args(["--", "--interactive", "--nb-cores=1", MBUFS[zero_copy]])
-            .args(["--port-topology=loop", "--no-mlockall"])
-            .args([format!("--forward-mode={engine}")])
-            .args([format!("--rxq={queues}"), format!("--txq={queues}")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take().unwrap();
-        let (send, lines) = mpsc::channel();
-        let readers = vec![
-            read_lines(child.stdout.take().unwrap(), send.clone()),
-            read_lines(child.stderr.take().unwrap(), send),
-        ];
-        let mut testpmd = Testpmd { child, input, lines, readers };
-        testpmd.say("start");
-        testpmd
-    }
-
-    #[track_caller]
-    fn say(&mut self, line: &str) {
-        if let Err(error) = self.try_say(line) {
-            let said: Vec<_> = self.lines.try_iter().collect();
-            panic!("testpmd: {error}: {:?}\n{}", self.child.wait(), said.join("\n"));
-        }
-    }
-
-    fn try_say(&mut self, line: &str) -> std::io::Result<()> {
-        writeln!(self.input, "{line}")?;
-        self.input.flush()
-    }
-
-    /// Stops its port and starts it again, if it is still there to do so.
-    fn restart_port(&mut self) {
-        for line in ["stop", "port stop 0", "port start 0", "start"] {
-            let _ = self.try_say(line);
-        }
-    }
-
-    /// The signal it died of.
-    fn died_of(&mut self) -> Option<i32> {
-        self.child.try_wait().unwrap().and_then(|status| status.signal())
-    }
-
-    /// The number behind a label in what it answers.
-    #[track_caller]
-    fn ask(&mut self, line: &str, label: &str) -> u64 {
-        self.say(line);
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let Ok(answer) = self.lines.recv_timeout(left) else {
-                panic!("testpmd does not answer `{line}`");
-            };
-            if let Some((_, rest)) = answer.split_once(label) {
-                let number: String =
-                    rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
-                return number.parse().unwrap();
-            }
-        }
-    }
-
-    /// Packets received and sent.
-    #[track_caller]
-    fn counts(&mut self) -> (u64, u64) {
-        let received = self.ask("show port stats 0", "RX-packets:");
-        (received, self.ask("show port stats 0", "TX-packets:"))
-    }
-}
-
-impl Drop for Testpmd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        self.readers.drain(..).for_each(|reader| reader.join().unwrap());
-    }
-}
-
-fn read_lines(from: impl Read + Send + 'static, to: Sender<String>) -> JoinHandle<()> {
-    thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            let _ = to.send(line);
-        }
+/// A testpmd with a `net_memif` of these arguments and so many queues.
+fn start(socket: &str, device: &str, queues: usize, engine: &str) -> Testpmd {
+    let name = socket.trim_start_matches('@');
+    let zero_copy = usize::from(device.contains("zero-copy=yes"));
+    Testpmd::start(&Setup {
+        name,
+        device: &format!("net_memif0,id=0,socket={name},socket-abstract=yes,{device}"),
+        megabytes: MEGABYTES[zero_copy],
+        arguments: &[MBUFS[zero_copy]],
+        queues,
+        engine,
     })
-}
-
-/// Tells the processes of one socket apart: a killed one leaves its files behind.
-fn unique() -> u32 {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Sends packets, in bursts that the smallest ring holds, and expects them back.
@@ -175,7 +55,7 @@ fn join(
     let lent = if ours.contains("zero-copy") { queues << log2 } else { 0 };
     let station = Station::lending(&uri, lent, 9600);
     let device = format!("{theirs},rsize={log2}");
-    let testpmd = Testpmd::start_as(&socket, &device, queues, engine);
+    let testpmd = start(&socket, &device, queues, engine);
     station.wait_up();
     let text = format!("{uri} with {device}: {}", station.detail());
     assert!(station.detail().contains("DPDK"), "{text}");
@@ -300,78 +180,9 @@ fn memif_with_dpdk_as_zero_copy_client() {
     combine("server", "role=client,zero-copy=yes");
 }
 
-/// How often each side goes and comes back, unless `LINERATE_RESTARTS` says how often: starting DPDK
-/// takes most of a second.
-const RESTARTS: usize = 2;
-
-/// Packets with numbers that count on and on, so that one that comes twice, or late, is noticed.
-#[derive(Default)]
-struct Load {
-    next: u64,
-    last: u64,
-    back: usize,
-    taken: u64,
-}
-
-impl Load {
-    /// Sends without a pause, whatever comes back, until `until` says so. Returns how many came back.
-    #[track_caller]
-    fn run(&mut self, station: &mut Station, mut until: impl FnMut(&Station) -> bool) -> usize {
-        let before = self.back;
-        let limit = Instant::now() + PATIENCE;
-        while !until(station) {
-            assert!(Instant::now() < limit, "nothing changes: {}", station.detail());
-            let mut frame = Frame::new(32);
-            station.pool.take(&mut frame, 32, 60);
-            for slot in frame.slots_mut() {
-                self.next += 1;
-                let packet = station.arena.packet_mut(slot).unwrap();
-                packet.fill(0xa5);
-                packet[14..22].copy_from_slice(&self.next.to_be_bytes());
-            }
-            let transmit = station.port.queues[0].transmit.as_mut().unwrap();
-            self.taken += transmit.transmit(&mut station.pool, &mut frame).unwrap() as u64;
-            station.pool.give(&mut frame);
-            let back = station.take(0);
-            for packet in &back {
-                assert_eq!(packet.len(), 60);
-                let number = u64::from_be_bytes(packet[14..22].try_into().unwrap());
-                assert!(number > self.last && number <= self.next, "{number} after {}", self.last);
-                self.last = number;
-            }
-            self.back += back.len();
-            if back.is_empty() {
-                thread::yield_now();
-            }
-        }
-        self.back - before
-    }
-
-    /// Until so many packets came back.
-    #[track_caller]
-    fn flow(&mut self, station: &mut Station, packets: usize) {
-        let limit = Instant::now() + PATIENCE;
-        let mut count = 0;
-        while count < packets {
-            let until = Instant::now() + Duration::from_millis(2);
-            count += self.run(station, |_| Instant::now() >= until);
-            assert!(Instant::now() < limit, "a stuck ring: {}", station.detail());
-        }
-        assert_eq!(station.received().dropped(), 0);
-    }
-}
-
-/// Open files, and mappings of shared memory.
-fn resources() -> (usize, usize) {
-    let mappings = fs::read_to_string("/proc/self/maps").unwrap();
-    let shared = mappings.lines().filter(|line| line.split(' ').nth(1).unwrap().ends_with('s'));
-    (fs::read_dir("/proc/self/fd").unwrap().count(), shared.count())
-}
-
 fn come_and_go(ours: &str, theirs: &str) {
     let _alone = alone();
-    let restarts = std::env::var("LINERATE_RESTARTS");
-    let restarts = restarts.map_or(RESTARTS, |number| number.parse().unwrap());
+    let restarts = restarts();
     let socket = socket();
     let uri = format!("memif:{socket}?role={ours}");
     let is_up = |station: &Station| station.port.info.link.as_ref().unwrap().is_up();
@@ -382,7 +193,7 @@ fn come_and_go(ours: &str, theirs: &str) {
     let mut station = Station::open(&uri);
     let mut steady = None;
     for _ in 0..restarts {
-        let testpmd = Testpmd::start(&socket, theirs, 1);
+        let testpmd = start(&socket, theirs, 1, "io");
         load.run(&mut station, is_up);
         load.flow(&mut station, 1000);
         drop(testpmd);
@@ -404,7 +215,7 @@ fn come_and_go(ours: &str, theirs: &str) {
     let mut testpmd = None;
     let mut died = 0;
     for _ in 0..restarts {
-        let peer = testpmd.get_or_insert_with(|| Testpmd::start(&socket, theirs, 1));
+        let peer = testpmd.get_or_insert_with(|| start(&socket, theirs, 1, "io"));
         // A client of DPDK's connects when its port is started, and never again by itself.
         let mut asked = Instant::now();
         load.run(&mut station, |station| {

@@ -2,5 +2,10 @@
 
 mod dpdk;
 mod hostile;
+#[path = "../peers/load.rs"]
+mod load;
 mod ours;
+#[path = "../peers/rig.rs"]
 mod rig;
+#[path = "../peers/testpmd.rs"]
+mod testpmd;

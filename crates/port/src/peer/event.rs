@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use rustix::{
@@ -11,17 +12,17 @@ use rustix::{
 };
 
 /// One of ours.
-pub(super) fn new() -> io::Result<OwnedFd> {
+pub(crate) fn new() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 /// Sets it. Full is as good as set.
-pub(super) fn set(fd: &OwnedFd) {
+pub(crate) fn set(fd: &OwnedFd) {
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
 /// Clears it, and never waits, whatever its owner has made of it.
-pub(super) fn clear(fd: &OwnedFd) {
+pub(crate) fn clear(fd: &OwnedFd) {
     let mut count = [0; 8];
     let mut to = [io::IoSliceMut::new(&mut count)];
     let _ = rustix::io::preadv2(fd, &mut to, u64::MAX, ReadWriteFlags::NOWAIT);
@@ -29,9 +30,44 @@ pub(super) fn clear(fd: &OwnedFd) {
 
 /// Whether a peer's descriptor is an eventfd, as it should be. What else there is may wait when it
 /// is written to, or be ready without end.
-pub(super) fn is_one(fd: &OwnedFd) -> bool {
+pub(crate) fn is_one(fd: &OwnedFd) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
     link.is_ok_and(|link| link.as_bytes() == b"anon_inode:[eventfd]")
+}
+
+/// A peer's event, which we raise.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    fd: OwnedFd,
+    /// Whether a worker is in the system call that raises it, in which a hostile peer can hold it:
+    /// the descriptor is the peer's, and so is the choice whether writing to it waits.
+    raising: AtomicBool,
+}
+
+impl Interrupt {
+    pub(crate) fn new(fd: OwnedFd) -> Interrupt {
+        Interrupt { fd, raising: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    #[cold]
+    pub(crate) fn raise(&self) {
+        self.raising.store(true, Ordering::Relaxed);
+        set(&self.fd);
+        self.raising.store(false, Ordering::Relaxed);
+    }
+
+    /// Empties it when a worker is in the middle of raising it, and was at the last look.
+    pub(crate) fn free(&self, was: &mut bool) {
+        let is = self.raising.load(Ordering::Relaxed);
+        if is && *was {
+            clear(&self.fd);
+        }
+        *was = is;
+    }
 }
 
 /// Several events as one descriptor that is readable once one of them was set.
@@ -39,20 +75,29 @@ pub(super) fn is_one(fd: &OwnedFd) -> bool {
 /// They are noticed when they are set, not while they are, so nobody has to read them: a peer's
 /// could be one whose reading waits.
 #[derive(Debug)]
-pub(super) struct Gathered(OwnedFd);
+pub(crate) struct Gathered(OwnedFd);
 
 impl Gathered {
-    pub(super) fn of(events: &[&OwnedFd]) -> io::Result<Gathered> {
+    pub(crate) fn of(events: &[&OwnedFd]) -> io::Result<Gathered> {
         let gathered = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for event in events {
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-            epoll::add(&gathered, event, epoll::EventData::new_u64(0), flags)?;
-        }
-        Ok(Gathered(gathered))
+        let gathered = Gathered(gathered);
+        events.iter().try_for_each(|event| gathered.add(event))?;
+        Ok(gathered)
+    }
+
+    /// One more. Set already, it is noticed at once.
+    pub(crate) fn add(&self, event: &OwnedFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.0, event, epoll::EventData::new_u64(0), flags)?)
+    }
+
+    /// One less. Closing it would not do where somebody else has it open, too.
+    pub(crate) fn remove(&self, event: &OwnedFd) {
+        let _ = epoll::delete(&self.0, event);
     }
 
     /// Forgets what was set so far. Whoever waits looks behind this whether there is something.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 4];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let _ = epoll::wait(&self.0, &mut events, Some(&now));

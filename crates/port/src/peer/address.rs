@@ -1,4 +1,4 @@
-//! Where a memif socket is: a path, or a name without a file.
+//! Where a UNIX socket is: a path, or a name without a file.
 
 use std::{fmt, io, path::Path};
 
@@ -9,20 +9,20 @@ const LONGEST: usize = 108;
 
 /// An address as it is written: `/run/x.sock`, or `@x`, which is Linux's abstract name `x`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Address(String);
+pub(crate) struct Address(String);
 
 impl Address {
     /// `None` for what no socket can be called.
-    pub(super) fn parse(text: &str) -> Option<Address> {
+    pub(crate) fn parse(text: &str) -> Option<Address> {
         let named = !text.is_empty() && text != "@" && text.len() < LONGEST;
         named.then(|| Address(text.into()))
     }
 
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         (!self.0.starts_with('@')).then(|| Path::new(&self.0))
     }
 
-    pub(super) fn socket(&self) -> io::Result<SocketAddrUnix> {
+    pub(crate) fn socket(&self) -> io::Result<SocketAddrUnix> {
         // Without a zero byte at the end of the name, as VPP, libmemif and DPDK have it.
         Ok(match self.0.strip_prefix('@') {
             Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,

@@ -1,0 +1,41 @@
+//! What ports whose peer is another process have in common: UNIX sockets, event descriptors, and
+//! waiting for them.
+
+pub(crate) mod address;
+pub(crate) mod event;
+pub(crate) mod listen;
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+/// How long a peer may take for its next message of a negotiation.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How often peers that are connected are looked at: for files cut short, and for workers that one
+/// keeps in a system call.
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
+
+/// Waits until one of these can be read, or until a time.
+pub(crate) fn wait<'a>(
+    fds: impl Iterator<Item = BorrowedFd<'a>>,
+    until: Instant,
+) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<PollFd<'_>> =
+        fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let left = until.saturating_duration_since(Instant::now());
+    let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    match rustix::event::poll(&mut polled, Some(&limit)) {
+        Ok(_) => Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; polled.len()]),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The descriptors of these, to be waited for.
+pub(crate) fn all<'a>(fds: &'a [&'a OwnedFd]) -> impl Iterator<Item = BorrowedFd<'a>> {
+    fds.iter().map(|fd| fd.as_fd())
+}

@@ -1,0 +1,345 @@
+//! A packed virtqueue (virtio 1.3, section 2.8): one ring of descriptors, which both sides write.
+//!
+//! | area | bytes | what | who writes it |
+//! |---|---|---|---|
+//! | descriptors | 16 × size | address `u64`, length `u32`, buffer `u16`, flags `u16` | both |
+//! | driver's event | 4 | place and round `u16`, what is wanted `u16` | driver |
+//! | device's event | 4 | the same | device |
+//!
+//! Each side goes round the ring and changes what it writes into its bit of the flags each time: the
+//! two bits differ where a descriptor is available, and are the same where it was used.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+};
+
+use super::{
+    inflight::Record,
+    memory::{Area, Memory},
+    queue::{
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, NEXT, Pieces, Queue, fields, is_due,
+        walk_table, word_of,
+    },
+};
+
+/// Bit of a descriptor's flags that the driver changes.
+pub(super) const AVAILABLE: u16 = 1 << 7;
+/// Bit that the device changes.
+pub(super) const USED: u16 = 1 << 15;
+/// Bit of a place that says in which round it is, in a position and in an event.
+pub(super) const ROUND: u16 = 1 << 15;
+/// What a side wants to be told: everything, nothing, or when a place is reached.
+const EVERYTHING: u16 = 0;
+pub(super) const NOTHING: u16 = 1;
+const PLACE: u16 = 2;
+
+/// Where the parts of a queue are.
+#[derive(Debug, Clone)]
+pub(super) struct PackedAreas {
+    size: u16,
+    descriptors: Area,
+    driver: Area,
+    device: Area,
+}
+
+impl PackedAreas {
+    /// `Err` says what is wrong with where they are.
+    pub(super) fn new(
+        size: u16,
+        descriptors: Option<Area>,
+        driver: Option<Area>,
+        device: Option<Area>,
+    ) -> Result<PackedAreas, &'static str> {
+        if size == 0 || size > 1 << 15 {
+            return Err("a queue's size is not 1 to 32,768");
+        }
+        let (Some(descriptors), Some(driver), Some(device)) = (descriptors, driver, device) else {
+            return Err("a queue outside of the memory");
+        };
+        let aligned = [(&descriptors, 16), (&driver, 4), (&device, 4)];
+        if aligned.iter().any(|(area, align)| !area.at.is_multiple_of(*align)) {
+            return Err("a queue that is not aligned");
+        }
+        Ok(PackedAreas { size, descriptors, driver, device })
+    }
+
+    /// Bytes of the three.
+    pub(super) fn lengths(size: u16) -> [usize; 3] {
+        [DESCRIPTOR * usize::from(size), 4, 4]
+    }
+
+    #[inline]
+    pub(super) fn descriptors(&self) -> &[AtomicU64] {
+        let Area { bytes, at } = &self.descriptors;
+        bytes.words(*at, 2 * usize::from(self.size)).expect("checked when it was made")
+    }
+
+    /// What the driver wants to be told.
+    #[inline]
+    pub(super) fn driver(&self) -> &AtomicU32 {
+        self.driver.bytes.word32(self.driver.at).expect("checked when it was made")
+    }
+
+    /// What the device wants to be told.
+    #[inline]
+    pub(super) fn device(&self) -> &AtomicU32 {
+        self.device.bytes.word32(self.device.at).expect("checked when it was made")
+    }
+}
+
+/// A place and the round it is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) place: u16,
+    /// What the driver writes into its bit in this round.
+    pub(super) round: bool,
+}
+
+impl Position {
+    /// As it is written in 16 bits.
+    #[inline]
+    pub(super) fn encode(self) -> u16 {
+        self.place | if self.round { ROUND } else { 0 }
+    }
+
+    pub(super) fn decode(bits: u16) -> Position {
+        Position { place: bits & !ROUND, round: bits & ROUND != 0 }
+    }
+
+    #[inline]
+    pub(super) fn advance(&mut self, by: u16, size: u16) {
+        self.place += by;
+        if self.place >= size {
+            self.place -= size;
+            self.round = !self.round;
+        }
+    }
+}
+
+/// Whether a side has to be told by what it wants when the other goes on from `old` to `new`.
+#[inline]
+pub(super) fn wants(
+    event: u32,
+    event_index: bool,
+    size: u16,
+    old: Position,
+    new: Position,
+) -> bool {
+    let event = u32::from_le(event);
+    let (place, what) = (event as u16, (event >> 16) as u16);
+    if what != PLACE || !event_index {
+        return what != NOTHING;
+    }
+    let mut before = old.place;
+    if new.place <= old.place {
+        before = before.wrapping_sub(size);
+    }
+    let mut at = place & !ROUND;
+    if (place & ROUND != 0) != new.round {
+        at = at.wrapping_sub(size);
+    }
+    is_due(at, new.place, before)
+}
+
+/// What a side writes to be told when the other comes to a place.
+#[inline]
+pub(super) fn wish(at: Position, event_index: bool) -> u32 {
+    let what = if event_index { PLACE } else { EVERYTHING };
+    (u32::from(at.encode()) | u32::from(what) << 16).to_le()
+}
+
+/// What it writes to be told nothing.
+pub(super) const fn silence() -> u32 {
+    ((NOTHING as u32) << 16).to_le()
+}
+
+/// A packed queue as the device has it.
+#[derive(Debug)]
+pub(super) struct Packed {
+    memory: Arc<Memory>,
+    areas: PackedAreas,
+    event_index: bool,
+    /// The next descriptor to look at.
+    next: Position,
+    /// The next descriptor to write: chains before it were given back.
+    used: Position,
+    /// What the driver has been told of.
+    published: Position,
+    /// The first descriptor that was written since, which is stored last.
+    first: Option<u64>,
+    /// Where the position is kept for a device that comes after us.
+    record: Option<Record>,
+}
+
+impl Packed {
+    pub(super) fn new(
+        memory: &Arc<Memory>,
+        areas: PackedAreas,
+        event_index: bool,
+        base: u16,
+        record: Option<Record>,
+    ) -> Result<Packed, &'static str> {
+        let mut at = Position::decode(base);
+        if let Some(before) = record.as_ref().and_then(|record| record.recover(&areas)) {
+            at = before;
+        }
+        if at.place >= areas.size {
+            return Err("a base behind the end of its queue");
+        }
+        if let Some(record) = &record {
+            record.begin(at);
+        }
+        let memory = Arc::clone(memory);
+        let mut packed = Packed {
+            memory,
+            areas,
+            event_index,
+            next: at,
+            used: at,
+            published: at,
+            first: None,
+            record,
+        };
+        packed.disarm();
+        Ok(packed)
+    }
+
+    #[inline]
+    fn words(&self, place: u16) -> &[AtomicU64] {
+        let at = 2 * usize::from(place);
+        &self.areas.descriptors()[at..at + 2]
+    }
+
+    /// The second word of a descriptor, if it is available.
+    #[inline]
+    fn look(&self, at: Position) -> Option<(u32, u16, u16)> {
+        // Acquire: pairs with the driver's release behind what it wrote.
+        let (len, id, flags) = fields(self.words(at.place)[1].load(Ordering::Acquire));
+        let bits = ((flags & AVAILABLE != 0), (flags & USED != 0));
+        (bits == (at.round, !at.round)).then_some((len, id, flags))
+    }
+
+    /// The rest of a chain that is more than one descriptor.
+    #[cold]
+    #[inline(never)]
+    fn walk(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault> {
+        let mut places = 0;
+        loop {
+            if places == self.areas.size {
+                return Err(Fault::Endless);
+            }
+            let words = self.words(self.next.place);
+            let address = u64::from_le(words[0].load(Ordering::Relaxed));
+            // Behind the first they are available, as the driver made that so last.
+            let (len, id, flags) = fields(words[1].load(Ordering::Relaxed));
+            self.next.advance(1, self.areas.size);
+            places += 1;
+            if flags & INDIRECT != 0 {
+                walk_table(&self.memory, access, pieces, (address, len), true);
+                if flags & NEXT != 0 {
+                    pieces.refuse();
+                }
+            } else {
+                pieces.push(access, address, len, flags);
+            }
+            if flags & NEXT == 0 {
+                return Ok(Some(Chain { id, places }));
+            }
+        }
+    }
+}
+
+impl Queue for Packed {
+    #[inline]
+    fn available(&self, most: usize) -> Result<usize, Fault> {
+        let (mut at, mut count) = (self.next, 0);
+        let most = most.min(self.areas.size.into());
+        while count < most && self.look(at).is_some() {
+            at.advance(1, self.areas.size);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn next(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault> {
+        let Some((len, id, flags)) = self.look(self.next) else { return Ok(None) };
+        if flags & (NEXT | INDIRECT) != 0 {
+            return self.walk(access, pieces);
+        }
+        let address = u64::from_le(self.words(self.next.place)[0].load(Ordering::Relaxed));
+        pieces.push(access, address, len, flags);
+        self.next.advance(1, self.areas.size);
+        Ok(Some(Chain { id, places: 1 }))
+    }
+
+    #[inline]
+    fn rewind(&mut self) {
+        self.next = self.used;
+    }
+
+    #[inline]
+    fn give(&mut self, chain: Chain, written: u32) {
+        let round = if self.used.round { AVAILABLE | USED } else { 0 };
+        let word = word_of(written, chain.id, round);
+        if self.used == self.published {
+            // The driver sees no other before this one.
+            self.first = Some(word);
+        } else {
+            self.words(self.used.place)[1].store(word, Ordering::Relaxed);
+        }
+        self.used.advance(chain.places, self.areas.size);
+    }
+
+    #[inline]
+    fn publish(&mut self) -> bool {
+        let Some(first) = self.first.take() else { return false };
+        let (old, new) = (self.published, self.used);
+        if let Some(record) = &self.record {
+            record.intend(new, old);
+        }
+        // Release: behind everything that was read or written of the chains.
+        self.words(old.place)[1].store(first, Ordering::Release);
+        self.published = new;
+        if let Some(record) = &self.record {
+            record.begin(new);
+        }
+        // Pairs with the driver's fence between what it wants and its last look.
+        fence(Ordering::SeqCst);
+        let event = self.areas.driver().load(Ordering::Relaxed);
+        wants(event, self.event_index, self.areas.size, old, new)
+    }
+
+    fn arm(&mut self) {
+        let wish = wish(self.next, self.event_index);
+        self.areas.device().store(wish, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn disarm(&mut self) {
+        self.areas.device().store(silence(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn prefetch(&self, ahead: u16) {
+        let mut at = self.next;
+        at.advance(ahead % self.areas.size, self.areas.size);
+        let address = u64::from_le(self.words(at.place)[0].load(Ordering::Relaxed));
+        self.memory.prefetch(address);
+    }
+
+    fn position(&self) -> u32 {
+        let at = u32::from(self.used.encode());
+        at | at << 16
+    }
+
+    fn size(&self) -> u16 {
+        self.areas.size
+    }
+
+    #[inline]
+    fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+}

@@ -1,0 +1,184 @@
+//! Where workers find their queues, and the negotiator puts them.
+//!
+//! A queue of the port is a place that stays; what is in it comes with a peer and goes with it. A
+//! worker has it for the time of a burst, behind a lock that nobody else takes but the negotiator,
+//! which stops a queue and reads where it stands while workers run, as messages demand it, and other
+//! queues of the port where the peer has fewer.
+
+use std::{
+    fmt, io,
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use linerate_memory::{Frame, PoolCache};
+
+use super::queue::Fault;
+use crate::{
+    counters::Counters,
+    peer::event::{self, Gathered, Interrupt},
+};
+
+/// What the negotiator does with a queue that is used.
+pub(super) trait Control: Send {
+    /// What the peer is told by, and whether it has enabled the queue.
+    fn adjust(&mut self, call: Option<&Arc<Interrupt>>, enabled: bool);
+
+    /// Where it stands, as `GET_VRING_BASE` says it.
+    fn position(&self) -> u32;
+}
+
+/// A queue packets come in by.
+pub(super) trait Inward: Control {
+    /// Adds packets to the frame.
+    fn burst(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        counters: &Counters,
+    ) -> Result<usize, Fault>;
+
+    /// Asks to be told of packets from now on. Returns whether there are some already.
+    fn arm(&mut self) -> bool;
+}
+
+/// What became of a frame.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// Packets of its front that are done with.
+    pub(super) done: usize,
+    /// Whether there was no place for the next.
+    pub(super) full: bool,
+    pub(super) fault: Option<Fault>,
+}
+
+/// A queue packets go out by.
+pub(super) trait Outward: Control {
+    fn burst(&mut self, pool: &PoolCache, frame: &Frame, counters: &Counters) -> Sent;
+
+    /// How many packets the peer has not taken yet, as far as can be told.
+    fn on_the_way(&mut self) -> usize {
+        0
+    }
+}
+
+/// A place for a queue.
+pub(super) struct Place<Q: ?Sized> {
+    state: Mutex<State<Q>>,
+    /// What there is to wait for: the peer's event, and ours, which is set when something was put
+    /// here.
+    events: Gathered,
+    event: OwnedFd,
+}
+
+pub(super) struct State<Q: ?Sized> {
+    pub(super) queue: Option<Box<Q>>,
+    /// Why the queue there was is not used any more.
+    pub(super) fault: Option<Fault>,
+}
+
+impl<Q: ?Sized> fmt::Debug for Place<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").finish_non_exhaustive()
+    }
+}
+
+impl<Q: ?Sized> Place<Q> {
+    pub(super) fn new() -> io::Result<Place<Q>> {
+        let event = event::new()?;
+        let events = Gathered::of(&[&event])?;
+        Ok(Place { state: Mutex::new(State { queue: None, fault: None }), events, event })
+    }
+
+    pub(super) fn events(&self) -> &Gathered {
+        &self.events
+    }
+
+    /// Negotiator: from now on this queue is used, or none.
+    pub(super) fn put(&self, queue: Option<Box<Q>>) {
+        let before = {
+            let mut state = self.lock();
+            state.fault = None;
+            std::mem::replace(&mut state.queue, queue)
+        };
+        drop(before);
+        event::set(&self.event);
+    }
+
+    /// Negotiator: has it to itself.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<Q>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Worker: has it for a burst, unless somebody else has it.
+    #[inline]
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, State<Q>>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl<Q: ?Sized> State<Q> {
+    /// Worker: the peer has made this queue useless.
+    #[cold]
+    pub(super) fn fail(&mut self, fault: Fault, control: &OwnedFd) {
+        self.fault = Some(fault);
+        event::set(control);
+    }
+
+    /// The queue, if it can be used.
+    #[inline]
+    pub(super) fn usable(&mut self) -> Option<&mut Q> {
+        if self.fault.is_some() {
+            return None;
+        }
+        self.queue.as_deref_mut()
+    }
+}
+
+/// The places of a port.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) inward: Vec<Place<dyn Inward>>,
+    pub(super) outward: Vec<Place<dyn Outward>>,
+    /// How many places of `outward` have a queue, the first ones.
+    active: AtomicUsize,
+    /// Wakes the negotiator.
+    pub(super) control: OwnedFd,
+}
+
+impl Places {
+    pub(super) fn new(queues: usize) -> io::Result<Places> {
+        let inward: io::Result<Vec<_>> = (0..queues).map(|_| Place::new()).collect();
+        let outward: io::Result<Vec<_>> = (0..queues).map(|_| Place::new()).collect();
+        Ok(Places {
+            inward: inward?,
+            outward: outward?,
+            active: AtomicUsize::new(0),
+            control: event::new()?,
+        })
+    }
+
+    pub(super) fn set_active(&self, count: usize) {
+        self.active.store(count, Ordering::Relaxed);
+    }
+
+    /// Which place a queue of the port sends by: its own, or one of those that are used.
+    #[inline]
+    pub(super) fn outward_of(&self, queue: usize) -> usize {
+        let active = self.active.load(Ordering::Relaxed);
+        if queue < active || active == 0 { queue } else { queue % active }
+    }
+
+    /// The first fault of a queue.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        let inward = self.inward.iter().find_map(|place| place.lock().fault);
+        inward.or_else(|| self.outward.iter().find_map(|place| place.lock().fault))
+    }
+}

@@ -1,0 +1,298 @@
+//! A split virtqueue (virtio 1.3, section 2.7): descriptors, a ring of those available and a ring of
+//! those used.
+//!
+//! | area | bytes | what | who writes it |
+//! |---|---|---|---|
+//! | descriptors | 16 × size | address `u64`, length `u32`, flags `u16`, next `u16` | driver |
+//! | available | 6 + 2 × size | flags `u16`, index `u16`, heads `u16`, used event `u16` | driver |
+//! | used | 6 + 8 × size | flags `u16`, index `u16`, (head, length) `u32`, available event `u16` | device |
+//!
+//! Indices count on modulo 65,536. Numbers are little-endian.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
+};
+
+use super::{
+    memory::{Area, Memory},
+    queue::{
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, NEXT, Pieces, Queue, fields, is_due, walk_table,
+    },
+};
+
+/// Flag of either ring: its writer does not want to be told.
+pub(super) const SILENT: u16 = 1;
+/// Where the index of either ring is, and where its places begin.
+pub(super) const INDEX: usize = 2;
+pub(super) const PLACES: usize = 4;
+/// Bytes of a place of the used ring.
+pub(super) const USED: usize = 8;
+
+/// Where the parts of a queue are.
+#[derive(Debug, Clone)]
+pub(super) struct SplitAreas {
+    size: u16,
+    descriptors: Area,
+    available: Area,
+    used: Area,
+}
+
+impl SplitAreas {
+    /// `Err` says what is wrong with where they are.
+    pub(super) fn new(
+        size: u16,
+        descriptors: Option<Area>,
+        available: Option<Area>,
+        used: Option<Area>,
+    ) -> Result<SplitAreas, &'static str> {
+        if !size.is_power_of_two() || size > 1 << 15 {
+            return Err("a queue's size is not a power of two up to 32,768");
+        }
+        let (Some(descriptors), Some(available), Some(used)) = (descriptors, available, used)
+        else {
+            return Err("a queue outside of the memory");
+        };
+        // The mapping begins at a page, so places in it are aligned as addresses are.
+        let aligned = [(&descriptors, 16), (&available, 2), (&used, 4)];
+        if aligned.iter().any(|(area, align)| !area.at.is_multiple_of(*align)) {
+            return Err("a queue that is not aligned");
+        }
+        Ok(SplitAreas { size, descriptors, available, used })
+    }
+
+    /// Bytes of the three.
+    pub(super) fn lengths(size: u16) -> [usize; 3] {
+        let size = usize::from(size);
+        [DESCRIPTOR * size, PLACES + 2 * size + 2, PLACES + USED * size + 2]
+    }
+
+    #[inline]
+    pub(super) fn mask(&self) -> u16 {
+        self.size - 1
+    }
+
+    #[inline]
+    pub(super) fn descriptors(&self) -> &[AtomicU64] {
+        let Area { bytes, at } = &self.descriptors;
+        bytes.words(*at, 2 * usize::from(self.size)).expect("checked when it was made")
+    }
+
+    /// Flags, index, heads, used event.
+    #[inline]
+    pub(super) fn available(&self) -> &[AtomicU16] {
+        let Area { bytes, at } = &self.available;
+        bytes.words16(*at, 3 + usize::from(self.size)).expect("checked when it was made")
+    }
+
+    #[inline]
+    pub(super) fn used_places(&self) -> &[AtomicU32] {
+        let Area { bytes, at } = &self.used;
+        let places = bytes.words32(at + PLACES, 2 * usize::from(self.size));
+        places.expect("checked when it was made")
+    }
+
+    /// Flags of the used ring.
+    #[inline]
+    pub(super) fn used_flags(&self) -> &AtomicU16 {
+        self.used.bytes.word16(self.used.at).expect("checked when it was made")
+    }
+
+    #[inline]
+    pub(super) fn used_index(&self) -> &AtomicU16 {
+        self.used.bytes.word16(self.used.at + INDEX).expect("checked when it was made")
+    }
+
+    /// At which index of the available ring the device wants to be told.
+    #[inline]
+    pub(super) fn available_event(&self) -> &AtomicU16 {
+        let at = self.used.at + PLACES + USED * usize::from(self.size);
+        self.used.bytes.word16(at).expect("checked when it was made")
+    }
+
+    /// At which index of the used ring the driver wants to be told.
+    #[inline]
+    pub(super) fn used_event(&self) -> &AtomicU16 {
+        &self.available()[2 + usize::from(self.size)]
+    }
+}
+
+/// A split queue as the device has it.
+#[derive(Debug)]
+pub(super) struct Split {
+    memory: Arc<Memory>,
+    areas: SplitAreas,
+    event_index: bool,
+    /// The next place of the available ring to look at.
+    next: u16,
+    /// Up to where places are known to be available.
+    end: u16,
+    /// The next place of the used ring to write: chains before it were given back.
+    used: u16,
+    /// What the driver has been told of.
+    published: u16,
+}
+
+impl Split {
+    /// Begins where the used ring ends, whatever the driver says: chains that were available and not
+    /// given back, because a device before us died, are looked at again.
+    pub(super) fn new(memory: &Arc<Memory>, areas: SplitAreas, event_index: bool) -> Split {
+        let at = u16::from_le(areas.used_index().load(Ordering::Relaxed));
+        let mut split = Split {
+            memory: Arc::clone(memory),
+            areas,
+            event_index,
+            next: at,
+            end: at,
+            used: at,
+            published: at,
+        };
+        split.disarm();
+        split
+    }
+
+    /// Up to where chains are available now.
+    #[inline]
+    fn theirs(&self) -> Result<u16, Fault> {
+        // Acquire: pairs with the driver's release behind what it wrote.
+        let index = u16::from_le(self.areas.available()[1].load(Ordering::Acquire));
+        if index.wrapping_sub(self.used) <= self.areas.size { Ok(index) } else { Err(Fault::Index) }
+    }
+
+    #[inline]
+    fn descriptor(&self, number: u16) -> (u64, u32, u16, u16) {
+        let at = 2 * usize::from(number & self.areas.mask());
+        let words = &self.areas.descriptors()[at..at + 2];
+        let (len, flags, next) = fields(words[1].load(Ordering::Relaxed));
+        (u64::from_le(words[0].load(Ordering::Relaxed)), len, flags, next)
+    }
+
+    #[inline]
+    fn head(&self, index: u16) -> u16 {
+        let place = 2 + usize::from(index & self.areas.mask());
+        u16::from_le(self.areas.available()[place].load(Ordering::Relaxed))
+    }
+
+    /// A chain that is more than one descriptor.
+    #[cold]
+    #[inline(never)]
+    fn walk(&self, access: Access, pieces: &mut Pieces, mut number: u16) {
+        for _ in 0..self.areas.size {
+            let (at, len, flags, next) = self.descriptor(number);
+            if flags & INDIRECT != 0 {
+                return walk_table(&self.memory, access, pieces, (at, len), false);
+            }
+            pieces.push(access, at, len, flags);
+            if flags & NEXT == 0 {
+                return;
+            }
+            if next >= self.areas.size {
+                return pieces.refuse();
+            }
+            number = next;
+        }
+        // As many as there are, and another is to come: it goes round.
+        pieces.refuse();
+    }
+}
+
+impl Queue for Split {
+    #[inline]
+    fn available(&self, most: usize) -> Result<usize, Fault> {
+        Ok(usize::from(self.theirs()?.wrapping_sub(self.next)).min(most))
+    }
+
+    #[inline]
+    fn next(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault> {
+        if self.next == self.end {
+            self.end = self.theirs()?;
+            if self.next == self.end {
+                return Ok(None);
+            }
+        }
+        let head = self.head(self.next);
+        if head >= self.areas.size {
+            return Err(Fault::Descriptor);
+        }
+        self.next = self.next.wrapping_add(1);
+        let (at, len, flags, _) = self.descriptor(head);
+        if flags & (NEXT | INDIRECT) == 0 {
+            pieces.push(access, at, len, flags);
+        } else {
+            self.walk(access, pieces, head);
+        }
+        Ok(Some(Chain { id: head, places: 1 }))
+    }
+
+    #[inline]
+    fn rewind(&mut self) {
+        self.next = self.used;
+    }
+
+    #[inline]
+    fn give(&mut self, chain: Chain, written: u32) {
+        let at = 2 * usize::from(self.used & self.areas.mask());
+        let place = &self.areas.used_places()[at..at + 2];
+        place[0].store(u32::from(chain.id).to_le(), Ordering::Relaxed);
+        place[1].store(written.to_le(), Ordering::Relaxed);
+        self.used = self.used.wrapping_add(1);
+    }
+
+    #[inline]
+    fn publish(&mut self) -> bool {
+        let (new, old) = (self.used, self.published);
+        if new == old {
+            return false;
+        }
+        // Release: behind everything that was read or written of the chains.
+        self.areas.used_index().store(new.to_le(), Ordering::Release);
+        self.published = new;
+        // Pairs with the driver's fence between what it wants and its last look.
+        fence(Ordering::SeqCst);
+        if self.event_index {
+            let event = u16::from_le(self.areas.used_event().load(Ordering::Relaxed));
+            is_due(event, new, old)
+        } else {
+            u16::from_le(self.areas.available()[0].load(Ordering::Relaxed)) & SILENT == 0
+        }
+    }
+
+    fn arm(&mut self) {
+        if self.event_index {
+            self.areas.available_event().store(self.next.to_le(), Ordering::Relaxed);
+        } else {
+            self.areas.used_flags().store(0, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn disarm(&mut self) {
+        if self.event_index {
+            // As far behind as can be: it comes by once in 65,536 chains.
+            let passed = self.next.wrapping_sub(1 << 15);
+            self.areas.available_event().store(passed.to_le(), Ordering::Relaxed);
+        } else {
+            self.areas.used_flags().store(SILENT.to_le(), Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, ahead: u16) {
+        let index = self.next.wrapping_add(ahead);
+        let (at, _, _, _) = self.descriptor(self.head(index));
+        self.memory.prefetch(at);
+    }
+
+    fn position(&self) -> u32 {
+        self.used.into()
+    }
+
+    fn size(&self) -> u16 {
+        self.areas.size
+    }
+
+    #[inline]
+    fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+}

@@ -1,0 +1,161 @@
+//! DPDK as the peer: testpmd sends back what it receives, on the queue it came by.
+
+use std::{thread, time::Duration};
+
+use crate::{
+    load::{Load, resources, restarts},
+    rig::{Station, packets, socket, wait_for},
+    testpmd::{Setup, Testpmd, alone},
+};
+
+/// A path: DPDK knows no abstract sockets here.
+fn path() -> String {
+    let name = socket();
+    format!("/tmp/{}.sock", name.trim_start_matches('@'))
+}
+
+/// Frames of several pieces.
+const SCATTER: &str = "--enable-scatter";
+
+/// A testpmd with this device at a socket.
+fn start(socket: &str, device: &str, queues: usize, engine: &str) -> Testpmd {
+    let long = ["--total-num-mbufs=8192", "--max-pkt-len=9600", "--tx-offloads=0x8000", SCATTER];
+    let arguments = if device.contains("mrg_rxbuf=0") { &long[..1] } else { &long[..] };
+    let name = socket.trim_start_matches("/tmp/").trim_end_matches(".sock");
+    Testpmd::start(&Setup { name, device, megabytes: "96", arguments, queues, engine })
+}
+
+/// Sends packets and expects them back.
+#[track_caller]
+fn echo(station: &mut Station, queue: usize, sent: &[Vec<u8>], at_a_time: usize) {
+    for some in sent.chunks(at_a_time) {
+        station.send(queue, some);
+        let back = station.expect(queue, some.len());
+        assert!(back == some, "bytes differ, queue {queue}");
+    }
+}
+
+/// Waits until packets come back by each queue, and nothing is on its way.
+#[track_caller]
+fn settle(station: &mut Station, queues: usize) {
+    let sent = packets([60]);
+    wait_for("the first packet to come back", || {
+        (0..queues).all(|queue| {
+            station.send(queue, &sent);
+            thread::sleep(Duration::from_millis(2));
+            !station.take(queue).is_empty()
+        })
+    });
+    thread::sleep(Duration::from_millis(50));
+    (0..queues).for_each(|queue| while !station.take(queue).is_empty() {});
+}
+
+/// Packets to a driver of DPDK's and back.
+fn there_and_back(device: &str, queues: usize, listens: bool, longest: usize) {
+    let socket = path();
+    let side = if listens { "server" } else { "client" };
+    let uri = format!("vhost:{socket}?side={side}&queues={queues}");
+    let mut station = Station::with(&uri, 9600);
+    let theirs = if listens { "" } else { ",server=1" };
+    let device = format!("net_virtio_user0,path={socket},queues={queues}{theirs},{device}");
+    let mut testpmd = start(&socket, &device, queues, "io");
+    station.wait_up();
+    let text = format!("{uri} with {device}: {}", station.detail());
+    settle(&mut station, queues);
+    let (before, ours) = (testpmd.counts(), (station.sent(), station.received()));
+    let lengths = [60, 61, 64, 127, 128, 1000, 1514, 2047, 2048, 2049, 4096, 9000];
+    let sent = packets(lengths.into_iter().filter(|&length| length <= longest));
+    let small = packets((0..2000).map(|at| 60 + at % 1455));
+    for queue in 0..queues {
+        echo(&mut station, queue, &sent, 1);
+        echo(&mut station, queue, &small, 32);
+    }
+    let (out, back) = (station.sent() - ours.0, station.received() - ours.1);
+    assert_eq!((out.dropped(), back.dropped()), (0, 0), "{text}");
+    let after = testpmd.counts();
+    assert_eq!((after.0 - before.0, after.1 - before.1), (out.packets, back.packets), "{text}");
+    drop(testpmd);
+    station.wait_down();
+    let arena = station.arena.clone();
+    drop(station);
+    assert_eq!(arena.accounting().held, 0, "{text}");
+    let _ = std::fs::remove_file(socket);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn vhost_device_with_a_driver_of_dpdk() {
+    let _alone = alone();
+    for packed in [0, 1] {
+        for (queues, mergeable, in_order) in [(1, 1, 0), (2, 1, 1), (1, 0, 0), (2, 0, 1)] {
+            let device = format!("packed_vq={packed},mrg_rxbuf={mergeable},in_order={in_order}");
+            let longest = if mergeable == 1 { 9000 } else { 2000 };
+            there_and_back(&device, queues, in_order == 0, longest);
+        }
+    }
+}
+
+fn is_up(station: &Station) -> bool {
+    station.port.info.link.as_ref().unwrap().is_up()
+}
+
+/// Theirs is killed while packets go both ways, and another one comes.
+fn they_come_and_go(packed: u8) {
+    let socket = path();
+    let uri = format!("vhost:{socket}");
+    let mut station = Station::open(&uri);
+    let mut load = Load::default();
+    let mut steady = None;
+    for _ in 0..restarts() {
+        let device = format!("net_virtio_user0,path={socket},packed_vq={packed}");
+        let testpmd = start(&socket, &device, 1, "io");
+        load.run(&mut station, is_up);
+        load.flow(&mut station, 1000);
+        drop(testpmd);
+        load.run(&mut station, |station| !is_up(station));
+        assert_eq!(*steady.get_or_insert_with(resources), resources(), "something is left behind");
+    }
+    let counts = station.sent();
+    assert_eq!(counts.packets + counts.dropped(), load.taken);
+    let arena = station.arena.clone();
+    drop(station);
+    assert_eq!(arena.accounting().held, 0);
+    println!("{uri}, packed {packed}: {} times, {} packets back", restarts(), load.back);
+}
+
+/// Ours goes while packets go both ways, and comes back to the same driver.
+fn we_come_and_go(packed: u8) {
+    let socket = path();
+    let uri = format!("vhost:{socket}?side=client");
+    let device = format!("net_virtio_user0,path={socket},server=1,packed_vq={packed}");
+    let mut testpmd = start(&socket, &device, 1, "io");
+    let mut load = Load::default();
+    for round in 0..restarts() + 1 {
+        let mut station = Station::open(&uri);
+        load.run(&mut station, |station| is_up(station) || testpmd.died_of().is_some());
+        assert_eq!(testpmd.died_of(), None, "round {round}");
+        load.flow(&mut station, 1000);
+        let arena = station.arena.clone();
+        drop(station);
+        assert_eq!(arena.accounting().held, 0);
+    }
+    drop(testpmd);
+    let _ = std::fs::remove_file(socket);
+    println!("{uri}, packed {packed}: {} times, {} packets back", restarts(), load.back);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn vhost_drivers_of_dpdk_come_and_go() {
+    let _alone = alone();
+    let before = resources();
+    [0, 1].into_iter().for_each(they_come_and_go);
+    assert_eq!(resources(), before, "something is left behind");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn vhost_devices_of_ours_come_and_go() {
+    let _alone = alone();
+    [0, 1].into_iter().for_each(we_come_and_go);
+}

@@ -1,0 +1,105 @@
+//! Drivers that play foul, beside two peers that do not.
+
+use std::time::Duration;
+
+use linerate_memory::Frame;
+use linerate_testlab::vhost::{Foul, ORDERLY, SENTINEL};
+use proptest::prelude::*;
+
+use crate::rig::{Station, packets, socket, wait_for};
+
+/// Two ports of this process that speak to each other meanwhile.
+struct Bystanders {
+    stations: [Station; 2],
+    sent: Vec<Vec<u8>>,
+}
+
+impl Bystanders {
+    fn open() -> Bystanders {
+        let socket = socket();
+        let server = Station::open(&format!("memif:{socket}?role=server"));
+        let client = Station::open(&format!("memif:{socket}?wait=20"));
+        server.wait_up();
+        Bystanders { stations: [server, client], sent: packets([60, 1500, 61, 600]) }
+    }
+
+    fn turn(&mut self) {
+        for (from, to) in [(0, 1), (1, 0)] {
+            self.stations[from].send(0, &self.sent);
+            let came = self.stations[to].expect(0, self.sent.len());
+            assert!(came == self.sent, "a bystander got something else");
+        }
+    }
+}
+
+/// Does with a port whatever a worker does. Returns whether an orderly packet came.
+fn use_up(station: &mut Station, sent: &[Vec<u8>]) -> bool {
+    let mut orderly = false;
+    for packet in station.take(0) {
+        assert!((14..=station.arena.room()).contains(&packet.len()));
+        let foreign = packet.windows(SENTINEL.len()).any(|bytes| bytes == SENTINEL);
+        assert!(!foreign, "bytes from behind a region");
+        orderly |= packet == [ORDERLY; 60];
+    }
+    let mut frame = Frame::new(sent.len());
+    for packet in sent {
+        let mut slot = station.pool.take_one(packet.len()).unwrap();
+        station.arena.packet_mut(&mut slot).unwrap().copy_from_slice(packet);
+        frame.push(slot).unwrap();
+    }
+    let Station { pool, port, .. } = &mut *station;
+    let transmit = port.queues[0].transmit.as_mut().unwrap();
+    transmit.transmit(pool, &mut frame).unwrap();
+    let _ = transmit.wake();
+    transmit.flush(pool).unwrap();
+    pool.give(&mut frame);
+    let _ = station.receive(0).wake();
+    orderly
+}
+
+fn play(bytes: &[u8]) {
+    let socket = socket();
+    let mut station = Station::open(&format!("vhost:{socket}"));
+    let mut bystanders = Bystanders::open();
+    let sent = packets([60, 1500]);
+    let mut foul = Foul::new(&socket, bytes);
+    let mut was_negotiated = false;
+    while foul.step() {
+        if foul.is_negotiated() && !was_negotiated {
+            // The one knows a moment before the other.
+            station.port.info.link.as_ref().unwrap().wait_up(Duration::from_millis(5));
+        }
+        was_negotiated = foul.is_negotiated();
+        use_up(&mut station, &sent);
+        bystanders.turn();
+    }
+    drop(foul);
+    // Whoever comes next is served.
+    for packed in [0, 1] {
+        let setup = [packed, 3];
+        let mut next = Foul::new(&socket, &setup);
+        wait_for("a packet of the next driver", || {
+            next.serve();
+            (0..20).any(|_| {
+                std::thread::sleep(Duration::from_micros(200));
+                use_up(&mut station, &sent)
+            })
+        });
+    }
+    let arena = station.arena.clone();
+    drop(station);
+    assert_eq!(arena.accounting().held, 0);
+    for station in &bystanders.stations {
+        assert_eq!((station.sent().dropped(), station.received().dropped()), (0, 0));
+        assert_eq!(station.port.info.link.as_ref().unwrap().changes(), 1, "{}", station.detail());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_driver_that_plays_foul_harms_nobody(bytes in proptest::collection::vec(any::<u8>(), 8..300)) {
+        play(&bytes);
+    }
+}

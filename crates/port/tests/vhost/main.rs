@@ -1,0 +1,12 @@
+//! `vhost:` ports, against DPDK's drivers.
+
+mod dpdk;
+mod hostile;
+#[path = "../peers/load.rs"]
+mod load;
+#[allow(dead_code, reason = "the tests of other ports do more with it")]
+#[path = "../peers/rig.rs"]
+mod rig;
+#[allow(dead_code, reason = "the tests of other ports do more with it")]
+#[path = "../peers/testpmd.rs"]
+mod testpmd;
