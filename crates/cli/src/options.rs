@@ -110,6 +110,10 @@ pub(crate) struct GraphRunning {
     #[arg(long, short = 'b', value_name = "PACKETS", default_value_t = 256,
           value_parser = clap::value_parser!(u16).range(1..=2048))]
     pub(crate) vector: u16,
+    /// Have every element find for itself where packets and their headers are, instead of knowing
+    /// it from those in front of it: to see what that is worth.
+    #[arg(long)]
+    pub(crate) no_surveys: bool,
 
     /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block
     #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Adaptive)]

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use linerate_memory::Survey;
+
 use crate::{
     class::{Class, Preparation, Role},
     complaint::{Complaint, report},
@@ -192,6 +194,7 @@ impl Base {
             woken: Vec::new(),
             task: usize::MAX,
             pulled: 0,
+            survey: if self.options.surveys { Survey::new(frame_limit) } else { Survey::off() },
             exits: Exits::new(frame_limit),
             limit: frame_limit,
             worker,

@@ -45,6 +45,9 @@ pub struct Options {
     /// Whether it is measured what cycles elements cost. Frames and packets are
     /// counted in any case.
     pub cycles: bool,
+    /// Whether elements know what those in front of them have found out about the packets of a
+    /// frame ([`Survey`](linerate_memory::Survey)). Without, each finds it for itself.
+    pub surveys: bool,
     /// Where elements write text for people.
     pub console: Console,
     /// What the `version` handler says.
@@ -66,6 +69,7 @@ impl Default for Options {
             cache: 1024,
             cores: Vec::new(),
             cycles: true,
+            surveys: true,
             console: Console::default(),
             version: env!("CARGO_PKG_VERSION").into(),
             reader: None,

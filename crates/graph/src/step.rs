@@ -6,7 +6,9 @@
 //! Which one it is is known when the program is compiled, so a loop over packets calls
 //! nothing, and several steps can be one behind the other in a loop.
 
-use linerate_memory::{Arena, FRAME_LIMIT, Frame, HeadStep, Packet, PacketMut, PoolCache, Slot};
+use linerate_memory::{
+    Arena, FRAME_LIMIT, Frame, HeadStep, Leaves, Packet, PacketMut, PoolCache, Slot, Survey,
+};
 
 use crate::{
     class::Class,
@@ -97,6 +99,13 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
     /// A packet. `#[inline]` at the implementation makes it part of the loop.
     fn step(&mut self, packet: &mut A::Packet<'_>) -> Way;
 
+    /// What of the packets it writes to is as it was before, which elements behind it then
+    /// know without a look at them ([`Survey`]).
+    #[inline(always)]
+    fn leaves(&self) -> Leaves {
+        Leaves::NOTHING
+    }
+
     /// Before the packets of a frame: for what they have in common, such as the time.
     /// Whether they are to be looked at; else all of them go on.
     #[inline(always)]
@@ -118,7 +127,9 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
         if !self.begin(cx, frame) {
             return;
         }
-        if cx.sift::<A>(frame, Self::NO_BUFFER, |packet| self.step(packet)) {
+        let leaves = self.leaves();
+        let step = |packet: &mut A::Packet<'_>| self.step(packet);
+        if cx.sift_leaving::<A>(frame, Self::NO_BUFFER, leaves, step) {
             self.end(cx);
         }
     }
@@ -137,6 +148,8 @@ pub trait Touch: sealed::Sealed + Send + 'static {
     fn sift(
         arena: &Arena,
         frame: &mut Frame,
+        survey: &mut Survey,
+        leaves: Leaves,
         step: impl FnMut(&mut Self::Packet<'_>) -> Way,
         out: impl FnMut(usize, Slot, Exit),
     );
@@ -165,10 +178,12 @@ impl Touch for Reads {
     fn sift(
         arena: &Arena,
         frame: &mut Frame,
+        survey: &mut Survey,
+        _: Leaves,
         step: impl FnMut(&mut Packet<'_>) -> Way,
         out: impl FnMut(usize, Slot, Exit),
     ) {
-        arena.sift_read(frame, step, out);
+        arena.sift_read_surveyed(frame, survey, step, out);
     }
 }
 
@@ -181,10 +196,12 @@ impl Touch for Writes {
     fn sift(
         arena: &Arena,
         frame: &mut Frame,
+        survey: &mut Survey,
+        leaves: Leaves,
         step: impl FnMut(&mut PacketMut<'_>) -> Way,
         out: impl FnMut(usize, Slot, Exit),
     ) {
-        arena.sift_packets(frame, step, out);
+        arena.sift_surveyed(frame, survey, leaves, step, out);
     }
 }
 
@@ -200,12 +217,25 @@ impl Context {
         no_buffer: usize,
         step: impl FnMut(&mut A::Packet<'_>) -> Way,
     ) -> bool {
+        self.sift_leaving::<A>(frame, no_buffer, Leaves::NOTHING, step)
+    }
+
+    /// The same with a step that leaves something as it was.
+    #[inline(always)]
+    pub fn sift_leaving<A: Touch>(
+        &mut self,
+        frame: &mut Frame,
+        no_buffer: usize,
+        leaves: Leaves,
+        step: impl FnMut(&mut A::Packet<'_>) -> Way,
+    ) -> bool {
         if A::OWNS {
             self.unshare(frame, no_buffer);
         }
-        let Context { pool, exits, .. } = self;
+        let Context { pool, exits, survey, .. } = self;
         let before = frame.len();
-        A::sift(pool.arena(), frame, step, |_, slot, exit| exits.push(slot, exit));
+        let out = |_, slot, exit| exits.push(slot, exit);
+        A::sift(pool.arena(), frame, survey, leaves, step, out);
         if frame.len() == before {
             return false;
         }
@@ -222,9 +252,9 @@ impl Context {
         step: &mut impl HeadStep<N, Exit = Exit>,
     ) -> bool {
         self.unshare(frame, no_buffer);
-        let Context { pool, exits, .. } = self;
+        let Context { pool, exits, survey, .. } = self;
         let before = frame.len();
-        pool.arena().sift_heads(frame, step, |_, slot, exit| exits.push(slot, exit));
+        pool.arena().sift_heads(frame, survey, step, |_, slot, exit| exits.push(slot, exit));
         if frame.len() == before {
             return false;
         }

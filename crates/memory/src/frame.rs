@@ -19,6 +19,10 @@ pub struct Frame {
     lines: Box<[MaybeUninit<Line>]>,
     limit: usize,
     len: usize,
+    /// The number of the [survey](crate::Survey) that knows these very packets: forgotten by all
+    /// that takes one out or lets one be changed. What is added to them changes their count, by
+    /// which the survey is told as well.
+    survey: u64,
 }
 
 /// Slots are kept from the start of a cache line on: vectors of them then stay
@@ -28,7 +32,7 @@ struct Line {
     _slots: [Slot; SLOTS_PER_LINE],
 }
 
-const SLOTS_PER_LINE: usize = 8;
+pub(crate) const SLOTS_PER_LINE: usize = 8;
 const _: () = assert!(size_of::<Line>() == SLOTS_PER_LINE * size_of::<Slot>());
 
 impl Frame {
@@ -39,7 +43,12 @@ impl Frame {
     /// When `limit` is not in 1..=[`FRAME_LIMIT`].
     pub fn new(limit: usize) -> Frame {
         assert!((1..=FRAME_LIMIT).contains(&limit), "frame limit {limit} not in 1..={FRAME_LIMIT}");
-        Frame { lines: Box::new_uninit_slice(limit.div_ceil(SLOTS_PER_LINE)), limit, len: 0 }
+        Frame {
+            lines: Box::new_uninit_slice(limit.div_ceil(SLOTS_PER_LINE)),
+            limit,
+            len: 0,
+            survey: 0,
+        }
     }
 
     /// Packets in the frame.
@@ -95,6 +104,7 @@ impl Frame {
     /// The packets, oldest first, for change in place.
     #[inline]
     pub fn slots_mut(&mut self) -> &mut [Slot] {
+        self.survey = 0;
         // SAFETY: as in `slots`, and `&mut self` makes the borrow unique.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
     }
@@ -115,6 +125,7 @@ impl Frame {
     /// Takes the last packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Slot> {
+        self.survey = 0;
         self.len = self.len.checked_sub(1)?;
         // SAFETY: the element was in `..len` and is now outside it, so it is
         // read out exactly once.
@@ -187,7 +198,7 @@ impl Frame {
         mut keep: impl FnMut(&mut T, &mut Slot) -> bool,
         mut out: impl FnMut(&mut T, Slot),
     ) {
-        let count = std::mem::take(&mut self.len);
+        let count = self.take_len();
         let base: *mut Slot = self.lines.as_mut_ptr().cast();
         let mut kept = 0;
         for at in 0..count {
@@ -218,7 +229,7 @@ impl Frame {
         mut judge: impl FnMut(&mut Slot) -> Result<(), V>,
         mut out: impl FnMut(usize, Slot, V),
     ) {
-        let count = std::mem::take(&mut self.len);
+        let count = self.take_len();
         let base: *mut Slot = self.lines.as_mut_ptr().cast();
         let mut first_gone = count;
         for at in 0..count {
@@ -245,8 +256,27 @@ impl Frame {
     /// Begins to look at packets of which some may leave: see [`Sift`].
     #[inline(always)]
     pub(crate) fn begin_sift(&mut self) -> Sift<'_> {
-        let count = std::mem::take(&mut self.len);
+        let count = self.take_len();
         Sift { frame: self, count }
+    }
+
+    /// The packets are somebody else's for a while.
+    #[inline(always)]
+    fn take_len(&mut self) -> usize {
+        self.survey = 0;
+        std::mem::take(&mut self.len)
+    }
+
+    /// The number of the survey that knows the packets, if any does; zero if none.
+    #[inline(always)]
+    pub(crate) fn survey(&self) -> u64 {
+        self.survey
+    }
+
+    /// A survey knows the packets as they are now.
+    #[inline(always)]
+    pub(crate) fn set_survey(&mut self, number: u64) {
+        self.survey = number;
     }
 
     /// Pointer to the first packet, for copies out by rings and pools.
@@ -283,6 +313,7 @@ impl Frame {
     #[inline]
     pub(crate) unsafe fn forget_front(&mut self, count: usize) {
         debug_assert!(count <= self.len);
+        self.survey = 0;
         let rest = self.len - count;
         if rest > 0 && count > 0 {
             let base: *mut Slot = self.lines.as_mut_ptr().cast();
@@ -307,6 +338,20 @@ impl Sift<'_> {
     pub(crate) fn slots(&mut self) -> &mut [Slot] {
         // SAFETY: the frame's slots as they were when this began, so initialised.
         unsafe { std::slice::from_raw_parts_mut(self.frame.lines.as_mut_ptr().cast(), self.count) }
+    }
+
+    /// The same by eight. Slots behind the last packet are the last again: they own nothing, and
+    /// are there so that eight can always be looked at.
+    #[inline(always)]
+    pub(crate) fn eights(&mut self) -> &mut [[Slot; SLOTS_PER_LINE]] {
+        let lines = self.count.div_ceil(SLOTS_PER_LINE);
+        let base: *mut Slot = self.frame.lines.as_mut_ptr().cast();
+        for at in self.count.max(1)..lines * SLOTS_PER_LINE {
+            // SAFETY: inside the lines, behind an initialised slot; slots are plain numbers.
+            unsafe { base.add(at).write(base.add(self.count - 1).read()) };
+        }
+        // SAFETY: initialised, as just seen to.
+        unsafe { std::slice::from_raw_parts_mut(base.cast(), lines) }
     }
 
     /// Those that are still there become the frame's again.
@@ -361,7 +406,7 @@ unsafe fn close_gaps(base: *mut Slot, places: Range<usize>) -> usize {
 /// Passes a packet out. Out of line for the same reason.
 #[cold]
 #[inline(never)]
-fn eject<V>(place: usize, slot: Slot, verdict: V, out: &mut impl FnMut(usize, Slot, V)) {
+pub(crate) fn eject<V>(place: usize, slot: Slot, verdict: V, out: &mut impl FnMut(usize, Slot, V)) {
     out(place, slot, verdict);
 }
 

@@ -45,8 +45,8 @@ mod wide;
 mod words;
 
 pub use arena::{
-    Accounting, Arena, ArenaOptions, BUFFER_MAX, Column, Head, HeadStep, Heads, LANES, Packet,
-    PacketMut, PageKind, stride_for,
+    Accounting, Arena, ArenaOptions, BUFFER_MAX, Column, Head, HeadAt, HeadStep, Heads, LANES,
+    Leaves, Notes, Packet, PacketMut, PageKind, Survey, stride_for,
 };
 pub use compare::equal_lanes;
 pub use error::MemoryError;

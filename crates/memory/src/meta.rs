@@ -1,6 +1,6 @@
 //! What is known about a packet besides its bytes.
 
-use std::time::Duration;
+use std::{mem::offset_of, time::Duration};
 
 /// Where a header begins, in bytes from the start of the packet's *buffer*: who moves the
 /// start of a packet leaves it alone, and holders of one buffer, each with a start of its
@@ -70,10 +70,6 @@ pub struct Meta {
     pub port: u16,
     /// Queue of that port.
     pub queue: u16,
-    /// Where the network header begins.
-    pub network: HeaderStart,
-    /// Where the transport header begins.
-    pub transport: HeaderStart,
     /// 802.1Q tag control information; 0 when there is none.
     pub vlan: u16,
     /// Paint (colour) annotation.
@@ -81,6 +77,10 @@ pub struct Meta {
     /// How the packet was addressed on its link: [`Meta::TO_HOST`] and so on,
     /// as Click numbers it.
     pub packet_type: u8,
+    /// Where the network header begins.
+    pub network: HeaderStart,
+    /// Where the transport header begins.
+    pub transport: HeaderStart,
     /// Destination annotation: an IPv6 address, or an IPv4 address in its
     /// first four bytes.
     pub destination: [u8; 16],
@@ -89,6 +89,9 @@ pub struct Meta {
 }
 
 const _: () = assert!(size_of::<Meta>() == 64 && align_of::<Meta>() == 64);
+// One store writes both places and the first four bytes of the destination.
+const _: () = assert!(offset_of!(Meta, transport) == offset_of!(Meta, network) + 2);
+const _: () = assert!(offset_of!(Meta, destination) == offset_of!(Meta, network) + 4);
 
 impl Meta {
     /// [`Meta::packet_type`] of a packet to this host, or not known.
@@ -130,6 +133,32 @@ impl Meta {
     pub(crate) fn set_headers(&mut self, headroom: usize, network: usize, transport: usize) {
         self.network = HeaderStart::new(headroom, network);
         self.transport = HeaderStart::new(headroom, transport);
+    }
+
+    /// The same in a word: where the network header begins, and above it the transport header.
+    #[inline(always)]
+    pub(crate) fn set_header_pair(&mut self, pair: u32) {
+        (self.network, self.transport) =
+            (HeaderStart(pair as u16), HeaderStart((pair >> 16) as u16));
+    }
+
+    /// The same, and in the upper half the first four bytes of the destination, the first one
+    /// lowest.
+    #[inline(always)]
+    pub(crate) fn set_header_word(&mut self, word: u64) {
+        if cfg!(target_endian = "little") {
+            // SAFETY: eight bytes of these fields, which are next to each other (asserted above)
+            // and may have any value.
+            unsafe {
+                (&raw mut *self)
+                    .byte_add(offset_of!(Meta, network))
+                    .cast::<[u8; 8]>()
+                    .write(word.to_ne_bytes())
+            }
+        } else {
+            self.set_header_pair(word as u32);
+            self.destination[..4].copy_from_slice(&((word >> 32) as u32).to_le_bytes());
+        }
     }
 
     /// Forgets where headers begin.

@@ -42,17 +42,31 @@ impl Slot {
         unsafe { std::mem::transmute(word) }
     }
 
-    /// The buffer word and where in the buffer the packet begins, by one load: those of
-    /// several slots are then loaded together.
+    /// All of it in a word, the buffer lowest, then the offset, then the length: by one load, so
+    /// that those of several slots are loaded together.
     #[inline(always)]
-    pub(crate) fn place(&self) -> (u32, u16) {
+    pub(crate) fn word(&self) -> u64 {
         // SAFETY: eight initialised bytes without padding, aligned like a word (asserted above).
         let word = unsafe { std::ptr::from_ref(self).cast::<u64>().read() };
         if cfg!(target_endian = "little") {
-            (word as u32, (word >> 32) as u16)
+            word
         } else {
-            ((word >> 32) as u32, (word >> 16) as u16)
+            word >> 32 | (word >> 16 & 0xffff) << 32 | word << 48
         }
+    }
+
+    /// Changes all of it, by one store. The new one is of the same buffer, or this one owns
+    /// nothing.
+    #[inline(always)]
+    pub(crate) fn set_word(&mut self, word: u64) {
+        *self = Slot::compose(word as u32, (word >> 32) as u16, (word >> 48) as u16);
+    }
+
+    /// The buffer word and where in the buffer the packet begins.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> (u32, u16) {
+        let word = self.word();
+        (word as u32, (word >> 32) as u16)
     }
 
     /// Packet length in bytes.

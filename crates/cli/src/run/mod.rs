@@ -86,6 +86,7 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
         simulated: args.simtime,
         cache: CACHE,
         cores,
+        surveys: !running.no_surveys,
         console: Console::new(screen.out(), screen.err()),
         reader: args.allow_reconfigure.then(|| {
             let loader = Arc::clone(&loader);

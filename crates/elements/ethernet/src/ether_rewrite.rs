@@ -1,6 +1,6 @@
 //! `EtherRewrite`: other Ethernet addresses.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Writes};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
@@ -55,15 +55,17 @@ impl EtherRewrite {
 
 impl Element for EtherRewrite {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
-        let arena = cx.pool.arena();
         if !self.marked {
-            return arena.edit_packets(frame, |packet| {
-                if let Some(to) = packet.parts().0.first_chunk_mut() {
+            cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+                if let Some(to) = packet.bytes_mut().first_chunk_mut() {
                     *to = self.addresses;
                 }
+                Ok(())
             });
+            return;
         }
+        cx.unshare(frame, NO_BUFFER);
+        let arena = cx.pool.arena();
         for slot in frame.slots_mut() {
             let offset = marked(slot, arena.meta(slot)).unwrap_or(0);
             // A header before the start has been stripped, but is there yet.

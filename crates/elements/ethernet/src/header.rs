@@ -1,6 +1,6 @@
 //! Room for a header in front of packets.
 
-use linerate_graph::{Context, Exit, Way};
+use linerate_graph::{Context, Exit, Way, Writes};
 use linerate_memory::{Arena, Frame, HeaderStart, PacketMut, Slot};
 
 use linerate_kit::room;
@@ -45,14 +45,24 @@ pub(super) fn open(cx: &mut Context, frame: &mut Frame, length: usize, network: 
 #[inline]
 pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &[u8; N]) {
     cx.unshare(frame, NO_BUFFER);
-    room::make(cx.pool.arena(), frame, N);
     let annotated = cx.world().annotated;
-    let mut failed = Vec::new();
-    let put = move |packet: &mut PacketMut<'_>| {
-        if room::put_header(packet, header, annotated) { Ok(()) } else { Err(()) }
-    };
-    cx.pool.arena().sift_packets(frame, put, |_, slot, ()| failed.push(slot));
-    failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+    // Nearly always there is room for all.
+    if cx.pool.arena().unstrip_packets(frame, &mut cx.survey, N) {
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            if let Some(to) = packet.bytes_mut().first_chunk_mut() {
+                *to = *header;
+            }
+            if annotated {
+                packet.mark_network(N);
+            }
+            Ok(())
+        });
+        return;
+    }
+    room::make(cx.pool.arena(), frame, N);
+    cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        if room::put_header(packet, header, annotated) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
+    });
 }
 
 /// Puts a header in front of one packet.

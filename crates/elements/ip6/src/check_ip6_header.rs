@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{Arguments, Class, Context, Exit, Make, Step, Way};
-use linerate_memory::{Column, Frame, Head, HeadStep, Heads, LANES, PacketMut};
+use linerate_memory::{Column, Frame, HeadAt, HeadStep, Heads, LANES, Notes, PacketMut};
 
 use super::{
     FAMILY,
@@ -107,13 +107,13 @@ impl HeadStep<WORDS> for CheckIp6Header {
     type Found = Column;
 
     #[inline(always)]
-    fn at(&self) -> usize {
-        self.offset
+    fn at(&self) -> HeadAt {
+        HeadAt::Start(self.offset)
     }
 
     /// As [`check`] looks at one.
     #[inline(always)]
-    fn look(&self, heads: &Heads<WORDS>) -> (Column, Column) {
+    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, Column) {
         let [first, second, .., source_end] = &heads.words;
         let (mut unusual, mut lengths) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
@@ -134,15 +134,8 @@ impl HeadStep<WORDS> for CheckIp6Header {
     }
 
     #[inline(always)]
-    fn finish(
-        &mut self,
-        _: &Heads<WORDS>,
-        lengths: &Column,
-        lane: usize,
-        head: &mut Head<'_, WORDS>,
-    ) {
-        head.truncate(self.offset + lengths[lane] as usize);
-        head.mark_headers(self.offset, self.offset + LEAST);
+    fn notes(&self, _: &Heads<WORDS>, lengths: &Column) -> Option<Notes> {
+        Some(Notes { lengths: *lengths, header: LEAST, destinations: None })
     }
 
     #[inline(always)]

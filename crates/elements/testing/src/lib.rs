@@ -59,6 +59,12 @@ impl Run {
         self
     }
 
+    /// The same with elements that find for themselves where packets and their headers are.
+    pub fn without_surveys(mut self) -> Run {
+        self.options.surveys = false;
+        self
+    }
+
     /// The same with other frames: 1 gives Click's order of events.
     pub fn frame_limit(mut self, frame_limit: usize) -> Run {
         self.options.frame_limit = frame_limit;

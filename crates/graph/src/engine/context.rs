@@ -2,7 +2,7 @@
 
 use std::{any::Any, collections::HashMap, fmt, sync::Arc};
 
-use linerate_memory::{Arena, Frame, Meta, PoolCache, Slot};
+use linerate_memory::{Arena, Frame, Meta, PoolCache, Slot, Survey};
 
 use super::{
     account::Account,
@@ -73,6 +73,8 @@ pub struct Context {
     pub(crate) task: usize,
     /// Packets it has pulled itself.
     pub(crate) pulled: usize,
+    /// What is known of the packets of the frame that was gone over last.
+    pub survey: Survey,
     /// Packets that do not go on by output 0, during a [`Step`](crate::Step).
     pub(crate) exits: Exits,
     pub(crate) limit: usize,

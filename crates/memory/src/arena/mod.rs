@@ -13,6 +13,7 @@ mod numbers;
 mod options;
 mod packet;
 mod places;
+mod survey;
 #[cfg(debug_assertions)]
 mod track;
 mod visit;
@@ -30,10 +31,11 @@ use std::{
 pub(crate) use self::attach::Geometry;
 use self::{growth::Growth, map::Mapping, numbers::Numbers};
 pub use self::{
-    heads::{Column, Head, HeadStep, Heads, LANES},
+    heads::{Column, Head, HeadAt, HeadStep, Heads, LANES, Notes},
     map::PageKind,
     options::{ArenaOptions, BUFFER_MAX, stride_for},
     packet::{Packet, PacketMut},
+    survey::{Leaves, Survey},
 };
 use crate::{
     frame::Frame,

@@ -61,6 +61,12 @@ impl<'a> Packet<'a> {
         self.slot.is_empty()
     }
 
+    /// Where its bytes begin.
+    #[inline(always)]
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
     /// Bytes in the buffer in front of the packet.
     #[inline(always)]
     pub fn headroom(&self) -> usize {

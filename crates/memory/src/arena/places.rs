@@ -31,13 +31,6 @@ impl Places {
         }
     }
 
-    /// Finds the packets of at most [`BATCH`] slots. Returns whether all are the arena's own
-    /// and none is shared: addresses of others lead anywhere.
-    #[inline(always)]
-    pub(super) fn find(&mut self, arena: &Inner, slots: &[Slot]) -> bool {
-        self.find_all(arena, slots) & !arena.mask == 0
-    }
-
     /// Finds the packets of at most [`BATCH`] slots, which may be shared.
     ///
     /// # Panics
@@ -72,18 +65,6 @@ impl Places {
             meta.write(metadata.wrapping_add(index as usize));
         }
         bits
-    }
-
-    /// Asks for the first line of each packet and of its metadata.
-    #[inline(always)]
-    pub(super) fn prefetch(&self) {
-        for (start, meta) in self.starts.iter().zip(&self.metas).take(self.found) {
-            // SAFETY: written for every slot that was given.
-            unsafe {
-                prefetch_address(start.assume_init());
-                prefetch_address(meta.assume_init().cast());
-            }
-        }
     }
 
     /// Asks for the first line of each packet.

@@ -3,9 +3,9 @@
 
 use std::convert::Infallible;
 
-use super::{Arena, Inner, Packet, PacketMut, foreign};
+use super::{Arena, Inner, LANES, Leaves, Packet, PacketMut, Survey, foreign};
 use crate::{
-    frame::Frame,
+    frame::{self, Frame},
     meta::Meta,
     prefetch::prefetch_address,
     slot::{SHARED, Slot},
@@ -88,6 +88,120 @@ impl Arena {
         );
     }
 
+    /// As [`Arena::sift_packets`], with the places of packets as the survey has them, or finds
+    /// them for those behind. `leaves` says what else of it is still true after that.
+    #[inline(always)]
+    pub fn sift_surveyed<V>(
+        &self,
+        frame: &mut Frame,
+        survey: &mut Survey,
+        leaves: Leaves,
+        mut judge: impl FnMut(&mut PacketMut<'_>) -> Result<(), V>,
+        out: impl FnMut(usize, Slot, V),
+    ) {
+        if !survey.survey(&self.inner, frame) {
+            return self.sift_packets(frame, judge, out);
+        }
+        survey.keep(leaves);
+        let judge = |slot: &mut Slot, place| {
+            self.track_used(slot.buffer);
+            // SAFETY: the survey is of this frame, so the slot's buffer is the arena's and not
+            // shared, and its places are these.
+            let mut packet = unsafe { PacketMut::at(self, slot, place) };
+            let judged = judge(&mut packet);
+            (judged, packet.start())
+        };
+        sift_places(self, frame, survey, judge, out);
+    }
+
+    /// As [`Arena::sift_read`], with the places of packets where the survey has them.
+    #[inline(always)]
+    pub fn sift_read_surveyed<V>(
+        &self,
+        frame: &mut Frame,
+        survey: &mut Survey,
+        mut judge: impl FnMut(&mut Packet<'_>) -> Result<(), V>,
+        out: impl FnMut(usize, Slot, V),
+    ) {
+        if !survey.is_of(&self.inner, frame) {
+            return self.sift_read(frame, judge, out);
+        }
+        let tag = self.inner.tag;
+        let judge = |slot: &mut Slot, place| {
+            let index = slot.buffer ^ tag;
+            // SAFETY: the survey is of this frame.
+            let mut packet = unsafe { Packet::new(self, slot, index, place) };
+            let judged = judge(&mut packet);
+            (judged, packet.start())
+        };
+        sift_places(self, frame, survey, judge, out);
+    }
+
+    /// Sets the first four bytes of the destination annotation of each packet, the first one
+    /// lowest, to the one of `with` in its place; zero leaves it. Packets that
+    /// [`Arena::meta_mut`] refuses are passed over.
+    #[inline]
+    pub fn set_destinations(
+        &self,
+        frame: &mut Frame,
+        survey: &mut Survey,
+        mut with: impl Iterator<Item = u32>,
+    ) {
+        if !(survey.has_destinations && survey.is_of(&self.inner, frame)) {
+            return self.for_each_meta_mut(frame, with, |meta, destination| {
+                if destination != 0 {
+                    meta.destination[..4].copy_from_slice(&destination.to_le_bytes());
+                }
+            });
+        }
+        let mut left = frame.len();
+        for group in &mut survey.groups[..frame.len().div_ceil(LANES)] {
+            for lane in 0..LANES.min(left) {
+                let Some(with) = with.next() else { return };
+                let mark = &mut group.marks[lane];
+                let known = if with == 0 { (*mark >> 32) as u32 } else { with };
+                *mark = u64::from(known) << 32 | *mark & u64::from(u32::MAX);
+                // SAFETY: the survey is of this frame, which is borrowed mutably: its metadata
+                // is there and nobody else's.
+                let meta = unsafe { &mut *self.inner.meta_at(group.metas[lane]) };
+                meta.destination[..4].copy_from_slice(&known.to_le_bytes());
+            }
+            left = left.saturating_sub(LANES);
+        }
+    }
+
+    /// As [`Frame::strip`], with a survey that stays the frame's.
+    #[inline]
+    pub fn strip_packets(&self, frame: &mut Frame, survey: &mut Survey, count: usize) {
+        let (is_known, number) = (survey.is_of(&self.inner, frame), frame.survey());
+        if is_known {
+            let eights = frame.slots().chunks(LANES);
+            for (slots, group) in eights.zip(&mut survey.groups) {
+                for (slot, start) in slots.iter().zip(&mut group.starts) {
+                    *start += slot.len().min(count) as u64;
+                }
+            }
+        }
+        frame.strip(count);
+        frame.set_survey(if is_known { number } else { 0 });
+    }
+
+    /// As [`Frame::unstrip`], with a survey that stays the frame's.
+    #[inline]
+    pub fn unstrip_packets(&self, frame: &mut Frame, survey: &mut Survey, count: usize) -> bool {
+        let (is_known, number) = (survey.is_of(&self.inner, frame), frame.survey());
+        let has_room = frame.unstrip(count);
+        if is_known {
+            if has_room {
+                for group in &mut survey.groups[..frame.len().div_ceil(LANES)] {
+                    group.starts = group.starts.map(|start| start.wrapping_sub(count as u64));
+                }
+            }
+            frame.set_survey(number);
+        }
+        has_room
+    }
+
     /// A packet with all of it at hand, for writing; `None` when [`Arena::packet_mut`]
     /// refuses it.
     #[inline]
@@ -126,7 +240,19 @@ impl Arena {
     ///
     /// When a packet belongs to another arena.
     #[inline]
-    pub fn for_each_meta(&self, frame: &Frame, mut each: impl FnMut(&Meta)) {
+    pub fn for_each_meta(&self, frame: &Frame, survey: &Survey, mut each: impl FnMut(&Meta)) {
+        if survey.is_of(&self.inner, frame) {
+            let mut left = frame.len();
+            for group in &survey.groups[..frame.len().div_ceil(LANES)] {
+                for lane in 0..LANES.min(left) {
+                    // SAFETY: that of the frame's packets, which nobody writes to as long as
+                    // it is borrowed.
+                    each(unsafe { &*self.inner.meta_at(group.metas[lane]) });
+                }
+                left = left.saturating_sub(LANES);
+            }
+            return;
+        }
         let Inner { meta, tag, mask, .. } = *self.inner;
         for slot in frame.slots() {
             let index = (slot.buffer & !SHARED) ^ tag;
@@ -158,5 +284,37 @@ impl Arena {
             // SAFETY: as in `meta_mut`; the borrow ends with the call.
             each(unsafe { meta.add(index as usize).as_mut() }, with);
         }
+    }
+}
+
+/// Goes over a frame and the places that the survey has of its packets, which `judge` may move;
+/// the survey stays the frame's if all packets stay.
+#[inline(always)]
+fn sift_places<V>(
+    arena: &Arena,
+    frame: &mut Frame,
+    survey: &mut Survey,
+    mut judge: impl FnMut(&mut Slot, (*mut u8, *mut Meta)) -> (Result<(), V>, *mut u8),
+    mut out: impl FnMut(usize, Slot, V),
+) {
+    let mut sift = frame.begin_sift();
+    let (mut any_left, mut first, all) = (false, 0, sift.slots().len());
+    for (slots, group) in sift.eights().iter_mut().zip(&mut survey.groups) {
+        for (lane, slot) in slots.iter_mut().enumerate().take(all - first) {
+            let place = group.place(&arena.inner, lane);
+            let (judged, begins) = judge(slot, place);
+            if begins != place.0 {
+                group.starts[lane] = arena.inner.offset(begins);
+            }
+            if let Err(verdict) = judged {
+                any_left = true;
+                frame::eject(first + lane, frame::leave(slot), verdict, &mut out);
+            }
+        }
+        first += LANES;
+    }
+    sift.end(any_left);
+    if !any_left {
+        frame.set_survey(survey.number());
     }
 }

@@ -1,7 +1,7 @@
 //! The colour of the elements that paint and look for paint.
 
 use linerate_graph::Arguments;
-use linerate_memory::Meta;
+use linerate_memory::{Leaves, Meta};
 
 use linerate_kit::annotation_byte::Byte;
 
@@ -22,6 +22,22 @@ impl Color {
     #[inline]
     pub(super) fn is(self, meta: &Meta) -> bool {
         self.anno.get(meta) == self.color
+    }
+
+    /// What giving it to packets leaves: all but destinations, if it is in one.
+    pub(super) fn leaves(self) -> Leaves {
+        Leaves { headers: true, destination: self.is_paint() }
+    }
+
+    /// The colour alone.
+    pub(super) fn color(self) -> u8 {
+        self.color
+    }
+
+    /// Whether it is where paint usually is.
+    #[inline]
+    pub(super) fn is_paint(self) -> bool {
+        self.anno == Byte::PAINT
     }
 
     /// Gives it to a packet.

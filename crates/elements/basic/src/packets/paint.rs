@@ -1,7 +1,7 @@
 //! `Paint` and `SetAnnoByte`: set an annotation of one byte.
 
-use linerate_graph::{Arguments, Class, Make, Step, Way};
-use linerate_memory::PacketMut;
+use linerate_graph::{Arguments, Class, Context, Make, Step, Way, Writes};
+use linerate_memory::{Frame, PacketMut};
 
 use super::{FAMILY, color::Color};
 use linerate_kit::annotation_byte::Byte;
@@ -46,6 +46,21 @@ impl Step for Paint {
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         self.color.put(packet.meta_mut());
         Ok(())
+    }
+
+    #[inline]
+    fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let (no_buffer, leaves) = (<Paint as Step>::NO_BUFFER, self.color.leaves());
+        if !self.color.is_paint() {
+            cx.sift_leaving::<Writes>(frame, no_buffer, leaves, |packet| self.step(packet));
+            return;
+        }
+        // Without asking for each packet where it is.
+        let color = self.color.color();
+        cx.sift_leaving::<Writes>(frame, no_buffer, leaves, |packet| {
+            packet.meta_mut().paint = color;
+            Ok(())
+        });
     }
 }
 

@@ -32,7 +32,7 @@ impl PaintTee {
     fn copy(&self, cx: &mut Context, frame: &mut Frame) {
         // In most frames nobody has the colour.
         let mut any = false;
-        cx.pool.arena().for_each_meta(frame, |meta| any |= self.color.is(meta));
+        cx.pool.arena().for_each_meta(frame, &cx.survey, |meta| any |= self.color.is(meta));
         if !any {
             return;
         }

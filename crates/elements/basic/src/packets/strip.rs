@@ -1,7 +1,7 @@
 //! `Strip`: bytes off the front.
 
-use linerate_graph::{Arguments, Class, Context, Reads, Step, Way};
-use linerate_memory::{Frame, Packet};
+use linerate_graph::{Arguments, Class, Context, Element};
+use linerate_memory::Frame;
 
 use super::FAMILY;
 
@@ -14,7 +14,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1",
     cost: "Less than a cycle per packet: only slots are changed, four at a time.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Discard;",
-    ..Strip::CLASS
+    ..Class::of::<Strip>()
 };
 
 pub(super) const FLOW: Class = Class {
@@ -31,17 +31,9 @@ struct Strip {
     length: u32,
 }
 
-impl Step<Reads> for Strip {
-    #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        let count = packet.len().min(self.length as usize);
-        packet.pull(count);
-        Ok(())
-    }
-
-    #[inline]
-    fn pass(&mut self, _: &mut Context, frame: &mut Frame) {
-        frame.strip(self.length as usize);
+impl Element for Strip {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.pool.arena().strip_packets(frame, &mut cx.survey, self.length as usize);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `Unstrip`: bytes back on the front.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
-use linerate_memory::{Frame, Packet};
+use linerate_graph::{Arguments, Class, Context, Element, Exit, Writes};
+use linerate_memory::Frame;
 
 use super::FAMILY;
 
@@ -20,7 +20,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Less than a cycle per packet: only slots are changed, four at a time; a packet with too \
         little room in front is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Unstrip(14) -> Discard;",
-    ..Unstrip::CLASS
+    ..Class::of::<Unstrip>()
 };
 
 #[derive(Arguments)]
@@ -30,33 +30,15 @@ struct Unstrip {
     length: u32,
 }
 
-impl Step<Reads> for Unstrip {
-    #[inline]
-    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        // Without an early end, which would be a branch for each packet.
-        let least = frame.slots().iter().fold(usize::MAX, |least, slot| least.min(slot.headroom()));
-        if least < self.length as usize {
-            cx.unshare(frame, NO_BUFFER);
-        }
-        true
-    }
-
-    #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+impl Element for Unstrip {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let length = self.length as usize;
-        if !packet.push(length) && !packet.writable().is_some_and(|packet| packet.prepend(length)) {
-            return Err(Exit::Drop(TOO_LONG));
+        if cx.pool.arena().unstrip_packets(frame, &mut cx.survey, length) {
+            return;
         }
-        Ok(())
-    }
-
-    /// All at once where they have room in front of them, as they nearly always do.
-    #[inline]
-    fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
-        if !frame.unstrip(self.length as usize) {
-            self.begin(cx, frame);
-            cx.sift::<Reads>(frame, NO_BUFFER, |packet| self.step(packet));
-        }
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            if packet.prepend(length) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arguments, Ipv4OrPrefix, Scope, Value};
-use linerate_memory::{Column, Head, HeadStep, Heads, LANES, PacketMut};
+use linerate_memory::{Column, HeadAt, HeadStep, Heads, LANES, Notes, PacketMut};
 use linerate_packet::checksum;
 
 use linerate_kit::ip::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, WORDS, get_four, get16};
@@ -153,24 +153,18 @@ impl<E, F: FnMut(Reason) -> E, const SUMMED: bool> HeadStep<WORDS> for Check<'_,
     type Found = Column;
 
     #[inline(always)]
-    fn at(&self) -> usize {
-        self.offset
+    fn at(&self) -> HeadAt {
+        HeadAt::Start(self.offset)
     }
 
     #[inline(always)]
-    fn look(&self, heads: &Heads<WORDS>) -> (Column, Column) {
+    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, Column) {
         self.rules.look::<SUMMED>(heads)
     }
 
     #[inline(always)]
-    fn finish(
-        &mut self,
-        heads: &Heads<WORDS>,
-        lengths: &Column,
-        lane: usize,
-        head: &mut Head<'_, WORDS>,
-    ) {
-        note(heads, lengths, lane, head, self.offset);
+    fn notes(&self, heads: &Heads<WORDS>, lengths: &Column) -> Option<Notes> {
+        Some(notes(heads, lengths))
     }
 
     #[inline(always)]
@@ -179,19 +173,11 @@ impl<E, F: FnMut(Reason) -> E, const SUMMED: bool> HeadStep<WORDS> for Check<'_,
     }
 }
 
-/// What [`Rules::check`] does to a packet whose header is plain and sound.
+/// What [`Rules::check`] notes of packets whose headers are plain and sound.
 #[inline(always)]
-pub(super) fn note(
-    heads: &Heads<WORDS>,
-    lengths: &Column,
-    lane: usize,
-    head: &mut Head<'_, WORDS>,
-    offset: usize,
-) {
-    head.truncate(offset + lengths[lane] as usize);
-    head.mark_headers(offset, offset + LEAST);
-    let destination = heads.words[DESTINATION / 4][lane].to_le_bytes();
-    head.meta().destination[..4].copy_from_slice(&destination);
+pub(super) fn notes(heads: &Heads<WORDS>, lengths: &Column) -> Notes {
+    let destinations = Some(heads.words[DESTINATION / 4]);
+    Notes { lengths: *lengths, header: LEAST, destinations }
 }
 
 impl Rules {
@@ -284,7 +270,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use linerate_kit::ip::{CHECKSUM, FRAGMENT, TTL, fill_checksum, put16};
-    use linerate_memory::{ArenaOptions, Frame};
+    use linerate_memory::{ArenaOptions, Frame, Survey};
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
@@ -361,16 +347,21 @@ mod tests {
             let mut refused = [Vec::new(), Vec::new()];
             let mut gone = Vec::new();
             let [together, each] = &mut frames;
+            let mut survey = Survey::new(64);
             let mut out = |at: usize, slot, why: Reason| {
                 gone.push(slot);
                 (at, why)
             };
             if summed {
                 let mut check = Check::<_, true> { rules: &rules, offset, refuse: |why| why };
-                arena.sift_heads(together, &mut check, |at, slot, why| refused[0].push(out(at, slot, why)));
+                arena.sift_heads(together, &mut survey, &mut check, |at, slot, why| {
+                    refused[0].push(out(at, slot, why));
+                });
             } else {
                 let mut check = Check::<_, false> { rules: &rules, offset, refuse: |why| why };
-                arena.sift_heads(together, &mut check, |at, slot, why| refused[0].push(out(at, slot, why)));
+                arena.sift_heads(together, &mut survey, &mut check, |at, slot, why| {
+                    refused[0].push(out(at, slot, why));
+                });
             }
             arena.sift_packets(
                 each,

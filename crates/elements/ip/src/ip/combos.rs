@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arguments, Class, Context, Copies, Element, Exit, Exits, Make, Step, Way};
-use linerate_memory::{Column, Frame, Head, HeadStep, Heads, PacketMut};
+use linerate_memory::{Column, Frame, Head, HeadAt, HeadStep, Heads, Notes, PacketMut};
 
 use super::{
     FAMILY,
-    check::{OldBadSources, Reason, Rules, Sources, note},
+    check::{OldBadSources, Reason, Rules, Sources, notes},
     dec_ip_ttl::decrement,
     fix_ip_src::fix,
     milliseconds_of_day, options,
@@ -110,25 +110,23 @@ impl HeadStep<WORDS> for IpInputCombo {
     type Found = Column;
 
     #[inline(always)]
-    fn at(&self) -> usize {
-        ETHERNET
+    fn at(&self) -> HeadAt {
+        HeadAt::Start(ETHERNET)
     }
 
     #[inline(always)]
-    fn look(&self, heads: &Heads<WORDS>) -> (Column, Column) {
+    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, Column) {
         self.rules.look::<true>(heads)
     }
 
     #[inline(always)]
-    fn finish(
-        &mut self,
-        heads: &Heads<WORDS>,
-        lengths: &Column,
-        lane: usize,
-        head: &mut Head<'_, WORDS>,
-    ) {
+    fn notes(&self, heads: &Heads<WORDS>, lengths: &Column) -> Option<Notes> {
+        Some(notes(heads, lengths))
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, _: &Heads<WORDS>, _: &Column, _: usize, head: &mut Head<'_, WORDS>) {
         head.pull(ETHERNET);
-        note(heads, lengths, lane, head, 0);
         head.meta().paint = self.color as u8;
     }
 

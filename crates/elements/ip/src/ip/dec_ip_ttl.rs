@@ -3,10 +3,10 @@
 //! RFC 1812 section 5.3.1; the checksum is updated as in RFC 1624.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
-use linerate_memory::{Frame, PacketMut};
+use linerate_memory::{Column, Frame, Head, HeadAt, HeadStep, Heads, LANES, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::ip::{DESTINATION, LEAST, REFUSED, TTL, get_four, head, is_multicast};
+use linerate_kit::ip::{DESTINATION, LEAST, REFUSED, TTL, WORDS, get_four, head, is_multicast};
 
 pub(super) const CLASS: Class = Class {
     name: "DecIPTTL",
@@ -47,18 +47,25 @@ pub(super) fn decrement(head: &mut [u8; LEAST]) -> bool {
     }
     // Time to live, protocol and checksum are one word: a single load and store.
     let [_, _, word, ..] = head.as_chunks_mut::<4>().0 else { return false };
-    let old = u32::from_le_bytes(*word);
+    *word = one_less(u32::from_le_bytes(*word)).to_le_bytes();
+    true
+}
+
+/// A word with time to live, protocol and checksum, with one hop less.
+#[inline(always)]
+fn one_less(word: u32) -> u32 {
     // The sum is less by one, so the checksum, its complement, more. Beyond
     // 0xffff is 1, and where the sum becomes 0xffff the checksum is 0.
-    let more = if old >= 0xfffe_0000 { 2 << 16 } else { 1 << 16 };
-    *word = old.wrapping_add(more).wrapping_sub(1).to_le_bytes();
-    true
+    let more = if word >= 0xfffe_0000 { 2 << 16 } else { 1 << 16 };
+    word.wrapping_add(more).wrapping_sub(1)
 }
 
 impl Step for DecIpTtl {
     #[inline]
-    fn begin(&mut self, _: &mut Context, _: &mut Frame) -> bool {
-        self.active
+    fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if self.active {
+            cx.sift_heads(frame, <DecIpTtl as Step>::NO_BUFFER, self);
+        }
     }
 
     #[inline]
@@ -69,6 +76,38 @@ impl Step for DecIpTtl {
         }
         self.expired += 1;
         Err(Exit::Refuse(REFUSED))
+    }
+}
+
+impl HeadStep<WORDS> for DecIpTtl {
+    type Exit = Exit;
+    type Found = ();
+
+    #[inline(always)]
+    fn at(&self) -> HeadAt {
+        HeadAt::Network
+    }
+
+    #[inline(always)]
+    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, ()) {
+        let [_, _, words, _, destinations] = &mut heads.words;
+        let mut unusual = [0; LANES];
+        for ((unusual, word), destination) in unusual.iter_mut().zip(words).zip(destinations) {
+            let is_group = *destination & 0xf0 == 0xe0;
+            *unusual = u32::from(*word & 0xfe == 0) | u32::from(is_group & !self.multicast);
+            *word = one_less(*word);
+        }
+        (unusual, ())
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, heads: &Heads<WORDS>, (): &(), lane: usize, head: &mut Head<'_, WORDS>) {
+        head.words()[TTL / 4] = heads.words[TTL / 4][lane].to_le_bytes();
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        self.step(packet)
     }
 }
 

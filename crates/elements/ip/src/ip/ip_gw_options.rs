@@ -1,14 +1,16 @@
 //! `IPGWOptions`: a router's part in the options of IP headers.
 
-use std::{cell::Cell, net::Ipv4Addr};
+use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, Exit, Exits, HandlerResult, Make};
-use linerate_memory::Frame;
+use linerate_graph::{
+    Arguments, Class, Clock, Context, Element, Exit, Exits, HandlerResult, Make, Way,
+};
+use linerate_memory::{Column, Frame, HeadAt, HeadStep, Heads, PacketMut};
 
 use super::{FAMILY, milliseconds_of_day, options};
 use linerate_kit::{
     annotations::set_problem_offset,
-    ip::{NO_BUFFER, REFUSED, known},
+    ip::{NO_BUFFER, REFUSED, WORDS, known},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -54,33 +56,54 @@ impl IpGwOptions {
     }
 }
 
+/// What it does to the packets of a frame.
+struct Options<'a> {
+    mine: &'a [[u8; 4]],
+    wrong: &'a mut u64,
+    clock: &'a Clock,
+    /// The time, which is read once, if at all.
+    now: Option<u32>,
+}
+
+impl HeadStep<WORDS> for Options<'_> {
+    type Exit = Exit;
+    type Found = ();
+
+    #[inline(always)]
+    fn at(&self) -> HeadAt {
+        HeadAt::Network
+    }
+
+    /// Only headers longer than the least have any.
+    #[inline(always)]
+    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, ()) {
+        (heads.words[0].map(|word| u32::from(word & 15 > 5)), ())
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let (ip, meta) = known(packet)?;
+        if ip[0] & 15 <= 5 {
+            return Ok(());
+        }
+        let Options { mine, wrong, clock, now } = self;
+        let now = || *now.get_or_insert_with(|| milliseconds_of_day(clock.now()));
+        options::process(ip, mine, now).map_err(|place| {
+            set_problem_offset(meta, place);
+            **wrong += 1;
+            Exit::Refuse(REFUSED)
+        })
+    }
+}
+
 impl Element for IpGwOptions {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
         let IpGwOptions { mine, wrong, exits, .. } = self;
-        let (arena, clock) = (cx.pool.arena(), &cx.clock);
-        // The clock is read once per frame, if at all.
-        let time = Cell::new(None);
-        let now = || {
-            let now = time.get().unwrap_or_else(|| milliseconds_of_day(clock.now()));
-            time.set(Some(now));
-            now
-        };
-        arena.sift_packets(
-            frame,
-            |packet| {
-                let (ip, meta) = known(packet)?;
-                if ip[0] & 15 <= 5 {
-                    return Ok(());
-                }
-                options::process(ip, mine, now).map_err(|place| {
-                    set_problem_offset(meta, place);
-                    *wrong += 1;
-                    Exit::Refuse(REFUSED)
-                })
-            },
-            |_, slot, exit| exits.push(slot, exit),
-        );
+        let Context { pool, survey, clock, .. } = cx;
+        let mut options = Options { mine, wrong, clock, now: None };
+        pool.arena()
+            .sift_heads(frame, survey, &mut options, |_, slot, exit| exits.push(slot, exit));
         cx.leave(exits);
     }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use linerate_lookup::prefix::Address;
+use linerate_memory::{Arena, Frame, LANES, Survey};
 
 use linerate_kit::address6;
 
@@ -23,8 +24,19 @@ pub(super) trait Family: Address + Hash + Default {
     /// The address in a destination annotation.
     fn read(annotation: &[u8; 16]) -> Self;
 
-    /// Puts the address into a destination annotation.
-    fn write(self, annotation: &mut [u8; 16]);
+    /// Reads those of a frame, if they are known without a look at its packets.
+    fn known(arena: &Arena, frame: &Frame, survey: &Survey, addresses: &mut [Self]) -> bool {
+        let _ = (arena, frame, survey, addresses);
+        false
+    }
+
+    /// Puts addresses into the destination annotations of a frame's packets, but none of zeros.
+    fn annotate(
+        arena: &Arena,
+        frame: &mut Frame,
+        survey: &mut Survey,
+        with: impl Iterator<Item = Self>,
+    );
 
     /// Writes a next hop where readers see it.
     fn store(words: &[AtomicU64], gateway: Self, output: u32);
@@ -49,9 +61,27 @@ impl Family for u32 {
         u32::from_be_bytes([a, b, c, d])
     }
 
-    #[inline(always)]
-    fn write(self, annotation: &mut [u8; 16]) {
-        annotation[..4].copy_from_slice(&self.to_be_bytes());
+    #[inline]
+    fn known(arena: &Arena, frame: &Frame, survey: &Survey, addresses: &mut [u32]) -> bool {
+        let Some(mut columns) = survey.destinations(arena, frame) else { return false };
+        let (groups, rest) = addresses.as_chunks_mut::<LANES>();
+        for (addresses, column) in groups.iter_mut().zip(&mut columns) {
+            *addresses = column.map(u32::swap_bytes);
+        }
+        for (address, word) in rest.iter_mut().zip(columns.next().into_iter().flatten()) {
+            *address = word.swap_bytes();
+        }
+        true
+    }
+
+    #[inline]
+    fn annotate(
+        arena: &Arena,
+        frame: &mut Frame,
+        survey: &mut Survey,
+        with: impl Iterator<Item = u32>,
+    ) {
+        arena.set_destinations(frame, survey, with.map(u32::swap_bytes));
     }
 
     fn store(words: &[AtomicU64], gateway: u32, output: u32) {
@@ -84,9 +114,18 @@ impl Family for u128 {
         u128::from_be_bytes(*annotation)
     }
 
-    #[inline(always)]
-    fn write(self, annotation: &mut [u8; 16]) {
-        *annotation = self.to_be_bytes();
+    #[inline]
+    fn annotate(
+        arena: &Arena,
+        frame: &mut Frame,
+        _: &mut Survey,
+        with: impl Iterator<Item = u128>,
+    ) {
+        arena.for_each_meta_mut(frame, with, |meta, address| {
+            if address != 0 {
+                meta.destination = address.to_be_bytes();
+            }
+        });
     }
 
     fn store(words: &[AtomicU64], gateway: u128, output: u32) {

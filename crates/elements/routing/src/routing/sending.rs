@@ -70,17 +70,10 @@ impl<A: Family> Sending<A> {
             self.answer(cx, frame, table);
         }
         let arena = cx.pool.arena();
-        if let Some((gateway, _)) = self.same {
-            arena.for_each_meta_mut(frame, iter::repeat(gateway), |meta, gateway| {
-                gateway.write(&mut meta.destination);
-            });
-            return;
+        match self.same {
+            Some((gateway, _)) => A::annotate(arena, frame, &mut cx.survey, iter::repeat(gateway)),
+            None => A::annotate(arena, frame, &mut cx.survey, self.gateways.iter().copied()),
         }
-        arena.for_each_meta_mut(frame, &self.gateways, |meta, gateway| {
-            if !gateway.is_zero() {
-                gateway.write(&mut meta.destination);
-            }
-        });
     }
 
     #[inline]
@@ -91,12 +84,14 @@ impl<A: Family> Sending<A> {
         self.gateways.resize(count, A::default());
         self.outputs.resize(count, NO_OUTPUT);
         let arena = cx.pool.arena();
-        let mut addresses = self.addresses.iter_mut();
-        arena.for_each_meta(frame, |meta| {
-            if let Some(address) = addresses.next() {
-                *address = A::read(&meta.destination);
-            }
-        });
+        if !A::known(arena, frame, &cx.survey, &mut self.addresses) {
+            let mut addresses = self.addresses.iter_mut();
+            arena.for_each_meta(frame, &cx.survey, |meta| {
+                if let Some(address) = addresses.next() {
+                    *address = A::read(&meta.destination);
+                }
+            });
+        }
         let Sending { addresses, hops, gateways, outputs, shown, .. } = self;
         let flow_hash = |at: usize| {
             let slot = frame.slots().get(at);
