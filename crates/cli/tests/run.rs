@@ -63,7 +63,7 @@ impl Drop for Running {
 
 /// Examples that need interfaces: they are run between hosts in network
 /// namespaces by the tests in `e2e`.
-const ON_INTERFACES: [&str; 15] = [
+const ON_INTERFACES: [&str; 16] = [
     "arp-responder.click",
     "echo.click",
     "firewall.click",

@@ -153,7 +153,7 @@ impl Meta {
                 (&raw mut *self)
                     .byte_add(offset_of!(Meta, network))
                     .cast::<[u8; 8]>()
-                    .write(word.to_ne_bytes())
+                    .write(word.to_ne_bytes());
             }
         } else {
             self.set_header_pair(word as u32);
