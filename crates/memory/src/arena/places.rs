@@ -76,7 +76,7 @@ impl Places {
         }
     }
 
-    /// The addresses of one that was found; they lead to a packet if [`Places::find`] said so.
+    /// The addresses of one that was found, a packet of the arena as [`Places::find_readable`] saw to.
     ///
     /// # Safety
     ///
