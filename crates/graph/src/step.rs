@@ -99,7 +99,7 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
     /// A packet. `#[inline]` at the implementation makes it part of the loop.
     fn step(&mut self, packet: &mut A::Packet<'_>) -> Way;
 
-    /// What of the packets it writes to is as it was before, which elements behind it then
+    /// What of the packets is as it was before, which elements behind it then
     /// know without a look at them ([`Survey`]).
     #[inline(always)]
     fn leaves(&self) -> Leaves {
@@ -179,11 +179,11 @@ impl Touch for Reads {
         arena: &Arena,
         frame: &mut Frame,
         survey: &mut Survey,
-        _: Leaves,
+        leaves: Leaves,
         step: impl FnMut(&mut Packet<'_>) -> Way,
         out: impl FnMut(usize, Slot, Exit),
     ) {
-        arena.sift_read_surveyed(frame, survey, step, out);
+        arena.sift_read_surveyed(frame, survey, leaves, step, out);
     }
 }
 

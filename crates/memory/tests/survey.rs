@@ -215,9 +215,14 @@ impl Side {
                 let read = |packet: &mut Packet<'_>| {
                     seen.push(packet.bytes().iter().map(|byte| u64::from(*byte)).sum());
                     packet.pull(packet.len().min(by));
+                    // Who reads may write where nobody else holds the packet.
+                    if let Some(packet) = packet.writable().filter(|_| by == 5) {
+                        packet.bytes_mut().iter_mut().for_each(|byte| *byte ^= 3);
+                        packet.meta_mut().destination[0] ^= 1;
+                    }
                     Ok(())
                 };
-                arena.sift_read_surveyed(frame, survey, read, &mut out);
+                arena.sift_read_surveyed(frame, survey, Leaves::NOTHING, read, &mut out);
                 let each = |meta: &Meta| seen.push(u64::from(meta.flow_hash));
                 arena.for_each_meta(frame, survey, each);
             }

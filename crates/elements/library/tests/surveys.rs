@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 
 /// Elements that find, use, change or spoil what is known of packets and their headers. Those with
 /// further outputs send packets there that do not go on.
-const ELEMENTS: [(&str, usize); 30] = [
+const ELEMENTS: [(&str, usize); 33] = [
     ("CheckIPHeader", 1),
     ("CheckIPHeader(14)", 1),
     ("CheckIPHeader2", 1),
@@ -34,6 +34,9 @@ const ELEMENTS: [(&str, usize); 30] = [
     ("IPFragmenter(60)", 1),
     ("SetIPChecksum", 0),
     ("Truncate(24)", 0),
+    ("StoreData(8, \\<40>)", 0),
+    ("Align(8, 4)", 0),
+    ("Pad(90)", 0),
     ("IPInputCombo(7)", 0),
     ("IPOutputCombo(7, 10.0.0.9, 70)", 4),
     ("Classifier(12/0800, -)", 1),

@@ -114,18 +114,22 @@ impl Arena {
         sift_places(self, frame, survey, judge, out);
     }
 
-    /// As [`Arena::sift_read`], with the places of packets where the survey has them.
+    /// As [`Arena::sift_read`], with the places of packets where the survey has them. `leaves`
+    /// says what else of it is still true after that: who reads may write by
+    /// [`Packet::writable`].
     #[inline(always)]
     pub fn sift_read_surveyed<V>(
         &self,
         frame: &mut Frame,
         survey: &mut Survey,
+        leaves: Leaves,
         mut judge: impl FnMut(&mut Packet<'_>) -> Result<(), V>,
         out: impl FnMut(usize, Slot, V),
     ) {
         if !survey.is_of(&self.inner, frame) {
             return self.sift_read(frame, judge, out);
         }
+        survey.keep(leaves);
         let tag = self.inner.tag;
         let judge = |slot: &mut Slot, place| {
             let index = slot.buffer ^ tag;
