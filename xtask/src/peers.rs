@@ -7,9 +7,15 @@
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use linerate_testlab::programs::{self, Program};
+use linerate_testlab::{
+    guest,
+    programs::{self, Program},
+};
 
 use crate::shell;
+
+/// The Debian package of the kernel that guests run.
+const GUEST_KERNEL: &str = "linux-image-cloud-amd64";
 
 /// Arguments of `cargo xtask peers`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +37,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 state, program.name, program.package, program.purpose
             );
         }
+        let state = if guest::kernel().is_some() { "installed" } else { "MISSING" };
+        println!("{state:<9} {:<8} {GUEST_KERNEL:<14} the kernel of a guest, only unpacked", "-");
         return Ok(());
     }
     let missing = provide()?;
@@ -44,11 +52,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Installs missing programs where that is possible, and returns those still missing.
 pub(crate) fn provide() -> Result<Vec<Program>> {
     let missing = programs::missing();
-    if missing.is_empty() || !shell::is_root() || programs::find("apt-get").is_none() {
+    let may_install = shell::is_root() && programs::find("apt-get").is_some();
+    if !may_install {
         return Ok(missing);
     }
-    install(&packages(&missing))?;
+    if !missing.is_empty() {
+        install(&packages(&missing))?;
+    }
+    if guest::kernel().is_none() {
+        unpack_kernel()?;
+    }
     Ok(programs::missing())
+}
+
+/// Downloads the kernel that guests of tests run and unpacks it where they look for it. Installed it
+/// would make an initial file system and a boot entry of this machine.
+fn unpack_kernel() -> Result<()> {
+    let folder = guest::kernel_folder();
+    eprintln!("unpacking the Debian package {GUEST_KERNEL} into {}", folder.display());
+    shell::run(apt_get().arg("update"))?;
+    // The name is of a package that depends on the newest.
+    let newest = format!(
+        "set -e; mkdir -p {0}; cd {0}; rm -f linux-image-*.deb; \
+         name=$(apt-cache depends {GUEST_KERNEL} | grep --only-matching 'linux-image-[0-9].*'); \
+         apt-get --quiet download $name; dpkg-deb --extract linux-image-*.deb .; rm linux-image-*.deb",
+        folder.display(),
+    );
+    shell::run(Command::new("sh").args(["-c", &newest]))
 }
 
 /// Installs Debian packages without asking and without their recommended companions.

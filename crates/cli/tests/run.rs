@@ -61,8 +61,8 @@ impl Drop for Running {
     }
 }
 
-/// Examples that need interfaces: they are run between hosts in network namespaces by the tests in
-/// `e2e`, but for `guests.click`, which needs virtual machines and is checked only.
+/// Examples that need interfaces, or guests: they are run between hosts in network namespaces by the
+/// tests in `e2e`.
 const ON_INTERFACES: [&str; 16] = [
     "arp-responder.click",
     "echo.click",

@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+pub mod guest;
 mod lab;
 pub mod memif;
 mod namespace;

@@ -40,6 +40,12 @@ pub const PROGRAMS: &[Program] = &[
         package: "openvswitch-switch",
         purpose: "a switch beside ours",
     },
+    Program {
+        name: "qemu-system-x86_64",
+        package: "qemu-system-x86",
+        purpose: "a guest on a switch of ours",
+    },
+    Program { name: "busybox", package: "busybox-static", purpose: "what runs in the guest" },
     Program { name: "gcc", package: "gcc", purpose: "forwarders compiled for this machine" },
     Program { name: "pcap-config", package: "libpcap-dev", purpose: "a forwarder on libpcap" },
     Program { name: "dask-worker", package: "python3-distributed", purpose: "sweeps on a cluster" },

@@ -17,6 +17,7 @@ mod faults;
 mod firewall;
 mod forward;
 mod generate;
+mod guests;
 mod host_router;
 mod hosts;
 mod lab;
