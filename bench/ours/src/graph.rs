@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use linerate_graph::{BuildError, Control, Idle, Options, Router, lang::Globals, load};
+use linerate_graph::{BuildError, Control, Idle, Options, Router, Usage, lang::Globals, load};
 use linerate_host::machine::pin_current_thread;
 use linerate_memory::{ArenaOptions, clock::cycles_per_second};
 use rustix::time::{ClockId, clock_gettime};
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Core to run on.
     #[arg(long)]
     core: Option<u32>,
+    /// Cores to run on, a worker each: packets of all of them count.
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["core", "count"])]
+    cores: Vec<u32>,
     /// Do not measure what cycles elements cost.
     #[arg(long)]
     no_cycles: bool,
@@ -65,6 +68,9 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     let arena = ArenaOptions { size: args.arena << 20, ..ArenaOptions::default() }.create()?;
     let ports = linerate_port::Context::new(arena);
     let options = Options {
+        workers: args.cores.len().max(1),
+        threads: args.cores.len().max(2),
+        cores: args.cores.clone(),
         frame_limit: args.burst,
         idle: Idle::Poll,
         cycles: !args.no_cycles,
@@ -80,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     }
     let control = router.control();
     let (warm, time) = (Duration::from_millis(args.warm), Duration::from_millis(args.ms));
-    let usage_of = |control: &Control| control.usage().1.swap_remove(0);
+    let usage_of = |control: &Control| control.usage().1;
     // When the measurement began, and what had been done by then.
     let mut begin = (Instant::now(), usage_of(&control));
     let timer = args.count.is_none().then(|| {
@@ -100,28 +106,32 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
     }
     let (started, begin) = begin;
     let wall = started.elapsed().as_secs_f64();
-    let (plan, mut usage) = router.control().usage();
-    let usage = usage.swap_remove(0);
+    let (plan, usage) = router.control().usage();
     router.close();
-    let packets = usage.elements[at].packets - begin.elements[at].packets;
-    let parts = plan.elements.iter().zip(usage.elements.iter().zip(&begin.elements));
-    let elements: serde_json::Map<String, Value> = parts
-        .map(|(element, (end, begin))| {
-            (element.name.clone(), ((end.cycles - begin.cycles) / packets as f64).into())
+    // Of all workers, without what they had done before.
+    let spent = |figure: &dyn Fn(&Usage) -> f64| -> f64 {
+        usage.iter().zip(&begin).map(|(end, begin)| figure(end) - figure(begin)).sum()
+    };
+    let packets = spent(&|usage| usage.elements[at].packets as f64);
+    let elements: serde_json::Map<String, Value> = plan
+        .elements
+        .iter()
+        .enumerate()
+        .map(|(at, element)| {
+            (element.name.clone(), (spent(&|usage| usage.elements[at].cycles) / packets).into())
         })
         .collect();
     if args.warm > 0 {
-        // By the worker's own account: part of the thread's time was before.
-        let cycles = usage.work + usage.wait - begin.work - begin.wait;
-        processor = cycles as f64 / cycles_per_second();
+        // By the workers' own account: part of the thread's time was before.
+        processor = spent(&|usage| (usage.work + usage.wait) as f64) / cycles_per_second();
     }
     Ok(json!({
-        "packets": packets,
+        "packets": packets as u64,
         "seconds": wall,
         "cpu_seconds": processor,
-        "cycles": processor * cycles_per_second() / packets as f64,
+        "cycles": processor * cycles_per_second() / packets,
         "elements": elements,
-        "engine_cycles": (usage.engine - begin.engine) / packets as f64,
+        "engine_cycles": spent(&|usage| usage.engine) / packets,
     }))
 }
 

@@ -1,8 +1,7 @@
 //! Exact matches of whole keys: flows, MAC addresses, neighbours, datagrams being reassembled.
 //!
-//! [`Table`] is the table; [`Expiring`] is a table whose entries have deadlines. Both are owned by
-//! one worker, which alone reads and writes them: no operation takes a lock or an atomic
-//! instruction.
+//! [`Table`] is the table; [`Expiring`] is a table whose entries have deadlines. Whoever writes them
+//! has them alone, as Rust has it: no operation takes a lock or an atomic instruction.
 //!
 //! # Layout
 //!
@@ -80,13 +79,15 @@
 //!
 //! # Several workers
 //!
-//! - *State of flows* (NAT, reassembly, flow accounting) is sharded: packets of a flow come to one
-//!   worker, by the network card's or our own flow hash, and each worker has a table of its own.
+//! - *State of flows* (reassembly, flow accounting) is sharded: packets of a flow come to one worker, by
+//!   the network card's or our own flow hash, and each worker has a table of its own. The directions of
+//!   a translated flow (NAT) come to different ones, so its table is shared and lookups hold a lock of
+//!   readers; what packets change of an entry is then atomic.
 //! - *What all read and few packets change* (learnt MAC addresses, neighbours) is replicated: each
 //!   worker has a copy, and whoever learns something new tells the others through their mailboxes,
 //!   which they read between rounds. An address that is where it was known to be tells nobody.
 //!
-//! So nothing here is shared, and lookups pay for no synchronisation.
+//! So the table itself knows of no other worker, and lookups pay for no synchronisation.
 
 mod expiring;
 mod index;

@@ -36,6 +36,7 @@ mod shared;
 mod undo;
 mod updates;
 mod veth;
+mod workers;
 mod yardstick;
 
 use anyhow::Result;

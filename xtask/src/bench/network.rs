@@ -18,6 +18,7 @@ use super::results;
 use super::routers::{self, Router};
 use super::row::{Row, row};
 use super::updates;
+use super::workers::{self, Workers};
 use super::yardstick::Yardstick;
 use crate::shell;
 
@@ -41,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 300)]
     ms: u64,
     /// Only these cases: lookup, exact-match, filter, updates, ipv4-1, ipv4-100k, ipv6, arp, arp-4k,
-    /// arp-64k, switch, nat, click-router, click-router-full, router.
+    /// arp-64k, switch, nat, click-router, click-router-full, workers, router.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Give DPDK 4 KiB pages even where huge pages can be had.
@@ -64,6 +65,7 @@ struct Bench<'a> {
     rows: Vec<Row>,
     routers: Vec<Router>,
     updates: Vec<Value>,
+    workers: Vec<Workers>,
     beside: Vec<Beside>,
     missing: Vec<String>,
     yardstick: Yardstick,
@@ -86,12 +88,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         rows: Vec::new(),
         routers: Vec::new(),
         updates: Vec::new(),
+        workers: Vec::new(),
         beside: Vec::new(),
         missing: Vec::new(),
         yardstick,
     };
     bench.routers()?;
     bench.updates()?;
+    bench.workers()?;
     bench.kernel_router()?;
     match dpdk {
         Ok(()) => bench.against_dpdk(&Programs::build(Peer::Dpdk)?)?,
@@ -126,6 +130,15 @@ impl Bench<'_> {
         if self.wants("updates") {
             self.progress("updates");
             self.updates = updates::measure(&self.ours, self.window)?;
+        }
+        Ok(())
+    }
+
+    /// Paths on two workers.
+    fn workers(&mut self) -> Result<()> {
+        if self.wants("workers") {
+            self.progress("two workers");
+            self.workers = workers::measure(&self.ours, self.window, self.args.repetitions)?;
         }
         Ok(())
     }
@@ -210,6 +223,7 @@ impl Bench<'_> {
                     "yardstick": self.yardstick.json(),
                     "rows": json_rows(&self.rows, &self.routers),
                     "updates": self.updates,
+                    "workers": self.workers.iter().map(Workers::json).collect::<Vec<_>>(),
                     "beside": self.beside.iter().map(Beside::json).collect::<Vec<_>>(),
                     "missing": self.missing,
                 })
@@ -227,6 +241,7 @@ impl Bench<'_> {
         self.rows.iter().for_each(|row| row.print(reference));
         self.routers.iter().for_each(|router| router.print(reference));
         self.updates.iter().for_each(updates::print);
+        self.workers.iter().for_each(Workers::print);
         self.beside.iter().for_each(Beside::print);
         self.missing.iter().for_each(|missing| println!("NOT MEASURED: {missing}"));
         Ok(())

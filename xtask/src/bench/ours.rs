@@ -56,6 +56,21 @@ impl Running {
     }
 }
 
+/// A run that ends by itself.
+#[derive(Debug)]
+pub(crate) struct Started(Child);
+
+impl Started {
+    /// Its line, when it has ended.
+    pub(crate) fn finish(self) -> Result<Value> {
+        let output = self.0.wait_with_output().context("cannot wait for linerate-bench")?;
+        if !output.status.success() {
+            bail!("linerate-bench graph: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        serde_json::from_slice(&output.stdout).context("linerate-bench printed no JSON")
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // Both fail only when it has ended, which is what they are for.
@@ -210,6 +225,25 @@ impl Ours {
         let options =
             ["--at", at, "--burst", &burst, "--warm", &warm, "--ms", &ms, "--core", &core];
         self.run(None, &[&["graph", &file][..], &options].concat())
+    }
+
+    /// Starts the same with a worker on each of some cores; packets of all of them count.
+    pub(crate) fn graph_on(
+        &self,
+        file: &Path,
+        at: &str,
+        burst: u32,
+        warm: Duration,
+        time: Duration,
+        cores: &[u32],
+    ) -> Result<Started> {
+        let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+        let mut command = Command::new(&self.program);
+        command.arg("graph").arg(file).args(["--at", at, "--burst", &burst.to_string()]);
+        command.args(["--warm", &warm.as_millis().to_string()]);
+        command.args(["--ms", &time.as_millis().to_string(), "--cores", &cores.join(",")]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(Started(command.spawn().context("cannot run linerate-bench")?))
     }
 
     /// Fills a table of exact matches with `keys` keys and looks them up for about `time`.

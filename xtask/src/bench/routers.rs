@@ -22,9 +22,9 @@ use super::undo::{Undo, unique_name};
 use super::yardstick::Figure;
 
 /// Packets in a frame.
-const BURST: u32 = 256;
+pub(super) const BURST: u32 = 256;
 /// How long tables fill.
-const WARM: Duration = Duration::from_millis(700);
+pub(super) const WARM: Duration = Duration::from_millis(700);
 /// The Ethernet header that frames leave with.
 const REWRITE: &str = "EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)";
 /// Next hops whose link addresses are looked up in the case `arp`.
@@ -35,6 +35,11 @@ const STEPS: u32 = 1024;
 const HOSTS: u32 = 1000;
 /// Flows of the case `nat`.
 const TRANSLATED: u32 = 100_000;
+/// The path of that case.
+const NAT: &str = "strip :: Strip(14) -> check :: CheckIPHeader
+    -> nat :: IPRewriter(pattern 198.51.100.1 1024-65535# - - 0 0, MAPPING_CAPACITY 200000)
+    -> end :: Discard;
+";
 /// Routes and flows of the case `click-router`.
 const CLICK_ROUTES: u32 = 667;
 const CLICK_FLOWS: u32 = 4096;
@@ -230,6 +235,12 @@ fn ip_path(folder: &Path, name: &str, ipv6: bool) -> Result<String> {
     Ok(format!("{source} -> {path} -> rewrite :: {REWRITE} -> end :: Discard;\n"))
 }
 
+/// The same with 100,000 routes of IPv4 and a second source.
+pub(super) fn ip_path_of_two(folder: &Path) -> Result<String> {
+    let second = source("source2", &folder.join("random4.pcap"));
+    Ok(format!("{}{second} -> check;\n", ip_path(folder, "random4", false)?))
+}
+
 /// The path of one route with an `ARPQuerier` that knows all next hops, of which the addresses' first
 /// bits choose one.
 fn arp(folder: &Path) -> Result<String> {
@@ -278,7 +289,7 @@ fn segment(folder: &Path, neighbours: u32) -> Result<String> {
 }
 
 /// A switch of two ports, whose hosts all talk to hosts at the other port.
-fn switch(folder: &Path) -> Result<String> {
+pub(super) fn switch(folder: &Path) -> Result<String> {
     let half = HOSTS / 2;
     let mut captures = [Capture::new(), Capture::new()];
     for turn in 0..half * 16 {
@@ -296,20 +307,29 @@ fn switch(folder: &Path) -> Result<String> {
     ))
 }
 
-/// Flows of many hosts behind four addresses.
+/// Flows of many hosts behind an address.
 fn nat(folder: &Path) -> Result<String> {
+    let source = source("source", &translated(folder, "flows", 0..TRANSLATED)?);
+    Ok(format!("{source} -> {NAT}"))
+}
+
+/// The same from two sources, each of which has half of the flows.
+pub(super) fn nat_of_two(folder: &Path) -> Result<String> {
+    let half = TRANSLATED / 2;
+    let first = source("source", &translated(folder, "first", 0..half)?);
+    let second = source("source2", &translated(folder, "second", half..TRANSLATED)?);
+    Ok(format!("{first} -> {NAT}{second} -> strip;\n"))
+}
+
+/// A packet of each flow.
+fn translated(folder: &Path, name: &str, flows: std::ops::Range<u32>) -> Result<PathBuf> {
     let mut capture = Capture::new();
-    for flow in 0..TRANSLATED {
+    for flow in flows {
         let inside = (u32::from_be_bytes([10, 0, 0, 0]) + 1 + flow / 50).into();
         let outside = (u32::from_be_bytes([198, 18, 0, 0]) + flow % 1000).into();
         capture.udp(inside, 1024 + (flow % 50) as u16 * 1000, outside, 53);
     }
-    let source = source("source", &capture.write(folder, "flows")?);
-    Ok(format!(
-        "{source} -> strip :: Strip(14) -> check :: CheckIPHeader\n\
-         -> nat :: IPRewriter(pattern 198.51.100.1 1024-65535# - - 0 0, MAPPING_CAPACITY 200000)\n\
-         -> end :: Discard;\n"
-    ))
+    capture.write(folder, name)
 }
 
 /// The forwarding path of the router that Click is known for, from two classified inputs' common table to
@@ -346,6 +366,12 @@ fn click_router(folder: &Path) -> Result<String> {
         )?;
     }
     Ok(text)
+}
+
+/// The same with a second source.
+pub(super) fn click_router_of_two(folder: &Path) -> Result<String> {
+    let second = source("source2", &folder.join("click-flows.pcap"));
+    Ok(format!("{}{second} -> kind;\n", click_router(folder)?))
 }
 
 /// The router of the examples, which knows its neighbours, with traffic both ways. Of a hundred packets

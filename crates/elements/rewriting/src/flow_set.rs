@@ -1,6 +1,6 @@
 //! The flows of one rewriter, or of several that share a capacity.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, RwLock};
 
 use linerate_lookup::{
     exact::{Backing, Entry, Table},
@@ -14,7 +14,7 @@ use super::{
     choosing::Chooser,
     crowd::Crowds,
     kind::Kind,
-    mapping::{Ends, Mapping, flags},
+    mapping::{Ends, LastUse, Mapping, flags},
     sequence::Shift,
     spec::{Decision, Spec},
     times::{AllTimes, Times},
@@ -71,10 +71,10 @@ pub(super) struct FlowSet {
     shifts: Vec<[Shift; 2]>,
     free_shifts: Vec<u32>,
     random: fastrand::Rng,
-    /// Whether entries have been removed since this was last set to `false`.
-    pub(super) disturbed: bool,
+    /// Flows removed so far: an entry found before another may be another flow's.
+    pub(super) removals: u64,
     /// The one that has taken everything over.
-    pub(super) successor: Option<Arc<Mutex<FlowSet>>>,
+    pub(super) successor: Option<Arc<RwLock<FlowSet>>>,
 }
 
 /// A new flow has not got a mapping.
@@ -127,7 +127,7 @@ impl FlowSet {
             shifts: Vec::new(),
             free_shifts: Vec::new(),
             random: fastrand::Rng::new(),
-            disturbed: false,
+            removals: 0,
             successor: None,
         })
     }
@@ -348,7 +348,7 @@ impl FlowSet {
         let mapping = |from: Ends, to: Ends, output: u32, reply: bool, peer: Entry| {
             let (ip_delta, transport_delta) = kind.deltas(from, to, reply);
             Mapping {
-                last: now,
+                last: LastUse::new(now),
                 to,
                 peer,
                 output,
@@ -412,7 +412,7 @@ impl FlowSet {
             self.crowds.removed(&reply);
         }
         self.flows -= 1;
-        self.disturbed = true;
+        self.removals += 1;
     }
 
     /// Gives up the flow without a guarantee that would end next. When there is none, or it ends
@@ -595,7 +595,7 @@ impl FlowSet {
         if !fits || taken || self.flows >= self.capacity {
             return;
         }
-        let (last, forward, reply) = (there.last.max(answer.last), there, answer);
+        let (last, forward, reply) = (there.last.get().max(answer.last.get()), there, answer);
         let seen = [(forward.flags, forward.packets), (reply.flags, reply.packets)];
         let anno = forward.reply_anno;
         let target = Ends::of(&back).reversed();
@@ -628,7 +628,7 @@ fn life(table: &Table<FlowV4, Mapping>, rewriters: &[Rewriting], number: u32) ->
     let Some((rewriter, forward, reply)) = find() else {
         return Life { guaranteed: 0, end: 0, lapse: 0 };
     };
-    let last = forward.last.max(reply.last);
+    let last = forward.last.get().max(reply.last.get());
     let times = rewriter.times(forward);
     let guaranteed = last + times.guarantee;
     let lapse = last + times.of(forward, reply);

@@ -13,7 +13,7 @@ use super::{
     FAMILY, ip_rewriter, is_rewriter,
     kind::Kind,
     mapping::Ends,
-    registry::{Place, Registry, locked},
+    registry::{Place, Registry, alone, shared},
     tcp_rewriter,
 };
 
@@ -209,7 +209,7 @@ impl FtpPortMapper {
     ) -> Option<()> {
         let (control, data) = self.places.as_ref()?;
         let tcp = IpProtocol::TCP;
-        let known = locked(&control.set).find(control.rewriter, tcp, segment.ends)?;
+        let known = shared(&control.set).find(control.rewriter, tcp, segment.ends)?;
         let flow = Ends {
             src: command.address,
             src_port: command.port,
@@ -217,7 +217,7 @@ impl FtpPortMapper {
             dst_port: segment.ends.dst_port.wrapping_sub(1),
         };
         let text = {
-            let set = &mut *locked(&data.set);
+            let set = &mut *alone(&data.set);
             let kind: Kind = set.rewriters.get(usize::from(data.rewriter))?.kind;
             let entry = kind.find_or_make(set, data.rewriter, self.input, tcp, flow, now)?;
             let mapping = set.table.get(entry)?;
@@ -245,7 +245,7 @@ impl FtpPortMapper {
         if by < 0 {
             arena.resize(slot, after);
         }
-        let mut set = locked(&control.set);
+        let mut set = alone(&control.set);
         // The control connection may have been given up for the other.
         if by != 0 && set.find(control.rewriter, tcp, segment.ends) == Some(known) {
             set.shift(known, from, by as i32);

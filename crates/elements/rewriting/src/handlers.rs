@@ -6,7 +6,7 @@ use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Scope, parse
 use linerate_packet::IpProtocol;
 
 use super::{
-    registry::{Place as Home, Registry, locked},
+    registry::{Place as Home, Registry, alone, shared},
     spec::Spec,
     table,
 };
@@ -22,7 +22,7 @@ pub(super) fn read(
     parameter: &str,
     now: u64,
 ) -> HandlerResult {
-    let set = locked(&home.set);
+    let set = shared(&home.set);
     let rewriter = home.rewriter;
     let specs = &set.rewriters[usize::from(rewriter)].specs;
     let sum = |of: fn(&Spec) -> u32| specs.iter().map(|spec| u64::from(of(spec))).sum::<u64>();
@@ -56,7 +56,7 @@ pub(super) fn write(
     value: &str,
     now: u64,
 ) -> Result<(), HandlerError> {
-    let mut set = locked(&home.set);
+    let mut set = alone(&home.set);
     match handler {
         "capacity" => {
             let mut words = value.split_whitespace();
@@ -89,14 +89,14 @@ pub(super) fn write(
 
 /// What can be done with `patternN`.
 pub(super) fn of_input(home: &Home, name: &str) -> Option<&'static Handler> {
-    let set = locked(&home.set);
+    let set = shared(&home.set);
     let rewriter = set.rewriters.get(usize::from(home.rewriter))?;
     input_of(name).filter(|input| *input < rewriter.specs.len()).map(|_| &PATTERN)
 }
 
 /// The names of such handlers.
 pub(super) fn of_inputs(home: &Home) -> Vec<String> {
-    let set = locked(&home.set);
+    let set = shared(&home.set);
     let inputs = set.rewriters[usize::from(home.rewriter)].specs.len();
     (0..inputs).map(|input| format!("pattern{input}")).collect()
 }

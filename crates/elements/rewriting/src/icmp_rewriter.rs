@@ -19,7 +19,7 @@ use super::{
     flow_set::FlowSet,
     is_rewriter,
     mapping::Ends,
-    registry::{Place, Registry, locked},
+    registry::{Place, Registry, shared},
 };
 use linerate_kit::annotation_byte::Byte;
 
@@ -124,7 +124,7 @@ impl IcmpRewriter {
         let (ip, icmp) = bytes.split_at_mut(header);
         let about = About::read(icmp)?;
         for (place, offset) in &self.maps {
-            let set = locked(&place.set);
+            let set = shared(&place.set);
             let found = about.find(&set, place.rewriter);
             let Some(entry) = found.filter(|it| !set.has_ended(*it, now)) else { continue };
             let mapping = set.table.get(entry)?;

@@ -8,8 +8,12 @@
 //!
 //! Rewriters that share a capacity share a table ([`flow_set`]), and so do the replicas of a
 //! rewriter on several workers, since the two directions of a rewritten flow have different hashes
-//! and come to different workers: it is locked once for a frame. [`registry`] is where elements find
-//! each other's.
+//! and come to different workers. Nearly all packets change nothing of their flow but when it was last
+//! used, which is an atomic word of their direction: they need the table only to read, so all workers
+//! have it at once, by a lock of readers taken once for a frame. One that begins a flow, ends it, or is
+//! among its first has the table to itself, for itself and a few packets behind it. A table per worker
+//! would need no lock, and hands from worker to worker wherever answers come elsewhere, which is
+//! everywhere. [`registry`] is where elements find each other's.
 #![forbid(unsafe_code)]
 
 use linerate_graph::Class;
@@ -47,6 +51,8 @@ mod table;
 mod tcp_rewriter;
 mod times;
 mod udp_rewriter;
+#[cfg(test)]
+mod worker_tests;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];

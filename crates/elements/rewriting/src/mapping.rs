@@ -1,9 +1,14 @@
 //! What is known about one direction of a flow.
 
-use std::net::Ipv4Addr;
+use std::{
+    net::Ipv4Addr,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use linerate_lookup::exact::Entry;
 use linerate_packet::{FlowV4, IpProtocol};
+
+use super::rewrite::Shown;
 
 /// Both ends of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +56,32 @@ pub(super) mod flags {
     pub(crate) const FIRST: u32 = 4;
 }
 
+/// When a packet last went one way, in milliseconds: the only thing that most packets change of their
+/// flow, so workers which share the flows write it, too. Nothing else is published by it, and whoever
+/// looks when flows end has them alone.
+#[derive(Debug)]
+pub(super) struct LastUse(AtomicU64);
+
+impl LastUse {
+    pub(super) fn new(now: u64) -> LastUse {
+        LastUse(AtomicU64::new(now))
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&self, now: u64) {
+        self.0.store(now, Ordering::Relaxed);
+    }
+}
+
 /// One direction of a flow: with its key, a cache line.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    /// When a packet last went this way, in milliseconds.
-    pub(super) last: u64,
+    pub(super) last: LastUse,
     /// What packets are rewritten to.
     pub(super) to: Ends,
     /// The other direction.
@@ -84,6 +110,12 @@ const _: () = assert!(size_of::<Option<Mapping>>() == 48 && size_of::<FlowV4>() 
 impl Mapping {
     pub(super) fn is_reply(&self) -> bool {
         self.flags & flags::REPLY != 0
+    }
+
+    /// Takes over what a packet has shown.
+    #[inline(always)]
+    pub(super) fn learn(&mut self, shown: Shown) {
+        (self.flags, self.packets) = (shown.flags, shown.packets);
     }
 
     /// Whether both directions are one.

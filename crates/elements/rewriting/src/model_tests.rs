@@ -12,7 +12,7 @@ use super::{
     flow_set::{FlowSet, Rewriting, Unmapped},
     kind::Kind,
     mapping::Ends,
-    rewrite::{Place, rewrite},
+    rewrite::{Place, rewrite, shown},
     spec::Spec,
     times::{AllTimes, Times},
 };
@@ -80,9 +80,11 @@ fn send(set: &mut FlowSet, ends: Ends, now: u64, input: usize) -> Result<(Ends, 
         }
     };
     let mapping = set.table.get_mut(entry).expect("just found");
-    mapping.last = now;
+    mapping.last.set(now);
     let mut bytes = packet(ends, now as u8);
-    rewrite(Kind::Ip, &mut bytes, Place { network: 0, transport: 20 }, mapping);
+    let place = Place { network: 0, transport: 20 };
+    mapping.learn(shown(Kind::Ip, &bytes, place, mapping));
+    rewrite(Kind::Ip, &mut bytes, place, mapping);
     let (to, output) = (mapping.to, mapping.output);
     assert_eq!(bytes, packet(to, now as u8), "the packet is one made for these ends");
     Ok((to, output))

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use linerate_graph::{
@@ -21,13 +21,23 @@ use super::{
 /// A lock's contents, also after somebody panicked with it: nothing is left half done that others
 /// would stumble over.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same of what others read meanwhile.
+pub(super) fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same of what nobody else has meanwhile.
+pub(super) fn alone<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A table and the number of a rewriter in it.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    pub(super) set: Arc<Mutex<FlowSet>>,
+    pub(super) set: Arc<RwLock<FlowSet>>,
     pub(super) rewriter: u16,
 }
 
@@ -40,7 +50,7 @@ struct Inner {
     /// Rewriters, by element: what they want.
     rewriters: HashMap<usize, Wanted>,
     /// Tables, by the element whose capacity holds.
-    sets: HashMap<usize, Arc<Mutex<FlowSet>>>,
+    sets: HashMap<usize, Arc<RwLock<FlowSet>>>,
     mappers: HashMap<usize, Arc<Mutex<Mapper>>>,
     /// By the element that defines them, and name.
     patterns: Option<Vec<(String, String, Arc<Pattern>)>>,
@@ -88,7 +98,7 @@ impl Registry {
                 };
                 let names = names.into_iter().map(str::to_owned).collect();
                 let set = FlowSet::new(names, capacity, now).map_err(|error| error.to_string())?;
-                let set = Arc::new(Mutex::new(set));
+                let set = Arc::new(RwLock::new(set));
                 inner.sets.insert(root, Arc::clone(&set));
                 set
             }

@@ -1,4 +1,4 @@
-//! Writing a mapping into a packet.
+//! What a packet shows about its flow, and writing a mapping into it.
 
 use linerate_packet::checksum::udp_nonzero;
 
@@ -28,17 +28,47 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 
-/// Gives a packet the addresses, ports and checksums of a mapping, and the mapping what the packet
-/// shows. The packet is one the mapping was found for, so its IP header is whole.
+/// What a direction has shown when a packet has gone that way, and what that changes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    pub(super) flags: u8,
+    pub(super) packets: u8,
+    pub(super) event: Event,
+}
+
+/// What a packet shows, which is the one the mapping was found for.
 #[inline(always)]
-pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &mut Mapping) -> Event {
+pub(super) fn shown(kind: Kind, packet: &[u8], place: Place, mapping: &Mapping) -> Shown {
+    let nothing = Shown { flags: mapping.flags, packets: mapping.packets, event: Event::None };
+    if matches!(kind, Kind::Address | Kind::Pair | Kind::Ping) {
+        return nothing;
+    }
+    let (network, transport) = (usize::from(place.network), usize::from(place.transport));
+    let Some(ip) = packet.get(network..).and_then(|ip| ip.first_chunk::<20>()) else {
+        return nothing;
+    };
+    if kind == Kind::Tcp || kind == Kind::Ip && ip[9] == 6 {
+        let header = packet.get(transport..).and_then(|tcp| tcp.first_chunk::<18>());
+        let length = u16::from_be_bytes([ip[2], ip[3]]);
+        return header.map_or(nothing, |tcp| watch(tcp, transport - network, length, nothing));
+    }
+    match mapping.packets {
+        3.. => nothing,
+        packets => Shown { packets: packets + 1, event: Event::Seen, ..nothing },
+    }
+}
+
+/// Gives a packet the addresses, ports and checksums of a mapping. The packet is one the mapping was
+/// found for, so its IP header is whole.
+#[inline(always)]
+pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &Mapping) {
     let (network, transport) = (usize::from(place.network), usize::from(place.transport));
     let Some((ip, payload)) =
         packet.get_mut(network..).and_then(|ip| ip.split_at_mut_checked(transport - network))
     else {
-        return Event::None;
+        return;
     };
-    let Some(ip) = ip.first_chunk_mut::<20>() else { return Event::None };
+    let Some(ip) = ip.first_chunk_mut::<20>() else { return };
     let reply = mapping.is_reply();
     let (src, dst) = (mapping.to.src.octets(), mapping.to.dst.octets());
     if kind != Kind::Address || !reply {
@@ -47,7 +77,7 @@ pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &mut
     if kind != Kind::Address || reply {
         ip[16..20].copy_from_slice(&dst);
     }
-    let (protocol, length) = (ip[9], u16::from_be_bytes([ip[2], ip[3]]));
+    let protocol = ip[9];
     let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
     patch(ip, 10, mapping.ip_delta);
     match kind {
@@ -55,7 +85,6 @@ pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &mut
             if first {
                 patch_transport(protocol, payload, mapping.transport_delta);
             }
-            Event::None
         }
         Kind::Ping => {
             let identifier = if reply { mapping.to.dst_port } else { mapping.to.src_port };
@@ -65,23 +94,16 @@ pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &mut
             if payload.iter().all(|byte| *byte == 0) {
                 set(payload, 2, 0xffff);
             }
-            Event::None
-        }
-        Kind::Udp => {
-            set_ports(payload, mapping);
-            patch_transport(protocol, payload, mapping.transport_delta);
-            count(mapping)
         }
         Kind::Ip | Kind::Tcp if kind == Kind::Tcp || protocol == 6 => {
-            let Some(header) = payload.first_chunk::<18>().copied() else { return Event::None };
-            set_ports(payload, mapping);
-            patch(payload, 16, mapping.transport_delta);
-            watch(&header, transport - network, length, mapping)
+            if payload.len() >= 18 {
+                set_ports(payload, mapping);
+                patch(payload, 16, mapping.transport_delta);
+            }
         }
-        Kind::Ip | Kind::Tcp => {
+        Kind::Ip | Kind::Tcp | Kind::Udp => {
             set_ports(payload, mapping);
             patch_transport(protocol, payload, mapping.transport_delta);
-            count(mapping)
         }
     }
 }
@@ -125,35 +147,24 @@ fn set_ports(payload: &mut [u8], mapping: &Mapping) {
     }
 }
 
-/// Counts packets as far as that matters.
+/// Follows a TCP connection, of which is known what `before` says.
 #[inline(always)]
-fn count(mapping: &mut Mapping) -> Event {
-    if mapping.packets < 3 {
-        mapping.packets += 1;
-        return Event::Seen;
-    }
-    Event::None
-}
-
-/// Follows a TCP connection.
-#[inline(always)]
-fn watch(tcp: &[u8; 18], header: usize, length: u16, mapping: &mut Mapping) -> Event {
-    let before = mapping.flags;
+fn watch(tcp: &[u8; 18], header: usize, length: u16, before: Shown) -> Shown {
+    let mut flags = before.flags;
     let has_payload = header + usize::from(tcp[12] >> 4) * 4 < usize::from(length);
     let bits = tcp[13];
     if bits & (RST | FIN) != 0 {
-        mapping.flags |= flags::DONE;
+        flags |= flags::DONE;
     } else if bits & SYN != 0 || has_payload {
-        mapping.flags &= !flags::DONE;
+        flags &= !flags::DONE;
     }
     if has_payload {
-        mapping.flags |= flags::DATA;
+        flags |= flags::DATA;
     }
-    if bits & RST != 0 {
-        Event::Reset
-    } else if mapping.flags == before {
-        Event::None
-    } else {
-        Event::Seen
-    }
+    let event = match () {
+        () if bits & RST != 0 => Event::Reset,
+        () if flags == before.flags => Event::None,
+        () => Event::Seen,
+    };
+    Shown { flags, event, ..before }
 }

@@ -6,7 +6,7 @@ use linerate_graph::{
     Annotation, Context, Element, Handler, HandlerError, HandlerResult, Make, Scope,
 };
 use linerate_lookup::exact::Entry;
-use linerate_memory::{Arena, Frame, Slot};
+use linerate_memory::{Arena, Frame, Meta, Slot};
 use linerate_packet::IpProtocol;
 
 use super::{
@@ -14,9 +14,9 @@ use super::{
     flow_set::{FlowSet, Rewriting, Unmapped},
     handlers,
     kind::{Found, Kind},
-    mapping::flags,
-    registry::{Place as Home, Registry, Wanted, locked},
-    rewrite::{Event, rewrite},
+    mapping::{Mapping, flags},
+    registry::{Place as Home, Registry, Wanted, alone, locked, shared},
+    rewrite::{Event, rewrite, shown},
     scratch::{Scratch, destination_key, read_flow},
     shifting,
     spec::{Action, Spec},
@@ -36,6 +36,9 @@ const FAILED: usize = 3;
 pub(super) const DROP: u32 = u32::MAX - 3;
 /// Flows looked at in one go when those that have ended are removed.
 const REAP: usize = 4096;
+/// Packets done in one go when one needs the flows to itself: where many do, each would else wait for
+/// the others' frames.
+const TRAIN: usize = 16;
 /// The timer that removes them.
 const REAPER: u32 = 0;
 
@@ -123,7 +126,7 @@ impl<F: Flavour> Rewriter<F> {
     /// Whose flows it works with; after a replacement, those of the successor.
     fn home(&mut self) -> Option<&Home> {
         let home = self.home.as_mut()?;
-        let successor = locked(&home.set).successor.clone();
+        let successor = shared(&home.set).successor.clone();
         if let Some(successor) = successor {
             home.set = successor;
         }
@@ -131,13 +134,134 @@ impl<F: Flavour> Rewriter<F> {
     }
 }
 
+/// A frame at work.
+struct Work<'a> {
+    arena: &'a Arena,
+    slots: &'a mut [Slot],
+    outputs: Vec<u32>,
+    /// Packets that are done.
+    done: usize,
+    /// What the set had [removed](FlowSet::removals) when the frame was looked up, where it is still
+    /// that set.
+    removals: Option<u64>,
+    input: usize,
+    now: u64,
+}
+
 impl<F: Flavour> Rewriter<F> {
+    /// Rewrites the packets of a frame. Other workers have the flows, too, as long as packets change
+    /// nothing of theirs but when they were last used.
+    fn rewrite(&mut self, home: &mut Home, work: &mut Work<'_>) {
+        let mut looked_up = false;
+        loop {
+            let set = shared(&home.set);
+            if let Some(successor) = set.successor.clone() {
+                drop(set);
+                home.set = successor;
+                work.removals = None;
+                continue;
+            }
+            if !looked_up {
+                self.scratch.look_up(F::KIND, &set, work.arena, work.slots);
+                (looked_up, work.removals) = (true, Some(set.removals));
+            }
+            self.steadily(&set, work);
+            drop(set);
+            if work.done == work.slots.len() {
+                return;
+            }
+            let mut set = alone(&home.set);
+            if set.successor.is_none() {
+                self.alone(&mut set, home.rewriter, work);
+            }
+        }
+    }
+
+    /// Up to the first packet that changes more of a flow, or begins one.
+    #[inline(always)]
+    fn steadily(&mut self, set: &FlowSet, work: &mut Work<'_>) {
+        while let Some(slot) = work.slots.get_mut(work.done) {
+            let found = self.found(set, work.removals, work.done);
+            let output = found
+                .and_then(|entry| self.steady(set, work.arena, slot, entry, work.done, work.now));
+            let Some(output) = output else { return };
+            work.outputs[work.done] = output;
+            work.done += 1;
+        }
+    }
+
+    /// A few packets, the first of which needs the flows to itself.
+    #[cold]
+    #[inline(never)]
+    fn alone(&mut self, set: &mut FlowSet, rewriter: u16, work: &mut Work<'_>) {
+        let (input, now) = (work.input, work.now);
+        let last = work.slots.len().min(work.done + TRAIN);
+        for at in work.done..last {
+            let slot = &mut work.slots[at];
+            work.outputs[at] = match self.found(set, work.removals, at) {
+                Some(entry) => self.one(set, rewriter, work.arena, slot, entry, (input, at), now),
+                None => self.new_flow(set, rewriter, work.arena, slot, (input, at), now),
+            };
+        }
+        work.done = last;
+    }
+
+    /// The entry that was found for a packet, as long as it is its flow's.
+    #[inline(always)]
+    fn found(&self, set: &FlowSet, removals: Option<u64>, at: usize) -> Option<Entry> {
+        let found = self.scratch.found[at]?;
+        let same =
+            removals == Some(set.removals) || set.table.key(found) == Some(&self.scratch.keys[at]);
+        same.then_some(found)
+    }
+
+    /// Rewrites one packet and returns its output, if it changes nothing of its flow but when that was
+    /// last used.
+    #[inline(always)]
+    fn steady(
+        &self,
+        set: &FlowSet,
+        arena: &Arena,
+        slot: &mut Slot,
+        entry: Entry,
+        at: usize,
+        now: u64,
+    ) -> Option<u32> {
+        let mapping = set.table.get(entry)?;
+        if now.saturating_sub(mapping.last.get()) > self.shortest || mapping.shift != 0 {
+            return None;
+        }
+        let mut packet = arena.writable(slot)?;
+        let (packet, meta) = packet.parts();
+        let place = self.scratch.places[at];
+        if shown(F::KIND, packet, place, mapping).event != Event::None {
+            return None;
+        }
+        mapping.last.set(now);
+        rewrite(F::KIND, packet, place, mapping);
+        self.annotate(meta, mapping);
+        Some(mapping.output)
+    }
+
+    /// What elements behind are told of a packet's flow.
+    #[inline(always)]
+    fn annotate(&self, meta: &mut Meta, mapping: &Mapping) {
+        let reply = mapping.is_reply();
+        if self.annotate && (F::KIND != Kind::Address || reply) {
+            meta.destination[..4].copy_from_slice(&mapping.to.dst.octets());
+        }
+        if let Some(byte) = self.reply_anno.filter(|_| reply) {
+            byte.set(meta, mapping.reply_anno);
+        }
+    }
+
     /// Rewrites one packet; returns its output. A flow that has ended by now counts for nothing, as
     /// if it had been removed already.
-    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "a packet, its flow, and where both are")]
     fn one(
         &mut self,
         set: &mut FlowSet,
+        rewriter: u16,
         arena: &Arena,
         slot: &mut Slot,
         entry: Entry,
@@ -145,30 +269,26 @@ impl<F: Flavour> Rewriter<F> {
         now: u64,
     ) -> u32 {
         let place = self.scratch.places[at];
-        let silent = set.table.get(entry).map_or(0, |mapping| now.saturating_sub(mapping.last));
+        let silent =
+            set.table.get(entry).map_or(0, |mapping| now.saturating_sub(mapping.last.get()));
         if silent > self.shortest && set.has_ended(entry, now) {
             set.remove(entry);
-            return self.new_flow(set, arena, slot, (input, at), now);
+            return self.new_flow(set, rewriter, arena, slot, (input, at), now);
         }
         let Some(mapping) = set.table.get_mut(entry) else { return self.scratch.drop(FAILED) };
-        mapping.last = now;
+        mapping.last.set(now);
         let Some(mut packet) = arena.writable(slot) else { return self.scratch.drop(NO_BUFFER) };
         let (packet, meta) = packet.parts();
-        let event = rewrite(F::KIND, packet, place, mapping);
+        let shown = shown(F::KIND, packet, place, mapping);
+        mapping.learn(shown);
+        rewrite(F::KIND, packet, place, mapping);
+        self.annotate(meta, mapping);
         let (output, shift, reply) = (mapping.output, mapping.shift, mapping.is_reply());
-        let (dst, anno) = (mapping.to.dst, mapping.reply_anno);
         if shift != 0 {
             shifting::apply(set, packet, place, shift, reply);
         }
-        let annotates = self.annotate && (F::KIND != Kind::Address || reply);
-        if annotates {
-            meta.destination[..4].copy_from_slice(&dst.octets());
-        }
-        if let Some(byte) = self.reply_anno.filter(|_| reply) {
-            byte.set(meta, anno);
-        }
-        if event != Event::None {
-            happened(set, entry, event);
+        if shown.event != Event::None {
+            happened(set, entry, shown.event);
         }
         output
     }
@@ -179,14 +299,12 @@ impl<F: Flavour> Rewriter<F> {
     fn new_flow(
         &mut self,
         set: &mut FlowSet,
+        rewriter: u16,
         arena: &Arena,
         slot: &mut Slot,
         (input, at): (usize, usize),
         now: u64,
     ) -> u32 {
-        let Some(rewriter) = self.home.as_ref().map(|home| home.rewriter) else {
-            return self.scratch.drop(FAILED);
-        };
         let (_, flow) = read_flow(F::KIND, arena.packet(slot), arena.network(slot));
         let (ends, map, may_begin) = match flow {
             Found::Flow(ends, map) => (ends, map, true),
@@ -201,7 +319,7 @@ impl<F: Flavour> Rewriter<F> {
             found = set.table.lookup(&other);
         }
         if let Some(entry) = found {
-            return self.one(set, arena, slot, entry, (input, at), now);
+            return self.one(set, rewriter, arena, slot, entry, (input, at), now);
         }
         if !may_begin {
             return self.unmapped(set, rewriter, input);
@@ -219,7 +337,7 @@ impl<F: Flavour> Rewriter<F> {
                         }
                     }
                 }
-                let output = self.one(set, arena, slot, entry, (input, at), now);
+                let output = self.one(set, rewriter, arena, slot, entry, (input, at), now);
                 set.begun(entry);
                 if output < DROP { first } else { output }
             }
@@ -278,38 +396,25 @@ impl<F: Flavour> Element for Rewriter<F> {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
         let now = milliseconds_now(cx);
-        let Some(Home { set, rewriter }) = self.home().cloned() else {
+        let Some(mut home) = self.home.take() else {
             return cx.drop_frame(frame, FAILED);
         };
-        let mut set = locked(&set);
         let arena = cx.pool.arena();
-        self.scratch.read::<F>(rewriter, arena, frame);
-        self.scratch.look_up(F::KIND, &set, arena, frame);
-        set.disturbed = false;
+        self.scratch.read::<F>(home.rewriter, arena, frame);
         let mut outputs = std::mem::take(&mut self.scratch.outputs);
         outputs.resize(frame.len(), DROP);
-        for (at, (slot, output)) in frame.slots_mut().iter_mut().zip(&mut outputs).enumerate() {
-            let mut found = self.scratch.found[at];
-            // An entry found before may be another flow's by now.
-            if set.disturbed
-                && found.and_then(|it| set.table.key(it)) != Some(&self.scratch.keys[at])
-            {
-                found = None;
-            }
-            *output = match found {
-                Some(entry) => self.one(&mut set, arena, slot, entry, (port, at), now),
-                None => self.new_flow(&mut set, arena, slot, (port, at), now),
-            };
-        }
-        drop(set);
-        self.scratch.outputs = outputs;
+        let slots = frame.slots_mut();
+        let mut work = Work { arena, slots, outputs, done: 0, removals: None, input: port, now };
+        self.rewrite(&mut home, &mut work);
+        self.scratch.outputs = work.outputs;
+        self.home = Some(home);
         self.send(cx, frame);
     }
 
     fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
         let (now, reap) = (cx.steady(), self.reap);
         let Some(home) = self.home() else { return };
-        let more = locked(&home.set).reap(now / 1_000_000, REAP);
+        let more = alone(&home.set).reap(now / 1_000_000, REAP);
         let next = if more { 1 } else { reap };
         cx.set_timer(timer, now.saturating_add(next.saturating_mul(1_000_000)));
     }
@@ -329,7 +434,7 @@ impl<F: Flavour> Element for Rewriter<F> {
             if !errors.is_empty() {
                 return Err(errors.join("\n"));
             }
-            let mut set = locked(&home.set);
+            let mut set = alone(&home.set);
             if let Some(seed) = self.seed {
                 set.seed(seed);
             }
@@ -355,7 +460,7 @@ impl<F: Flavour> Element for Rewriter<F> {
             return;
         }
         // In this order everywhere: the old one is not locked by who has the new one.
-        let (mut before, mut now) = (locked(&from.set), locked(&to.set));
+        let (mut before, mut now) = (alone(&from.set), alone(&to.set));
         let all = now.take(&mut before, from.rewriter, to.rewriter);
         if all {
             before.successor = Some(Arc::clone(&to.set));

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_lookup::exact::Entry;
-use linerate_memory::{Arena, Frame};
+use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::{FlowV4, IpProtocol};
 
 use super::{
@@ -57,17 +57,17 @@ impl Scratch {
 
     /// Looks all of them up.
     #[inline]
-    pub(super) fn look_up(&mut self, kind: Kind, set: &FlowSet, arena: &Arena, frame: &Frame) {
+    pub(super) fn look_up(&mut self, kind: Kind, set: &FlowSet, arena: &Arena, slots: &[Slot]) {
         self.found.clear();
         self.found.resize(self.keys.len(), None);
         set.table.lookup_many(&self.keys, &mut self.found);
         if kind == Kind::Address && self.found.contains(&None) {
-            self.look_up_destinations(set, arena, frame);
+            self.look_up_destinations(set, arena, slots);
         }
     }
 
     /// Packets whose source has no mapping may have a destination with one.
-    fn look_up_destinations(&mut self, set: &FlowSet, arena: &Arena, frame: &Frame) {
+    fn look_up_destinations(&mut self, set: &FlowSet, arena: &Arena, slots: &[Slot]) {
         let Scratch { places, keys, found, again, .. } = self;
         again.clear();
         again.extend((0..keys.len()).filter(|at| found[*at].is_none() && keys[*at] != NOBODY));
@@ -75,7 +75,7 @@ impl Scratch {
             let mut others = [keys[group[0]]; 64];
             let mut answers = [None; 64];
             for (other, at) in others.iter_mut().zip(group) {
-                let packet = arena.packet(&frame.slots()[*at]);
+                let packet = arena.packet(&slots[*at]);
                 *other = destination_key(packet, places[*at], keys[*at]);
             }
             set.table.lookup_many(&others[..group.len()], &mut answers[..group.len()]);
