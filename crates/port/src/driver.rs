@@ -141,7 +141,7 @@ mod tests {
     fn complaints(driver: &Driver, query: &str) -> Vec<Option<UriError>> {
         let object = match driver.name {
             "tap" | "tun" => "no interface has spaces",
-            "pcap" | "memif" => "/nonesuch/nonesuch",
+            "pcap" | "memif" | "vhost" => "/nonesuch/nonesuch",
             _ => "nonesuch0",
         };
         let uri = format!("{}:{object}?{query}", driver.name).parse().unwrap();
@@ -155,6 +155,19 @@ mod tests {
         DIRECTIONS.map(complaint).into()
     }
 
+    /// A query with an option, and with what it takes for that one to be of use.
+    fn query(driver: &Driver, option: &PortOption, value: &str) -> String {
+        let group = driver
+            .options
+            .iter()
+            .find(|group| group.options.iter().any(|of| std::ptr::eq(of, option)));
+        let role = match group.map(|group| group.when) {
+            Some("when it is the driver") => "role=driver&",
+            _ => "",
+        };
+        format!("{role}{}={value}", option.name)
+    }
+
     #[test]
     fn every_declared_option_is_parsed_by_what_it_declares() {
         for driver in DRIVERS {
@@ -166,7 +179,7 @@ mod tests {
                     // Some take any.
                     _ => "?".to_owned(),
                 };
-                let found = complaints(driver, &format!("{}={wrong}", option.name));
+                let found = complaints(driver, &query(driver, option, &wrong));
                 let refused = |found: &Option<UriError>| matches!(found, Some(UriError::Value { option: of, .. }) if *of == option.name);
                 let any =
                     matches!(option.value, Value::Text { form: "FILE" | "NAME" | "SECRET", .. });
@@ -188,7 +201,7 @@ mod tests {
                     _ => vec!["on"; usize::from(matches!(option.value, Value::Switch))],
                 };
                 for value in values {
-                    let found = complaints(driver, &format!("{}={value}", option.name));
+                    let found = complaints(driver, &query(driver, option, value));
                     // Not every word makes sense alone, but then another option is spoken of.
                     let fine = |found: &Option<UriError>| match found {
                         Some(UriError::Value { expected, .. }) => {

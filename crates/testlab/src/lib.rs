@@ -35,6 +35,7 @@ mod process;
 pub mod programs;
 mod stale;
 pub mod vhost;
+pub mod vhost_device;
 
 pub use counters::Counters;
 pub use lab::Lab;

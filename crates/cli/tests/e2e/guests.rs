@@ -124,7 +124,7 @@ fn guests_ping_transfer_and_survive_their_switch() {
     let net = Net::new();
     let mut switch = net.switch();
     let (mut a, _b) = thread::scope(|scope| {
-        let b = scope.spawn(|| net.guest(B, ",packed=on"));
+        let b = scope.spawn(|| net.guest(B, ",packed=on,indirect_desc=off"));
         (net.guest(A, ""), b.join().unwrap())
     });
     net.ping(A);

@@ -46,6 +46,10 @@ const NO_DESCRIPTOR: u64 = 1 << 8;
 /// Bits of a device's features: section 5.1.3 and 6 of virtio 1.3, and vhost-user's own.
 pub(super) mod feature {
     pub(in super::super) const CSUM: u64 = 1 << 0;
+    pub(in super::super) const GUEST_CSUM: u64 = 1 << 1;
+    pub(in super::super) const GUEST_TSO4: u64 = 1 << 7;
+    pub(in super::super) const GUEST_TSO6: u64 = 1 << 8;
+    pub(in super::super) const GUEST_ECN: u64 = 1 << 9;
     pub(in super::super) const HOST_TSO4: u64 = 1 << 11;
     pub(in super::super) const HOST_TSO6: u64 = 1 << 12;
     pub(in super::super) const HOST_ECN: u64 = 1 << 13;
@@ -216,8 +220,7 @@ impl Message {
     }
 }
 
-/// What a driver's side would say.
-#[cfg(test)]
+/// What a driver's side says.
 impl Message {
     pub(super) fn of_u64(request: u32, value: u64) -> Message {
         Message::new(request, value.to_ne_bytes().into())
@@ -253,6 +256,7 @@ impl Message {
     }
 
     /// The same, with an answer demanded.
+    #[cfg(test)]
     pub(super) fn demanding(mut self) -> Message {
         self.flags |= NEED_REPLY;
         self

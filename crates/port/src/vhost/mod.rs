@@ -1,21 +1,26 @@
-//! `vhost:SOCKET` moves packets through a driver's virtqueues: vhost-user.
+//! `vhost:SOCKET` moves packets through virtqueues in shared memory: vhost-user.
 //!
 //! The *device* is what a virtual switch is to a guest. The driver's side, QEMU or another process,
 //! says over a UNIX socket where its memory is, and where in it queues are ([`device`]); a thread per
 //! port does what it says, and workers move packets ([`place`]). Packets are copied once, out of
 //! memory that the driver may write into a buffer of ours and back, so nothing that is looked at
-//! later changes under whoever looks.
+//! later changes under whoever looks. The *driver* is the other side: the memory is ours ([`driver`]).
 //!
-//! # What is believed of a driver
+//! # What is believed of a peer
 //!
 //! Nothing. Messages are checked when they come ([`message`], [`device`]): lengths, indices, that
 //! memory is memory and an eventfd an eventfd, that queues are inside of it. What is in a queue is
 //! checked when it is used ([`split`], [`packed`], [`queue`]): a descriptor is copied once, where its
 //! bytes are is looked up with their length each time, and chains are followed no further than a
 //! queue is long. A chain that makes no sense is a packet dropped as malformed; an index that makes
-//! none ends the connection. A file that is cut short becomes zeros and ends it as well.
+//! none ends the connection. A file that is cut short becomes zeros and ends it as well. A driver
+//! takes back what it has offered and nothing else; only with `zero-copy` a device is trusted
+//! ([`driver`]).
 
+mod copy_in;
+mod copy_out;
 mod device;
+mod driver;
 mod inflight;
 mod memory;
 mod message;
@@ -26,6 +31,7 @@ mod port;
 mod queue;
 mod split;
 mod transport;
+mod unpack;
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,6 +39,7 @@ use rustix::net::SocketType;
 
 use self::{
     device::Offer,
+    driver::DriverSettings,
     negotiator::{BACKLOG, PortHandle, Role, Side},
     place::Places,
     port::{VhostReceive, VhostTransmit},
@@ -52,12 +59,12 @@ use crate::{
 pub(crate) const DRIVER: Driver = Driver {
     name: "vhost",
     object: "SOCKET",
-    summary: "a guest's network interface, or DPDK's virtio_user, by vhost-user",
+    summary: "a guest's network interface, or a virtual switch, by vhost-user",
     description: "\
 The device of a virtio network interface, what a virtual switch is to a guest: the driver is in a
-virtual machine, or is DPDK's `virtio_user`. `SOCKET` is the path of a UNIX socket, or `@NAME` for
-Linux's abstract sockets; each is one interface. Which side of it listens has nothing to do with
-who is the device.
+virtual machine, or is DPDK's `virtio_user`. Or, with `role=driver`, what `virtio_user` is: an
+interface of a virtual switch. `SOCKET` is the path of a UNIX socket, or `@NAME` for Linux's abstract
+sockets; each is one interface. Which side of it listens has nothing to do with who is the device.
 
 A port may be opened before its peer is there. Without one nothing is received, and what is sent is
 dropped and counted as `link_down`; the port looks for its peer, or lets it in, as often as it goes
@@ -73,49 +80,86 @@ disconnected, with the reason.
 QEMU: memory that can be shared, and the socket: `-object memory-backend-memfd,id=m,size=1G,share=on
 -numa node,memdev=m -chardev socket,id=c,path=/run/v.sock,reconnect=1 -netdev vhost-user,id=n,chardev=c
 -device virtio-net-pci,netdev=n`; with `server=on,wait=off` instead of `reconnect=1` for
-`side=client`. DPDK: `--vdev=net_virtio_user0,path=/run/v.sock`.",
+`side=client`. DPDK: `--vdev=net_virtio_user0,path=/run/v.sock`, and as a device for a driver here
+`--vdev=net_vhost0,iface=/run/v.sock`.",
     needs: "It needs no privileges but those for the socket's folder.",
     examples: &[
         ("vhost:/run/v.sock", "listens for a guest"),
         ("vhost:/run/v.sock?side=client&queues=2", "connects to one that listens"),
         ("vhost:/run/v.sock?offloads=no", "a guest that does checksums and segments itself"),
+        ("vhost:/run/v.sock?role=driver", "an interface of a virtual switch that listens"),
     ],
-    options: &[OptionGroup {
-        when: "",
-        options: &[
-            PortOption {
-                name: "side",
-                value: Value::Word(&[("server", "listens"), ("client", "connects")]),
-                default: "server",
-                help: "Which side of the socket it is.",
-            },
-            null::QUEUES,
-            PortOption {
-                name: "offloads",
-                value: Value::Switch,
-                default: "on",
-                help: "Lets the driver leave checksums and segmentation to this port.",
-            },
-            PortOption {
-                name: "packed",
-                value: Value::Switch,
-                default: "on",
-                help: "Lets the driver choose packed queues.",
-            },
-            PortOption {
-                name: "mergeable",
-                value: Value::Switch,
-                default: "on",
-                help: "Lets the driver choose buffers of which a packet takes several.",
-            },
-            PortOption {
-                name: "wait",
-                value: Value::Number { least: 0, most: 3600 },
-                default: "0",
-                help: "How many seconds opening waits for the peer, at most.",
-            },
-        ],
-    }],
+    options: &[
+        OptionGroup {
+            when: "",
+            options: &[
+                PortOption {
+                    name: "role",
+                    value: Value::Word(&[
+                        ("device", "what a virtual switch is to a guest"),
+                        ("driver", "what a guest is to a virtual switch"),
+                    ]),
+                    default: "device",
+                    help: "What it is to its peer.",
+                },
+                PortOption {
+                    name: "side",
+                    value: Value::Word(&[("server", "listens"), ("client", "connects")]),
+                    default: "server, and for a driver client",
+                    help: "Which side of the socket it is.",
+                },
+                null::QUEUES,
+                PortOption {
+                    name: "offloads",
+                    value: Value::Switch,
+                    default: "on",
+                    help: "Lets the peer leave checksums and segmentation to this port.",
+                },
+                PortOption {
+                    name: "packed",
+                    value: Value::Switch,
+                    default: "on",
+                    help: "Takes packed queues if the peer does, too.",
+                },
+                PortOption {
+                    name: "mergeable",
+                    value: Value::Switch,
+                    default: "on",
+                    help: "Takes buffers of which a packet takes several if the peer does, too.",
+                },
+                PortOption {
+                    name: "indirect",
+                    value: Value::Switch,
+                    default: "on",
+                    help: "Takes tables of descriptors if the peer does, too.",
+                },
+                PortOption {
+                    name: "wait",
+                    value: Value::Number { least: 0, most: 3600 },
+                    default: "0",
+                    help: "How many seconds opening waits for the peer, at most.",
+                },
+            ],
+        },
+        OptionGroup {
+            when: "when it is the driver",
+            options: &[
+                PortOption {
+                    name: "slots",
+                    value: Value::Number { least: 2, most: 1 << 15 },
+                    default: "256",
+                    help: "Places in each queue, rounded up to a power of two.",
+                },
+                PortOption {
+                    name: "zero-copy",
+                    value: Value::Switch,
+                    default: "no",
+                    help: "Share the memory all packets are in, with a device that is trusted, \
+                           instead of copying them into memory of their own.",
+                },
+            ],
+        },
+    ],
     interface: false,
     open,
 };
@@ -126,26 +170,83 @@ struct Settings {
     listens: bool,
     queues: Option<usize>,
     offer: Offer,
+    /// Of a driver: places in each queue, and whether our buffers are lent.
+    driver: Option<(u16, bool)>,
     wait: Duration,
 }
 
 impl Settings {
     fn parse(uri: &PortUri) -> Result<Settings, UriError> {
         let mut options = uri.options(DRIVER.options);
-        let listens = options.word("side")? != Some("client");
+        let is_driver = options.word("role")? == Some("driver");
+        let listens = match options.word("side")? {
+            Some(side) => side == "server",
+            None => !is_driver,
+        };
         let queues = options.number("queues")?.map(|n| n as usize);
         let offer = Offer {
             offloads: options.is_on("offloads")?,
             packed: options.is_on("packed")?,
             mergeable: options.is_on("mergeable")?,
+            indirect: options.is_on("indirect")?,
         };
         let wait = options.number("wait")?.unwrap_or(options.default_of("wait"));
+        let mut driver = None;
+        if is_driver {
+            let slots = options.number("slots")?.unwrap_or(options.default_of("slots"));
+            driver = Some((slots.next_power_of_two() as u16, options.is_on("zero-copy")?));
+        }
         options.finish()?;
         let address = Address::parse(uri.name()).ok_or_else(|| UriError::Syntax {
             uri: uri.to_string(),
             reason: "expected the path of a socket, or @NAME, of at most 107 bytes",
         })?;
-        Ok(Settings { address, listens, queues, offer, wait: Duration::from_secs(wait) })
+        Ok(Settings { address, listens, queues, offer, driver, wait: Duration::from_secs(wait) })
+    }
+
+    /// Whether our buffers are lent.
+    fn zero_copy(&self) -> bool {
+        matches!(self.driver, Some((_, true)))
+    }
+
+    /// What the port is to its peer, with so many queues.
+    fn role(
+        &self,
+        queues: usize,
+        context: &Context,
+        errors: &OpenErrors,
+    ) -> Result<Role, OpenError> {
+        let Some((slots, zero_copy)) = self.driver else { return Ok(Role::Device(self.offer)) };
+        let arena = &context.arena;
+        if zero_copy && !driver::fits(arena) {
+            return Err(errors.unsupported(
+                "with zero-copy buffers need more headroom, for a header of 12 bytes".into(),
+            ));
+        }
+        let (wanted, most) = (queues * usize::from(slots), arena.count() / 2);
+        if zero_copy && context.direction.receives() && wanted > most {
+            return Err(errors.unsupported(format!(
+                "with zero-copy the device has a buffer for each slot, and {wanted} are more than \
+                 half of the {} there are; choose fewer slots or more memory",
+                arena.count(),
+            )));
+        }
+        Ok(Role::Driver(DriverSettings {
+            slots,
+            offer: self.offer,
+            longest: arena.room(),
+            lent: zero_copy.then(|| arena.clone()),
+        }))
+    }
+
+    /// What it became, for people.
+    fn mode(&self) -> String {
+        let socket = if self.listens { "listening" } else { "connecting" };
+        match self.driver {
+            None => format!("virtio device, {socket}"),
+            Some((slots, false)) => format!("virtio driver, {slots} slots, {socket}"),
+            Some((slots, true)) => format!("virtio driver, zero-copy, {slots} slots, {socket}"),
+        }
     }
 }
 
@@ -157,10 +258,12 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         "make the socket's folder accessible, or use an abstract socket: vhost:@NAME".into(),
     );
     let queues = settings.queues.or(context.queues).unwrap_or(1);
+    let role = settings.role(queues, context, &errors)?;
+    let peer = if settings.driver.is_some() { "device" } else { "driver" };
     let link = Arc::new(Link::new(if settings.listens {
-        format!("waiting for a driver at {address}")
+        format!("waiting for a {peer} at {address}")
     } else {
-        format!("looking for a driver at {address}")
+        format!("looking for a {peer} at {address}")
     }));
     let side = if settings.listens {
         let socket = listen::Socket::bind(address, SocketType::STREAM, BACKLOG)
@@ -170,8 +273,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         Side::Connect(address.clone())
     };
     let places = Places::new(queues).map_err(errors.failed("eventfd"))?;
-    let handle = PortHandle::start(side, Role::Device(settings.offer), places, &link)
-        .map_err(errors.failed("start a thread"))?;
+    let handle =
+        PortHandle::start(side, role, places, &link).map_err(errors.failed("start a thread"))?;
     let handle = Arc::new(handle);
     let sides = (0..queues).map(|queue| {
         let receive = || Box::new(VhostReceive::new(&handle, queue)) as _;
@@ -190,13 +293,10 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
             mac: None,
             frame_limit: None,
             speed: None,
-            copies: Copies::Driver,
+            copies: if settings.zero_copy() { Copies::None } else { Copies::Driver },
             stamps: false,
             types: false,
-            mode: format!(
-                "virtio device, {}",
-                if settings.listens { "listening" } else { "connecting" },
-            ),
+            mode: settings.mode(),
             link: Some(link),
         },
         queues: sides,

@@ -21,6 +21,7 @@ use rustix::{
 
 use super::{
     device::{DeviceSession, Offer},
+    driver::{DriverSession, DriverSettings},
     message::Message,
     place::Places,
     transport::{Incoming, Received},
@@ -66,9 +67,10 @@ pub(super) trait Session {
 }
 
 /// What the port is to its peer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) enum Role {
     Device(Offer),
+    Driver(DriverSettings),
 }
 
 /// How a connection comes about.
@@ -187,9 +189,15 @@ impl Negotiator {
 
     /// Speaks with a peer until it goes.
     fn serve(&self, socket: OwnedFd) -> End {
-        let mut session: Box<dyn Session> = match self.role {
+        let mut session: Box<dyn Session> = match &self.role {
             Role::Device(offer) => {
-                Box::new(DeviceSession::begin(socket, &self.places, &self.link, offer))
+                Box::new(DeviceSession::begin(socket, &self.places, &self.link, *offer))
+            }
+            Role::Driver(settings) => {
+                match DriverSession::begin(socket, &self.places, &self.link, settings) {
+                    Ok(session) => Box::new(session),
+                    Err(end) => return end,
+                }
             }
         };
         let mut incoming = Incoming::new();

@@ -75,6 +75,11 @@ impl PackedAreas {
         bytes.words(*at, 2 * usize::from(self.size)).expect("checked when it was made")
     }
 
+    #[inline]
+    pub(super) fn size(&self) -> u16 {
+        self.size
+    }
+
     /// What the driver wants to be told.
     #[inline]
     pub(super) fn driver(&self) -> &AtomicU32 {

@@ -18,7 +18,7 @@ use linerate_memory::{Frame, PoolCache};
 
 use super::queue::Fault;
 use crate::{
-    counters::Counters,
+    counters::{Counters, DropReason},
     peer::event::{self, Gathered, Interrupt},
 };
 
@@ -55,14 +55,23 @@ pub(super) struct Sent {
     pub(super) fault: Option<Fault>,
 }
 
+impl Sent {
+    /// There is nobody to send them to.
+    pub(super) fn nowhere(pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> Sent {
+        let done = frame.len();
+        counters.dropped(DropReason::LinkDown, done);
+        pool.give(frame);
+        Sent { done, ..Sent::default() }
+    }
+}
+
 /// A queue packets go out by.
 pub(super) trait Outward: Control {
-    fn burst(&mut self, pool: &PoolCache, frame: &Frame, counters: &Counters) -> Sent;
+    /// Takes packets from the front of the frame.
+    fn burst(&mut self, pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> Sent;
 
     /// How many packets the peer has not taken yet, as far as can be told.
-    fn on_the_way(&mut self) -> usize {
-        0
-    }
+    fn on_the_way(&mut self, pool: &mut PoolCache) -> usize;
 }
 
 /// A place for a queue.
@@ -106,6 +115,17 @@ impl<Q: ?Sized> Place<Q> {
         };
         drop(before);
         event::set(&self.event);
+    }
+
+    /// Negotiator: from now on none is used. Returns the one that was.
+    pub(super) fn take(&self) -> Option<Box<Q>> {
+        let before = {
+            let mut state = self.lock();
+            state.fault = None;
+            state.queue.take()
+        };
+        event::set(&self.event);
+        before
     }
 
     /// Negotiator: has it to itself.

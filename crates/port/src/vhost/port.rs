@@ -89,17 +89,13 @@ impl Transmit for VhostTransmit {
         };
         let sent = match state.usable() {
             Some(queue) => queue.burst(pool, frame, &self.counters),
-            None => {
-                self.counters.dropped(DropReason::LinkDown, frame.len());
-                Sent { done: frame.len(), ..Sent::default() }
-            }
+            None => Sent::nowhere(pool, frame, &self.counters),
         };
         if let Some(fault) = sent.fault {
             state.fail(fault, &places.control);
         }
         drop(state);
         self.full = sent.full;
-        pool.give_front(frame, sent.done);
         Ok(sent.done)
     }
 
@@ -107,10 +103,10 @@ impl Transmit for VhostTransmit {
         &self.counters
     }
 
-    fn flush(&mut self, _: &mut PoolCache) -> Result<usize, PortError> {
+    fn flush(&mut self, pool: &mut PoolCache) -> Result<usize, PortError> {
         let places = &self.port.places;
         let state = places.outward[places.outward_of(self.queue)].try_lock();
-        Ok(state.map_or(0, |mut state| state.usable().map_or(0, |queue| queue.on_the_way())))
+        Ok(state.map_or(0, |mut state| state.usable().map_or(0, |queue| queue.on_the_way(pool))))
     }
 
     fn wake(&mut self) -> Wake<'_> {

@@ -1,4 +1,4 @@
-//! A virtqueue as the device sees it, in either format.
+//! A virtqueue as the device sees it, in either format, or as it can be made to look.
 //!
 //! The driver makes *chains* of descriptors available, each of which is one buffer in one or several
 //! pieces. The device takes them in their order, and gives them back in it. A descriptor is copied
@@ -123,8 +123,12 @@ pub(super) struct Chain {
     pub(super) places: u16,
 }
 
-/// A queue of a driver that is not trusted.
+/// A queue shared with a peer that is not trusted. What is said of chains is the device's view; a
+/// driver's queues are made to look like it ([`Posted`](super::driver)).
 pub(super) trait Queue: Send + 'static {
+    /// Whether the number of chains is in the headers of packets that are written.
+    const COUNTED: bool = true;
+
     /// How many chains are available, at most `most` and, in a packed ring, perhaps fewer.
     fn available(&self, most: usize) -> Result<usize, Fault>;
 
@@ -157,6 +161,11 @@ pub(super) trait Queue: Send + 'static {
 
     /// The memory its buffers are in.
     fn memory(&self) -> &Arc<Memory>;
+
+    /// How many packets the peer has not taken yet, as far as can be told.
+    fn on_the_way(&mut self) -> usize {
+        0
+    }
 }
 
 /// Whether a driver that wants to be told of `event` wants to be when indices go from `old` to

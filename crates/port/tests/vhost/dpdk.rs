@@ -19,8 +19,13 @@ const SCATTER: &str = "--enable-scatter";
 
 /// A testpmd with this device at a socket.
 fn start(socket: &str, device: &str, queues: usize, engine: &str) -> Testpmd {
-    let long = ["--total-num-mbufs=8192", "--max-pkt-len=9600", "--tx-offloads=0x8000", SCATTER];
-    let arguments = if device.contains("mrg_rxbuf=0") { &long[..1] } else { &long[..] };
+    let long = ["--total-num-mbufs=8192", "--tx-offloads=0x8000", "--max-pkt-len=9600", SCATTER];
+    let arguments = match device {
+        // That takes frames of any length.
+        device if device.starts_with("net_vhost") => &long[..2],
+        device if device.contains("mrg_rxbuf=0") => &long[..1],
+        _ => &long[..],
+    };
     let name = socket.trim_start_matches("/tmp/").trim_end_matches(".sock");
     Testpmd::start(&Setup { name, device, megabytes: "96", arguments, queues, engine })
 }
@@ -51,14 +56,29 @@ fn settle(station: &mut Station, queues: usize) {
 }
 
 /// Packets to a driver of DPDK's and back.
-fn there_and_back(device: &str, queues: usize, listens: bool, longest: usize) {
+fn to_a_driver(device: &str, queues: usize, listens: bool, indirect: bool, longest: usize) {
     let socket = path();
     let side = if listens { "server" } else { "client" };
-    let uri = format!("vhost:{socket}?side={side}&queues={queues}");
-    let mut station = Station::with(&uri, 9600);
+    let indirect = if indirect { "yes" } else { "no" };
+    let uri = format!("vhost:{socket}?side={side}&queues={queues}&indirect={indirect}");
     let theirs = if listens { "" } else { ",server=1" };
     let device = format!("net_virtio_user0,path={socket},queues={queues}{theirs},{device}");
-    let mut testpmd = start(&socket, &device, queues, "io");
+    there_and_back(&socket, &uri, &device, queues, longest);
+}
+
+/// Packets to a device of DPDK's and back.
+fn to_a_device(options: &str, queues: usize, listens: bool, longest: usize) {
+    let socket = path();
+    let side = if listens { "server" } else { "client" };
+    let uri = format!("vhost:{socket}?role=driver&side={side}&queues={queues}&{options}");
+    let theirs = if listens { ",client=1" } else { "" };
+    let device = format!("net_vhost0,iface={socket},queues={queues}{theirs}");
+    there_and_back(&socket, &uri, &device, queues, longest);
+}
+
+fn there_and_back(socket: &str, uri: &str, device: &str, queues: usize, longest: usize) {
+    let mut station = Station::with(uri, 9600);
+    let mut testpmd = start(socket, device, queues, "io");
     station.wait_up();
     let text = format!("{uri} with {device}: {}", station.detail());
     settle(&mut station, queues);
@@ -90,7 +110,26 @@ fn vhost_device_with_a_driver_of_dpdk() {
         for (queues, mergeable, in_order) in [(1, 1, 0), (2, 1, 1), (1, 0, 0), (2, 0, 1)] {
             let device = format!("packed_vq={packed},mrg_rxbuf={mergeable},in_order={in_order}");
             let longest = if mergeable == 1 { 9000 } else { 2000 };
-            there_and_back(&device, queues, in_order == 0, longest);
+            let indirect = (queues == 1) == (packed == 0);
+            to_a_driver(&device, queues, in_order == 0, indirect, longest);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn vhost_driver_with_a_device_of_dpdk() {
+    let _alone = alone();
+    for packed in ["yes", "no"] {
+        for (queues, mergeable, zero_copy, indirect) in [
+            (1, "yes", "no", "yes"),
+            (2, "yes", "yes", "yes"),
+            (1, "no", "yes", "no"),
+            (2, "no", "no", "no"),
+        ] {
+            let options = format!("packed={packed}&mergeable={mergeable}&zero-copy={zero_copy}");
+            let options = format!("{options}&indirect={indirect}&slots=128");
+            to_a_device(&options, queues, zero_copy == "no", 9000);
         }
     }
 }
@@ -99,16 +138,19 @@ fn is_up(station: &Station) -> bool {
     station.port.info.link.as_ref().unwrap().is_up()
 }
 
-/// Theirs is killed while packets go both ways, and another one comes.
-fn they_come_and_go(packed: u8) {
+/// A driver of ours in the forms that differ most.
+const DRIVERS: [&str; 2] = ["packed=no&zero-copy=no", "packed=yes&zero-copy=yes"];
+
+/// Theirs is killed while packets go both ways, and another one comes. What they are is told the
+/// socket.
+fn they_come_and_go(options: &str, device: impl Fn(&str) -> String) {
     let socket = path();
-    let uri = format!("vhost:{socket}");
+    let uri = format!("vhost:{socket}?{options}");
     let mut station = Station::open(&uri);
     let mut load = Load::default();
     let mut steady = None;
     for _ in 0..restarts() {
-        let device = format!("net_virtio_user0,path={socket},packed_vq={packed}");
-        let testpmd = start(&socket, &device, 1, "io");
+        let testpmd = start(&socket, &device(&socket), 1, "io");
         load.run(&mut station, is_up);
         load.flow(&mut station, 1000);
         drop(testpmd);
@@ -120,15 +162,14 @@ fn they_come_and_go(packed: u8) {
     let arena = station.arena.clone();
     drop(station);
     assert_eq!(arena.accounting().held, 0);
-    println!("{uri}, packed {packed}: {} times, {} packets back", restarts(), load.back);
+    println!("{uri}, {}: {} times, {} packets back", device(""), restarts(), load.back);
 }
 
-/// Ours goes while packets go both ways, and comes back to the same driver.
-fn we_come_and_go(packed: u8) {
+/// Ours goes while packets go both ways, and comes back to the same peer.
+fn we_come_and_go(options: &str, device: impl Fn(&str) -> String) {
     let socket = path();
-    let uri = format!("vhost:{socket}?side=client");
-    let device = format!("net_virtio_user0,path={socket},server=1,packed_vq={packed}");
-    let mut testpmd = start(&socket, &device, 1, "io");
+    let uri = format!("vhost:{socket}?side=client&{options}");
+    let mut testpmd = start(&socket, &device(&socket), 1, "io");
     let mut load = Load::default();
     for round in 0..restarts() + 1 {
         let mut station = Station::open(&uri);
@@ -141,7 +182,7 @@ fn we_come_and_go(packed: u8) {
     }
     drop(testpmd);
     let _ = std::fs::remove_file(socket);
-    println!("{uri}, packed {packed}: {} times, {} packets back", restarts(), load.back);
+    println!("{uri}, {}: {} times, {} packets back", device(""), restarts(), load.back);
 }
 
 #[test]
@@ -149,7 +190,9 @@ fn we_come_and_go(packed: u8) {
 fn vhost_drivers_of_dpdk_come_and_go() {
     let _alone = alone();
     let before = resources();
-    [0, 1].into_iter().for_each(they_come_and_go);
+    for packed in [0, 1] {
+        they_come_and_go("", |socket| format!("net_virtio_user0,path={socket},packed_vq={packed}"));
+    }
     assert_eq!(resources(), before, "something is left behind");
 }
 
@@ -157,5 +200,33 @@ fn vhost_drivers_of_dpdk_come_and_go() {
 #[ignore = "needs root"]
 fn vhost_devices_of_ours_come_and_go() {
     let _alone = alone();
-    [0, 1].into_iter().for_each(we_come_and_go);
+    for packed in [0, 1] {
+        we_come_and_go("", |socket| {
+            format!("net_virtio_user0,path={socket},server=1,packed_vq={packed}")
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn vhost_devices_of_dpdk_come_and_go() {
+    let _alone = alone();
+    let before = resources();
+    for options in DRIVERS {
+        they_come_and_go(&format!("role=driver&side=server&{options}"), |socket| {
+            format!("net_vhost0,iface={socket},client=1")
+        });
+    }
+    assert_eq!(resources(), before, "something is left behind");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn vhost_drivers_of_ours_come_and_go() {
+    let _alone = alone();
+    for options in DRIVERS {
+        we_come_and_go(&format!("role=driver&{options}"), |socket| {
+            format!("net_vhost0,iface={socket}")
+        });
+    }
 }

@@ -1,9 +1,12 @@
-//! Drivers that play foul, beside two peers that do not.
+//! Drivers and devices that play foul, beside two peers that do not.
 
 use std::time::Duration;
 
 use linerate_memory::Frame;
-use linerate_testlab::vhost::{Foul, ORDERLY, SENTINEL};
+use linerate_testlab::{
+    vhost::{Foul, ORDERLY, SENTINEL},
+    vhost_device,
+};
 use proptest::prelude::*;
 
 use crate::rig::{Station, packets, socket, wait_for};
@@ -57,6 +60,36 @@ fn use_up(station: &mut Station, sent: &[Vec<u8>]) -> bool {
     orderly
 }
 
+/// A device that plays foul with a driver of ours.
+fn play_device(bytes: &[u8]) {
+    let socket = socket();
+    let mut foul = vhost_device::Foul::new(&socket, bytes);
+    let mut station = Station::open(&format!("vhost:{socket}?role=driver&slots=16"));
+    let mut bystanders = Bystanders::open();
+    let sent = packets([60, 1500]);
+    while foul.step() {
+        use_up(&mut station, &sent);
+        bystanders.turn();
+    }
+    // Whoever comes next is believed.
+    foul.leave();
+    wait_for("a packet of the next device", || {
+        foul.serve();
+        use_up(&mut station, &sent)
+    });
+    finish(station, bystanders);
+}
+
+fn finish(station: Station, bystanders: Bystanders) {
+    let arena = station.arena.clone();
+    drop(station);
+    assert_eq!(arena.accounting().held, 0);
+    for station in &bystanders.stations {
+        assert_eq!((station.sent().dropped(), station.received().dropped()), (0, 0));
+        assert_eq!(station.port.info.link.as_ref().unwrap().changes(), 1, "{}", station.detail());
+    }
+}
+
 fn play(bytes: &[u8]) {
     let socket = socket();
     let mut station = Station::open(&format!("vhost:{socket}"));
@@ -86,13 +119,7 @@ fn play(bytes: &[u8]) {
             })
         });
     }
-    let arena = station.arena.clone();
-    drop(station);
-    assert_eq!(arena.accounting().held, 0);
-    for station in &bystanders.stations {
-        assert_eq!((station.sent().dropped(), station.received().dropped()), (0, 0));
-        assert_eq!(station.port.info.link.as_ref().unwrap().changes(), 1, "{}", station.detail());
-    }
+    finish(station, bystanders);
 }
 
 proptest! {
@@ -101,5 +128,10 @@ proptest! {
     #[test]
     fn a_driver_that_plays_foul_harms_nobody(bytes in proptest::collection::vec(any::<u8>(), 8..300)) {
         play(&bytes);
+    }
+
+    #[test]
+    fn a_device_that_plays_foul_harms_nobody(bytes in proptest::collection::vec(any::<u8>(), 8..300)) {
+        play_device(&bytes);
     }
 }

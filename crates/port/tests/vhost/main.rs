@@ -1,9 +1,10 @@
-//! `vhost:` ports, against DPDK's drivers.
+//! `vhost:` ports, against each other and DPDK's drivers and devices.
 
 mod dpdk;
 mod hostile;
 #[path = "../peers/load.rs"]
 mod load;
+mod ours;
 #[allow(dead_code, reason = "the tests of other ports do more with it")]
 #[path = "../peers/rig.rs"]
 mod rig;

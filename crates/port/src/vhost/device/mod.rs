@@ -4,8 +4,6 @@
 //! where in it the queues are. Of each pair the first queue takes packets to it, the second has those
 //! from it.
 
-mod inward;
-mod outward;
 mod session;
 
 pub(super) use self::session::{DeviceSession, Offer};

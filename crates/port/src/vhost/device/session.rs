@@ -13,7 +13,6 @@ use std::{
 
 use linerate_memory::ForeignRegion;
 
-use super::{inward::FromDriver, outward::ToDriver};
 use crate::{
     link::Link,
     peer::{
@@ -21,6 +20,8 @@ use crate::{
         event::{self, Interrupt},
     },
     vhost::{
+        copy_in::CopyIn,
+        copy_out::CopyOut,
         inflight::Inflight,
         memory::Memory,
         message::{self, Message, RingAddress, feature, protocol},
@@ -48,12 +49,13 @@ const OFFLOADS: u64 =
 const PROTOCOL: u64 =
     protocol::MQ | protocol::REPLY_ACK | protocol::INFLIGHT | protocol::RESET_DEVICE;
 
-/// What a device is to offer.
+/// What is offered to the peer, or accepted of it.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Offer {
     pub(in super::super) offloads: bool,
     pub(in super::super) packed: bool,
     pub(in super::super) mergeable: bool,
+    pub(in super::super) indirect: bool,
 }
 
 /// A queue, as far as it was said.
@@ -111,7 +113,8 @@ impl DeviceSession {
 
     fn offered(&self) -> u64 {
         let when = |condition: bool, bits: u64| if condition { bits } else { 0 };
-        let without = when(!self.offer.mergeable, feature::MRG_RXBUF);
+        let without = when(!self.offer.mergeable, feature::MRG_RXBUF)
+            | when(!self.offer.indirect, feature::INDIRECT);
         FEATURES & !without
             | when(self.offer.offloads, OFFLOADS)
             | when(self.offer.packed, feature::PACKED)
@@ -381,14 +384,14 @@ impl DeviceSession {
         let header = if long { 12 } else { 10 };
         if takes_packets(index) {
             let mergeable = self.has(feature::MRG_RXBUF);
-            let queue = ToDriver::new(queue, call, header, mergeable, enabled);
+            let queue = CopyOut::new(queue, call, header, mergeable, enabled);
             self.places.outward[index / 2].put(Some(Box::new(queue)));
         } else {
             let place = &self.places.inward[index / 2];
             if let Some(kick) = &ring.kick {
                 place.events().add(kick).map_err(|error| error.to_string())?;
             }
-            let queue = FromDriver::new(queue, call, header, self.has(OFFLOADS), enabled);
+            let queue = CopyIn::new(queue, call, header, self.has(OFFLOADS), enabled);
             place.put(Some(Box::new(queue)));
         }
         Ok(())

@@ -1,20 +1,21 @@
-//! Packets for a driver, into the buffers of its receive queue.
+//! Packets for a peer, into the buffers of a driver's receive queue, or ours for a device.
 //!
 //! A packet goes into one chain, or with mergeable buffers into as many as it takes, behind a virtio
-//! header that says how many. Nothing is left for the driver to do, so the rest of it is zero.
+//! header that says how many to a driver. Nothing is left for the peer to do, so the rest of it is
+//! zero.
 
 use std::sync::Arc;
 
 use linerate_memory::{Frame, PoolCache};
 
+use super::{
+    memory::Memory,
+    place::{Control, Outward, Sent},
+    queue::{Access, Chain, Fault, PIECES, Piece, Pieces, Queue},
+};
 use crate::{
     counters::{Counters, DropReason},
     peer::event::Interrupt,
-    vhost::{
-        memory::Memory,
-        place::{Control, Outward, Sent},
-        queue::{Access, Chain, Fault, PIECES, Piece, Pieces, Queue},
-    },
 };
 
 /// Where the number of chains is in the header.
@@ -24,8 +25,8 @@ const HEADER: usize = 12;
 /// How many chains ahead buffers are prefetched.
 const AHEAD: u16 = 4;
 
-/// A driver's receive queue.
-pub(super) struct ToDriver<Q> {
+/// A queue that packets are copied into.
+pub(super) struct CopyOut<Q> {
     queue: Q,
     call: Option<Arc<Interrupt>>,
     /// Bytes in front of each packet.
@@ -50,15 +51,15 @@ enum Put {
     Nowhere,
 }
 
-impl<Q: Queue> ToDriver<Q> {
+impl<Q: Queue> CopyOut<Q> {
     pub(super) fn new(
         queue: Q,
         call: Option<Arc<Interrupt>>,
         header: usize,
         mergeable: bool,
         enabled: bool,
-    ) -> ToDriver<Q> {
-        ToDriver {
+    ) -> CopyOut<Q> {
+        CopyOut {
             queue,
             call,
             header,
@@ -105,7 +106,9 @@ impl<Q: Queue> ToDriver<Q> {
             }
         }
         let mut header = [0; HEADER];
-        header[CHAINS..].copy_from_slice(&(self.chains.len() as u16).to_le_bytes());
+        if Q::COUNTED {
+            header[CHAINS..].copy_from_slice(&(self.chains.len() as u16).to_le_bytes());
+        }
         let memory = self.queue.memory();
         let pieces = self.pieces.list();
         let written = scatter(memory, pieces, 0, &header[..self.header])
@@ -120,7 +123,7 @@ impl<Q: Queue> ToDriver<Q> {
     }
 }
 
-impl<Q: Queue> Control for ToDriver<Q> {
+impl<Q: Queue> Control for CopyOut<Q> {
     fn adjust(&mut self, call: Option<&Arc<Interrupt>>, enabled: bool) {
         self.call = call.map(Arc::clone);
         self.enabled = enabled;
@@ -131,13 +134,12 @@ impl<Q: Queue> Control for ToDriver<Q> {
     }
 }
 
-impl<Q: Queue> Outward for ToDriver<Q> {
-    fn burst(&mut self, pool: &PoolCache, frame: &Frame, counters: &Counters) -> Sent {
-        let mut sent = Sent::default();
+impl<Q: Queue> Outward for CopyOut<Q> {
+    fn burst(&mut self, pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> Sent {
         if !self.enabled {
-            counters.dropped(DropReason::LinkDown, frame.len());
-            return Sent { done: frame.len(), ..sent };
+            return Sent::nowhere(pool, frame, counters);
         }
+        let mut sent = Sent::default();
         let (mut packets, mut bytes) = (0, 0);
         for ahead in 0..AHEAD.min(frame.len() as u16) {
             self.queue.prefetch(ahead);
@@ -176,7 +178,12 @@ impl<Q: Queue> Outward for ToDriver<Q> {
         if packets > 0 {
             counters.passed(packets, bytes);
         }
+        pool.give_front(frame, sent.done);
         sent
+    }
+
+    fn on_the_way(&mut self, _: &mut PoolCache) -> usize {
+        self.queue.on_the_way()
     }
 }
 

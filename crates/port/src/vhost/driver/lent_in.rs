@@ -1,0 +1,281 @@
+//! Packets of a device that has put them into buffers of our arena.
+
+use std::sync::{
+    Arc,
+    atomic::{Ordering, fence},
+};
+
+use linerate_memory::{FRAME_DEFAULT, Frame, PoolCache, Slot};
+
+use super::{lent::Lent, posted::BUFFERS, ring::Ring};
+use crate::{
+    counters::{Counters, DropReason},
+    peer::event::Interrupt,
+    vhost::{
+        memory::Memory,
+        place::{Control, Inward},
+        queue::{Access, Fault, Piece, Pieces, WRITE},
+        unpack::{ETHERNET, Taken, Unpack},
+    },
+};
+
+/// Flag of a header: a checksum is to be computed.
+const NEEDS_CHECKSUM: u8 = 1;
+
+/// A queue of buffers that are lent.
+pub(super) struct LentIn<R> {
+    ring: R,
+    kick: Arc<Interrupt>,
+    lent: Lent,
+    /// The memory of all buffers, to copy out of those that come back.
+    memory: Arc<Memory>,
+    header: usize,
+    mergeable: bool,
+    armed: bool,
+    /// Packets a buffer of ours has room for.
+    room: usize,
+    unpack: Unpack,
+    pieces: Pieces,
+    scratch: Frame,
+    /// Buffers of a packet of which not all are there yet, and how many are to come.
+    some: Vec<Slot>,
+    missing: usize,
+}
+
+/// What is known of a connection.
+pub(super) struct Said {
+    pub(super) header: usize,
+    pub(super) mergeable: bool,
+    pub(super) offloads: bool,
+}
+
+impl<R: Ring> LentIn<R> {
+    pub(super) fn new(
+        ring: R,
+        kick: Arc<Interrupt>,
+        lent: Lent,
+        memory: Arc<Memory>,
+        said: &Said,
+    ) -> LentIn<R> {
+        let room = lent.arena().room();
+        let some = Vec::with_capacity(ring.size().into());
+        LentIn {
+            ring,
+            kick,
+            lent,
+            memory,
+            header: said.header,
+            mergeable: said.mergeable,
+            armed: false,
+            room,
+            unpack: Unpack::new(said.header, said.offloads),
+            pieces: Pieces::new(),
+            scratch: Frame::new(FRAME_DEFAULT),
+            some,
+            missing: 0,
+        }
+    }
+
+    /// Lends the device a buffer for each number, as far as there are free ones.
+    #[inline]
+    fn post(&mut self, pool: &mut PoolCache) {
+        let mut left = self.ring.room();
+        while left > 0 {
+            let taken = pool.take(&mut self.scratch, left, self.room);
+            if taken == 0 {
+                break;
+            }
+            let LentIn { ring, lent, header, scratch, .. } = self;
+            scratch.drain_front(taken, |mut slot| {
+                let Some(number) = ring.vacant().filter(|_| slot.push(*header)) else {
+                    return pool.give_one(slot);
+                };
+                ring.offer(&[lent.piece(&slot)], WRITE);
+                lent.lend(number, slot);
+            });
+            left -= taken;
+        }
+    }
+
+    /// Takes packets until the frame is full, there are no more, or one has to be segmented.
+    #[inline]
+    fn take_some(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        counters: &Counters,
+    ) -> Result<usize, Fault> {
+        let (mut packets, mut bytes, mut fault) = (0, 0, None);
+        while frame.room() > 0 {
+            let (number, written) = match self.ring.take() {
+                Ok(Some(used)) => used,
+                Ok(None) => break,
+                Err(found) => {
+                    fault = Some(found);
+                    break;
+                }
+            };
+            let Some(mut slot) = self.lent.take(number) else {
+                fault = Some(Fault::Descriptor);
+                break;
+            };
+            let written = written as usize;
+            if !(1..=self.header + self.room).contains(&written) {
+                counters.dropped(DropReason::Malformed, 1);
+                pool.give_one(slot);
+                continue;
+            }
+            slot.truncate(written);
+            if self.missing == 0 && written >= self.header + ETHERNET && self.is_plain(&slot) {
+                slot.pull(self.header);
+                packets += 1;
+                bytes += slot.len() as u64;
+                if let Err(slot) = frame.push(slot) {
+                    pool.give_one(slot);
+                }
+                continue;
+            }
+            match self.gather(slot, pool) {
+                Some((slot, Taken::Packet(_))) => {
+                    packets += 1;
+                    bytes += slot.len() as u64;
+                    if let Err(slot) = frame.push(slot) {
+                        pool.give_one(slot);
+                    }
+                }
+                Some((slot, Taken::Merged)) => {
+                    pool.give_one(slot);
+                    break;
+                }
+                Some((slot, Taken::Dropped(reason))) => {
+                    counters.dropped(reason, 1);
+                    pool.give_one(slot);
+                }
+                None => {}
+            }
+        }
+        counters.passed(packets, bytes);
+        fault.map_or(Ok(packets), Err)
+    }
+
+    /// Whether a packet is in this buffer alone and nothing was left undone.
+    #[inline]
+    fn is_plain(&self, slot: &Slot) -> bool {
+        let header = self.lent.arena().packet(slot);
+        let undone = header[0] & NEEDS_CHECKSUM != 0 || header[1] != 0;
+        !undone && self.count(header) <= 1
+    }
+
+    /// How many buffers a packet has that begins with this header.
+    #[inline]
+    fn count(&self, header: &[u8]) -> usize {
+        let at = BUFFERS as usize;
+        match header.get(at..at + 2) {
+            Some(&[low, high]) if self.mergeable => u16::from_le_bytes([low, high]).into(),
+            _ => 1,
+        }
+    }
+
+    /// Copies a packet that is not plain, once all of it is there. Returns what it is, in the first
+    /// of its buffers' place.
+    #[cold]
+    #[inline(never)]
+    fn gather(&mut self, slot: Slot, pool: &mut PoolCache) -> Option<(Slot, Taken)> {
+        if self.missing == 0 {
+            self.missing = self.count(self.lent.arena().packet(&slot)).max(1);
+            if self.missing > usize::from(self.ring.size()) {
+                self.missing = 0;
+                return Some((slot, Taken::Dropped(DropReason::Malformed)));
+            }
+        }
+        self.some.push(slot);
+        self.missing -= 1;
+        if self.missing > 0 {
+            return None;
+        }
+        self.pieces.clear();
+        for slot in &self.some {
+            let Piece { at, len } = self.lent.piece(slot);
+            self.pieces.push(Access::Read, at, len, 0);
+        }
+        let result = match pool.take_one(self.room) {
+            Some(mut to) => {
+                let taken = self.unpack.take(&self.memory, &self.pieces, pool, &mut to, self.room);
+                if let Taken::Packet(len) = taken {
+                    to.truncate(len);
+                }
+                Some((to, taken))
+            }
+            None => {
+                let slot = self.some.pop();
+                slot.map(|slot| (slot, Taken::Dropped(DropReason::NoBuffer)))
+            }
+        };
+        self.some.drain(..).for_each(|slot| pool.give_one(slot));
+        result
+    }
+}
+
+impl<R> Drop for LentIn<R> {
+    fn drop(&mut self) {
+        let mut pool = self.lent.arena().cache(self.some.len());
+        self.some.drain(..).for_each(|slot| pool.give_one(slot));
+    }
+}
+
+impl<R: Ring> Control for LentIn<R> {
+    fn adjust(&mut self, _: Option<&Arc<Interrupt>>, _: bool) {}
+
+    fn position(&self) -> u32 {
+        0
+    }
+}
+
+impl<R: Ring> Inward for LentIn<R> {
+    #[inline]
+    fn burst(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        counters: &Counters,
+    ) -> Result<usize, Fault> {
+        if self.armed {
+            self.ring.disarm();
+            self.armed = false;
+        }
+        let mut received = 0;
+        let result = loop {
+            if self.unpack.has_segments() {
+                received += self.unpack.add_segments(pool, frame, counters);
+                if self.unpack.has_segments() {
+                    break Ok(());
+                }
+            }
+            match self.take_some(pool, frame, counters) {
+                Ok(some) => received += some,
+                Err(fault) => break Err(fault),
+            }
+            if !self.unpack.has_segments() {
+                break Ok(());
+            }
+        };
+        self.post(pool);
+        if self.ring.publish() {
+            self.kick.raise();
+        }
+        // What came before the fault is told of first; the next burst finds it again.
+        match result {
+            Err(fault) if received == 0 => Err(fault),
+            _ => Ok(received),
+        }
+    }
+
+    fn arm(&mut self) -> bool {
+        self.armed = true;
+        self.ring.arm();
+        // Pairs with the device's fence between its index and its look at what we want.
+        fence(Ordering::SeqCst);
+        // A worker that sleeps lends nothing, so it has to have lent something before.
+        self.unpack.has_segments() || self.ring.outstanding() == 0 || self.ring.used(1) != Ok(0)
+    }
+}

@@ -1,0 +1,164 @@
+//! Packets for a device that reads them where they are.
+//!
+//! The header is in front of the packet where there is place for it and nobody else has the packet;
+//! otherwise it is a descriptor of its own, in a table where the device takes one. All of it is
+//! zero, so one is enough for all packets.
+
+use std::sync::Arc;
+
+use linerate_memory::{Frame, PoolCache, Slot};
+
+use super::{lent::Lent, ring::Ring};
+use crate::{
+    counters::{Counters, DropReason},
+    peer::event::Interrupt,
+    vhost::{
+        memory::Memory,
+        place::{Control, Outward, Sent},
+        queue::{DESCRIPTOR, Fault, INDIRECT, NEXT, Piece, word_of},
+    },
+};
+
+/// Bytes of a table of two descriptors.
+pub(super) const TABLE: usize = 2 * DESCRIPTOR;
+
+/// A queue of packets that are lent.
+pub(super) struct LentOut<R> {
+    ring: R,
+    kick: Arc<Interrupt>,
+    lent: Lent,
+    memory: Arc<Memory>,
+    /// A header of zeros.
+    header: Piece,
+    /// The guest address of the tables, one for each number, if the device takes them.
+    tables: Option<u64>,
+    packed: bool,
+    fault: Option<Fault>,
+}
+
+impl<R: Ring> LentOut<R> {
+    pub(super) fn new(
+        ring: R,
+        kick: Arc<Interrupt>,
+        lent: Lent,
+        memory: Arc<Memory>,
+        header: Piece,
+        (tables, packed): (Option<u64>, bool),
+    ) -> LentOut<R> {
+        LentOut { ring, kick, lent, memory, header, tables, packed, fault: None }
+    }
+
+    /// Takes back what the device has read.
+    #[inline]
+    fn reap(&mut self, pool: &mut PoolCache) {
+        loop {
+            match self.ring.take() {
+                Ok(Some((number, _))) => {
+                    if let Some(slot) = self.lent.take(number) {
+                        pool.give_one(slot);
+                    }
+                }
+                Ok(None) => break,
+                Err(fault) => {
+                    self.fault = Some(fault);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Lends a packet; `Err` when there is no place for it.
+    #[inline]
+    fn lend(&mut self, mut slot: Slot) -> Result<(), Slot> {
+        let Some(number) = self.ring.vacant() else { return Err(slot) };
+        let len = self.header.len as usize;
+        if slot.push(len) {
+            if let Some(bytes) = self.lent.arena().packet_mut(&mut slot) {
+                bytes[..len].fill(0);
+                self.ring.offer(&[self.lent.piece(&slot)], 0);
+                self.lent.lend(number, slot);
+                return Ok(());
+            }
+            slot.pull(len);
+        }
+        self.lend_apart(number, slot)
+    }
+
+    /// Lends a packet with its header elsewhere.
+    #[cold]
+    fn lend_apart(&mut self, number: u16, slot: Slot) -> Result<(), Slot> {
+        let pieces = [self.header, self.lent.piece(&slot)];
+        if let Some(tables) = self.tables {
+            let at = tables + u64::from(number) * TABLE as u64;
+            let mut table = [0; TABLE];
+            for ((bytes, piece), flags) in table.chunks_mut(DESCRIPTOR).zip(pieces).zip([NEXT, 0]) {
+                // A table in a packed queue is in order.
+                let (first, second) = if self.packed { (number, 0) } else { (flags, 1) };
+                bytes[..8].copy_from_slice(&piece.at.to_le_bytes());
+                bytes[8..].copy_from_slice(&word_of(piece.len, first, second).to_ne_bytes());
+            }
+            if self.memory.write(at, &table) {
+                self.ring.offer(&[Piece { at, len: TABLE as u32 }], INDIRECT);
+                self.lent.lend(number, slot);
+                return Ok(());
+            }
+        }
+        if self.ring.room() < pieces.len() {
+            return Err(slot);
+        }
+        self.ring.offer(&pieces, 0);
+        self.lent.lend(number, slot);
+        Ok(())
+    }
+}
+
+impl<R: Ring> Control for LentOut<R> {
+    fn adjust(&mut self, _: Option<&Arc<Interrupt>>, _: bool) {}
+
+    fn position(&self) -> u32 {
+        0
+    }
+}
+
+impl<R: Ring> Outward for LentOut<R> {
+    fn burst(&mut self, pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> Sent {
+        self.reap(pool);
+        if let Some(fault) = self.fault {
+            return Sent { fault: Some(fault), ..Sent::default() };
+        }
+        // With a header of its own a packet takes two places.
+        let places = if self.tables.is_some() { 1 } else { 2 };
+        let most = self.ring.room() / places;
+        let mut sent = Sent { full: frame.len() > most, ..Sent::default() };
+        let (mut packets, mut bytes) = (0, 0);
+        let before = frame.len();
+        frame.drain_front(most.min(before), |slot| {
+            if slot.is_empty() {
+                counters.dropped(DropReason::Malformed, 1);
+                return pool.give_one(slot);
+            }
+            let len = slot.len() as u64;
+            match self.lend(slot) {
+                Ok(()) => {
+                    packets += 1;
+                    bytes += len;
+                }
+                Err(slot) => {
+                    counters.dropped(DropReason::NoBuffer, 1);
+                    pool.give_one(slot);
+                }
+            }
+        });
+        sent.done = before - frame.len();
+        if self.ring.publish() {
+            self.kick.raise();
+        }
+        counters.passed(packets, bytes);
+        sent
+    }
+
+    fn on_the_way(&mut self, pool: &mut PoolCache) -> usize {
+        self.reap(pool);
+        self.ring.outstanding()
+    }
+}

@@ -1,0 +1,204 @@
+//! A virtqueue as the driver has it, in either format.
+//!
+//! What the device writes is believed in one thing: that a buffer is used. Which one it is, is looked
+//! up among those it has; an index or a number that names none of them ends the connection.
+
+mod packed;
+mod split;
+
+use super::super::queue::{Fault, Piece};
+
+pub(super) use self::{packed::PackedRing, split::SplitRing};
+
+/// A queue by which buffers are offered and taken back.
+pub(super) trait Ring: Send + 'static {
+    /// Places in it.
+    fn size(&self) -> u16;
+
+    /// How many more descriptors there is place for.
+    fn room(&self) -> usize;
+
+    /// How many buffers the device has.
+    fn outstanding(&self) -> usize;
+
+    /// The number by which the next buffer will be known; `None` when the device has all.
+    fn vacant(&self) -> Option<u16>;
+
+    /// Offers a buffer of one piece or of two, by the vacant number, with flags that all its
+    /// descriptors have. There is place for it.
+    fn offer(&mut self, pieces: &[Piece], flags: u16);
+
+    /// Has the device see what was offered. Returns whether it wants to be told.
+    fn publish(&mut self) -> bool;
+
+    /// How many buffers the device has used and nobody has taken, at most `most`.
+    fn used(&self, most: usize) -> Result<usize, Fault>;
+
+    /// Takes one of them: its number, which is vacant now, and how many bytes were written.
+    fn take(&mut self) -> Result<Option<(u16, u32)>, Fault>;
+
+    /// What is probably the number of one of the next, below the size; to prefetch by.
+    fn peek(&self, ahead: u16) -> u16;
+
+    /// Asks the device to tell of buffers it uses from now on.
+    fn arm(&mut self);
+
+    /// Asks it not to.
+    fn disarm(&mut self);
+}
+
+/// The numbers of buffers, and which of them the device has.
+#[derive(Debug)]
+struct Numbers {
+    free: Vec<u16>,
+    /// Descriptors of the buffer that the device has by this number; none where it has none.
+    places: Box<[u8]>,
+}
+
+impl Numbers {
+    fn new(size: u16) -> Numbers {
+        Numbers { free: (0..size).rev().collect(), places: vec![0; size.into()].into() }
+    }
+
+    #[inline]
+    fn first(&self) -> Option<u16> {
+        self.free.last().copied()
+    }
+
+    #[inline]
+    fn outstanding(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// The device has the first free number, by so many descriptors.
+    #[inline]
+    fn give(&mut self, places: u8) -> u16 {
+        let number = self.free.pop().expect("there is place for it");
+        self.places[usize::from(number)] = places;
+        number
+    }
+
+    /// It has given it back. Returns the descriptors it was.
+    #[inline]
+    fn take(&mut self, number: u32) -> Result<u8, Fault> {
+        match self.places.get_mut(number as usize) {
+            Some(places) if *places > 0 => {
+                self.free.push(number as u16);
+                Ok(std::mem::take(places))
+            }
+            _ => Err(Fault::Descriptor),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, sync::Arc};
+
+    use linerate_memory::ForeignRegion;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::vhost::{
+        memory::{Area, Memory},
+        packed::{Packed, PackedAreas},
+        queue::{Access, NEXT, Pieces, Queue},
+        split::{Split, SplitAreas},
+    };
+
+    fn areas<const N: usize>(at: [usize; N]) -> [Option<Area>; N] {
+        let bytes = Arc::new(ForeignRegion::create("test", 1 << 16).unwrap().0);
+        at.map(|at| Some(Area { bytes: Arc::clone(&bytes), at }))
+    }
+
+    /// Offers buffers, has them used, and takes them back, as `steps` say.
+    fn exchange(mut ring: impl Ring, mut queue: impl Queue, steps: &[u8]) {
+        let (mut offered, mut taken, mut used) =
+            (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        let mut pieces = Pieces::new();
+        for (count, step) in (0u32..).zip(steps) {
+            match step % 4 {
+                0 | 1 => {
+                    let long = step % 4 == 1;
+                    let number = ring.vacant();
+                    if let Some(number) = number.filter(|_| ring.room() > usize::from(long)) {
+                        let list = [
+                            Piece { at: 0x1000 + u64::from(count), len: count + 1 },
+                            Piece { at: 0x9000, len: 7 },
+                        ];
+                        let list = &list[..1 + usize::from(long)];
+                        ring.offer(list, 0);
+                        offered.push_back((number, list.len(), count));
+                    }
+                    ring.publish();
+                }
+                2 => {
+                    pieces.clear();
+                    let chain = queue.next(Access::Read, &mut pieces).unwrap();
+                    let Some((number, len, count)) = offered.pop_front() else {
+                        assert!(chain.is_none());
+                        continue;
+                    };
+                    let chain = chain.unwrap();
+                    let first = pieces.list()[0];
+                    assert_eq!((pieces.list().len(), pieces.is_wrong()), (len, false));
+                    assert_eq!((first.at, first.len), (0x1000 + u64::from(count), count + 1));
+                    taken.push_back((chain, number, count));
+                }
+                _ => {
+                    // Some are given back, and only seen once that was published.
+                    for (chain, number, count) in taken.drain(..) {
+                        queue.give(chain, count);
+                        used.push_back((number, count));
+                    }
+                    queue.publish();
+                    let (all, ahead) = (ring.used(usize::MAX).unwrap(), ring.peek(0));
+                    assert_eq!(all, used.len());
+                    assert!(all == 0 || ahead == used[0].0);
+                    for (number, count) in used.drain(..) {
+                        assert_eq!(ring.take(), Ok(Some((number, count))));
+                    }
+                    assert_eq!(ring.take(), Ok(None));
+                }
+            }
+            assert_eq!(ring.outstanding(), offered.len() + taken.len() + used.len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_offered_is_used_and_taken_back(
+            steps in proptest::collection::vec(any::<u8>(), 1..200),
+            log2 in 1u16..5,
+            odd in 0u16..3,
+        ) {
+            let memory = Arc::new(Memory::default());
+            let size = 1 << log2;
+            let [a, b, c] = areas([0, 0x4000, 0x8000]);
+            let areas_of = SplitAreas::new(size, a, b, c).unwrap();
+            let ring = SplitRing::new(areas_of.clone(), true);
+            exchange(ring, Split::new(&memory, areas_of, true), &steps);
+            let size = size + odd;
+            let [a, b, c] = areas([0, 0x4000, 0x8000]);
+            let areas_of = PackedAreas::new(size, a, b, c).unwrap();
+            let ring = PackedRing::new(areas_of.clone(), true);
+            exchange(ring, Packed::new(&memory, areas_of, true, 0x8000, None).unwrap(), &steps);
+        }
+    }
+
+    #[test]
+    fn what_the_device_never_had_is_not_taken() {
+        let [a, b, c] = areas([0, 0x4000, 0x8000]);
+        let areas_of = SplitAreas::new(4, a, b, c).unwrap();
+        let mut ring = SplitRing::new(areas_of.clone(), false);
+        ring.offer(&[Piece { at: 0, len: 1 }], NEXT);
+        ring.publish();
+        for (number, fault) in [(1, Fault::Descriptor), (4, Fault::Descriptor)] {
+            areas_of.used_places()[0].store(number, std::sync::atomic::Ordering::Relaxed);
+            areas_of.used_index().store(1, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!((ring.used(9), ring.take()), (Ok(1), Err(fault)));
+        }
+        areas_of.used_index().store(2, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(ring.used(9), Err(Fault::Index));
+    }
+}

@@ -1,0 +1,163 @@
+//! A packed queue of ours ([format](crate::vhost::packed)).
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::{Numbers, Ring};
+use crate::vhost::{
+    packed::{AVAILABLE, PackedAreas, Position, USED, silence, wants, wish},
+    queue::{Fault, NEXT, Piece, fields, word_of},
+};
+
+/// A packed queue as the driver has it.
+#[derive(Debug)]
+pub(in super::super) struct PackedRing {
+    areas: PackedAreas,
+    event_index: bool,
+    numbers: Numbers,
+    /// Places without a descriptor of ours.
+    room: usize,
+    /// The next place to write.
+    next: Position,
+    /// What the device has been told of.
+    published: Position,
+    /// The first descriptor that was written since, which is stored last.
+    first: Option<u64>,
+    /// The next place to take.
+    seen: Position,
+}
+
+impl PackedRing {
+    pub(in super::super) fn new(areas: PackedAreas, event_index: bool) -> PackedRing {
+        let start = Position { place: 0, round: true };
+        let size = areas.size();
+        let mut ring = PackedRing {
+            areas,
+            event_index,
+            numbers: Numbers::new(size),
+            room: size.into(),
+            next: start,
+            published: start,
+            first: None,
+            seen: start,
+        };
+        ring.disarm();
+        ring
+    }
+
+    #[inline]
+    fn words(&self, place: u16) -> &[AtomicU64] {
+        let at = 2 * usize::from(place);
+        &self.areas.descriptors()[at..at + 2]
+    }
+
+    /// The number and length in a descriptor, if it was used.
+    #[inline]
+    fn look(&self, at: Position) -> Option<(u16, u32)> {
+        // Acquire: pairs with the device's release behind what it wrote.
+        let (len, number, flags) = fields(self.words(at.place)[1].load(Ordering::Acquire));
+        let bits = (flags & AVAILABLE != 0, flags & USED != 0);
+        (bits == (at.round, at.round)).then_some((number, len))
+    }
+}
+
+impl Ring for PackedRing {
+    fn size(&self) -> u16 {
+        self.areas.size()
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.room
+    }
+
+    #[inline]
+    fn outstanding(&self) -> usize {
+        self.numbers.outstanding()
+    }
+
+    #[inline]
+    fn vacant(&self) -> Option<u16> {
+        self.numbers.first().filter(|_| self.room > 0)
+    }
+
+    #[inline]
+    fn offer(&mut self, pieces: &[Piece], flags: u16) {
+        let number = self.numbers.give(pieces.len() as u8);
+        let mut left = pieces.len();
+        self.room -= left;
+        for piece in pieces {
+            left -= 1;
+            let round = if self.next.round { AVAILABLE } else { USED };
+            let more = if left > 0 { NEXT } else { 0 };
+            let word = word_of(piece.len, number, flags | more | round);
+            let words = self.words(self.next.place);
+            words[0].store(piece.at.to_le(), Ordering::Relaxed);
+            if self.first.is_none() {
+                // The device sees no other before this one.
+                self.first = Some(word);
+            } else {
+                words[1].store(word, Ordering::Relaxed);
+            }
+            self.next.advance(1, self.areas.size());
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self) -> bool {
+        let Some(first) = self.first.take() else { return false };
+        let (old, new) = (self.published, self.next);
+        // Release: behind the buffers, and what describes the others.
+        self.words(old.place)[1].store(first, Ordering::Release);
+        self.published = new;
+        // Pairs with the device's fence between what it wants and its last look.
+        fence(Ordering::SeqCst);
+        let event = self.areas.device().load(Ordering::Relaxed);
+        wants(event, self.event_index, self.areas.size(), old, new)
+    }
+
+    #[inline]
+    fn used(&self, most: usize) -> Result<usize, Fault> {
+        let (mut at, mut count) = (self.seen, 0);
+        let most = most.min(self.numbers.outstanding());
+        while count < most {
+            let Some((number, _)) = self.look(at) else { break };
+            count += 1;
+            match self.numbers.places.get(usize::from(number)) {
+                Some(&places) if places > 0 => at.advance(places.into(), self.areas.size()),
+                // Whoever takes it finds that.
+                _ => break,
+            }
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Result<Option<(u16, u32)>, Fault> {
+        if self.numbers.outstanding() == 0 {
+            return Ok(None);
+        }
+        let Some((number, written)) = self.look(self.seen) else { return Ok(None) };
+        let places = self.numbers.take(number.into())?;
+        self.room += usize::from(places);
+        self.seen.advance(places.into(), self.areas.size());
+        Ok(Some((number, written)))
+    }
+
+    #[inline]
+    fn peek(&self, ahead: u16) -> u16 {
+        let mut at = self.seen;
+        at.advance(ahead % self.areas.size(), self.areas.size());
+        let (_, number, _) = fields(self.words(at.place)[1].load(Ordering::Relaxed));
+        number.min(self.areas.size() - 1)
+    }
+
+    fn arm(&mut self) {
+        let wish = wish(self.seen, self.event_index);
+        self.areas.driver().store(wish, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn disarm(&mut self) {
+        self.areas.driver().store(silence(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,174 @@
+//! A split queue of ours ([format](crate::vhost::split)).
+
+use std::sync::atomic::{Ordering, fence};
+
+use super::{Numbers, Ring};
+use crate::vhost::{
+    queue::{Fault, NEXT, Piece, is_due, word_of},
+    split::{SILENT, SplitAreas},
+};
+
+/// A split queue as the driver has it: a buffer's number is that of its first descriptor.
+#[derive(Debug)]
+pub(in super::super) struct SplitRing {
+    areas: SplitAreas,
+    event_index: bool,
+    numbers: Numbers,
+    /// The second descriptor of a buffer with two, by its number.
+    second: Box<[u16]>,
+    /// The next place of the available ring to write.
+    next: u16,
+    /// What the device has been told of.
+    published: u16,
+    /// The next place of the used ring to take.
+    seen: u16,
+    /// Up to where buffers are known to be used.
+    end: u16,
+}
+
+impl SplitRing {
+    pub(in super::super) fn new(areas: SplitAreas, event_index: bool) -> SplitRing {
+        let size = areas.mask() + 1;
+        let mut ring = SplitRing {
+            areas,
+            event_index,
+            numbers: Numbers::new(size),
+            second: vec![0; size.into()].into(),
+            next: 0,
+            published: 0,
+            seen: 0,
+            end: 0,
+        };
+        ring.disarm();
+        ring
+    }
+
+    /// Up to where buffers are used now.
+    #[inline]
+    fn theirs(&self) -> Result<u16, Fault> {
+        // Acquire: pairs with the device's release behind what it wrote.
+        let index = u16::from_le(self.areas.used_index().load(Ordering::Acquire));
+        let most = self.published.wrapping_sub(self.seen);
+        if index.wrapping_sub(self.seen) <= most { Ok(index) } else { Err(Fault::Index) }
+    }
+
+    #[inline]
+    fn describe(&self, number: u16, piece: Piece, flags: u16, next: u16) {
+        let at = 2 * usize::from(number);
+        let words = &self.areas.descriptors()[at..at + 2];
+        words[0].store(piece.at.to_le(), Ordering::Relaxed);
+        words[1].store(word_of(piece.len, flags, next), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn place(&self, index: u16) -> u32 {
+        let at = 2 * usize::from(index & self.areas.mask());
+        u32::from_le(self.areas.used_places()[at].load(Ordering::Relaxed))
+    }
+}
+
+impl Ring for SplitRing {
+    fn size(&self) -> u16 {
+        self.areas.mask() + 1
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.numbers.free.len()
+    }
+
+    #[inline]
+    fn outstanding(&self) -> usize {
+        usize::from(self.next.wrapping_sub(self.seen))
+    }
+
+    #[inline]
+    fn vacant(&self) -> Option<u16> {
+        self.numbers.first()
+    }
+
+    #[inline]
+    fn offer(&mut self, pieces: &[Piece], flags: u16) {
+        let number = self.numbers.give(pieces.len() as u8);
+        if let [first, second] = pieces {
+            let other = self.numbers.free.pop().expect("there is place for it");
+            self.second[usize::from(number)] = other;
+            self.describe(number, *first, flags | NEXT, other);
+            self.describe(other, *second, flags, 0);
+        } else {
+            self.describe(number, pieces[0], flags, 0);
+        }
+        let place = 2 + usize::from(self.next & self.areas.mask());
+        self.areas.available()[place].store(number.to_le(), Ordering::Relaxed);
+        self.next = self.next.wrapping_add(1);
+    }
+
+    #[inline]
+    fn publish(&mut self) -> bool {
+        let (new, old) = (self.next, self.published);
+        if new == old {
+            return false;
+        }
+        // Release: behind the buffers, and what describes them.
+        self.areas.available()[1].store(new.to_le(), Ordering::Release);
+        self.published = new;
+        // Pairs with the device's fence between what it wants and its last look.
+        fence(Ordering::SeqCst);
+        if self.event_index {
+            let event = u16::from_le(self.areas.available_event().load(Ordering::Relaxed));
+            is_due(event, new, old)
+        } else {
+            u16::from_le(self.areas.used_flags().load(Ordering::Relaxed)) & SILENT == 0
+        }
+    }
+
+    #[inline]
+    fn used(&self, most: usize) -> Result<usize, Fault> {
+        Ok(usize::from(self.theirs()?.wrapping_sub(self.seen)).min(most))
+    }
+
+    #[inline]
+    fn take(&mut self) -> Result<Option<(u16, u32)>, Fault> {
+        if self.seen == self.end {
+            self.end = self.theirs()?;
+            if self.seen == self.end {
+                return Ok(None);
+            }
+        }
+        let at = 2 * usize::from(self.seen & self.areas.mask());
+        let number = self.place(self.seen);
+        let written = u32::from_le(self.areas.used_places()[at + 1].load(Ordering::Relaxed));
+        let places = self.numbers.take(number)?;
+        if places == 2 {
+            // Below the first, which is the next to be vacant.
+            let at = self.numbers.free.len() - 1;
+            self.numbers.free.insert(at, self.second[number as usize]);
+        }
+        self.seen = self.seen.wrapping_add(1);
+        Ok(Some((number as u16, written)))
+    }
+
+    #[inline]
+    fn peek(&self, ahead: u16) -> u16 {
+        self.place(self.seen.wrapping_add(ahead)) as u16 & self.areas.mask()
+    }
+
+    fn arm(&mut self) {
+        if self.event_index {
+            self.areas.used_event().store(self.seen.to_le(), Ordering::Relaxed);
+        } else {
+            self.areas.available()[0].store(0, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn disarm(&mut self) {
+        if self.event_index {
+            // As far behind as can be: it comes by once in 65,536 buffers.
+            let passed = self.seen.wrapping_sub(1 << 15);
+            self.areas.used_event().store(passed.to_le(), Ordering::Relaxed);
+        } else {
+            self.areas.available()[0].store(SILENT.to_le(), Ordering::Relaxed);
+        }
+    }
+}

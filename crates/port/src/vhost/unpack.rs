@@ -1,0 +1,166 @@
+//! A packet out of a peer's memory: copied, and what its header says was left undone is done.
+
+use linerate_memory::{Frame, PoolCache, Slot};
+
+use super::{
+    memory::Memory,
+    queue::{Piece, Pieces},
+};
+use crate::{
+    counters::{Counters, DropReason},
+    offload::{Offload, Segments, VNET_HEADER},
+};
+
+/// Bytes of an Ethernet header: what is shorter is no frame.
+pub(super) const ETHERNET: usize = 14;
+/// Longest merged frame: 64 KiB of IP packet behind link-layer headers.
+const MERGED: usize = (1 << 16) + 64;
+
+/// What packets of a queue are made into, and a merged frame that is being segmented.
+pub(super) struct Unpack {
+    /// Bytes in front of each packet.
+    header: usize,
+    /// Whether the peer may leave things undone.
+    offloads: bool,
+    /// A merged frame, and how far it is segmented.
+    merged: Option<Segments>,
+    whole: Vec<u8>,
+    whole_len: usize,
+}
+
+/// What a chain was.
+pub(super) enum Taken {
+    /// A packet of that length.
+    Packet(usize),
+    /// One to be segmented, which is kept.
+    Merged,
+    Dropped(DropReason),
+}
+
+impl Unpack {
+    pub(super) fn new(header: usize, offloads: bool) -> Unpack {
+        let whole = vec![0; if offloads { MERGED } else { 0 }];
+        Unpack { header, offloads, merged: None, whole, whole_len: 0 }
+    }
+
+    /// Whether there are segments to be taken before anything else.
+    #[inline]
+    pub(super) fn has_segments(&self) -> bool {
+        self.merged.is_some()
+    }
+
+    /// Copies the packet in these pieces to `slot`, or keeps it if it is to be segmented.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        memory: &Memory,
+        pieces: &Pieces,
+        pool: &PoolCache,
+        slot: &mut Slot,
+        room: usize,
+    ) -> Taken {
+        let len = match pieces.len().checked_sub(self.header) {
+            Some(len) if len >= ETHERNET && !pieces.is_wrong() => len,
+            _ => return Taken::Dropped(DropReason::Malformed),
+        };
+        let mut offload = Offload::default();
+        if self.offloads {
+            let mut header = [0; VNET_HEADER];
+            if !gather(memory, pieces.list(), 0, &mut header) {
+                return Taken::Dropped(DropReason::Malformed);
+            }
+            if header[..2] != [0; 2] {
+                match Offload::parse_with(&header, u16::from_le_bytes) {
+                    Ok(said) => offload = said,
+                    Err(_) => return Taken::Dropped(DropReason::Malformed),
+                }
+            }
+            if offload.gso.is_some() {
+                return self.take_merged(memory, pieces, &offload, (len, room));
+            }
+        }
+        if len > room {
+            return Taken::Dropped(DropReason::TooLong);
+        }
+        let Some(to) = pool.arena().packet_mut(slot) else {
+            return Taken::Dropped(DropReason::NoBuffer);
+        };
+        let to = &mut to[..len];
+        let done = gather(memory, pieces.list(), self.header, to)
+            && offload.checksum.is_none_or(|checksum| checksum.complete(to).is_ok());
+        if done { Taken::Packet(len) } else { Taken::Dropped(DropReason::Malformed) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_merged(
+        &mut self,
+        memory: &Memory,
+        pieces: &Pieces,
+        offload: &Offload,
+        (len, room): (usize, usize),
+    ) -> Taken {
+        let Some(whole) = self.whole.get_mut(..len) else {
+            return Taken::Dropped(DropReason::TooLong);
+        };
+        if !gather(memory, pieces.list(), self.header, whole) {
+            return Taken::Dropped(DropReason::Malformed);
+        }
+        self.whole_len = len;
+        match Segments::fitting(whole, offload, room) {
+            Ok(segments) => {
+                self.merged = Some(segments);
+                Taken::Merged
+            }
+            Err(reason) => Taken::Dropped(reason),
+        }
+    }
+
+    /// Adds segments of the merged frame, as many as there is room for.
+    #[cold]
+    pub(super) fn add_segments(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        counters: &Counters,
+    ) -> usize {
+        let Some(segments) = &mut self.merged else { return 0 };
+        let whole = &self.whole[..self.whole_len];
+        let (packets, bytes) = segments.segment_into(whole, pool, frame, |_, _| ());
+        if segments.next_length().is_none() {
+            self.merged = None;
+        }
+        counters.passed(packets, bytes);
+        packets
+    }
+}
+
+/// Copies bytes of a chain, from `skip` on; `false` when it has not as many, or not in the memory.
+#[inline]
+fn gather(memory: &Memory, pieces: &[Piece], skip: usize, to: &mut [u8]) -> bool {
+    match pieces {
+        [piece] if skip + to.len() <= piece.len as usize => {
+            memory.read(piece.at.wrapping_add(skip as u64), to)
+        }
+        _ => gather_pieces(memory, pieces, skip, to),
+    }
+}
+
+fn gather_pieces(memory: &Memory, pieces: &[Piece], mut skip: usize, mut to: &mut [u8]) -> bool {
+    for piece in pieces {
+        let len = piece.len as usize;
+        if skip >= len {
+            skip -= len;
+            continue;
+        }
+        let (now, rest) = to.split_at_mut((len - skip).min(to.len()));
+        if !memory.read(piece.at.wrapping_add(skip as u64), now) {
+            return false;
+        }
+        (skip, to) = (0, rest);
+        if to.is_empty() {
+            break;
+        }
+    }
+    to.is_empty()
+}
