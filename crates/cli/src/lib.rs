@@ -22,8 +22,8 @@
 //! `linerate`: `args` declares the command line (help, completions and man pages come from
 //! it) with those of `options` that several commands have, `commands` has a module per command.
 //! What they share: `resources` (memory and cores), `session` (workers and the clock that drives
-//! the table), `live` (what a running command prints), `links` (which
-//! interfaces are down), `terminal` (what can be shown), `exit` (exit codes and errors), `service`
+//! the table), `live` (what a running command prints), `links` (whose
+//! other end is not there), `terminal` (what can be shown), `exit` (exit codes and errors), `service`
 //! (a service manager is told that all is ready), `life` (whether workers are), `attendance` (both,
 //! for commands between ports), `signals`, `units` and `ranges` (what people type), `profile`
 //! (streams and connections in a file).

@@ -1,69 +1,143 @@
-//! Says when the links of a command's interfaces are down, and when they come up: without one
-//! nothing arrives, which looks like no traffic.
+//! Says when the links of a command's ports are down, and when they come up: without one nothing
+//! arrives, which looks like no traffic. A link is that of an interface, or to a peer that shares
+//! memory.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    os::fd::OwnedFd,
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
-use linerate_host::interface::{LinkMonitor, LinkState};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    pipe::{PipeFlags, pipe_with},
-};
+use linerate_port::{Follower, Leases, Link, PortInfo};
 use serde_json::{Value, json};
 
 use crate::output::Output;
 
-/// How soon it is noticed that a command uses other interfaces.
-const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+/// How soon it is noticed that a command uses other ports.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// A port's link, and what the port is called.
+#[derive(Debug, Clone)]
+pub(crate) struct PortLink {
+    port: String,
+    interface: Option<String>,
+    link: Arc<Link>,
+}
+
+impl PortLink {
+    /// That of an open port, where it has one.
+    pub(crate) fn of(info: &PortInfo) -> Option<PortLink> {
+        info.link.as_ref().map(|link| PortLink::new(info, link))
+    }
+
+    /// Those of the ports of a graph.
+    pub(crate) fn of_graph(leases: &Leases) -> Vec<PortLink> {
+        let links = leases.links();
+        let comes_and_goes = links.iter().filter(|(info, _)| info.link.is_some());
+        comes_and_goes.map(|(info, link)| PortLink::new(info, link)).collect()
+    }
+
+    fn new(info: &PortInfo, link: &Arc<Link>) -> PortLink {
+        let (port, interface) = (info.uri.to_string(), info.interface.clone());
+        PortLink { port, interface, link: Arc::clone(link) }
+    }
+
+    /// Whether it is up now.
+    pub(crate) fn is_up(&self) -> bool {
+        self.link.is_up()
+    }
+
+    /// How it is now.
+    pub(crate) fn news(&self) -> LinkNews {
+        // First, since it says that there will be more to tell.
+        let changes = self.link.changes();
+        LinkNews {
+            port: self.port.clone(),
+            interface: self.interface.clone(),
+            changes,
+            detail: self.link.detail(),
+            again: false,
+        }
+    }
+}
 
 /// What there is to tell of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LinkNews {
-    interface: String,
-    /// Why packets do not pass; `None` when they do.
-    down: Option<String>,
+    port: String,
+    interface: Option<String>,
+    changes: u64,
+    detail: String,
+    /// Whether it has been otherwise meanwhile.
+    again: bool,
 }
 
 impl LinkNews {
-    /// For people.
-    pub(crate) fn text(&self) -> String {
-        match &self.down {
-            Some(why) => format!("the link of {} is down: {why}", self.interface),
-            None => format!("the link of {} is up", self.interface),
-        }
+    pub(crate) fn is_up(&self) -> bool {
+        !self.changes.is_multiple_of(2)
     }
 
-    /// For machines.
-    pub(crate) fn object(&self) -> Value {
-        json!({ "event": "link", "interface": self.interface, "up": self.down.is_none() })
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let name = self.interface.as_ref().unwrap_or(&self.port);
+        let state = match (self.is_up(), self.again) {
+            (true, false) => "is up",
+            (true, true) => "was down and is up again",
+            (false, false) => "is down",
+            (false, true) => "was up and is down again",
+        };
+        let colon = if self.detail.is_empty() { "" } else { ": " };
+        format!("the link of {name} {state}{colon}{}", self.detail)
     }
+
+    /// For machines, as something that happened.
+    pub(crate) fn object(&self) -> Value {
+        let mut object = self.state();
+        object["event"] = "link".into();
+        object
+    }
+
+    /// For machines, as it is.
+    pub(crate) fn state(&self) -> Value {
+        json!({
+            "port": self.port,
+            "interface": self.interface,
+            "up": self.is_up(),
+            "changes": self.changes,
+            "detail": self.detail,
+        })
+    }
+}
+
+/// What the thread that follows is told.
+enum Told {
+    Changed,
+    Ended,
 }
 
 /// Links are followed as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Following {
-    /// The end of a pipe: closed, it ends the thread that has the other.
-    alive: Option<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<(Sender<Told>, JoinHandle<()>)>,
 }
 
 impl Drop for Following {
     fn drop(&mut self) {
-        self.alive = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some((tell, thread)) = self.thread.take() {
+            let _ = tell.send(Told::Ended);
             let _ = thread.join();
         }
     }
 }
 
-/// Tells of the links of some interfaces: of those that are down at once, then of each change.
-pub(crate) fn tell_of(interfaces: impl IntoIterator<Item = String>, output: Output) -> Following {
-    let interfaces: BTreeSet<String> = interfaces.into_iter().collect();
+/// Tells of the links of some ports: of those that are down at once, then of each change.
+pub(crate) fn tell_of(links: Vec<PortLink>, output: Output) -> Following {
     follow(
-        move || interfaces.clone(),
+        move || links.clone(),
         move |news| {
             output.line(&format!("linerate: {}", news.text()));
             if output.json {
@@ -74,81 +148,109 @@ pub(crate) fn tell_of(interfaces: impl IntoIterator<Item = String>, output: Outp
     )
 }
 
-/// The same of interfaces that may be others later. What cannot be followed is not told of.
+/// The same of ports that may be others later.
 pub(crate) fn follow(
-    interfaces: impl Fn() -> BTreeSet<String> + Send + 'static,
+    links: impl Fn() -> Vec<PortLink> + Send + 'static,
     tell: impl Fn(&LinkNews) + Send + 'static,
 ) -> Following {
-    let opened = LinkMonitor::open().ok().zip(pipe_with(PipeFlags::CLOEXEC).ok());
-    let Some((mut monitor, (ended, alive))) = opened else {
-        return Following { alive: None, thread: None };
+    let (changed, changes) = mpsc::channel();
+    let follower: Arc<Follower> = {
+        let changed = changed.clone();
+        Arc::new(move || drop(changed.send(Told::Changed)))
     };
-    let mut told = Told::default();
-    told.look(&interfaces(), &monitor).iter().for_each(&tell);
+    let mut book = Book::default();
+    book.look(&links(), &follower).iter().for_each(&tell);
     let watch = move || loop {
-        let mut awaited =
-            [PollFd::new(&monitor, PollFlags::IN), PollFd::new(&ended, PollFlags::empty())];
-        let _ = poll(&mut awaited, Some(&LOOK_AGAIN));
-        if awaited[1].revents().contains(PollFlags::HUP) {
+        if matches!(
+            changes.recv_timeout(LOOK_AGAIN),
+            Ok(Told::Ended) | Err(RecvTimeoutError::Disconnected)
+        ) {
             return;
         }
-        while let Ok(Some(_)) = monitor.next_event() {}
-        told.look(&interfaces(), &monitor).iter().for_each(&tell);
+        book.look(&links(), &follower).iter().for_each(&tell);
     };
     let thread = thread::Builder::new().name("links".into()).spawn(watch).ok();
-    Following { alive: Some(alive), thread }
+    Following { thread: thread.map(|thread| (changed, thread)) }
 }
 
-/// What was told last of each link.
-#[derive(Debug, Default)]
-struct Told(BTreeMap<String, Option<String>>);
+/// What was told last of each link, by its place in memory: one port may be opened more than once.
+#[derive(Default)]
+struct Book(BTreeMap<usize, (Arc<Link>, u64)>);
 
-impl Told {
-    fn look(&mut self, interfaces: &BTreeSet<String>, monitor: &LinkMonitor) -> Vec<LinkNews> {
-        let known = monitor.known().filter(|link| interfaces.contains(&link.name));
-        self.news(known.map(|link| (link.name.clone(), why_down(link))).collect())
-    }
-
-    /// What is new of links in their present state. One that has gone is another's to tell of,
-    /// and one that works from the start is nothing to tell.
-    fn news(&mut self, now: BTreeMap<String, Option<String>>) -> Vec<LinkNews> {
-        let changed = now.iter().filter(|(name, down)| match self.0.get(*name) {
-            Some(before) => before != *down,
-            None => down.is_some(),
-        });
-        let news = changed
-            .map(|(interface, down)| LinkNews { interface: interface.clone(), down: down.clone() });
-        let news = news.collect();
-        self.0 = now;
+impl Book {
+    /// What is new of links in their present state. One that works from the start is nothing to tell,
+    /// unless there is a peer to tell of; two of one interface are told of once.
+    fn look(&mut self, links: &[PortLink], follower: &Arc<Follower>) -> Vec<LinkNews> {
+        let place = |link: &PortLink| Arc::as_ptr(&link.link) as usize;
+        // One that is opened again is still somebody's.
+        self.0.retain(|_, (link, _)| Arc::strong_count(link) > 1);
+        let mut news: Vec<LinkNews> = Vec::new();
+        for link in links {
+            let known = self.0.get(&place(link)).map(|(_, changes)| *changes);
+            if known.is_none() {
+                link.link.follow(follower);
+            }
+            let mut now = link.news();
+            self.0.insert(place(link), (Arc::clone(&link.link), now.changes));
+            let is_told = !link.link.is_closed()
+                && match known {
+                    None => !now.is_up() || !now.detail.is_empty(),
+                    Some(before) => {
+                        now.again = (now.changes - before).is_multiple_of(2);
+                        before != now.changes
+                    }
+                };
+            let is_twice = |told: &LinkNews| {
+                now.interface.is_some()
+                    && told.interface == now.interface
+                    && told.is_up() == now.is_up()
+            };
+            if is_told && !news.iter().any(is_twice) {
+                news.push(now);
+            }
+        }
         news
     }
 }
 
-/// Why packets do not pass a link; `None` when they do.
-fn why_down(link: &LinkState) -> Option<String> {
-    if !link.up {
-        return Some(format!("it is not set up (`ip link set {} up`)", link.name));
-    }
-    (!link.carrier).then(|| "its other end is not connected or not set up".into())
-}
-
 #[cfg(test)]
 mod tests {
+    use linerate_port::{Context, open};
+
     use super::*;
+
+    /// A port whose link a second one on the same socket sets.
+    fn port(context: &Context, role: &str) -> linerate_port::Port {
+        let name = format!("memif:@links-{}?role={role}&wait=0", std::process::id());
+        open(&name.parse().unwrap(), context).unwrap()
+    }
 
     #[test]
     fn changes_are_told_once() {
-        let mut told = Told::default();
-        let mut texts = |states: &[(&str, Option<&str>)]| -> Vec<String> {
-            let now = states.iter().map(|(name, down)| ((*name).into(), down.map(Into::into)));
-            told.news(now.collect()).iter().map(LinkNews::text).collect()
+        let options =
+            linerate_memory::ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
+        let context = Context::new(options.create().unwrap());
+        let server = port(&context, "server");
+        let links = [PortLink::of(&server.info).unwrap()];
+        let follower: Arc<Follower> = Arc::new(|| {});
+        let mut book = Book::default();
+        let mut look = |links: &[PortLink]| -> Vec<String> {
+            book.look(links, &follower).iter().map(LinkNews::text).collect()
         };
-        let down = Some("why");
-        assert_eq!(texts(&[("a", None), ("b", down)]), ["the link of b is down: why"]);
-        assert_eq!(texts(&[("a", None), ("b", down)]), [""; 0]);
-        assert_eq!(texts(&[("a", down), ("b", None)]).len(), 2);
-        // Gone, and back as it should be.
-        assert_eq!(texts(&[("b", None)]), [""; 0]);
-        assert_eq!(texts(&[("a", None), ("b", None)]), [""; 0]);
+        let texts = look(&links);
+        assert!(texts[0].contains("is down: waiting for a client"), "{texts:?}");
+        assert_eq!(look(&links), [""; 0]);
+        let client = port(&context, "client");
+        assert!(links[0].link.wait_up(Duration::from_secs(10)));
+        assert!(look(&links)[0].contains("is up: "));
+        drop(client);
+        let again = port(&context, "client");
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        while links[0].link.changes() < 3 && std::time::Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let texts = look(&links);
+        assert!(texts[0].contains("was down and is up again: "), "{texts:?}");
+        drop(again);
     }
 }

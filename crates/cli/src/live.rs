@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     args::Showing,
+    links::PortLink,
     output::{Output, sentence},
     units::{grouped, short, short_time},
 };
@@ -18,7 +19,7 @@ const TITLES_EVERY: usize = 20;
 
 /// What the figures of a row are, by their names in JSON. Cycles are those of the
 /// time-stamp counter.
-const MEANINGS: [(&str, &str); 36] = [
+const MEANINGS: [(&str, &str); 37] = [
     ("received_pps", "packets received per second"),
     ("received_bps", "their bits per second"),
     ("forward_pps", "packets sent by the second port per second"),
@@ -54,6 +55,7 @@ const MEANINGS: [(&str, &str); 36] = [
     ("make_cycles", "those for making it (C_task), in some rounds"),
     ("transmit_cycles", "those for giving it to its port (part of C_IO), in some rounds"),
     ("mean_burst", "packets moved at a time"),
+    ("links_up", "whether the other ends are there: a peer, or what is behind a cable"),
     ("idle", "part of the time in which there was nothing to do (C_busy)"),
 ];
 
@@ -226,6 +228,24 @@ pub(crate) fn latency_object(latency: &Latency) -> Option<Value> {
             "p99.9": latency.percentile(99.9),
             "max": latency.max(),
         })
+    })
+}
+
+/// Whether links are up, in a row of the table; `None` where no port has one. With two ports they are
+/// called A and B, as their directions are.
+pub(crate) fn link_cell(links: &[Option<PortLink>]) -> Option<Cell> {
+    let is_up = |link: &Option<PortLink>| link.as_ref().map(PortLink::is_up);
+    let states: Vec<Option<bool>> = links.iter().map(is_up).collect();
+    states.iter().any(Option::is_some).then(|| {
+        let down = |at: usize| states[at] == Some(false);
+        let text = match states.len() {
+            2 if down(0) && down(1) => "both down",
+            2 if down(0) => "A down",
+            2 if down(1) => "B down",
+            1 if down(0) => "down",
+            _ => "up",
+        };
+        Cell::new("links_up", "link", text, states)
     })
 }
 

@@ -189,6 +189,35 @@ impl Plan {
         false
     }
 
+    /// The element that all packets of an input come from, as far back as there is one way only:
+    /// behind it are elements with a single input.
+    pub fn origin(&self, element: usize, input: usize) -> Option<usize> {
+        let mut from = self.elements.get(element)?.sources.get(input)?;
+        // Ways may lead in a circle.
+        for _ in 0..self.elements.len() {
+            let [only] = from[..] else { return None };
+            match &self.elements[only.element].sources[..] {
+                [before] => from = before,
+                _ => return Some(only.element),
+            }
+        }
+        None
+    }
+
+    /// The element that all packets of an output go to, as far on as there is one way only: in front
+    /// of it are elements with a single output.
+    pub fn destination(&self, element: usize, output: usize) -> Option<usize> {
+        let mut to = self.elements.get(element)?.targets.get(output)?;
+        for _ in 0..self.elements.len() {
+            let [only] = to[..] else { return None };
+            match &self.elements[only.element].targets[..] {
+                [behind] => to = behind,
+                _ => return Some(only.element),
+            }
+        }
+        None
+    }
+
     fn arguments(&self, element: usize) -> Arguments {
         let PlanElement { class, config, .. } = &self.elements[element];
         Arguments::assign(class.args, split(config))

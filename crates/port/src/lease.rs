@@ -7,7 +7,7 @@
 //! done here is deciding who gets which queue.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, Weak,
@@ -21,6 +21,7 @@ use linerate_memory::{Frame, PoolCache};
 use crate::{
     counters::Counters,
     error::{OpenError, PortError},
+    link::Link,
     open::open,
     port::{Context, DRAIN_LIMIT, Direction, PortInfo, Receive, Transmit, Wake, drain},
     uri::PortUri,
@@ -42,13 +43,15 @@ impl Leases {
         ports.get(key).is_some_and(|port| port.strong_count() > 0)
     }
 
-    /// The interfaces behind the ports that are open.
-    pub fn interfaces(&self) -> BTreeSet<String> {
+    /// What is open, and whether the other end is there. A port that is opened more than once is
+    /// there as often.
+    pub fn links(&self) -> Vec<(PortInfo, Arc<Link>)> {
         let ports = self.ports.lock().expect("no panic while held");
         let open: Vec<_> = ports.values().filter_map(Weak::upgrade).collect();
         // Those ports may go now, which must find nobody here.
         drop(ports);
-        open.iter().filter_map(|port| port.info()?.interface).collect()
+        let links = open.iter().filter_map(|port| Some((port.info()?, Arc::clone(&port.link))));
+        links.collect()
     }
 
     /// Joins the users of a port. Each must [leave](LeasedPort::leave).
@@ -59,6 +62,7 @@ impl Leases {
             let port = Arc::new(LeasedPort {
                 uri: uri.clone(),
                 lost: AtomicBool::new(false),
+                link: Arc::new(Link::new("it is not open")),
                 inner: Mutex::default(),
             });
             ports.insert(key.into(), Arc::downgrade(&port));
@@ -74,6 +78,8 @@ pub struct LeasedPort {
     uri: PortUri,
     /// It no longer works and must be opened again.
     lost: AtomicBool,
+    /// Of all its openings.
+    link: Arc<Link>,
     inner: Mutex<Inner>,
 }
 
@@ -108,6 +114,12 @@ impl LeasedPort {
         &self.uri
     }
 
+    /// Whether its other end is there. Goes on when it is opened again; always up while a port is
+    /// open that has no other end which comes and goes.
+    pub fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
     /// What was opened; `None` while it is not open.
     pub fn info(&self) -> Option<PortInfo> {
         self.inner().info.clone()
@@ -130,10 +142,14 @@ impl LeasedPort {
             Some(_) => missing(wanted, !inner.receives.is_empty(), !inner.transmits.is_empty()),
         };
         if let Some(direction) = missing {
-            let port = open(&self.uri, &context.toward(direction))?;
+            let link = Some(Arc::clone(&self.link));
+            let port = open(&self.uri, &Context { link, ..context.toward(direction) })?;
             for queue in port.queues {
                 inner.receives.extend(queue.receive.map(Some));
                 inner.transmits.extend(queue.transmit.map(TransmitLease::Free));
+            }
+            if port.info.link.is_none() {
+                self.link.set(true, "");
             }
             inner.info = Some(port.info);
         }
@@ -221,6 +237,8 @@ impl LeasedPort {
     /// it is opened again.
     pub fn lose(&self) {
         self.lost.store(true, Ordering::Release);
+        self.link.watch_by(None);
+        self.link.set(false, "it no longer works, and is to be opened again");
     }
 
     /// Whether the port no longer works.
@@ -413,5 +431,6 @@ mod tests {
         port.give_transmit(0, transmit.unwrap(), &mut pool);
         port.open(&context).unwrap();
         assert!(!port.is_lost() && port.take_receive(0).is_some());
+        assert_eq!((port.link().is_up(), port.link().changes()), (true, 3));
     }
 }

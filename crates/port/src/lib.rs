@@ -21,6 +21,7 @@
 
 #[allow(unsafe_code, reason = "a ring shared with the kernel, and sendmmsg(2)")]
 mod af_packet;
+mod carrier;
 pub mod counters;
 mod devices;
 mod driver;
@@ -49,7 +50,7 @@ pub use devices::{Devices, parse_device};
 pub use driver::{Driver, OptionGroup, PortOption, Value};
 pub use error::{OpenError, PortError, UriError};
 pub use lease::{LeasedPort, Leases};
-pub use link::Link;
+pub use link::{Follower, Link};
 pub use open::{DRIVERS, open, probe};
 pub use options::Options;
 pub use port::{

@@ -1,33 +1,56 @@
 //! Whether the other end of a port is there.
 //!
 //! A port whose peer is a process may be opened before there is one, lose it and get it back with
-//! other queues and buffers. That is neither an error, after which a port has to be opened again, nor
-//! a matter of the packet path: the driver keeps the port, a thread of its own negotiates, and here
-//! is what became of it, for whoever shows it or acts on it.
+//! other queues and buffers; the cable of an interface may be pulled out and put back. That is neither
+//! an error, after which a port has to be opened again, nor a matter of the packet path: a thread that
+//! is not a worker learns of it, and here is what became of it, for whoever shows it or acts on it.
 
 use std::{
+    fmt,
     sync::{
-        Condvar, Mutex,
+        Arc, Condvar, Mutex, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use crate::carrier::Carrier;
+
+/// Who is told that a link has changed. Called by the thread that learnt of it, which has other
+/// things to do: it takes note, and looks at the link elsewhere.
+pub type Follower = dyn Fn() + Send + Sync;
+
 /// The link of a port, written by its driver and read by anybody.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Link {
     /// How often it went up or down: odd while it is up. An event for those who remember what they
     /// saw last.
     changes: AtomicU64,
-    /// Who the peer is, or why there is none.
-    detail: Mutex<String>,
+    state: Mutex<State>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Who the peer is, or why there is none.
+    detail: String,
+    followers: Vec<Weak<Follower>>,
+    /// Whether the port is closed by who has it: that the link goes down then is no news.
+    closing: bool,
+    /// Who watches the interface this is the link of, where it is one of the kernel's.
+    carrier: Option<Carrier>,
 }
 
 impl Link {
     /// A link that is down.
     pub fn new(detail: impl Into<String>) -> Link {
-        Link { detail: Mutex::new(detail.into()), ..Link::default() }
+        let link = Link::default();
+        link.state().detail = detail.into();
+        link
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while held")
     }
 
     /// Whether the peer is there.
@@ -41,32 +64,79 @@ impl Link {
     }
 
     /// Who the peer is and what was negotiated; while the link is down, what is waited for and what
-    /// came of the last attempt.
+    /// came of the last attempt. Empty where there is nothing to say.
     pub fn detail(&self) -> String {
-        self.detail.lock().expect("no panic while held").clone()
+        self.state().detail.clone()
+    }
+
+    /// Tells somebody of each change from now on, as long as he is there.
+    pub fn follow(&self, follower: &Arc<Follower>) {
+        let mut state = self.state();
+        state.followers.retain(|known| known.strong_count() > 0);
+        state.followers.push(Arc::downgrade(follower));
     }
 
     /// Waits until it is up, at most for `limit`. Returns whether it is.
     pub fn wait_up(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
-        let mut detail = self.detail.lock().expect("no panic while held");
+        let mut state = self.state();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if self.is_up() || left.is_zero() {
                 return self.is_up();
             }
-            detail = self.changed.wait_timeout(detail, left).expect("no panic while held").0;
+            state = self.changed.wait_timeout(state, left).expect("no panic while held").0;
         }
+    }
+
+    /// Whether the port has been closed by who had it, and not opened again since.
+    pub fn is_closed(&self) -> bool {
+        self.state().closing
+    }
+
+    /// The port is closed: nobody has to be told of what becomes of the link.
+    pub(crate) fn close(&self) {
+        self.state().closing = true;
+    }
+
+    /// The port is opened, and this is why its link is down.
+    pub(crate) fn open(&self, waiting: String) {
+        self.state().closing = false;
+        self.set(false, waiting);
     }
 
     /// Says how it is now, and why.
     pub(crate) fn set(&self, up: bool, detail: impl Into<String>) {
-        let mut current = self.detail.lock().expect("no panic while held");
-        *current = detail.into();
-        if self.is_up() != up {
+        let followers: Vec<Arc<Follower>> = {
+            let mut state = self.state();
+            state.detail = detail.into();
+            if self.is_up() == up {
+                return;
+            }
             self.changes.fetch_add(1, Ordering::Release);
             self.changed.notify_all();
-        }
+            if state.closing {
+                return;
+            }
+            state.followers.iter().filter_map(Weak::upgrade).collect()
+        };
+        // Whoever is told may look here at once.
+        followers.iter().for_each(|follower| follower());
+    }
+
+    /// From now on this watches the interface that it is the link of; nobody else does any more.
+    pub(crate) fn watch_by(&self, carrier: Option<Carrier>) {
+        let before = std::mem::replace(&mut self.state().carrier, carrier);
+        drop(before);
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("changes", &self.changes())
+            .field("detail", &self.detail())
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,5 +160,27 @@ mod tests {
         assert_eq!((link.changes(), link.detail().as_str()), (1, "the same peer"));
         link.set(false, "gone");
         assert_eq!((link.is_up(), link.changes()), (false, 2));
+        link.close();
+        assert!(link.is_closed());
+        link.open("once more".into());
+        assert_eq!((link.is_closed(), link.detail().as_str()), (false, "once more"));
+    }
+
+    #[test]
+    fn followers_are_told_of_changes_while_they_are_there() {
+        let link = Arc::new(Link::new(""));
+        let told = Arc::new(AtomicU64::new(0));
+        let follower: Arc<Follower> = {
+            let (link, told) = (Arc::clone(&link), Arc::clone(&told));
+            // Looks at the link it is told of.
+            Arc::new(move || told.store(link.changes(), Ordering::Relaxed))
+        };
+        link.follow(&follower);
+        link.set(true, "");
+        link.set(true, "again");
+        assert_eq!(told.load(Ordering::Relaxed), 1);
+        drop(follower);
+        link.set(false, "");
+        assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 }

@@ -3,7 +3,7 @@
 use linerate_host::closest;
 
 use crate::{
-    af_packet,
+    af_packet, carrier,
     driver::Driver,
     error::{OpenError, UriError},
     filtered::Filtered,
@@ -42,6 +42,11 @@ pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
             let receive = queue.receive.take();
             queue.receive = receive.map(|side| Filtered::over(side, filter, may_be_cut));
         }
+    }
+    if let (None, Some(interface)) = (&port.info.link, &port.info.interface) {
+        let link = context.link.clone().unwrap_or_default();
+        carrier::watch(interface, &link);
+        port.info.link = Some(link);
     }
     Ok(port)
 }

@@ -246,6 +246,9 @@ pub struct Context {
     pub rings: crate::ring::Registry,
     /// The ports of this process that several users share.
     pub leases: crate::lease::Leases,
+    /// What is to be the link of the port, for who opens it again and again; one of its own when
+    /// `None`.
+    pub link: Option<Arc<Link>>,
 }
 
 impl Context {
@@ -261,12 +264,20 @@ impl Context {
             devices: Default::default(),
             rings: Default::default(),
             leases: Default::default(),
+            link: None,
         }
     }
 
     /// The same with another direction.
     pub fn toward(&self, direction: Direction) -> Context {
         Context { direction, ..self.clone() }
+    }
+
+    /// The link of the port that is opened: down, because of what is waited for.
+    pub(crate) fn link_down(&self, waiting: String) -> Arc<Link> {
+        let link = self.link.clone().unwrap_or_default();
+        link.open(waiting);
+        link
     }
 }
 
@@ -311,8 +322,8 @@ pub struct PortInfo {
     pub types: bool,
     /// What the driver got, for people: `native XDP, copy mode, need-wakeup`.
     pub mode: String,
-    /// Whether its peer is there, for ports that have one which comes and goes;
-    /// `None` where the port is there as long as it is open.
+    /// Whether its other end is there, where that comes and goes: a peer, or the kernel's word for
+    /// an interface. `None` where the port is there as long as it is open.
     pub link: Option<Arc<Link>>,
 }
 

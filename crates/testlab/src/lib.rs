@@ -34,6 +34,7 @@ mod namespace;
 mod process;
 pub mod programs;
 mod stale;
+pub mod testpmd;
 pub mod vhost;
 pub mod vhost_device;
 

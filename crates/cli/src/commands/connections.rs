@@ -22,7 +22,7 @@ use crate::{
     args::{Answered, Connections, Generate, Host, Running, SinkArgs},
     attendance::Attendance,
     exit::UsageError,
-    links,
+    links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
     resources,
@@ -125,7 +125,8 @@ fn converse(
     let memory = resources::describe_arena(&context.arena, &running.memory);
     let said = [vec![session::describe_port(&port), memory], lines].concat();
     live.start(&said, start_object(command, uri, running, object))?;
-    let following = links::tell_of(port.info.interface.clone(), output);
+    let link = PortLink::of(&port.info);
+    let following = links::tell_of(link.iter().cloned().collect(), output);
 
     let (receives, transmits) = session::split(port);
     if receives.is_empty() {
@@ -156,7 +157,9 @@ fn converse(
         let now = read();
         let span = time.saturating_sub(last.0);
         if span >= interval / 2 {
-            live.row(time, &now.cells(&last.1, span))?;
+            let mut cells = now.cells(&last.1, span);
+            cells.extend(live::link_cell(std::slice::from_ref(&link)));
+            live.row(time, &cells)?;
         }
         last = (time, now);
         Ok(())

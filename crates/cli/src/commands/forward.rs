@@ -12,8 +12,8 @@ use anyhow::{Result, bail};
 use linerate_filter::Filter;
 use linerate_memory::Arena;
 use linerate_port::{
-    Context, Counters, Counts, Direction, OpenError, PortError, PortUri, Receive, Transmit, open,
-    probe,
+    Context, Counters, Counts, Direction, Link, OpenError, PortError, PortUri, Receive, Transmit,
+    open, probe,
 };
 use linerate_worker::{Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader};
 use serde_json::json;
@@ -22,7 +22,7 @@ use crate::{
     args::{Controlled, Forward, Running},
     attendance::Attendance,
     exit::UsageError,
-    links,
+    links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
     remote::Remote,
@@ -104,6 +104,8 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     let mut answered = None;
     let mut first = true;
     let mut following = None;
+    // They go on when ports are opened again.
+    let links: [Arc<Link>; 2] = Default::default();
     session::cores(args.running)?;
     // Before memory is filled for them.
     probe(&args.from)?;
@@ -115,7 +117,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
             attendance.waits();
             !stop.is_raised() && until.is_none_or(|until| Instant::now() < until)
         };
-        let Some(run) = Run::open(args, &arena, &total, first, wait, &live)? else { break };
+        let Some(run) = Run::open(args, &arena, &links, &total, first, wait, &live)? else { break };
         if first {
             if let Some(controlled) = args.controlled {
                 let remote = Remote::listen(controlled, args.command, &control::CLASS, &arena)?;
@@ -123,7 +125,8 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
                 answered = remote.map(answer).transpose()?;
             }
             run.announce(args, &mut live)?;
-            following = Some(links::tell_of(run.interfaces.clone(), live.output()));
+            let links = run.links.iter().flatten().cloned().collect();
+            following = Some(links::tell_of(links, live.output()));
         }
         first = false;
         let offset = started.elapsed();
@@ -151,8 +154,8 @@ struct Flow {
 struct Run {
     context: Context,
     ports: Vec<String>,
-    /// The interfaces behind them.
-    interfaces: Vec<String>,
+    /// Whether their other ends are there.
+    links: Vec<Option<PortLink>>,
     flows: Vec<Flow>,
     paths: Vec<Path>,
 }
@@ -178,13 +181,14 @@ impl Run {
     fn open(
         args: &Plan<'_>,
         arena: &Arena,
+        links: &[Arc<Link>; 2],
         total: &Totals,
         first: bool,
         mut wait: impl FnMut() -> bool,
         live: &Live,
     ) -> Result<Option<Run>> {
         loop {
-            match Run::try_open(args, arena, total) {
+            match Run::try_open(args, arena, links, total) {
                 Ok(run) => {
                     if !first {
                         live.note("all ports are back");
@@ -198,7 +202,12 @@ impl Run {
         }
     }
 
-    fn try_open(args: &Plan<'_>, arena: &Arena, total: &Totals) -> Result<Run> {
+    fn try_open(
+        args: &Plan<'_>,
+        arena: &Arena,
+        [link_a, link_b]: &[Arc<Link>; 2],
+        total: &Totals,
+    ) -> Result<Run> {
         // The memory stays, and what lost ports had of it comes back to it; ports
         // that are only memory are made anew.
         let context = Context { disconnect: args.disconnect, ..Context::new(arena.clone()) };
@@ -209,23 +218,28 @@ impl Run {
                 context.toward(direction)
             }
         };
-        let wanted = Context { filter: args.filter.clone(), ..toward(Direction::Receive) };
+        let wanted = Context {
+            filter: args.filter.clone(),
+            link: Some(Arc::clone(link_a)),
+            ..toward(Direction::Receive)
+        };
         let a = open(&args.from, &wanted)?;
         // An interface named twice is one port.
         let same = args.from == args.to && a.info.interface.is_some();
         let mut ports = vec![session::describe_port(&a)];
-        let mut interfaces: Vec<String> = a.info.interface.iter().cloned().collect();
+        let mut links = vec![PortLink::of(&a.info)];
         let (from_a, to_a) = session::split(a);
         let mut joins = Vec::new();
         if same {
             joins.push(([&args.from, &args.to], from_a, to_a));
         } else {
-            let b = open(&args.to, &toward(Direction::Transmit))?;
+            let link = Some(Arc::clone(link_b));
+            let b = open(&args.to, &Context { link, ..toward(Direction::Transmit) })?;
             // What is only shown goes nowhere.
             if args.view.is_none() || args.to.driver() != "null" {
                 ports.push(session::describe_port(&b));
             }
-            interfaces.extend(b.info.interface.clone());
+            links.push(PortLink::of(&b.info));
             let (from_b, mut to_b) = session::split(b);
             if let Some(style) = args.view {
                 to_b = to_b.into_iter().map(|side| printing(side, style)).collect();
@@ -253,7 +267,7 @@ impl Run {
             }
             flows.push(flow);
         }
-        Ok(Run { context, ports, interfaces, flows, paths })
+        Ok(Run { context, ports, links, flows, paths })
     }
 
     fn announce(&self, args: &Plan<'_>, live: &mut Live) -> Result<()> {
@@ -293,7 +307,7 @@ impl Run {
         attendance: &mut Attendance,
         live: &mut Live,
     ) -> Result<Option<PortError>> {
-        let Run { context, flows, paths, .. } = self;
+        let Run { context, flows, paths, links, .. } = self;
         let cores = session::cores(args.running)?;
         let mut shares: Vec<Vec<Path>> = cores.iter().map(|_| Vec::new()).collect();
         for (index, path) in paths.into_iter().enumerate() {
@@ -319,7 +333,9 @@ impl Run {
             // The rest of an interval at the end is too short to divide by.
             // Nor does anybody read a table between the lines of packets.
             if span >= interval / 2 && args.view.is_none() {
-                live.row(offset + time, &now.cells(&last.1, span))?;
+                let mut cells = now.cells(&last.1, span);
+                cells.extend(live::link_cell(&links));
+                live.row(offset + time, &cells)?;
             }
             last = (time, now);
             Ok(())

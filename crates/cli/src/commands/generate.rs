@@ -29,7 +29,7 @@ use crate::{
     args::{self, Generate},
     attendance::Attendance,
     exit::UsageError,
-    links,
+    links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
     profile::{self, Named, Profile, Share},
@@ -65,7 +65,8 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     room.check(sources.frames(0, 0)?.longest())?;
     let remote = Remote::listen(&args.controlled, "generate", &control::CLASS, &context.arena)?;
     announce(args, &port, &context, &sources, &mut live)?;
-    let following = links::tell_of(port.info.interface.clone(), output);
+    let link = PortLink::of(&port.info);
+    let following = links::tell_of(link.iter().cloned().collect(), output);
 
     let (_, transmits) = session::split(port);
     if transmits.is_empty() {
@@ -113,7 +114,9 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
         let now = readers.read();
         let span = time.saturating_sub(last.0);
         if span >= interval / 2 {
-            live.row(time, &now.cells(&last.1, span))?;
+            let mut cells = now.cells(&last.1, span);
+            cells.extend(live::link_cell(std::slice::from_ref(&link)));
+            live.row(time, &cells)?;
         }
         last = (time, now);
         Ok(())

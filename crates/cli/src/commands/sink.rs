@@ -16,7 +16,7 @@ use crate::{
     args::SinkArgs,
     attendance::Attendance,
     exit::UsageError,
-    links,
+    links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
     resources,
@@ -47,7 +47,8 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
         "cycles_per_second": linerate_memory::clock::cycles_per_second(),
     });
     live.start(&lines, start)?;
-    let following = links::tell_of(port.info.interface.clone(), output);
+    let link = PortLink::of(&port.info);
+    let following = links::tell_of(link.iter().cloned().collect(), output);
 
     let (receives, _) = session::split(port);
     if receives.is_empty() {
@@ -78,7 +79,9 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
         let now = read();
         let span = time.saturating_sub(last.0);
         if span >= interval / 2 {
-            live.row(time, &now.cells(&last.1, span))?;
+            let mut cells = now.cells(&last.1, span);
+            cells.extend(live::link_cell(std::slice::from_ref(&link)));
+            live.row(time, &cells)?;
         }
         last = (time, now);
         Ok(())

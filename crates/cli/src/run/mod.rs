@@ -29,7 +29,7 @@ use crate::{
     control_address::ControlAddress,
     exit::{ConfigurationError, UsageError, cannot_read},
     life::{Life, readiness},
-    links,
+    links::{self, PortLink},
     options::{GraphRunning, Operation},
     program::LibraryText,
     resources,
@@ -138,7 +138,10 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     )?;
 
     let teller = screen.clone();
-    let links = links::follow(move || leases.interfaces(), move |news| teller.link(news));
+    let links = {
+        let leases = leases.clone();
+        links::follow(move || PortLink::of_graph(&leases), move |news| teller.link(news))
+    };
     let started = Instant::now();
     let until = running.duration.map(|duration| started + duration);
     let (ended, end) = mpsc::channel::<()>();
@@ -166,7 +169,9 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
         }
         if now >= next && shown.is_ok() {
             let figures = Figures::read(&control);
-            shown = screen.interval(now - started, &figures.since(&last.1), now - last.0);
+            let links = PortLink::of_graph(&leases);
+            let since = figures.since(&last.1);
+            shown = screen.interval(now - started, &since, now - last.0, &links);
             last = (now, figures);
             next += running.showing.interval * (1 + late(now - next, running.showing.interval));
         }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::figures::Figures;
 use crate::{
-    links::LinkNews,
+    links::{LinkNews, PortLink},
     options::Showing,
     output::{Output, sentence},
     terminal,
@@ -126,7 +126,13 @@ impl Screen {
     }
 
     /// Shows what happened in an interval that ended `time` after the start.
-    pub(super) fn interval(&self, time: Duration, figures: &Figures, span: Duration) -> Result<()> {
+    pub(super) fn interval(
+        &self,
+        time: Duration,
+        figures: &Figures,
+        span: Duration,
+        links: &[PortLink],
+    ) -> Result<()> {
         if self.quiet {
             return Ok(());
         }
@@ -135,13 +141,18 @@ impl Screen {
             object.insert("event".into(), "interval".into());
             object.insert("time".into(), json!(time.as_secs_f64()));
             object.extend(figures.json(span.as_secs_f64()));
+            object.insert("links".into(), links.iter().map(|link| link.news().state()).collect());
             return Ok(self.output.object(&Value::Object(object))?);
         }
-        let lines = if self.terminal {
+        let down = links.iter().map(PortLink::news).filter(|news| !news.is_up());
+        let down: Vec<String> = down.map(|news| news.text()).collect();
+        let lines: Vec<String> = if self.terminal {
             let (rows, columns) = window();
             let explained = self.explanation();
-            let mut lines = table(time, figures, span, rows.saturating_sub(explained.len()));
+            let rows = rows.saturating_sub(explained.len() + down.len());
+            let mut lines = table(time, figures, span, rows);
             lines.extend(explained);
+            lines.extend(down);
             lines.iter_mut().for_each(|line| truncate_to(line, columns));
             lines
         } else {
@@ -150,6 +161,7 @@ impl Screen {
                 .iter()
                 .enumerate()
                 .map(|(number, worker)| worker_line(time, number, worker, figures, span))
+                .chain(down)
                 .collect()
         };
         let mut drawn = self.erase();

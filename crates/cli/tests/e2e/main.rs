@@ -22,6 +22,7 @@ mod host_router;
 mod hosts;
 mod lab;
 mod links;
+mod memif;
 mod nat;
 mod nat64;
 mod router;

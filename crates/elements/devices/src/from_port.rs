@@ -19,7 +19,7 @@ use super::{
     DROPS, FAMILY, TICK,
     device::{prepare_source, source_port},
     filter::{Filter, Link},
-    intake::{Intake, Notes},
+    intake::{Intake, LINK, Notes, read_link},
     keep_ticking, mode_text,
     port_users::{Sharing, has, port_argument},
 };
@@ -36,7 +36,8 @@ pub(super) const CLASS: Class = Class {
         `ring:NAME`, `null:`. A port that a `ToPort` names in the same way is opened once, in both \
         directions. With several workers each has its own queue of the port and its own copy of \
         what is behind, unless StaticThreadSched says otherwise. When an interface goes, the port \
-        is opened again when it comes back; any other failure ends the run.\n\n\
+        is opened again when it comes back; any other failure ends the run. A peer or a cable may come \
+        and go meanwhile (`link`).\n\n\
         `STOP true` asks for the end of the run when no packet will ever come again, as at the end \
         of a capture file.",
     ports: "0/1",
@@ -60,6 +61,9 @@ pub(super) const CLASS: Class = Class {
             .merged(linerate_graph::Merge::Lines),
         Handler::read("uri", "the port's name"),
         Handler::read("mode", "how the port was opened"),
+        LINK[0],
+        LINK[1],
+        LINK[2],
         Handler::value("active", "whether it receives"),
         Handler::button("reset_counts", "sets count and bytes to zero"),
     ],
@@ -143,6 +147,9 @@ pub(super) const DEVICE: Class = Class {
             .merged(linerate_graph::Merge::Lines),
         Handler::read("uri", "the port's name"),
         Handler::read("mode", "how the port was opened"),
+        LINK[0],
+        LINK[1],
+        LINK[2],
         Handler::button("reset_counts", "sets count and bytes to zero"),
     ],
     example: "FromDevice(null:?count=10) -> Discard; DriverManager(wait 10ms, stop);",
@@ -372,7 +379,7 @@ impl Element for FromPort {
             "uri" => Ok(self.intake.uri().to_string()),
             "mode" => Ok(mode_text(self.intake.port())),
             "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::missing(handler)),
+            _ => read_link(self.intake.port(), handler),
         }
     }
 

@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_graph::{Context, Make, Replica};
+use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Make, Merge, Replica};
 use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::MacAddr;
 use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri, Receive, Wake};
 
 use super::port_users::{PortUsers, Sharing};
-use linerate_kit::{annotations::packet_type, template::stamp};
+use linerate_kit::{annotations::packet_type, links::Links, template::stamp};
 
 /// How soon a queue another element still has is asked for again.
 const RETRY: Duration = Duration::from_millis(1);
@@ -25,6 +25,14 @@ pub(super) struct Notes {
     /// How they were addressed on their link.
     pub(super) types: bool,
 }
+
+/// The handlers of an element on a port that tell of its link. Those of several workers tell of the
+/// same.
+pub(super) const LINK: [Handler; 3] = [
+    Handler::read("link", "whether the other end is there: a peer, or what is behind a cable"),
+    Handler::read("link_changes", "how often the link went up or down").merged(Merge::Max),
+    Handler::read("link_detail", "who the other end is, or why it is not there"),
+];
 
 pub(super) struct Intake {
     uri: PortUri,
@@ -122,6 +130,7 @@ impl Intake {
         self.port = Some(port);
         self.place = (share.number, share.users);
         opened?;
+        announce(cx, self.port());
         self.attach();
         Ok(())
     }
@@ -358,6 +367,24 @@ fn note_type(packet: &mut PacketMut<'_>, own: Option<MacAddr>) {
     let kind = packet_type(MacAddr(*destination), own);
     if own.is_some() || kind != Meta::TO_HOST {
         meta.packet_type = kind;
+    }
+}
+
+/// Tells the graph of the link of an element's port.
+pub(super) fn announce(cx: &Context, port: Option<&LeasedPort>) {
+    if let Some(port) = port {
+        Links::opened(cx.world(), cx.element(), port.link());
+    }
+}
+
+/// What handlers say of a port's link.
+pub(super) fn read_link(port: Option<&LeasedPort>, handler: &str) -> HandlerResult {
+    let link = port.map(LeasedPort::link);
+    match handler {
+        "link" => Ok(link.is_some_and(|link| link.is_up()).to_string()),
+        "link_changes" => Ok(link.map_or(0, |link| link.changes()).to_string()),
+        "link_detail" => Ok(link.map(|link| link.detail()).unwrap_or_default()),
+        _ => Err(HandlerError::missing(handler)),
     }
 }
 

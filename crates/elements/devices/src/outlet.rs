@@ -11,7 +11,7 @@ use linerate_memory::{FRAME_DEFAULT, Frame};
 use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortUri, Transmit, Wake};
 
 use super::{
-    intake::{add_drops, counters_text, leave, report_failure, report_return},
+    intake::{add_drops, announce, counters_text, leave, report_failure, report_return},
     port_users::PortUsers,
 };
 
@@ -86,6 +86,7 @@ impl Outlet {
         let (port, opened) = share.open(&self.uri, &world, LeasedPort::transmits, "sent to");
         self.port = Some(port);
         opened?;
+        announce(cx, self.port());
         self.attach(cx);
         Ok(())
     }

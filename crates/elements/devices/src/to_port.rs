@@ -12,6 +12,7 @@ use linerate_port::{DropReason, PortUri, Wake};
 use super::{
     DROPS, FAMILY, FLUSH, TICK,
     device::sink_port,
+    intake::{LINK, read_link},
     keep_ticking, mode_text,
     outlet::Outlet,
     port_users::{has, port_argument},
@@ -32,7 +33,8 @@ pub(super) const CLASS: Class = Class {
         time, and keeps what the port has no place for. With a push input packets the port has no \
         place for are dropped; with `WAIT true` they wait, and sources that ask whether there is \
         room stop meanwhile. Several workers each send on a queue of their own when the port has \
-        enough of them, else they take turns on one.",
+        enough of them, else they take turns on one. While the other end of the port is not there packets \
+        are dropped and counted, as `link_down` in `counters`, and nothing waits for it.",
     ports: "1/0",
     processing: "a/a",
     args: &[
@@ -78,6 +80,9 @@ const HANDLERS: &[Handler] = &[
         .merged(linerate_graph::Merge::Lines),
     Handler::read("uri", "the port's name"),
     Handler::read("mode", "how the port was opened"),
+    LINK[0],
+    LINK[1],
+    LINK[2],
     Handler::button("reset_counts", "sets count and bytes to zero"),
 ];
 
@@ -271,7 +276,7 @@ impl Element for ToPort {
             "counters" => Ok(self.outlet.counters(cx)),
             "uri" => Ok(self.outlet.uri().to_string()),
             "mode" => Ok(mode_text(self.outlet.port())),
-            _ => Err(HandlerError::missing(handler)),
+            _ => read_link(self.outlet.port(), handler),
         }
     }
 

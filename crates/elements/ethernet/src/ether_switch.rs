@@ -52,7 +52,10 @@ pub(super) const CLASS: Class = Class {
         A flood of invented addresses fills the table up to its limits and no further: packets to \
         hosts there was no room for go everywhere, others are not affected. Addresses of groups are \
         never learnt. With several workers each has a table, and hears from the others what they \
-        learn.",
+        learn.\n\n\
+        When the link of a port goes down, the hosts there are forgotten at once. Its link is that of \
+        the `FromPort`, `FromDevice`, `ToPort` or `ToDevice` that is alone at the other end of the way \
+        to its input or from its output.",
     ports: "2-/=",
     processing: "h/h",
     flow: "#/[^#]",

@@ -6,7 +6,8 @@
 //! word when a host is looked for; a wheel takes those away nobody looks for.
 //!
 //! Each worker has a table of its own. What one learns it writes down for the
-//! others ([`News`]), who look for that once per frame.
+//! others ([`News`]), who look for that once per frame. Each forgets by itself the
+//! hosts at a port whose link went down, and what was written about them before.
 
 use std::{
     collections::VecDeque,
@@ -18,6 +19,7 @@ use std::{
 };
 
 use linerate_graph::{Make, Seconds};
+use linerate_kit::links::Followed;
 use linerate_lookup::{
     exact::{Backing, Entry, Table},
     wheel::Wheel,
@@ -89,12 +91,12 @@ impl Host {
 struct News {
     /// Pieces ever written.
     written: AtomicU64,
-    /// The last of them.
-    log: Mutex<VecDeque<(u64, u16)>>,
+    /// The last of them: key, and where and when it was seen.
+    log: Mutex<VecDeque<(u64, Host)>>,
 }
 
 impl News {
-    fn publish(&self, fresh: &mut Vec<(u64, u16)>) {
+    fn publish(&self, fresh: &mut Vec<(u64, Host)>) {
         // Whoever panicked has left whole pieces behind.
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         self.written.fetch_add(fresh.len() as u64, Ordering::Release);
@@ -104,7 +106,7 @@ impl News {
     }
 
     /// What was written after `read`, which is brought up to date.
-    fn since(&self, read: &mut u64) -> Vec<(u64, u16)> {
+    fn since(&self, read: &mut u64) -> Vec<(u64, Host)> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.written.load(Ordering::Acquire);
         let fresh = usize::try_from(written - *read).unwrap_or(LOG).min(log.len());
@@ -130,7 +132,10 @@ pub(super) struct MacTable {
     pub(super) refused: u64,
     /// The others, when there are any, and what was read of their news.
     news: Option<(Arc<News>, u64)>,
-    fresh: Vec<(u64, u16)>,
+    fresh: Vec<(u64, Host)>,
+    /// The links of the ports, and when the hosts at each were forgotten last.
+    links: Followed,
+    forgotten: Vec<u64>,
     /// Sources of a frame, then destinations.
     keys: Vec<u64>,
     found: Vec<Option<Entry>>,
@@ -175,6 +180,8 @@ impl MacTable {
             refused: 0,
             news,
             fresh: Vec::new(),
+            links: Followed::new(make),
+            forgotten: vec![0; ports],
             keys: Vec::with_capacity(2 * make.world.frame_limit),
             found: vec![None; 2 * make.world.frame_limit],
             outputs: Vec::with_capacity(make.world.frame_limit),
@@ -223,6 +230,9 @@ impl MacTable {
         if self.wheel.next().is_some_and(|next| next <= self.now) {
             self.expire(BUDGET);
         }
+        if self.links.has_news() {
+            self.forget_unlinked();
+        }
         if let Some((news, read)) = &self.news
             && news.written.load(Ordering::Relaxed) != *read
         {
@@ -258,7 +268,7 @@ impl MacTable {
                         *host = here;
                     } else if now.saturating_sub(host.seen()) >= step {
                         *host = here;
-                        fresh.push((*key, port));
+                        fresh.push((*key, here));
                     }
                 }
                 _ => all_known = false,
@@ -348,7 +358,7 @@ impl MacTable {
         }
         self.hosts[port] += 1;
         if tell && self.news.is_some() {
-            self.fresh.push((key, host.port()));
+            self.fresh.push((key, host));
         }
         true
     }
@@ -364,8 +374,11 @@ impl MacTable {
     #[cold]
     fn hear(&mut self) {
         let Some((news, read)) = &mut self.news else { return };
-        for (key, port) in news.since(read) {
-            let host = Host::new(self.now, port);
+        for (key, host) in news.since(read) {
+            let forgotten = self.forgotten.get(usize::from(host.port()));
+            if forgotten.is_some_and(|forgotten| host.seen() <= *forgotten) {
+                continue;
+            }
             if !self.learn(key, host, false)
                 && let Some(entry) = self.table.lookup(&key)
                 && let Some(known) = self.table.get_mut(entry)
@@ -393,14 +406,31 @@ impl MacTable {
         });
     }
 
+    /// Forgets the hosts at ports whose links went down: they may come up anywhere.
+    #[cold]
+    fn forget_unlinked(&mut self) {
+        for port in self.links.down() {
+            self.forgotten[port] = self.now;
+            self.forget(|host| usize::from(host.port()) == port);
+        }
+    }
+
     /// Forgets all hosts.
     pub(super) fn clear(&mut self) {
-        let entries: Vec<Entry> = self.table.iter().map(|(entry, ..)| entry).collect();
-        for entry in entries {
+        self.forget(|_| true);
+    }
+
+    fn forget(&mut self, which: impl Fn(Host) -> bool) {
+        let chosen = self.table.iter().filter(|(_, _, host)| which(**host));
+        let entries: Vec<(Entry, u16)> =
+            chosen.map(|(entry, _, host)| (entry, host.port())).collect();
+        for (entry, port) in entries {
             self.wheel.cancel(entry.number() as u32);
             self.table.remove_entry(entry);
+            if let Some(hosts) = self.hosts.get_mut(usize::from(port)) {
+                *hosts -= 1;
+            }
         }
-        self.hosts.fill(0);
     }
 
     /// Learns what another knew of hosts that may be in their VLAN at their

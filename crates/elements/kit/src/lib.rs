@@ -16,6 +16,7 @@ pub mod icmp_names;
 pub mod ip;
 pub mod ip_encap;
 pub mod limit;
+pub mod links;
 pub mod mac_header;
 pub mod printed;
 pub mod random;

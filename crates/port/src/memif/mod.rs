@@ -46,7 +46,6 @@ use crate::{
     driver::{Driver, OptionGroup, PortOption, Value},
     error::{OpenError, UriError},
     kernel::OpenErrors,
-    link::Link,
     null,
     peer::{address::Address, listen},
     port::{Context, Copies, Port, PortInfo, Queue},
@@ -246,10 +245,10 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let system = errors.failed("eventfd");
     let inward: Result<Vec<_>, _> = (0..queues).map(|_| Handover::new().map(Arc::new)).collect();
     let outward: Result<Vec<_>, _> = (0..queues).map(|_| Handover::new().map(Arc::new)).collect();
-    let link = Arc::new(Link::new(match settings.role {
+    let link = context.link_down(match settings.role {
         Role::Server => format!("waiting for a client at {}", settings.address),
         Role::Client => format!("waiting for a server at {}", settings.address),
-    }));
+    });
     let interface = Arc::new(Interface {
         id: settings.id,
         queues: queues as u16,
@@ -271,7 +270,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
                 .map_err(errors.failed("start a thread"))?,
         ),
     };
-    let handle = Arc::new(PortHandle { _registration: registration });
+    let handle = Arc::new(PortHandle::new(registration, &link));
     let mut sides = Vec::with_capacity(queues);
     for (inward, outward) in interface.inward.iter().zip(&interface.outward) {
         let mut queue = Queue { receive: None, transmit: None };

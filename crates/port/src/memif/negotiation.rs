@@ -107,7 +107,20 @@ impl fmt::Debug for Interface {
 #[derive(Debug)]
 pub(super) struct PortHandle {
     /// Closes when it is dropped.
-    pub(super) _registration: Registration,
+    _registration: Registration,
+    link: Arc<Link>,
+}
+
+impl PortHandle {
+    pub(super) fn new(registration: Registration, link: &Arc<Link>) -> PortHandle {
+        PortHandle { _registration: registration, link: Arc::clone(link) }
+    }
+}
+
+impl Drop for PortHandle {
+    fn drop(&mut self) {
+        self.link.close();
+    }
 }
 
 /// A port's place with its negotiator, which does what is to be done when it is dropped.

@@ -48,7 +48,6 @@ use crate::{
     driver::{Driver, OptionGroup, PortOption, Value},
     error::{OpenError, UriError},
     kernel::OpenErrors,
-    link::Link,
     null,
     peer::{address::Address, listen},
     port::{Context, Copies, Port, PortInfo, Queue},
@@ -260,11 +259,11 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let queues = settings.queues.or(context.queues).unwrap_or(1);
     let role = settings.role(queues, context, &errors)?;
     let peer = if settings.driver.is_some() { "device" } else { "driver" };
-    let link = Arc::new(Link::new(if settings.listens {
+    let link = context.link_down(if settings.listens {
         format!("waiting for a {peer} at {address}")
     } else {
         format!("looking for a {peer} at {address}")
-    }));
+    });
     let side = if settings.listens {
         let socket = listen::Socket::bind(address, SocketType::STREAM, BACKLOG)
             .map_err(|error| listen::error(&errors, address, "side=client", error))?;

@@ -86,6 +86,7 @@ pub(super) struct PortHandle {
     pub(super) places: Arc<Places>,
     socket: Option<Arc<listen::Socket>>,
     stop: Arc<AtomicBool>,
+    link: Arc<Link>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -110,12 +111,14 @@ impl PortHandle {
             stop: Arc::clone(&stop),
         };
         let thread = thread::Builder::new().name("vhost".into()).spawn(move || negotiator.run())?;
-        Ok(PortHandle { places, socket, stop, thread: Some(thread) })
+        let link = Arc::clone(link);
+        Ok(PortHandle { places, socket, stop, link, thread: Some(thread) })
     }
 }
 
 impl Drop for PortHandle {
     fn drop(&mut self) {
+        self.link.close();
         if let Some(socket) = &self.socket {
             socket.unlink();
         }

@@ -7,5 +7,5 @@ mod load;
 mod ours;
 #[path = "../peers/rig.rs"]
 mod rig;
-#[path = "../peers/testpmd.rs"]
-mod testpmd;
+
+use linerate_testlab::testpmd;

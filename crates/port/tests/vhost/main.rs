@@ -9,5 +9,4 @@ mod ours;
 #[path = "../peers/rig.rs"]
 mod rig;
 #[allow(dead_code, reason = "the tests of other ports do more with it")]
-#[path = "../peers/testpmd.rs"]
-mod testpmd;
+use linerate_testlab::testpmd;

@@ -1,4 +1,4 @@
-//! DPDK's testpmd, with a port that is the peer of ours.
+//! DPDK's testpmd, with a port that is the peer of ours in shared memory.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -9,34 +9,39 @@ use std::{
         mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use crate::rig::PATIENCE;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One of these at a time: each wants all processors there are, and what a process has open is
 /// counted.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a testpmd is to be.
-pub(crate) struct Setup<'a> {
+#[derive(Debug)]
+pub struct Setup<'a> {
     /// Tells those of one test from others.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// Its `--vdev`.
-    pub(crate) device: &'a str,
-    pub(crate) megabytes: &'a str,
+    pub device: &'a str,
+    /// Its memory.
+    pub megabytes: &'a str,
     /// More arguments, of testpmd's own.
-    pub(crate) arguments: &'a [&'a str],
-    pub(crate) queues: usize,
+    pub arguments: &'a [&'a str],
+    /// Its queues, of each direction.
+    pub queues: usize,
     /// Which of its forwarding engines.
-    pub(crate) engine: &'a str,
+    pub engine: &'a str,
 }
 
-/// A testpmd with one port, forwarding.
-pub(crate) struct Testpmd {
+/// A testpmd with one port, forwarding. Killed when it is dropped.
+#[derive(Debug)]
+pub struct Testpmd {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
@@ -44,8 +49,13 @@ pub(crate) struct Testpmd {
 }
 
 impl Testpmd {
-    pub(crate) fn start(setup: &Setup<'_>) -> Testpmd {
-        let program = linerate_testlab::require("dpdk-testpmd");
+    /// Starts it. It may take a moment to be there.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn start(setup: &Setup<'_>) -> Testpmd {
+        let program = crate::require("dpdk-testpmd");
         let Setup { name, device, megabytes, arguments, queues, engine } = setup;
         // Into a pipe it would write nothing before it ends.
         let mut child = Command::new("stdbuf")
@@ -76,8 +86,13 @@ impl Testpmd {
         testpmd
     }
 
+    /// Has it carry out a command.
+    ///
+    /// # Panics
+    ///
+    /// When it has ended.
     #[track_caller]
-    pub(crate) fn say(&mut self, line: &str) {
+    pub fn say(&mut self, line: &str) {
         if let Err(error) = self.try_say(line) {
             let said: Vec<_> = self.lines.try_iter().collect();
             panic!("testpmd: {error}: {:?}\n{}", self.child.wait(), said.join("\n"));
@@ -90,14 +105,18 @@ impl Testpmd {
     }
 
     /// Stops its port and starts it again, if it is still there to do so.
-    pub(crate) fn restart_port(&mut self) {
+    pub fn restart_port(&mut self) {
         for line in ["stop", "port stop 0", "port start 0", "start"] {
             let _ = self.try_say(line);
         }
     }
 
     /// The signal it died of.
-    pub(crate) fn died_of(&mut self) -> Option<i32> {
+    ///
+    /// # Panics
+    ///
+    /// When the kernel does not say.
+    pub fn died_of(&mut self) -> Option<i32> {
         self.child.try_wait().unwrap().and_then(|status| status.signal())
     }
 
@@ -122,8 +141,12 @@ impl Testpmd {
     }
 
     /// Packets received and sent.
+    ///
+    /// # Panics
+    ///
+    /// When it does not answer.
     #[track_caller]
-    pub(crate) fn counts(&mut self) -> (u64, u64) {
+    pub fn counts(&mut self) -> (u64, u64) {
         let [received, sent] = self.ask("show port stats 0", ["RX-packets:", "TX-packets:"]);
         (received, sent)
     }
