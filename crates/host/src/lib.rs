@@ -1,7 +1,7 @@
 //! The host: its network interfaces and the machine itself.
 //!
 //! [`interface`] asks and tells the kernel about interfaces, routes and
-//! neighbours; [`machine`] says what the machine offers to packet processing,
+//! neighbours; [`local_socket`] says who listens at which UNIX socket; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`] and
 //! [`bpf`] are system calls that no library wraps, and [`time`] knows the time zone. Nothing here is for
 //! the packet path, and nothing knows what a packet is.
@@ -11,6 +11,7 @@
 #[allow(unsafe_code, reason = "bpf(2)")]
 pub mod bpf;
 pub mod interface;
+pub mod local_socket;
 pub mod machine;
 #[allow(unsafe_code, reason = "CPUID")]
 pub mod processor;

@@ -127,8 +127,14 @@ pub fn turn(
 ) -> Result<Turn, TurnError> {
     let network = Network::new()?;
     let name = contender.name();
-    let mut running = contender.start(&network)?;
-    let mut tester = tester(&network, contender, arena, options)?;
+    let start = || contender.start(&network);
+    let join = || tester(&network, contender, arena, options);
+    let (mut running, mut tester) = if contender.shares_memory() {
+        let tester = join()?;
+        (start()?, tester)
+    } else {
+        (start()?, join()?)
+    };
     wait(&mut tester, name, &mut running, &options.stop)?;
 
     // About as many frames as the window takes are sent at first to learn the
@@ -170,13 +176,13 @@ fn tester(
         move_into_link_name_space(handle.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(io::Error::from)?;
         let context = Context::new(arena.clone());
-        let port = |name: &str, direction| {
-            let uri = format!("{}:{name}", options.driver);
+        let port = |side, direction| {
+            let uri = contender.tester_port(side, &options.driver);
             let uri = uri.parse().map_err(OpenError::Uri)?;
             open(&uri, &context.toward(direction))
         };
-        let sending = port(network::TESTER[0], Direction::Transmit)?;
-        let receiving = port(network::TESTER[1], Direction::Receive)?;
+        let sending = port(0, Direction::Transmit)?;
+        let receiving = port(1, Direction::Receive)?;
         let transmit = sending.queues.into_iter().find_map(|queue| queue.transmit);
         let transmit = transmit.ok_or_else(|| io::Error::other("the port cannot send"))?;
         let receives = receiving.queues.into_iter().filter_map(|queue| queue.receive).collect();

@@ -318,8 +318,8 @@ Examples:
   linerate ports --help-uri xdp
       what an xdp: port is, and all its options")]
 pub(crate) struct Ports {
-    /// Interfaces to show [default: all]
-    #[arg(value_name = "INTERFACE")]
+    /// Interfaces to show, or sockets, as `memif:/run/m.sock` [default: all]
+    #[arg(value_name = "INTERFACE|PORT")]
     pub(crate) interfaces: Vec<String>,
 
     /// Explain a kind of port and its options [default: list the kinds]

@@ -1,5 +1,7 @@
-//! `linerate ports`: the interfaces there are, and what ports can do with them; and the kinds
-//! of port with their options.
+//! `linerate ports`: the interfaces there are, and what ports can do with them; sockets of programs
+//! that share memory; and the kinds of port with their options.
+
+mod sockets;
 
 use std::{fmt::Write as _, io::Write as _};
 
@@ -35,10 +37,12 @@ pub(crate) fn run(args: &Ports) -> Result<()> {
     if let Some(kind) = &args.help_uri {
         return explain(kind, args.json);
     }
+    let (named_sockets, named): (Vec<&String>, Vec<&String>) =
+        args.interfaces.iter().partition(|name| sockets::is_named(name));
     let interfaces = if args.interfaces.is_empty() {
         interface::inspect_all()?
     } else {
-        args.interfaces.iter().map(|name| interface::inspect(name)).collect::<Result<_, _>>()?
+        named.into_iter().map(|name| interface::inspect(name)).collect::<Result<_, _>>()?
     };
     let mut out = std::io::stdout().lock();
     for interface in &interfaces {
@@ -49,6 +53,9 @@ pub(crate) fn run(args: &Ports) -> Result<()> {
         } else {
             out.write_all(text(interface).as_bytes())?;
         }
+    }
+    if args.interfaces.is_empty() || !named_sockets.is_empty() {
+        sockets::show(&named_sockets, args.json, &mut out)?;
     }
     Ok(())
 }

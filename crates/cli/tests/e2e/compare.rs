@@ -77,6 +77,8 @@ fn at_least_five_peers_are_measured_beside_ours() {
         "libpcap bridge",
         "Linux bridge",
         "Linux forwarding",
+        "linerate forward memif:",
+        "testpmd net_memif",
     ] {
         assert!(found.iter().any(|other| other == name), "{name}: {result}");
     }

@@ -22,7 +22,7 @@ mod host_use;
 mod ipv4;
 mod link;
 mod monitor;
-mod netlink;
+pub(crate) mod netlink;
 #[allow(unsafe_code, reason = "ioctl(2)")]
 mod request;
 mod routing;

@@ -28,13 +28,13 @@ const GENERIC_HEADER: usize = 4;
 
 /// One message of a reply or a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// `nlmsg_type`.
     pub(super) kind: u16,
     /// `nlmsg_flags`.
     pub(super) flags: u16,
     /// What follows the netlink header.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// A generic netlink family, as the kernel numbered it at start.
@@ -47,7 +47,7 @@ pub(super) struct Family {
 }
 
 /// A netlink socket.
-pub(super) struct Netlink {
+pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
@@ -76,6 +76,11 @@ impl Netlink {
         Netlink::open(protocols::NETLINK_GENERIC)
     }
 
+    /// A socket for questions about sockets.
+    pub(crate) fn sockets() -> io::Result<Netlink> {
+        Netlink::open(protocols::NETLINK_SOCK_DIAG)
+    }
+
     fn open(protocol: isize) -> io::Result<Netlink> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
@@ -102,7 +107,7 @@ impl Netlink {
 
     /// Asks for a whole table. It is consistent unless the table changed
     /// during each of several attempts.
-    pub(super) fn dump(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
+    pub(crate) fn dump(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
         let mut messages = Vec::new();
         for _ in 0..DUMP_ATTEMPTS {
             let interrupted;
@@ -234,7 +239,7 @@ pub(super) fn generic_parts(body: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// The attributes in `bytes`, up to the first that is not well-formed.
-pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(Result::ok).filter_map(|nla| {
         let (kind, length) = (nla.kind(), nla.length().into());
         Some((kind, nla.into_inner().get(NLA_HEADER_SIZE..length)?))
@@ -242,7 +247,7 @@ pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 /// An attribute's value as a number of the machine's byte order.
-pub(super) fn number(value: &[u8]) -> Option<u64> {
+pub(crate) fn number(value: &[u8]) -> Option<u64> {
     match *value {
         [a] => Some(u64::from(a)),
         [a, b] => Some(u64::from(u16::from_ne_bytes([a, b]))),

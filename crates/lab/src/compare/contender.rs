@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::{
     TurnError,
-    network::{DEVICE, Network},
+    network::{DEVICE, Network, TESTER},
     peers::{self, Programs, find},
     process::Process,
 };
@@ -28,7 +28,7 @@ pub enum Layer {
 /// A kind of forwarder.
 #[derive(Clone, Debug)]
 enum Kind {
-    /// `linerate forward` on this driver.
+    /// `linerate forward` on this driver, or in shared memory.
     Ours(&'static str),
     /// A routing configuration on this driver.
     OurRouter(&'static str),
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 /// All kinds, ours first.
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 12] = [
     ("linerate forward xdp:", Kind::Ours("xdp")),
     ("linerate forward packet:", Kind::Ours("packet")),
     ("linerate run (router) xdp:", Kind::OurRouter("xdp")),
@@ -54,7 +54,12 @@ const KINDS: [(&str, Kind); 10] = [
     ("libpcap bridge", Kind::Pcap),
     ("Linux bridge", Kind::LinuxBridge),
     ("Linux forwarding", Kind::LinuxForwarding),
+    ("linerate forward memif:", Kind::Ours(MEMIF)),
+    ("testpmd net_memif", Kind::Testpmd(peers::NET_MEMIF)),
 ];
+/// The driver of those that are joined to the tester by memory instead of interfaces: by abstract
+/// sockets in the network's namespace, called as its interfaces are.
+const MEMIF: &str = "memif";
 
 /// A forwarder this machine has.
 #[derive(Clone, Debug)]
@@ -149,6 +154,20 @@ impl Contender {
         }
     }
 
+    /// Whether it shares memory with the tester, who listens and has to be there first.
+    pub(super) fn shares_memory(&self) -> bool {
+        matches!(self.kind, Kind::Ours(MEMIF) | Kind::Testpmd(peers::NET_MEMIF))
+    }
+
+    /// The tester's port on one of its sides, on this driver where it is an interface.
+    pub(super) fn tester_port(&self, side: usize, driver: &str) -> String {
+        if self.shares_memory() {
+            format!("{MEMIF}:@{}?role=server", DEVICE[side])
+        } else {
+            format!("{driver}:{}", TESTER[side])
+        }
+    }
+
     /// Starts it between the device's interfaces. It may take a while until it
     /// forwards.
     ///
@@ -180,7 +199,8 @@ impl Contender {
         let core_text = core.to_string();
         match &self.kind {
             Kind::Ours(driver) => {
-                let ports = DEVICE.map(|device| format!("{driver}:{device}"));
+                let name = if *driver == MEMIF { "@" } else { "" };
+                let ports = DEVICE.map(|device| format!("{driver}:{name}{device}"));
                 let words = [&own, "forward", "--quiet", "--idle", "poll", "--cores", &core_text];
                 start(&[&words[..], &[&ports[0], &ports[1]]].concat(), &[])?;
             }

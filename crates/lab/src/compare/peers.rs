@@ -110,6 +110,9 @@ fn pkg_config(kind: &str) -> Result<Vec<String>, String> {
     Ok(flags.split_whitespace().map(str::to_owned).collect())
 }
 
+/// The driver of DPDK's that shares memory with the tester.
+pub(super) const NET_MEMIF: &str = "net_memif";
+
 /// Arguments of DPDK's environment for two interfaces on this driver, and the
 /// name of its files. Huge pages are used where enough are free; none are
 /// reserved.
@@ -129,7 +132,11 @@ pub(super) fn eal(driver: &str, core: u32, main: u32) -> (String, Vec<String>) {
         if free_huge_pages() >= PAGES { &["--in-memory"] } else { &["--no-huge", "-m256"] };
     arguments.extend(memory.iter().map(ToString::to_string));
     for (port, device) in DEVICE.iter().enumerate() {
-        arguments.push(format!("--vdev={driver}{port},iface={device}"));
+        arguments.push(if driver == NET_MEMIF {
+            format!("--vdev={driver}{port},role=client,id=0,socket={device},socket-abstract=yes")
+        } else {
+            format!("--vdev={driver}{port},iface={device}")
+        });
     }
     (prefix, arguments)
 }
