@@ -5,6 +5,7 @@ mod bytes;
 pub mod generate;
 mod isolation;
 mod packets;
+pub mod peers;
 mod shown;
 
 pub use bounded::{BOUNDED, bounded_library, inside};

@@ -34,7 +34,7 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
   cargo xtask fuzz headers --seconds 60
   cargo xtask fuzz control                    clients of a control socket; likewise script,
                                               and configuration: any graph on any packets
-  cargo xtask fuzz memif                      a peer in shared memory that plays foul
+  cargo xtask fuzz memif                      a peer in shared memory that plays foul; likewise vhost
   cargo xtask fuzz vectors                    whole frames beside single packets
   cargo xtask fuzz headers --reproduce fuzz/artifacts/headers/crash-0123...")]
 pub(crate) struct Args {

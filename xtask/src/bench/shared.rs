@@ -37,6 +37,10 @@ const SETTLE: Duration = Duration::from_millis(200);
   memif-server-zc    the measured side listens, its peer is a zero-copy client
   memif-client       the measured side connects, and copies
   memif-client-zc    the measured side connects, and its own buffers are the shared memory
+  vhost-split, vhost-packed
+                     the measured side is a device, its peer a virtio_user with such queues
+  vhost-driver       the measured side is a driver with split queues, its peer a net_vhost
+  vhost-driver-zc    the same with packed queues; ours shares its own buffers, as virtio_user does
 
 Examples:
   cargo xtask bench shared --json
@@ -117,6 +121,16 @@ struct Wire {
     ours: String,
     /// Whether the measured side has to be there before its peer.
     first: bool,
+    /// The file of its socket, which a testpmd leaves behind and does not remove.
+    file: Option<String>,
+}
+
+impl Wire {
+    fn clean(&self) {
+        if let Some(file) = &self.file {
+            let _ = std::fs::remove_file(file);
+        }
+    }
 }
 
 /// The wires of memif: roles, and copying or not.
@@ -133,6 +147,7 @@ fn memif() -> [Wire; 4] {
         theirs: device(theirs),
         ours: port(ours),
         first,
+        file: None,
     };
     let (client, zero_copy) = ("role=client", "role=client,zero-copy=yes");
     [
@@ -141,6 +156,45 @@ fn memif() -> [Wire; 4] {
         wire("memif-client", "role=server", client, "role=client", false),
         wire("memif-client-zc", "role=server", zero_copy, "role=client&zero-copy", false),
     ]
+}
+
+/// The wires of vhost-user: roles, and formats of queues.
+fn vhost() -> [Wire; 4] {
+    let socket = format!("/tmp/linerate-bench-{}.sock", unique_name());
+    let driver = |packed: bool| {
+        let packed = u8::from(packed);
+        format!("net_virtio_user0,path={socket},packed_vq={packed},mrg_rxbuf=1")
+    };
+    let device = format!("net_vhost0,iface={socket}");
+    let port = |options: &str| format!("vhost:{socket}?wait=20{options}");
+    let of_device = |name, packed| Wire {
+        name,
+        against: "testpmd net_vhost",
+        peer: driver(packed),
+        theirs: device.clone(),
+        ours: port(""),
+        first: true,
+        file: Some(socket.clone()),
+    };
+    let of_driver = |name, packed, options: &str| Wire {
+        name,
+        against: "testpmd virtio_user",
+        peer: device.clone(),
+        theirs: driver(packed),
+        ours: port(options),
+        first: false,
+        file: Some(socket.clone()),
+    };
+    [
+        of_device("vhost-split", false),
+        of_device("vhost-packed", true),
+        of_driver("vhost-driver", false, "&role=driver&packed=no"),
+        of_driver("vhost-driver-zc", true, "&role=driver&zero-copy"),
+    ]
+}
+
+fn wires() -> Vec<Wire> {
+    memif().into_iter().chain(vhost()).collect()
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -155,7 +209,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     yardstick.sample(&memory, args.repetitions, window)?;
     let bench = Bench { ours, memory, window };
     let mut cases = Vec::new();
-    for wire in memif() {
+    for wire in wires() {
         for task in Task::ALL {
             for size in SIZES {
                 let name = format!("{} {size} {}", task.name(), wire.name);
@@ -172,10 +226,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 eprintln!("measuring {name}");
             }
             // With sockets of their own: what was measured before may not have let go of its yet.
-            let mut wires = memif().into_iter().filter(|other| other.name == *wire);
+            let mut wires = wires().into_iter().filter(|other| other.name == *wire);
             let wire = wires.next().expect("one of them");
             let theirs = bench.theirs(&wire, *task, *size)?;
             let ours = bench.ours(&wire, *task, *size)?;
+            wire.clean();
             let row = row(&mut rows, name.clone(), BURST, wire.against);
             row.theirs.push(theirs.busy_cycles().unwrap_or(f64::NAN));
             row.ours.push(ours.busy_cycles().unwrap_or(f64::NAN));
@@ -242,6 +297,7 @@ impl Bench {
         size: u32,
         start: impl FnOnce() -> Result<T>,
     ) -> Result<(Testpmd, T)> {
+        wire.clean();
         if wire.first {
             let measured = start()?;
             return Ok((self.peer(wire, task, size)?, measured));

@@ -1,0 +1,120 @@
+//! A vhost-user peer that plays foul, a driver's side or a device, as the bytes of an input say, beside
+//! two others that do not.
+//!
+//! Asserted besides the absence of panics and of accesses the kernel stops: what lies behind a
+//! driver's memory is neither read nor written; the other two lose no packet and get none that is not
+//! theirs; whoever comes next is served; no buffer is lost. The first byte says who plays.
+
+#![no_main]
+
+use std::{cell::RefCell, time::Duration};
+
+use libfuzzer_sys::fuzz_target;
+use linerate_fuzz::{
+    Bytes, isolate,
+    peers::{Bystanders, Station, memory, wait_for},
+    show,
+};
+use linerate_memory::Arena;
+use linerate_testlab::{
+    vhost::{self, SENTINEL},
+    vhost_device,
+};
+
+const SOCKET: &str = "@foul";
+/// What the peer that plays foul is sent.
+const SENT: [usize; 3] = [60, 9000, 2048];
+/// What an orderly packet is.
+const ORDERLY: [u8; 60] = [vhost::ORDERLY; 60];
+
+/// What stays from one input to the next.
+struct World {
+    /// Memory of all that are here for one input.
+    arena: Arena,
+    bystanders: Bystanders,
+}
+
+impl World {
+    fn new() -> World {
+        World { arena: memory(), bystanders: Bystanders::new("@others") }
+    }
+
+    /// Does with a port whatever a worker does. Returns whether an orderly packet came.
+    fn use_up(station: &mut Station) -> bool {
+        let mut orderly = false;
+        station.receive(0, |packet| {
+            assert!(packet.len() >= 14);
+            let foreign = packet.windows(SENTINEL.len()).any(|bytes| bytes == SENTINEL);
+            assert!(!foreign, "bytes from behind a region");
+            orderly |= packet == ORDERLY;
+        });
+        station.send(0, &SENT);
+        orderly
+    }
+
+    fn turn(&mut self, station: &mut Station) {
+        World::use_up(station);
+        self.bystanders.turn();
+    }
+
+    fn play_driver(&mut self, bytes: &[u8]) {
+        let mut station = Station::open(&self.arena, &format!("vhost:{SOCKET}"));
+        let mut foul = vhost::Foul::new(SOCKET, bytes);
+        let mut was_negotiated = false;
+        while foul.step() {
+            if foul.is_negotiated() && !was_negotiated {
+                // The one knows a moment before the other.
+                let link = station.port.info.link.as_ref().expect("it has a link");
+                link.wait_up(Duration::from_millis(5));
+            }
+            was_negotiated = foul.is_negotiated();
+            self.turn(&mut station);
+        }
+        drop(foul);
+        for packed in [0, 1] {
+            let setup = [packed, 3];
+            let mut next = vhost::Foul::new(SOCKET, &setup);
+            wait_for("a packet of the next driver", || {
+                next.serve();
+                (0..20).any(|_| {
+                    std::thread::sleep(Duration::from_micros(200));
+                    World::use_up(&mut station)
+                })
+            });
+        }
+    }
+
+    fn play_device(&mut self, bytes: &[u8]) {
+        let mut foul = vhost_device::Foul::new(SOCKET, bytes);
+        let uri = format!("vhost:{SOCKET}?role=driver&slots=16");
+        let mut station = Station::open(&self.arena, &uri);
+        while foul.step() {
+            self.turn(&mut station);
+        }
+        foul.leave();
+        wait_for("a packet of the next device", || {
+            foul.serve();
+            World::use_up(&mut station)
+        });
+    }
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
+
+fuzz_target!(init: isolate(), |data: &[u8]| {
+    let mut bytes = Bytes(data);
+    let is_driver = *bytes.choice(&[true, false]);
+    show(format!("{} {:?}", if is_driver { "driver" } else { "device" }, bytes.0));
+    WORLD.with_borrow_mut(|world| {
+        let world = world.get_or_insert_with(World::new);
+        if is_driver {
+            world.play_driver(bytes.0);
+        } else {
+            world.play_device(bytes.0);
+        }
+        world.bystanders.end();
+        assert_eq!(world.arena.accounting().held, 0, "buffers are lost");
+    });
+});
