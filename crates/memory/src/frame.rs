@@ -262,7 +262,7 @@ impl Frame {
 
     /// The packets are somebody else's for a while.
     #[inline(always)]
-    fn take_len(&mut self) -> usize {
+    pub(crate) fn take_len(&mut self) -> usize {
         self.survey = 0;
         std::mem::take(&mut self.len)
     }

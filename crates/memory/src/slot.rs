@@ -62,13 +62,6 @@ impl Slot {
         *self = Slot::compose(word as u32, (word >> 32) as u16, (word >> 48) as u16);
     }
 
-    /// The buffer word and where in the buffer the packet begins.
-    #[inline(always)]
-    pub(crate) fn place(&self) -> (u32, u16) {
-        let word = self.word();
-        (word as u32, (word >> 32) as u16)
-    }
-
     /// Packet length in bytes.
     #[inline]
     pub fn len(&self) -> usize {

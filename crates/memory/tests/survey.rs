@@ -233,8 +233,11 @@ impl Side {
                 assert_eq!(pushed, before.iter().all(|headroom| *headroom >= count));
             }
             Pass::Destinations(to) => {
-                let each = (0..).map(|at: u32| if at.is_multiple_of(3) { 0 } else { to ^ at });
-                arena.set_destinations(frame, survey, each);
+                let each = |at: u32| if at.is_multiple_of(3) { 0 } else { to ^ at };
+                let columns = (0..).map(|eight: u32| {
+                    std::array::from_fn(|lane| each(eight * LANES as u32 + lane as u32))
+                });
+                arena.set_destinations(frame, survey, columns);
             }
             Pass::Write(at, byte) => {
                 if let Some(slot) = frame.slots_mut().get_mut(at)

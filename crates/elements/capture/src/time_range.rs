@@ -53,7 +53,7 @@ impl Element for TimeRange {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut range = self.range.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut first, mut last) = *range;
-        cx.pool.arena().for_each_meta(frame, &cx.survey, |meta| {
+        cx.pool.arena().for_each_meta(frame, &mut cx.survey, |meta| {
             let time = meta.timestamp;
             if first == 0 {
                 (first, last) = (time, time);

@@ -43,7 +43,8 @@ impl Step<Reads> for DropBroadcasts {
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // Most frames have none, and are left as they are.
         let mut any = false;
-        cx.arena().for_each_meta(frame, &cx.survey, |meta| any |= is_link_broadcast(meta));
+        let Context { pool, survey, .. } = cx;
+        pool.arena().for_each_meta(frame, survey, |meta| any |= is_link_broadcast(meta));
         self.none_yet = self.drops == 0;
         any
     }

@@ -45,12 +45,19 @@ pub(super) fn open(cx: &mut Context, frame: &mut Frame, length: usize, network: 
 #[inline]
 pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &[u8; N]) {
     cx.unshare(frame, NO_BUFFER);
+    const { assert!(N >= 8 && N <= 24) };
     let annotated = cx.world().annotated;
+    // In registers: an array would be loaded again for each packet that is written.
+    let [start, middle, end] = [0, (N - 8).min(8), N - 8].map(|at| eight(header, at));
     // Nearly always there is room for all.
     if cx.pool.arena().unstrip_packets(frame, &mut cx.survey, N) {
         cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            if let Some(to) = packet.bytes_mut().first_chunk_mut() {
-                *to = *header;
+            if let Some(to) = packet.bytes_mut().first_chunk_mut::<N>() {
+                to[..8].copy_from_slice(&start.to_ne_bytes());
+                if N > 16 {
+                    to[8..16].copy_from_slice(&middle.to_ne_bytes());
+                }
+                to[N - 8..].copy_from_slice(&end.to_ne_bytes());
             }
             if annotated {
                 packet.mark_network(N);
@@ -63,6 +70,11 @@ pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &
     cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
         if room::put_header(packet, header, annotated) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
     });
+}
+
+/// Eight of its bytes.
+fn eight(header: &[u8], at: usize) -> u64 {
+    header[at..].first_chunk().map_or(0, |eight| u64::from_ne_bytes(*eight))
 }
 
 /// Puts a header in front of one packet.

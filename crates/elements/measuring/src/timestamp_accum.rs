@@ -79,7 +79,7 @@ impl Element for TimestampAccum {
         let now = cx.now();
         let (mut count, mut time) = self.own.get();
         count += frame.len() as u64;
-        cx.pool.arena().for_each_meta(frame, &cx.survey, |meta| {
+        cx.pool.arena().for_each_meta(frame, &mut cx.survey, |meta| {
             time += now.wrapping_sub(meta.timestamp).cast_signed() as f64 / 1e9;
         });
         self.own.set((count, time));

@@ -1,6 +1,6 @@
 //! Where an element puts the packets of its outputs.
 
-use linerate_memory::{Frame, Slot};
+use linerate_memory::{Frame, Slot, Ways};
 
 /// An input of an element, numbered so that an input has a smaller number than
 /// those its packets go to later, as far as the graph has no cycles.
@@ -15,6 +15,12 @@ struct Edge {
     frame: Frame,
     /// Whether it is in `touched`.
     listed: bool,
+}
+
+impl AsMut<Frame> for Edge {
+    fn as_mut(&mut self) -> &mut Frame {
+        &mut self.frame
+    }
 }
 
 /// The edges of one element.
@@ -167,40 +173,33 @@ impl Outputs {
     /// they leave by it; else the frame is empty afterwards.
     #[inline]
     pub fn distribute(&mut self, frame: &mut Frame, outputs: &[u32]) {
-        let Some(&first) = outputs.first() else { return };
-        let differing = outputs.iter().fold(0, |bits, output| bits | (output ^ first));
-        if differing == 0 {
-            if first != 0 {
-                self.emit_frame(first as usize, frame);
+        let ways = Ways::of(outputs);
+        if let Some(same) = ways.filter(|ways| ways.used().count_ones() <= 1) {
+            if same.used() > 1 {
+                self.emit_frame(same.used().trailing_zeros() as usize, frame);
             }
             return;
         }
-        let count = frame.len().min(outputs.len());
-        let mut places = outputs.iter().map(|output| *output as usize);
-        if self.exact || count > self.limit {
-            let mut next = || places.next().unwrap_or_default();
-            return frame.drain_front(count, |slot| self.emit(next(), slot));
-        }
-        // With room for all of them on every edge no push can fail.
         let Span { first, count: edges } = self.span;
-        let (first, last) = (first as usize, (first + edges) as usize);
-        for at in (first..last).chain([0]) {
-            if self.edges[at].frame.room() < count {
+        let are_there = |ways: &Ways<'_>| ways.used().checked_shr(edges).unwrap_or(0) == 0;
+        let fits = !self.exact && frame.len() <= self.limit;
+        let Some(ways) = ways.filter(are_there).filter(|_| fits) else {
+            let mut outputs = outputs.iter();
+            let mut next = || outputs.next().map_or(0, |output| *output as usize);
+            return frame.drain_front(frame.len(), |slot| self.emit(next(), slot));
+        };
+        // With room for all of them on every edge.
+        for way in ways.in_order() {
+            let at = first as usize + way;
+            if self.edges[at].frame.room() < frame.len() {
                 self.close_frame(at);
             }
-        }
-        let Outputs { edges, touched, .. } = self;
-        frame.drain_front(count, |slot| {
-            let at = first + places.next().unwrap_or_default();
-            let at = if at < last { at } else { 0 };
-            let edge = &mut edges[at];
-            if !edge.listed {
-                edge.listed = true;
-                touched.push(at as u32);
+            if !self.edges[at].listed {
+                self.edges[at].listed = true;
+                self.touched.push(at as u32);
             }
-            let pushed = edge.frame.push(slot);
-            debug_assert!(pushed.is_ok(), "there is room");
-        });
+        }
+        frame.part(ways, &mut self.edges[first as usize..(first + edges) as usize]);
     }
 
     /// Puts a packet on an edge whose frame is full.

@@ -7,15 +7,14 @@
 use std::array::from_fn;
 
 use super::{
-    Arena, Inner, PacketMut,
-    places::{BATCH, Places},
-    survey::{AHEAD, Group, HEAD_WORDS, Leaves, Survey},
+    Arena, PacketMut,
+    survey::{AHEAD, Bases, Group, HEAD_WORDS, Leaves, Survey},
 };
 use crate::{
     frame::{self, Frame},
     meta::Meta,
     processor::{BitWork, with_vectors},
-    slot::Slot,
+    slot::{SHARED, Slot},
 };
 
 /// Packets that are looked at together.
@@ -148,7 +147,7 @@ impl Arena {
 impl Arena {
     /// Calls `each` with the words at these offsets from the start of packets, and with which
     /// of them are there: for eight packets at a time, as this machine reads them. Where
-    /// there is none it is zero.
+    /// there is none it is zero. Where packets are is found for those behind as well.
     ///
     /// # Panics
     ///
@@ -156,17 +155,25 @@ impl Arena {
     #[inline]
     pub fn gather<const N: usize>(
         &self,
-        frame: &Frame,
+        frame: &mut Frame,
+        survey: &mut Survey,
         offsets: [usize; N],
         each: impl FnMut(&[Column; N], [bool; LANES]),
     ) {
-        with_vectors(Gather { arena: self, frame, offsets, each });
+        let is_known = survey.is_of(&self.inner, frame);
+        let has_places = survey.survey(&self.inner, frame);
+        let groups = has_places.then_some(&*survey.groups);
+        with_vectors(Gather { arena: self, frame, groups, is_known, offsets, each });
     }
 }
 
 struct Gather<'a, E, const N: usize> {
     arena: &'a Arena,
     frame: &'a Frame,
+    /// Where packets are, if none of them is shared and they are not too few.
+    groups: Option<&'a [Group]>,
+    /// Whether somebody has looked at these packets before.
+    is_known: bool,
     offsets: [usize; N],
     each: E,
 }
@@ -176,40 +183,68 @@ impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> BitWork for Gather<'
 
     #[inline(always)]
     fn run(self) {
-        let Gather { arena, frame, offsets, mut each } = self;
+        let Gather { arena, frame, groups, is_known, offsets, mut each } = self;
         let end = offsets.iter().max().map_or(0, |last| last.saturating_add(4));
-        let mut places = Places::none();
-        for slots in frame.slots().chunks(BATCH) {
-            places.find_readable(&arena.inner, slots);
-            places.prefetch_starts();
-            for (group, slots) in slots.chunks(LANES).enumerate() {
-                let mut words = [[0; LANES]; N];
-                let mut whole = [true; LANES];
-                let is_short = slots.iter().fold(false, |any, slot| any | (slot.len() < end));
-                if is_short || slots.len() < LANES {
-                    for (lane, slot) in slots.iter().enumerate() {
-                        for (column, offset) in words.iter_mut().zip(offsets) {
-                            let word = arena.packet(slot).get(offset..);
-                            let word = word.and_then(|rest| rest.first_chunk());
-                            whole[lane] &= word.is_some();
-                            column[lane] = word.map_or(0, |word| u32::from_ne_bytes(*word));
-                        }
+        let bases = arena.inner.bases();
+        let (eights, rest) = frame.slots().as_chunks::<LANES>();
+        let mut own = Group::NONE;
+        for (at, slots) in eights.iter().enumerate() {
+            let group = match groups.and_then(|groups| groups.get(at..)) {
+                Some(groups) => {
+                    if !is_known && at.is_multiple_of(AHEAD) {
+                        groups.iter().take(AHEAD).for_each(|group| group.prefetch_starts(bases));
                     }
-                } else {
-                    for lane in 0..LANES {
-                        // SAFETY: of these eight slots and found, as long as `end` says.
-                        let start = unsafe { places.get(group * LANES + lane).0 };
-                        for (column, offset) in words.iter_mut().zip(offsets) {
-                            // SAFETY: in the packet, by that, and borrowed with the frame.
-                            let word = unsafe { start.add(offset).cast::<[u8; 4]>().read() };
-                            column[lane] = u32::from_ne_bytes(word);
-                        }
-                    }
+                    groups.first()
                 }
-                each(&words, whole);
+                // Others may hold packets that are only read.
+                None => {
+                    let others = own.find(&arena.inner, slots) & !arena.inner.mask & !SHARED;
+                    own.prefetch_starts(bases);
+                    (others == 0).then_some(&own)
+                }
+            };
+            let is_short = slots.iter().fold(false, |any, slot| any | (slot.len() < end));
+            let Some(group) = group.filter(|_| !is_short) else {
+                gather_each(arena, slots, offsets, &mut each);
+                continue;
+            };
+            let mut words = [[0; LANES]; N];
+            for lane in 0..LANES {
+                let start = bases.byte(group.starts[lane]).cast_const();
+                for (column, offset) in words.iter_mut().zip(offsets) {
+                    // SAFETY: the place is that of this slot's packet, which is borrowed with the
+                    // frame, and as long as `end` says.
+                    let word = unsafe { start.add(offset).cast::<[u8; 4]>().read() };
+                    column[lane] = u32::from_ne_bytes(word);
+                }
             }
+            each(&words, [true; LANES]);
+        }
+        if !rest.is_empty() {
+            gather_each(arena, rest, offsets, &mut each);
         }
     }
+}
+
+/// As [`Arena::gather`], one after the other, for eight at most.
+#[inline(never)]
+fn gather_each<const N: usize>(
+    arena: &Arena,
+    slots: &[Slot],
+    offsets: [usize; N],
+    each: &mut impl FnMut(&[Column; N], [bool; LANES]),
+) {
+    let mut words = [[0; LANES]; N];
+    let mut whole = [true; LANES];
+    for (lane, slot) in slots.iter().enumerate() {
+        let packet = arena.packet(slot);
+        for (column, offset) in words.iter_mut().zip(offsets) {
+            let word = packet.get(offset..).and_then(|rest| rest.first_chunk());
+            whole[lane] &= word.is_some();
+            column[lane] = word.map_or(0, |word| u32::from_ne_bytes(*word));
+        }
+    }
+    each(&words, whole);
 }
 
 struct Sifting<'a, S, O, const N: usize> {
@@ -229,6 +264,7 @@ impl<const N: usize, S: HeadStep<N>, O: FnMut(usize, Slot, S::Exit)> BitWork
     fn run(self) {
         let Sifting { arena, frame, survey, step, mut out } = self;
         let is_known = survey.is_of(&arena.inner, frame);
+        let bases = arena.inner.bases();
         let mut sift = frame.begin_sift();
         let mut left = sift.slots().len();
         if !is_known {
@@ -249,7 +285,7 @@ impl<const N: usize, S: HeadStep<N>, O: FnMut(usize, Slot, S::Exit)> BitWork
                 are_own = bits & !arena.inner.mask == 0;
                 any_shared |= !are_own;
                 if step.at() != HeadAt::Network {
-                    groups.iter().take(eights.len()).for_each(|group| group.prefetch(&arena.inner));
+                    groups.iter().take(eights.len()).for_each(|group| group.prefetch(bases));
                 }
             }
             for (at, (slots, group)) in eights.iter_mut().zip(groups).enumerate() {
@@ -278,7 +314,7 @@ impl<const N: usize, S: HeadStep<N>, O: FnMut(usize, Slot, S::Exit)> BitWork
                     }
                     let Some(mut packet) = arena.writable(slot) else { continue };
                     let judged = step.judge(&mut packet);
-                    group.starts[lane] = arena.inner.offset(packet.start());
+                    group.starts[lane] = bases.offset(packet.start());
                     if let Err(exit) = judged {
                         any_left = true;
                         out((turn * AHEAD + at) * LANES + lane, frame::leave(slot), exit);
@@ -333,7 +369,7 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
     count: usize,
     noted: &mut Noted,
 ) -> Column {
-    let inner = &arena.inner;
+    let bases = arena.inner.bases();
     let Group { starts, metas, heads: places, marks, words: kept } = group;
     let mut heads = Heads { words: [[0; LANES]; N], room: [0; LANES] };
     let words = slots.each_ref().map(Slot::word);
@@ -346,7 +382,7 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
         }
         // SAFETY: of packets that are the arena's.
         HeadAt::Network => from_fn(|lane| unsafe {
-            let network = (*inner.meta_at(metas[lane])).network;
+            let network = (*bases.meta_at(metas[lane])).network;
             network.index((words[lane] >> 32) as usize & 0xffff) as u32
         }),
     };
@@ -366,7 +402,7 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
             places[lane] = starts[lane] + u64::from(before[lane]);
             // SAFETY: so many bytes are in each packet from there on, as was just seen, which
             // nobody else holds and which is borrowed here.
-            let words = unsafe { &*inner.byte(places[lane]).cast::<[[u8; 4]; N]>() };
+            let words = unsafe { &*bases.byte(places[lane]).cast::<[[u8; 4]; N]>() };
             for (column, word) in heads.words.iter_mut().zip(words) {
                 column[lane] = u32::from_le_bytes(*word);
             }
@@ -383,12 +419,12 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
         mark(slots, &before, &notes, marks);
         if all {
             // SAFETY: metadata of these packets, which nobody else holds.
-            unsafe { note_all(inner, slots, metas, marks, &before, &notes) };
+            unsafe { note_all(bases, slots, metas, marks, &before, &notes) };
         } else {
             for (lane, slot) in slots.iter_mut().enumerate().take(count) {
                 if alone[lane] == 0 {
                     // SAFETY: as above.
-                    let meta = unsafe { &mut *inner.meta_at(metas[lane]) };
+                    let meta = unsafe { &mut *bases.meta_at(metas[lane]) };
                     note(slot, meta, before[lane] as usize, &notes, lane);
                 }
             }
@@ -396,16 +432,16 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
     }
     let mut finish = |lane: usize, slot: &mut Slot| {
         arena.track_used(slot.buffer);
-        let place = (inner.byte(starts[lane]), inner.meta_at(metas[lane]));
+        let place = (bases.byte(starts[lane]), bases.meta_at(metas[lane]));
         // SAFETY: as above; the packet is borrowed mutably, and `Head` gives its words or what
         // is known about it, never its bytes beside them.
         let mut head = unsafe {
-            let words = &mut *inner.byte(places[lane]).cast::<[[u8; 4]; N]>();
+            let words = &mut *bases.byte(places[lane]).cast::<[[u8; 4]; N]>();
             Head { packet: PacketMut::at(arena, slot, place), words }
         };
         step.finish(&heads, &found, lane, &mut head);
         if head.packet.start() != place.0 {
-            starts[lane] = inner.offset(head.packet.start());
+            starts[lane] = bases.offset(head.packet.start());
         }
     };
     if all {
@@ -449,7 +485,7 @@ fn mark(slots: &[Slot; LANES], starts: &Column, notes: &Notes, marks: &mut [u64;
 /// The metadata is that of the slots, whose packets nobody else holds.
 #[inline(always)]
 unsafe fn note_all(
-    arena: &Inner,
+    bases: Bases,
     slots: &mut [Slot; LANES],
     metas: &[u64; LANES],
     marks: &[u64; LANES],
@@ -467,7 +503,7 @@ unsafe fn note_all(
     }
     for lane in 0..LANES {
         // SAFETY: the caller's promise.
-        let meta = unsafe { &mut *arena.meta_at(metas[lane]) };
+        let meta = unsafe { &mut *bases.meta_at(metas[lane]) };
         if notes.destinations.is_some() {
             meta.set_header_word(marks[lane]);
         } else {
@@ -547,7 +583,7 @@ mod tests {
                     let mut slot = pool.take_one(length).unwrap();
                     let bytes = arena.packet_mut(&mut slot).unwrap();
                     bytes.iter_mut().enumerate().for_each(|(n, byte)| *byte = (at + 7 * n) as u8);
-                    if at % 7 == 1 {
+                    if count % 2 == 0 && at % 7 == 1 {
                         shared.push(pool.share(&mut slot).unwrap()).unwrap();
                     }
                     frame.push(slot).unwrap();
@@ -556,19 +592,26 @@ mod tests {
                     let word = arena.packet(slot).get(offset..)?.first_chunk()?;
                     Some(u32::from_ne_bytes(*word))
                 };
-                let mut groups = frame.slots().chunks(LANES);
-                arena.gather(&frame, [9, 1], |columns, whole| {
-                    let slots = groups.next().unwrap();
-                    for (lane, slot) in slots.iter().enumerate() {
+                let wanted: Vec<_> = frame
+                    .slots()
+                    .iter()
+                    .map(|slot| {
                         let words = [9, 1].map(|offset| word(slot, offset));
-                        assert_eq!(
-                            columns.map(|column| column[lane]),
-                            words.map(Option::unwrap_or_default)
-                        );
-                        assert_eq!(whole[lane], words.iter().all(Option::is_some));
-                    }
-                });
-                assert!(groups.next().is_none());
+                        let whole = words.iter().all(Option::is_some);
+                        (words.map(Option::unwrap_or_default), whole)
+                    })
+                    .collect();
+                // Found first, and known then.
+                let mut survey = Survey::new(64);
+                for _ in 0..2 {
+                    let mut seen = Vec::new();
+                    arena.gather(&mut frame, &mut survey, [9, 1], |columns, whole| {
+                        let words = |lane: usize| (columns.map(|column| column[lane]), whole[lane]);
+                        seen.extend((0..LANES).map(words));
+                    });
+                    assert_eq!(seen.len(), count.next_multiple_of(LANES));
+                    assert_eq!(seen[..count], wanted);
+                }
                 pool.give(&mut frame);
                 pool.give(&mut shared);
             }

@@ -78,7 +78,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    const NONE: Group = Group {
+    pub(super) const NONE: Group = Group {
         starts: [0; LANES],
         metas: [0; LANES],
         heads: [0; LANES],
@@ -104,11 +104,17 @@ impl Group {
         numbers.iter().fold(0, |bits, number| bits | *number) as u32
     }
 
-    /// Asks for the first lines of packets and of their metadata.
+    /// Asks for the first lines of packets.
     #[inline(always)]
-    pub(super) fn prefetch(&self, arena: &Inner) {
+    pub(super) fn prefetch_starts(&self, bases: Bases) {
+        self.starts.iter().for_each(|start| prefetch_address(bases.byte(*start)));
+    }
+
+    /// The same, and for their metadata.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, bases: Bases) {
         for lane in 0..LANES {
-            let (start, meta) = self.place(arena, lane);
+            let (start, meta) = self.place(bases, lane);
             prefetch_address(start);
             prefetch_address(meta.cast());
         }
@@ -116,28 +122,43 @@ impl Group {
 
     /// The addresses of a packet and of its metadata.
     #[inline(always)]
-    pub(super) fn place(&self, arena: &Inner, lane: usize) -> (*mut u8, *mut Meta) {
-        (arena.byte(self.starts[lane]), arena.meta_at(self.metas[lane]))
+    pub(super) fn place(&self, bases: Bases, lane: usize) -> (*mut u8, *mut Meta) {
+        (bases.byte(self.starts[lane]), bases.meta_at(self.metas[lane]))
     }
 }
 
+/// Where an arena's buffers and their metadata begin: a copy of its own for a loop that writes to
+/// packets, after every one of which the compiler would load the arena's again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bases {
+    buffers: *mut u8,
+    metas: *mut Meta,
+}
+
 impl Inner {
+    #[inline(always)]
+    pub(super) fn bases(&self) -> Bases {
+        Bases { buffers: self.buffers.as_ptr(), metas: self.meta.as_ptr() }
+    }
+}
+
+impl Bases {
     /// The address so many bytes behind the first buffer.
     #[inline(always)]
-    pub(super) fn byte(&self, at: u64) -> *mut u8 {
-        self.buffers.as_ptr().wrapping_add(at as usize)
+    pub(super) fn byte(self, at: u64) -> *mut u8 {
+        self.buffers.wrapping_add(at as usize)
     }
 
     /// How many bytes behind the first buffer an address is.
     #[inline(always)]
-    pub(super) fn offset(&self, address: *mut u8) -> u64 {
-        (address as usize).wrapping_sub(self.buffers.as_ptr() as usize) as u64
+    pub(super) fn offset(self, address: *mut u8) -> u64 {
+        (address as usize).wrapping_sub(self.buffers as usize) as u64
     }
 
     /// The metadata so many bytes behind the first.
     #[inline(always)]
-    pub(super) fn meta_at(&self, at: u64) -> *mut Meta {
-        self.meta.as_ptr().wrapping_byte_add(at as usize)
+    pub(super) fn meta_at(self, at: u64) -> *mut Meta {
+        self.metas.wrapping_byte_add(at as usize)
     }
 }
 

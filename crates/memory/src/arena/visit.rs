@@ -3,11 +3,14 @@
 
 use std::convert::Infallible;
 
-use super::{Arena, Inner, LANES, Leaves, Packet, PacketMut, Survey, foreign};
+use super::{
+    Arena, Column, Inner, LANES, Leaves, Packet, PacketMut, Survey, foreign, survey::Group,
+};
 use crate::{
     frame::{self, Frame},
     meta::Meta,
     prefetch::prefetch_address,
+    processor::{BitWork, with_vectors},
     slot::{SHARED, Slot},
 };
 
@@ -142,33 +145,41 @@ impl Arena {
     }
 
     /// Sets the first four bytes of the destination annotation of each packet, the first one
-    /// lowest, to the one of `with` in its place; zero leaves it. Packets that
+    /// lowest, to the one of `with` in its place, by eight; zero leaves it. Packets that
     /// [`Arena::meta_mut`] refuses are passed over.
     #[inline]
     pub fn set_destinations(
         &self,
         frame: &mut Frame,
         survey: &mut Survey,
-        mut with: impl Iterator<Item = u32>,
+        with: impl Iterator<Item = Column>,
     ) {
         if !(survey.has_destinations && survey.is_of(&self.inner, frame)) {
-            return self.for_each_meta_mut(frame, with, |meta, destination| {
+            return self.for_each_meta_mut(frame, with.flatten(), |meta, destination| {
                 if destination != 0 {
                     meta.destination[..4].copy_from_slice(&destination.to_le_bytes());
                 }
             });
         }
+        let bases = self.inner.bases();
         let mut left = frame.len();
-        for group in &mut survey.groups[..frame.len().div_ceil(LANES)] {
-            for lane in 0..LANES.min(left) {
-                let Some(with) = with.next() else { return };
+        let groups = &mut survey.groups[..left.div_ceil(LANES)];
+        for (group, with) in groups.iter_mut().zip(with) {
+            let mut known = [0; LANES];
+            for lane in 0..LANES {
                 let mark = &mut group.marks[lane];
-                let known = if with == 0 { (*mark >> 32) as u32 } else { with };
-                *mark = u64::from(known) << 32 | *mark & u64::from(u32::MAX);
+                known[lane] = if with[lane] == 0 { (*mark >> 32) as u32 } else { with[lane] };
+                *mark = u64::from(known[lane]) << 32 | *mark & u64::from(u32::MAX);
+            }
+            let set = |lane: usize| {
                 // SAFETY: the survey is of this frame, which is borrowed mutably: its metadata
                 // is there and nobody else's.
-                let meta = unsafe { &mut *self.inner.meta_at(group.metas[lane]) };
-                meta.destination[..4].copy_from_slice(&known.to_le_bytes());
+                let meta = unsafe { &mut *bases.meta_at(group.metas[lane]) };
+                meta.destination[..4].copy_from_slice(&known[lane].to_le_bytes());
+            };
+            match left {
+                LANES.. => (0..LANES).for_each(set),
+                _ => (0..left).for_each(set),
             }
             left = left.saturating_sub(LANES);
         }
@@ -179,12 +190,7 @@ impl Arena {
     pub fn strip_packets(&self, frame: &mut Frame, survey: &mut Survey, count: usize) {
         let (is_known, number) = (survey.is_of(&self.inner, frame), frame.survey());
         if is_known {
-            let eights = frame.slots().chunks(LANES);
-            for (slots, group) in eights.zip(&mut survey.groups) {
-                for (slot, start) in slots.iter().zip(&mut group.starts) {
-                    *start += slot.len().min(count) as u64;
-                }
-            }
+            with_vectors(Stripped { slots: frame.slots(), groups: &mut survey.groups, count });
         }
         frame.strip(count);
         frame.set_survey(if is_known { number } else { 0 });
@@ -238,20 +244,28 @@ impl Arena {
 
     /// Calls `each` with the metadata of each packet, in order; their bytes are
     /// not touched. Nothing is prefetched: somebody has just written the
-    /// metadata.
+    /// metadata. Where it is is found for those behind as well.
     ///
     /// # Panics
     ///
     /// When a packet belongs to another arena.
     #[inline]
-    pub fn for_each_meta(&self, frame: &Frame, survey: &Survey, mut each: impl FnMut(&Meta)) {
-        if survey.is_of(&self.inner, frame) {
+    pub fn for_each_meta(
+        &self,
+        frame: &mut Frame,
+        survey: &mut Survey,
+        mut each: impl FnMut(&Meta),
+    ) {
+        if survey.survey(&self.inner, frame) {
+            let bases = self.inner.bases();
             let mut left = frame.len();
             for group in &survey.groups[..frame.len().div_ceil(LANES)] {
-                for lane in 0..LANES.min(left) {
-                    // SAFETY: that of the frame's packets, which nobody writes to as long as
-                    // it is borrowed.
-                    each(unsafe { &*self.inner.meta_at(group.metas[lane]) });
+                // SAFETY: that of the frame's packets, which nobody writes to as long as it is
+                // borrowed.
+                let mut one = |lane: usize| each(unsafe { &*bases.meta_at(group.metas[lane]) });
+                match left {
+                    LANES.. => (0..LANES).for_each(&mut one),
+                    _ => (0..left).for_each(&mut one),
                 }
                 left = left.saturating_sub(LANES);
             }
@@ -291,6 +305,34 @@ impl Arena {
     }
 }
 
+/// Moves the starts of packets in a survey as [`Frame::strip`] will move those in the slots.
+struct Stripped<'a> {
+    slots: &'a [Slot],
+    groups: &'a mut [Group],
+    count: usize,
+}
+
+impl BitWork for Stripped<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let count = self.count.min(usize::from(u16::MAX)) as u32;
+        let (eights, rest) = self.slots.as_chunks::<LANES>();
+        let mut groups = self.groups.iter_mut();
+        for (slots, group) in eights.iter().zip(&mut groups) {
+            let taken = slots.each_ref().map(|slot| ((slot.word() >> 48) as u32).min(count));
+            for (start, taken) in group.starts.iter_mut().zip(taken) {
+                *start += u64::from(taken);
+            }
+        }
+        let last = groups.next().into_iter().flat_map(|group| &mut group.starts);
+        for (slot, start) in rest.iter().zip(last) {
+            *start += slot.len().min(self.count) as u64;
+        }
+    }
+}
+
 /// Goes over a frame and the places that the survey has of its packets, which `judge` may move;
 /// the survey stays the frame's if all packets stay.
 #[inline(always)]
@@ -301,20 +343,26 @@ fn sift_places<V>(
     mut judge: impl FnMut(&mut Slot, (*mut u8, *mut Meta)) -> (Result<(), V>, *mut u8),
     mut out: impl FnMut(usize, Slot, V),
 ) {
+    let bases = arena.inner.bases();
     let mut sift = frame.begin_sift();
-    let (mut any_left, mut first, all) = (false, 0, sift.slots().len());
+    let (mut any_left, mut first, mut left) = (false, 0, sift.slots().len());
     for (slots, group) in sift.eights().iter_mut().zip(&mut survey.groups) {
-        for (lane, slot) in slots.iter_mut().enumerate().take(all - first) {
-            let place = group.place(&arena.inner, lane);
+        let mut one = |lane: usize| {
+            let (slot, place) = (&mut slots[lane], group.place(bases, lane));
             let (judged, begins) = judge(slot, place);
             if begins != place.0 {
-                group.starts[lane] = arena.inner.offset(begins);
+                group.starts[lane] = bases.offset(begins);
             }
             if let Err(verdict) = judged {
                 any_left = true;
                 frame::eject(first + lane, frame::leave(slot), verdict, &mut out);
             }
+        };
+        match left {
+            LANES.. => (0..LANES).for_each(&mut one),
+            _ => (0..left).for_each(&mut one),
         }
+        left = left.saturating_sub(LANES);
         first += LANES;
     }
     sift.end(any_left);

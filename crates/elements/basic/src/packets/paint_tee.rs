@@ -31,8 +31,15 @@ struct PaintTee {
 impl PaintTee {
     fn copy(&self, cx: &mut Context, frame: &mut Frame) {
         // In most frames nobody has the colour.
-        let mut any = false;
-        cx.pool.arena().for_each_meta(frame, &cx.survey, |meta| any |= self.color.is(meta));
+        let (mut any, color) = (false, self.color);
+        let Context { pool, survey, .. } = &mut *cx;
+        if color.is_paint() {
+            // Without asking for each packet where it is.
+            let paint = color.color();
+            pool.arena().for_each_meta(frame, survey, |meta| any |= meta.paint == paint);
+        } else {
+            pool.arena().for_each_meta(frame, survey, |meta| any |= color.is(meta));
+        }
         if !any {
             return;
         }

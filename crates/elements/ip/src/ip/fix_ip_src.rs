@@ -52,7 +52,8 @@ impl Step for FixIpSrc {
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // The packets themselves are not touched unless one is marked.
         let mut any = false;
-        cx.arena().for_each_meta(frame, &cx.survey, |meta| any |= fix_ip_source(meta) != 0);
+        let Context { pool, survey, .. } = cx;
+        pool.arena().for_each_meta(frame, survey, |meta| any |= fix_ip_source(meta) != 0);
         any
     }
 

@@ -1,6 +1,6 @@
 //! Patterns as programs, shown and run.
 
-use linerate_memory::{ArenaOptions, Frame};
+use linerate_memory::{ArenaOptions, Frame, Survey};
 
 use super::pattern::{Clause, Pattern, parse};
 use crate::decision::{Formula, Headers, Matcher, Program, To};
@@ -104,7 +104,7 @@ fn any_program_means_what_its_patterns_mean() {
         let patterns = random_patterns(&mut random);
         let rules = rules(&patterns);
         let mut matcher = Matcher::new(Program::first_of(&rules), &rules, Headers::Packet, 64);
-        let mut frame = Frame::new(64);
+        let (mut frame, mut survey) = (Frame::new(64), Survey::new(64));
         let count = random.usize(1..65);
         assert_eq!(pool.take(&mut frame, count, 26), count);
         arena.for_each_mut(&mut frame, |bytes| bytes.fill_with(|| random.u8(..4)));
@@ -112,7 +112,7 @@ fn any_program_means_what_its_patterns_mean() {
             let slots = frame.slots_mut().iter_mut();
             slots.for_each(|slot| slot.truncate(random.usize(..30)));
         }
-        let answers = matcher.run(&arena, &mut frame).to_vec();
+        let answers = matcher.run(&arena, &mut frame, &mut survey).to_vec();
         for (answer, bytes) in answers.iter().zip(arena.packets(&frame)) {
             let expected = patterns.iter().position(|pattern| matches(pattern, bytes));
             let expected = expected.map_or(u32::MAX, |output| output as u32);

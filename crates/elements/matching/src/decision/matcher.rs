@@ -8,7 +8,7 @@
 //! packets too short for some step, the program is walked through step by step.
 
 use linerate_graph::Context;
-use linerate_memory::{Arena, Frame};
+use linerate_memory::{Arena, Frame, Survey};
 
 use super::{
     choices::Choices,
@@ -87,7 +87,7 @@ impl Matcher {
     #[inline]
     pub(crate) fn send(&mut self, cx: &mut Context, frame: &mut Frame, reason: usize) {
         let partial = self.partial;
-        let answers = self.run(cx.pool.arena(), frame);
+        let answers = self.run(cx.pool.arena(), frame, &mut cx.survey);
         if !(partial && answers.contains(&NEVER)) {
             return cx.out.distribute(frame, answers);
         }
@@ -110,7 +110,7 @@ impl Matcher {
     /// The output of each packet, or [`NEVER`]. The frame is as it was
     /// afterwards.
     #[inline]
-    pub(crate) fn run(&mut self, arena: &Arena, frame: &mut Frame) -> &[u32] {
+    pub(crate) fn run(&mut self, arena: &Arena, frame: &mut Frame, survey: &mut Survey) -> &[u32] {
         let Matcher { words, way, answers, .. } = self;
         let count = frame.len().min(answers.len() * LANES);
         let blocks = &mut answers[..count.div_ceil(LANES)];
@@ -120,12 +120,12 @@ impl Matcher {
                 false
             }
             Way::Choices(choices) if count >= FRAME_LEAST => {
-                let whole = words.gather(arena, frame);
+                let whole = words.gather(arena, frame, survey);
                 choices.decide(words, blocks);
                 !whole
             }
             Way::Tables(tables) if count >= FRAME_LEAST => {
-                let whole = words.gather(arena, frame);
+                let whole = words.gather(arena, frame, survey);
                 tables.decide(words, blocks);
                 !whole
             }

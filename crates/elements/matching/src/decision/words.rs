@@ -1,6 +1,6 @@
 //! The words of packets that a program looks at.
 
-use linerate_memory::{Arena, Frame, HeaderStart, LANES as HALF, Slot};
+use linerate_memory::{Arena, Frame, HeaderStart, LANES as HALF, Slot, Survey};
 
 use linerate_kit::mac_header;
 
@@ -177,16 +177,16 @@ impl Words {
 
     /// Fills in the words; returns whether all are there.
     #[inline]
-    pub(super) fn gather(&mut self, arena: &Arena, frame: &Frame) -> bool {
+    pub(super) fn gather(&mut self, arena: &Arena, frame: &mut Frame, survey: &mut Survey) -> bool {
         let mut all = true;
         for first in (0..self.offsets.len()).step_by(WORDS_AT_ONCE) {
             all &= match self.offsets.len() - first {
-                1 => self.gather_some::<1>(arena, frame, first),
-                2 => self.gather_some::<2>(arena, frame, first),
-                3 => self.gather_some::<3>(arena, frame, first),
-                4 => self.gather_some::<4>(arena, frame, first),
-                5 => self.gather_some::<5>(arena, frame, first),
-                _ => self.gather_some::<WORDS_AT_ONCE>(arena, frame, first),
+                1 => self.gather_some::<1>(arena, frame, survey, first),
+                2 => self.gather_some::<2>(arena, frame, survey, first),
+                3 => self.gather_some::<3>(arena, frame, survey, first),
+                4 => self.gather_some::<4>(arena, frame, survey, first),
+                5 => self.gather_some::<5>(arena, frame, survey, first),
+                _ => self.gather_some::<WORDS_AT_ONCE>(arena, frame, survey, first),
             };
         }
         all
@@ -197,7 +197,8 @@ impl Words {
     fn gather_some<const WORDS: usize>(
         &mut self,
         arena: &Arena,
-        frame: &Frame,
+        frame: &mut Frame,
+        survey: &mut Survey,
         first: usize,
     ) -> bool {
         let stride = self.offsets.len();
@@ -241,7 +242,7 @@ impl Words {
                 let offsets = places.map(|(_, offset)| offset);
                 let mut blocks = rows.chunks_exact_mut(stride);
                 let (mut halves, mut block) = (whole.as_chunks_mut::<HALF>().0.iter_mut(), None);
-                arena.gather::<WORDS>(frame, offsets, |columns, there| {
+                arena.gather::<WORDS>(frame, survey, offsets, |columns, there| {
                     let (block_of_half, half) = match block.take() {
                         Some(block) => (Some(block), 1),
                         None => (blocks.next(), 0),

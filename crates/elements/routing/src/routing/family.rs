@@ -2,6 +2,7 @@
 
 use std::{
     hash::Hash,
+    iter,
     net::{Ipv4Addr, Ipv6Addr},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
@@ -31,12 +32,10 @@ pub(super) trait Family: Address + Hash + Default {
     }
 
     /// Puts addresses into the destination annotations of a frame's packets, but none of zeros.
-    fn annotate(
-        arena: &Arena,
-        frame: &mut Frame,
-        survey: &mut Survey,
-        with: impl Iterator<Item = Self>,
-    );
+    fn annotate(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: &[Self]);
+
+    /// The same with one, not of zeros, for all of them.
+    fn annotate_all(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: Self);
 
     /// Writes a next hop where readers see it.
     fn store(words: &[AtomicU64], gateway: Self, output: u32);
@@ -75,13 +74,17 @@ impl Family for u32 {
     }
 
     #[inline]
-    fn annotate(
-        arena: &Arena,
-        frame: &mut Frame,
-        survey: &mut Survey,
-        with: impl Iterator<Item = u32>,
-    ) {
-        arena.set_destinations(frame, survey, with.map(u32::swap_bytes));
+    fn annotate(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: &[u32]) {
+        let (eights, rest) = with.as_chunks::<LANES>();
+        let mut last = [0; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        let columns = eights.iter().chain(iter::once(&last));
+        arena.set_destinations(frame, survey, columns.map(|column| column.map(u32::swap_bytes)));
+    }
+
+    #[inline]
+    fn annotate_all(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: u32) {
+        arena.set_destinations(frame, survey, iter::repeat([with.swap_bytes(); LANES]));
     }
 
     fn store(words: &[AtomicU64], gateway: u32, output: u32) {
@@ -115,16 +118,18 @@ impl Family for u128 {
     }
 
     #[inline]
-    fn annotate(
-        arena: &Arena,
-        frame: &mut Frame,
-        _: &mut Survey,
-        with: impl Iterator<Item = u128>,
-    ) {
+    fn annotate(arena: &Arena, frame: &mut Frame, _: &mut Survey, with: &[u128]) {
         arena.for_each_meta_mut(frame, with, |meta, address| {
-            if address != 0 {
+            if *address != 0 {
                 meta.destination = address.to_be_bytes();
             }
+        });
+    }
+
+    #[inline]
+    fn annotate_all(arena: &Arena, frame: &mut Frame, _: &mut Survey, with: u128) {
+        arena.for_each_meta_mut(frame, iter::repeat(with), |meta, address| {
+            meta.destination = address.to_be_bytes();
         });
     }
 

@@ -37,10 +37,26 @@ impl Hops {
     }
 
     /// Gateway, zero for none, and output.
-    #[inline(always)]
+    #[inline]
     pub(super) fn get<A: Family>(&self, hop: NextHop) -> (A, u32) {
         let at = hop.index() * A::WORDS;
         A::load(self.words.get(at..at + A::WORDS).unwrap_or(&[]))
+    }
+
+    /// The same for several.
+    #[inline]
+    pub(super) fn get_many<A: Family>(
+        &self,
+        hops: &[NextHop],
+        gateways: &mut [A],
+        outputs: &mut [u32],
+    ) {
+        // Known not to change meanwhile, as the compiler cannot.
+        let words: &[AtomicU64] = &self.words;
+        for (hop, (gateway, output)) in hops.iter().zip(gateways.iter_mut().zip(outputs)) {
+            let at = hop.index() * A::WORDS;
+            (*gateway, *output) = A::load(words.get(at..at + A::WORDS).unwrap_or(&[]));
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! From destinations to outputs, a frame at a time.
 
-use std::iter;
-
 use linerate_graph::Context;
 use linerate_lookup::prefix::NextHop;
 use linerate_memory::{Arena, Frame, Slot};
@@ -71,13 +69,13 @@ impl<A: Family> Sending<A> {
         }
         let arena = cx.pool.arena();
         match self.same {
-            Some((gateway, _)) => A::annotate(arena, frame, &mut cx.survey, iter::repeat(gateway)),
-            None => A::annotate(arena, frame, &mut cx.survey, self.gateways.iter().copied()),
+            Some((gateway, _)) => A::annotate_all(arena, frame, &mut cx.survey, gateway),
+            None => A::annotate(arena, frame, &mut cx.survey, &self.gateways),
         }
     }
 
     #[inline]
-    fn answer(&mut self, cx: &Context, frame: &Frame, table: &Table<A>) {
+    fn answer(&mut self, cx: &mut Context, frame: &mut Frame, table: &Table<A>) {
         let count = frame.len();
         self.addresses.resize(count, A::default());
         self.hops.resize(count, NextHop::NONE);
@@ -86,7 +84,7 @@ impl<A: Family> Sending<A> {
         let arena = cx.pool.arena();
         if !A::known(arena, frame, &cx.survey, &mut self.addresses) {
             let mut addresses = self.addresses.iter_mut();
-            arena.for_each_meta(frame, &cx.survey, |meta| {
+            arena.for_each_meta(frame, &mut cx.survey, |meta| {
                 if let Some(address) = addresses.next() {
                     *address = A::read(&meta.destination);
                 }

@@ -231,10 +231,7 @@ impl<A: Family> Table<A> {
             if hops.iter().fold(0, |bits, hop| bits | (hop.index() ^ first.index())) == 0 {
                 return Some(self.hops.get(first));
             }
-            let answers = gateways.iter_mut().zip(outputs.iter_mut());
-            for (hop, (gateway, output)) in hops.iter().zip(answers) {
-                (*gateway, *output) = self.hops.get(*hop);
-            }
+            self.hops.get_many(hops, gateways, outputs);
             None
         })
     }

@@ -1,0 +1,211 @@
+//! Packets of a frame that part: each goes its own of several ways.
+
+use std::{iter, ptr};
+
+use crate::{
+    frame::Frame,
+    processor::{BitWork, with_vectors},
+    slot::Slot,
+};
+
+/// Ways there can be.
+const MOST: usize = 64;
+/// Ways in use up to which each gets a pass over the frame of its own. That is four instructions
+/// for a packet and no branch to be missed; with the ends of all ways in memory it is seven, and
+/// each packet waits for the one before it that went the same way.
+const PASSES: u32 = 3;
+
+/// The ways of the packets of a frame, by number.
+#[derive(Debug, Clone, Copy)]
+pub struct Ways<'a> {
+    ways: &'a [u32],
+    /// A bit for each that is some packet's, the first one lowest: all of them, and no other.
+    used: u64,
+}
+
+impl<'a> Ways<'a> {
+    /// `None` when a number is 64 or more.
+    #[inline]
+    pub fn of(ways: &'a [u32]) -> Option<Ways<'a>> {
+        let (used, numbers) = with_vectors(Used(ways));
+        (numbers < MOST as u32).then_some(Ways { ways, used })
+    }
+
+    /// A bit for each way that is some packet's, the first one lowest.
+    #[inline]
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Those ways in the order of their first packets.
+    #[inline]
+    pub fn in_order(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let (mut left, mut ways) = (self.used, self.ways.iter());
+        iter::from_fn(move || {
+            let way = *ways.find(|way| left == 0 || left >> *way & 1 != 0)?;
+            let is_left = left != 0;
+            left &= !(1 << way);
+            is_left.then_some(way as usize)
+        })
+    }
+}
+
+/// The bits of all ways, and of their numbers.
+struct Used<'a>(&'a [u32]);
+
+impl BitWork for Used<'_> {
+    type Output = (u64, u32);
+
+    #[inline(always)]
+    fn run(self) -> (u64, u32) {
+        self.0
+            .iter()
+            .fold((0, 0), |(used, numbers), way| (used | 1 << (way % MOST as u32), numbers | way))
+    }
+}
+
+impl Frame {
+    /// Moves each packet to the end of that one of `parts` which has the number of its way, in
+    /// their order.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many ways as packets, and when a part that is some packet's way is
+    /// not there or has no room for as many as there are in all. Packets that have not been
+    /// moved then are lost.
+    #[inline]
+    pub fn part<F: AsMut<Frame>>(&mut self, ways: Ways<'_>, parts: &mut [F]) {
+        let Ways { ways, used } = ways;
+        assert!(ways.len() == self.len(), "{} ways for {} packets", ways.len(), self.len());
+        let from = self.as_ptr();
+        let count = self.take_len();
+        let each_used = || {
+            let mut left = used;
+            iter::from_fn(move || {
+                let way = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (way < MOST as u32).then_some(way)
+            })
+        };
+        // Where the next packet goes by each way.
+        let mut ends = [ptr::null_mut::<Slot>(); MOST];
+        for way in each_used() {
+            let spare = parts[way as usize].as_mut().spare();
+            assert!(spare.len() >= count, "no room for {count} packets");
+            ends[way as usize] = spare.as_mut_ptr().cast();
+        }
+        if used.count_ones() <= PASSES {
+            for way in each_used() {
+                let mut end = ends[way as usize];
+                for (at, own) in ways.iter().enumerate() {
+                    // SAFETY: `at` is below the number of packets the frame had, which it no
+                    // longer counts; each is counted by one part, that of its way. What is written
+                    // behind a part's end is written over or never read, and is inside its spare
+                    // slots: the end is at most `at` behind their start.
+                    unsafe {
+                        end.write(from.add(at).read());
+                        end = end.add(usize::from(*own == way));
+                    }
+                }
+                ends[way as usize] = end;
+            }
+        } else {
+            for (at, way) in ways.iter().enumerate() {
+                let end = &mut ends[*way as usize % MOST];
+                // SAFETY: as above; `used` has the bits of all ways, so there is a part.
+                unsafe {
+                    end.write(from.add(at).read());
+                    *end = end.add(1);
+                }
+            }
+        }
+        for way in each_used() {
+            let part = parts[way as usize].as_mut();
+            let spare: *mut Slot = part.spare().as_mut_ptr().cast();
+            // SAFETY: both point into the part's slots, of which those up to the end are
+            // initialised: one for each packet of this way.
+            unsafe {
+                let more = ends[way as usize].offset_from_unsigned(spare);
+                part.grow(more);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use crate::ArenaOptions;
+
+    struct Part(Frame);
+
+    impl AsMut<Frame> for Part {
+        fn as_mut(&mut self) -> &mut Frame {
+            &mut self.0
+        }
+    }
+
+    proptest! {
+        /// Each packet comes to its part, behind those that were there, in order.
+        #[test]
+        fn every_packet_goes_its_way(
+            ways in vec(0..64u32, 1..9)
+                .prop_flat_map(|few| vec(proptest::sample::select(few), 0..100)),
+            before in 0..3usize,
+        ) {
+            let arena = ArenaOptions { size: 1 << 19, ..Default::default() }.create().unwrap();
+            let mut pool = arena.cache(64);
+            let mut frame = Frame::new(100);
+            let mut parts: Vec<Part> = (0..64).map(|_| Part(Frame::new(128))).collect();
+            for part in &mut parts {
+                (0..before).for_each(|_| part.0.push(pool.take_one(100).unwrap()).unwrap());
+            }
+            for at in 0..ways.len() {
+                frame.push(pool.take_one(at).unwrap()).unwrap();
+            }
+            let known = Ways::of(&ways).unwrap();
+            let mut order = Vec::new();
+            for way in &ways {
+                if !order.contains(&(*way as usize)) {
+                    order.push(*way as usize);
+                }
+            }
+            prop_assert_eq!(known.used(), order.iter().fold(0, |used, way| used | 1 << way));
+            prop_assert_eq!(known.in_order().collect::<Vec<_>>(), order);
+            frame.part(known, &mut parts);
+            prop_assert!(frame.is_empty());
+            for (way, part) in parts.iter_mut().enumerate() {
+                let of_way = |at: &usize| ways[*at] as usize == way;
+                let lengths: Vec<usize> = part.0.slots().iter().map(Slot::len).collect();
+                let wanted = iter::repeat_n(100, before).chain((0..ways.len()).filter(of_way));
+                prop_assert_eq!(lengths, wanted.collect::<Vec<_>>());
+                pool.give(&mut part.0);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_have_an_end() {
+        assert!(Ways::of(&[63, 0]).is_some());
+        assert!(Ways::of(&[0, 64]).is_none());
+        assert!(Ways::of(&[u32::MAX]).is_none());
+        assert_eq!(Ways::of(&[]).unwrap().in_order().count(), 0);
+    }
+
+    /// It had no number of packets to go by, and none is doubled.
+    #[test]
+    fn a_part_without_room_gets_none() {
+        let arena = ArenaOptions { size: 1 << 19, ..Default::default() }.create().unwrap();
+        let mut pool = arena.cache(64);
+        let mut frame = Frame::new(4);
+        (0..4).for_each(|at| frame.push(pool.take_one(at).unwrap()).unwrap());
+        let mut parts = [Part(Frame::new(4)), Part(Frame::new(3))];
+        let parting = std::panic::AssertUnwindSafe(|| {
+            frame.part(Ways::of(&[0, 1, 1, 0]).unwrap(), &mut parts);
+        });
+        assert!(std::panic::catch_unwind(parting).is_err());
+        assert!(frame.is_empty() && parts[0].0.is_empty() && parts[1].0.is_empty());
+    }
+}
