@@ -34,7 +34,8 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
   cargo xtask fuzz headers --seconds 60
   cargo xtask fuzz control                    clients of a control socket; likewise script,
                                               and configuration: any graph on any packets
-  cargo xtask fuzz memif                      a peer in shared memory that plays foul; likewise vhost
+  cargo xtask fuzz memif --sanitize           a peer in shared memory that plays foul; likewise vhost,
+                                              and shared: a member of a shared arena
   cargo xtask fuzz vectors                    whole frames beside single packets
   cargo xtask fuzz headers --reproduce fuzz/artifacts/headers/crash-0123...")]
 pub(crate) struct Args {
@@ -44,6 +45,9 @@ pub(crate) struct Args {
     /// How long to fuzz each target. With 0 only the seeds and the corpus are run.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
+    /// With the address sanitizer, as `cargo xtask sanitize address` has it.
+    #[arg(long)]
+    sanitize: bool,
     /// Run this one input instead.
     #[arg(long, value_name = "FILE", conflicts_with = "seconds")]
     reproduce: Option<PathBuf>,
@@ -92,12 +96,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let [target] = chosen[..] else { bail!("name the one target `--reproduce` is for") };
         // Targets work in a directory of their own.
         let input = input.canonicalize().with_context(|| format!("no {}", input.display()))?;
-        let program = build(target, &host)?;
+        let program = build(target, &host, args.sanitize)?;
         return shell::run(Command::new(program).arg(input));
     }
     let mut found = Vec::new();
     for target in chosen {
-        let program = build(target, &host)?;
+        let program = build(target, &host, args.sanitize)?;
         if let Err(error) = fuzz(target, &program, args.seconds) {
             found.push(format!("{target}: {error:#}{}", artefacts(target)?));
         }
@@ -115,13 +119,20 @@ fn targets() -> Result<Vec<String>> {
     Ok(manifest.bin.into_iter().map(|target| target.name).collect())
 }
 
-fn build(target: &str, host: &str) -> Result<PathBuf> {
+fn build(target: &str, host: &str, sanitize: bool) -> Result<PathBuf> {
     let mut command = shell::cargo(&["build", "--release", "--bin", target, "--target", host]);
     command.arg("--manifest-path").arg(manifest());
     // Named, so that the caller's settings cannot put the program elsewhere.
-    command.arg("--target-dir").arg(directory().join("target"));
-    shell::run(command.env("RUSTFLAGS", FLAGS))?;
-    Ok(directory().join("target").join(host).join("release").join(target))
+    let programs = directory().join(if sanitize { "target/asan" } else { "target" });
+    command.arg("--target-dir").arg(&programs);
+    if sanitize {
+        let flags = format!("{FLAGS} -Zsanitizer=address");
+        command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags);
+    } else {
+        command.env("RUSTFLAGS", FLAGS);
+    }
+    shell::run(&mut command)?;
+    Ok(programs.join(host).join("release").join(target))
 }
 
 fn fuzz(target: &str, program: &Path, seconds: u64) -> Result<()> {

@@ -150,16 +150,17 @@ impl Ours {
         sample(&self.forward_line(namespace, ports, flags, burst, time)?)
     }
 
-    /// Starts to forward, to be measured when the peer is there, too.
+    /// Starts to forward on a core, to be measured when the peer is there, too.
     pub(crate) fn start_forward(
         &self,
         ports: &[&str],
         flags: &[&str],
         burst: u32,
         time: Duration,
+        core: usize,
     ) -> Result<Running> {
         let (burst, ms) = (burst.to_string(), time.as_millis().to_string());
-        let core = FORWARDING_CORE.to_string();
+        let core = core.to_string();
         let mut command = Command::new(&self.program);
         command.arg("forward").args(ports).args(flags);
         command.args(["--on-line", "--burst", &burst, "--ms", &ms, "--core", &core]);

@@ -6,6 +6,9 @@
 //! Rates are what was passed on in the end. Where the peer is the slower one it is the same for both,
 //! so each row has the cycles per packet, too, that the measured side spends in rounds with packets.
 //!
+//! Where the peer is the slower one that says little about the measured side. So there are *pairs*, too:
+//! a testpmd with a testpmd for its peer, and ours with ours.
+//!
 //! What is shared is a [`Wire`]: the devices of both sides and the name of our port. Another kind of
 //! port is another function that makes one.
 
@@ -15,8 +18,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use super::ours::Ours;
-use super::peers::{MAIN_CORE, Memory, Mode, Peer, Ports, Sample, Testpmd, ensure};
+use super::ours::{Ours, Running};
+use super::peers::{
+    FORWARDING_CORE, MAIN_CORE, Memory, Mode, Peer, Ports, Sample, Testpmd, ensure,
+};
 use super::priority::Priority;
 use super::results;
 use super::row::{Row, row};
@@ -37,6 +42,8 @@ const SETTLE: Duration = Duration::from_millis(200);
   memif-server-zc    the measured side listens, its peer is a zero-copy client
   memif-client       the measured side connects, and copies
   memif-client-zc    the measured side connects, and its own buffers are the shared memory
+  memif-pair         as memif-server, and ours has ours for its peer
+  memif-pair-zc      as memif-server-zc, likewise
   vhost-split, vhost-packed
                      the measured side is a device, its peer a virtio_user with such queues
   vhost-driver       the measured side is a driver with split queues, its peer a net_vhost
@@ -119,6 +126,8 @@ struct Wire {
     theirs: String,
     /// Our port.
     ours: String,
+    /// Our port in the place of the peer, where ours is measured against ours.
+    our_peer: Option<String>,
     /// Whether the measured side has to be there before its peer.
     first: bool,
     /// The file of its socket, which a testpmd leaves behind and does not remove.
@@ -134,7 +143,7 @@ impl Wire {
 }
 
 /// The wires of memif: roles, and copying or not.
-fn memif() -> [Wire; 4] {
+fn memif() -> [Wire; 6] {
     let socket = format!("linerate-bench-{}", unique_name());
     let device = |options: &str| {
         format!("net_memif0,id=0,socket={socket},socket-abstract=yes,rsize=10,{options}")
@@ -146,8 +155,13 @@ fn memif() -> [Wire; 4] {
         peer: device(peer),
         theirs: device(theirs),
         ours: port(ours),
+        our_peer: None,
         first,
         file: None,
+    };
+    let pair = |name, theirs: &str, ours: &str| Wire {
+        our_peer: Some(port(ours)),
+        ..wire(name, theirs, "role=server", "role=server", true)
     };
     let (client, zero_copy) = ("role=client", "role=client,zero-copy=yes");
     [
@@ -155,6 +169,8 @@ fn memif() -> [Wire; 4] {
         wire("memif-server-zc", zero_copy, "role=server", "role=server", true),
         wire("memif-client", "role=server", client, "role=client", false),
         wire("memif-client-zc", "role=server", zero_copy, "role=client&zero-copy", false),
+        pair("memif-pair", client, "role=client"),
+        pair("memif-pair-zc", zero_copy, "role=client&zero-copy"),
     ]
 }
 
@@ -173,6 +189,7 @@ fn vhost() -> [Wire; 4] {
         peer: driver(packed),
         theirs: device.clone(),
         ours: port(""),
+        our_peer: None,
         first: true,
         file: Some(socket.clone()),
     };
@@ -182,6 +199,7 @@ fn vhost() -> [Wire; 4] {
         peer: device.clone(),
         theirs: driver(packed),
         ours: port(options),
+        our_peer: None,
         first: false,
         file: Some(socket.clone()),
     };
@@ -272,6 +290,14 @@ fn print(args: &Args, bench: &Bench, rows: &[Row], yardstick: &Yardstick) -> Res
     Ok(())
 }
 
+/// Who is at the other end while somebody is measured.
+#[derive(Debug)]
+#[expect(dead_code, reason = "they are there until they are dropped")]
+enum Beside {
+    Testpmd(Testpmd),
+    Ours(Running),
+}
+
 /// The measurement in progress.
 #[derive(Debug)]
 struct Bench {
@@ -282,38 +308,53 @@ struct Bench {
 
 impl Bench {
     /// Starts the peer, forwarding.
-    fn peer(&self, wire: &Wire, task: Task, size: u32) -> Result<Testpmd> {
+    fn peer(&self, wire: &Wire, task: Task, size: u32) -> Result<Beside> {
         let devices = vec![task.peer_null(size), wire.peer.clone()];
         let mut peer = Testpmd::start_on(&self.memory, Ports::Shared(devices), MAIN_CORE)?;
         peer.begin(Mode::Io, BURST)?;
-        Ok(peer)
+        Ok(Beside::Testpmd(peer))
     }
 
-    /// Starts both in the order they need, the measured side by `start`.
-    fn both<T>(
-        &self,
+    /// The same by ours.
+    fn our_peer(&self, port: &str, task: Task, size: u32) -> Result<Beside> {
+        let null = format!("null:?size={size}");
+        // What the measured side sends is freed; what it receives, and sends back, was made here.
+        let (ports, flags): ([&str; 2], &[&str]) = match task {
+            Task::Transmit => ([port, &null], &[]),
+            Task::Receive => ([&null, port], &[]),
+            Task::Forward => ([&null, port], &["--bidirectional"]),
+        };
+        let core = MAIN_CORE;
+        self.ours.start_forward(&ports, flags, BURST, self.window, core).map(Beside::Ours)
+    }
+
+    /// Starts both in the order they need.
+    fn both<P, T>(
         wire: &Wire,
-        task: Task,
-        size: u32,
+        peer: impl FnOnce() -> Result<P>,
         start: impl FnOnce() -> Result<T>,
-    ) -> Result<(Testpmd, T)> {
+    ) -> Result<(P, T)> {
         wire.clean();
         if wire.first {
             let measured = start()?;
-            return Ok((self.peer(wire, task, size)?, measured));
+            return Ok((peer()?, measured));
         }
-        let peer = self.peer(wire, task, size)?;
+        let peer = peer()?;
         Ok((peer, start()?))
     }
 
     /// A testpmd as the measured side.
     fn theirs(&self, wire: &Wire, task: Task, size: u32) -> Result<Sample> {
         let devices = task.null(size).into_iter().chain([wire.theirs.clone()]).collect();
-        let (_peer, mut measured) = self.both(wire, task, size, || {
-            let mut measured = Testpmd::start(&self.memory, Ports::Shared(devices))?;
-            measured.begin(task.mode(), BURST)?;
-            Ok(measured)
-        })?;
+        let (_peer, mut measured) = Self::both(
+            wire,
+            || self.peer(wire, task, size),
+            || {
+                let mut measured = Testpmd::start(&self.memory, Ports::Shared(devices))?;
+                measured.begin(task.mode(), BURST)?;
+                Ok(measured)
+            },
+        )?;
         sleep(SETTLE);
         measured.sample(self.window)
     }
@@ -326,8 +367,13 @@ impl Bench {
             Task::Transmit => (&[&null, &wire.ours], &[]),
             Task::Forward => (&[&wire.ours], &["--rewrite"]),
         };
-        let (_peer, measured) = self.both(wire, task, size, || {
-            let measured = self.ours.start_forward(ports, flags, BURST, self.window)?;
+        let peer = || match &wire.our_peer {
+            None => self.peer(wire, task, size),
+            Some(port) => self.our_peer(port, task, size),
+        };
+        let (_peer, measured) = Self::both(wire, peer, || {
+            let core = FORWARDING_CORE;
+            let measured = self.ours.start_forward(ports, flags, BURST, self.window, core)?;
             if wire.first {
                 // It listens within this time; a testpmd takes longer to start.
                 sleep(SETTLE);
