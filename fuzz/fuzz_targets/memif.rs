@@ -2,7 +2,8 @@
 //!
 //! Asserted besides the absence of panics and of accesses the kernel stops: what lies behind the
 //! peer's memory is neither read nor written; the other two lose no packet and get none that is not
-//! theirs; whoever comes next is served; no buffer is lost. The first byte says the role.
+//! theirs; whoever comes next is served; no buffer is lost. The first byte says the role, and whether a
+//! server is lent the packets themselves.
 
 #![no_main]
 
@@ -45,9 +46,10 @@ impl World {
         });
     }
 
-    fn run(&mut self, role: Role, bytes: &[u8]) {
+    fn run(&mut self, role: Role, zero_copy: bool, bytes: &[u8]) {
         let (name, uri) = match role {
             Role::Client => (SOCKET, format!("memif:{SOCKET}?role=server&queues=2")),
+            Role::Server if zero_copy => ("@fouls", "memif:@fouls?queues=2&slots=16&zero-copy".into()),
             Role::Server => ("@fouls", "memif:@fouls?queues=2&slots=16".into()),
         };
         let mut foul = Foul::new(role, name, bytes);
@@ -86,7 +88,10 @@ thread_local! {
 
 fuzz_target!(init: isolate(), |data: &[u8]| {
     let mut bytes = Bytes(data);
-    let role = *bytes.choice(&[Role::Client, Role::Server]);
-    show(format!("{role:?} {:?}", bytes.0));
-    WORLD.with_borrow_mut(|world| world.get_or_insert_with(World::new).run(role, bytes.0));
+    let first = bytes.byte();
+    let (role, zero_copy) = ([Role::Client, Role::Server][usize::from(first % 2)], first >= 128);
+    show(format!("{role:?} {zero_copy} {:?}", bytes.0));
+    WORLD.with_borrow_mut(|world| {
+        world.get_or_insert_with(World::new).run(role, zero_copy, bytes.0);
+    });
 });
