@@ -16,6 +16,7 @@
 
 mod copy;
 mod fault;
+mod words;
 
 use std::{
     fmt, io,
@@ -31,6 +32,7 @@ use rustix::{
 };
 
 use self::fault::Watch;
+pub use self::words::ForeignWords;
 use crate::prefetch::prefetch_address;
 
 /// Largest region that is mapped: half of what a process can address.

@@ -74,18 +74,40 @@ impl<Q: Queue> CopyIn<Q> {
         for ahead in 0..AHEAD.min(available as u16) {
             self.queue.prefetch(ahead);
         }
+        // What is not available yet is the peer's to write: looking there takes the line from it.
+        let mut ahead = available.saturating_sub(AHEAD.into());
         while filled < taken {
-            self.queue.prefetch(AHEAD);
-            self.pieces.clear();
-            let chain = match self.queue.next(Access::Read, &mut self.pieces) {
-                Ok(Some(chain)) => chain,
-                Ok(None) => break,
-                Err(found) => {
-                    fault = Some(found);
-                    break;
-                }
-            };
+            if ahead > 0 {
+                self.queue.prefetch(AHEAD);
+                ahead -= 1;
+            }
             let slot = &mut frame.slots_mut()[before + filled];
+            let plain = self.queue.next_plain(Access::Read);
+            self.pieces.clear();
+            let chain = match plain {
+                Some((chain, piece)) => {
+                    let memory = self.queue.memory();
+                    if self.enabled
+                        && let Some(len) = self.unpack.take_plain(memory, piece, pool, slot, room)
+                    {
+                        self.queue.give(chain, 0);
+                        slot.truncate(len);
+                        bytes += len as u64;
+                        filled += 1;
+                        continue;
+                    }
+                    self.pieces.push(Access::Read, piece.at, piece.len, 0);
+                    chain
+                }
+                None => match self.queue.next(Access::Read, &mut self.pieces) {
+                    Ok(Some(chain)) => chain,
+                    Ok(None) => break,
+                    Err(found) => {
+                        fault = Some(found);
+                        break;
+                    }
+                },
+            };
             let taken = if self.enabled {
                 self.unpack.take(self.queue.memory(), &self.pieces, pool, slot, room)
             } else {

@@ -73,6 +73,30 @@ impl<Q: Queue> CopyOut<Q> {
 
     #[inline]
     fn put(&mut self, packet: &[u8], counters: &Counters) -> Result<Put, Fault> {
+        if self.put_plain(packet) { Ok(Put::Sent) } else { self.put_chains(packet, counters) }
+    }
+
+    /// Puts a packet into a buffer of one piece, if the next is one and has room for it.
+    #[inline]
+    fn put_plain(&mut self, packet: &[u8]) -> bool {
+        let Some((chain, piece)) = self.queue.next_plain(Access::Write) else { return false };
+        let whole = self.header + packet.len();
+        let place = self.queue.memory().locate(piece.at, whole);
+        let written = place.filter(|_| piece.len as usize >= whole).is_some_and(|(region, at)| {
+            let header = header_of(if Q::COUNTED { 1 } else { 0 });
+            region.write(at, &header[..self.header]) && region.write(at + self.header, packet)
+        });
+        if written {
+            self.queue.give(chain, whole as u32);
+        } else {
+            self.queue.rewind();
+        }
+        written
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_chains(&mut self, packet: &[u8], counters: &Counters) -> Result<Put, Fault> {
         let whole = self.header + packet.len();
         self.chains.clear();
         self.pieces.clear();
@@ -105,10 +129,7 @@ impl<Q: Queue> CopyOut<Q> {
                 return Ok(Put::TooLong);
             }
         }
-        let mut header = [0; HEADER];
-        if Q::COUNTED {
-            header[CHAINS..].copy_from_slice(&(self.chains.len() as u16).to_le_bytes());
-        }
+        let header = header_of(if Q::COUNTED { self.chains.len() as u16 } else { 0 });
         let memory = self.queue.memory();
         let pieces = self.pieces.list();
         let written = scatter(memory, pieces, 0, &header[..self.header])
@@ -185,6 +206,14 @@ impl<Q: Queue> Outward for CopyOut<Q> {
     fn on_the_way(&mut self, _: &mut PoolCache) -> usize {
         self.queue.on_the_way()
     }
+}
+
+/// A header in front of a packet that takes so many chains.
+#[inline]
+fn header_of(chains: u16) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[CHAINS..].copy_from_slice(&chains.to_le_bytes());
+    header
 }
 
 /// Writes bytes into chains, from `skip` on; `false` when they have no place in the memory.

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use linerate_memory::ForeignRegion;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// What `SET_MEM_TABLE` says of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RegionSpec {
@@ -119,11 +122,13 @@ impl Memory {
         true
     }
 
-    /// Prefetches what is at a guest address.
+    /// Prefetches what is at a guest address: the line of a header, and the one behind, where drivers
+    /// have packets begin.
     #[inline]
     pub(super) fn prefetch(&self, guest: u64) {
         if let Some((region, at, _)) = self.find(guest) {
             region.prefetch(at);
+            region.prefetch(at + LINE);
         }
     }
 }

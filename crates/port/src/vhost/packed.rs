@@ -14,11 +14,13 @@ use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
+use linerate_memory::ForeignWords;
+
 use super::{
     inflight::Record,
     memory::{Area, Memory},
     queue::{
-        Access, Chain, DESCRIPTOR, Fault, INDIRECT, NEXT, Pieces, Queue, fields, is_due,
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, NEXT, Piece, Pieces, Queue, fields, is_due,
         walk_table, word_of,
     },
 };
@@ -34,13 +36,13 @@ const EVERYTHING: u16 = 0;
 pub(super) const NOTHING: u16 = 1;
 const PLACE: u16 = 2;
 
-/// Where the parts of a queue are.
+/// The parts of a queue.
 #[derive(Debug, Clone)]
 pub(super) struct PackedAreas {
     size: u16,
-    descriptors: Area,
-    driver: Area,
-    device: Area,
+    descriptors: ForeignWords<AtomicU64>,
+    driver: ForeignWords<AtomicU32>,
+    device: ForeignWords<AtomicU32>,
 }
 
 impl PackedAreas {
@@ -61,7 +63,16 @@ impl PackedAreas {
         if aligned.iter().any(|(area, align)| !area.at.is_multiple_of(*align)) {
             return Err("a queue that is not aligned");
         }
-        Ok(PackedAreas { size, descriptors, driver, device })
+        let parts = || {
+            let Area { bytes, at } = &descriptors;
+            Some(PackedAreas {
+                size,
+                descriptors: ForeignWords::of64(bytes, *at, 2 * usize::from(size))?,
+                driver: ForeignWords::of32(&driver.bytes, driver.at, 1)?,
+                device: ForeignWords::of32(&device.bytes, device.at, 1)?,
+            })
+        };
+        parts().ok_or("a queue outside of the memory")
     }
 
     /// Bytes of the three.
@@ -71,8 +82,7 @@ impl PackedAreas {
 
     #[inline]
     pub(super) fn descriptors(&self) -> &[AtomicU64] {
-        let Area { bytes, at } = &self.descriptors;
-        bytes.words(*at, 2 * usize::from(self.size)).expect("checked when it was made")
+        &self.descriptors
     }
 
     #[inline]
@@ -83,13 +93,13 @@ impl PackedAreas {
     /// What the driver wants to be told.
     #[inline]
     pub(super) fn driver(&self) -> &AtomicU32 {
-        self.driver.bytes.word32(self.driver.at).expect("checked when it was made")
+        &self.driver[0]
     }
 
     /// What the device wants to be told.
     #[inline]
     pub(super) fn device(&self) -> &AtomicU32 {
-        self.device.bytes.word32(self.device.at).expect("checked when it was made")
+        &self.device[0]
     }
 }
 
@@ -171,8 +181,9 @@ pub(super) struct Packed {
     used: Position,
     /// What the driver has been told of.
     published: Position,
-    /// The first descriptor that was written since, which is stored last.
-    first: Option<u64>,
+    /// Places given back since, and what is stored there: when it is published, since the driver
+    /// looks at the first of them again and again.
+    given: Vec<(u16, u64)>,
     /// Where the position is kept for a device that comes after us.
     record: Option<Record>,
 }
@@ -195,7 +206,7 @@ impl Packed {
         if let Some(record) = &record {
             record.begin(at);
         }
-        let memory = Arc::clone(memory);
+        let (memory, size) = (Arc::clone(memory), areas.size);
         let mut packed = Packed {
             memory,
             areas,
@@ -203,7 +214,7 @@ impl Packed {
             next: at,
             used: at,
             published: at,
-            first: None,
+            given: Vec::with_capacity(size.into()),
             record,
         };
         packed.disarm();
@@ -268,6 +279,17 @@ impl Queue for Packed {
     }
 
     #[inline]
+    fn next_plain(&mut self, access: Access) -> Option<(Chain, Piece)> {
+        let (len, id, flags) = self.look(self.next)?;
+        if !access.is_plain(flags) {
+            return None;
+        }
+        let at = u64::from_le(self.words(self.next.place)[0].load(Ordering::Relaxed));
+        self.next.advance(1, self.areas.size);
+        Some((Chain { id, places: 1 }, Piece { at, len }))
+    }
+
+    #[inline]
     fn next(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault> {
         let Some((len, id, flags)) = self.look(self.next) else { return Ok(None) };
         if flags & (NEXT | INDIRECT) != 0 {
@@ -287,25 +309,23 @@ impl Queue for Packed {
     #[inline]
     fn give(&mut self, chain: Chain, written: u32) {
         let round = if self.used.round { AVAILABLE | USED } else { 0 };
-        let word = word_of(written, chain.id, round);
-        if self.used == self.published {
-            // The driver sees no other before this one.
-            self.first = Some(word);
-        } else {
-            self.words(self.used.place)[1].store(word, Ordering::Relaxed);
-        }
+        self.given.push((self.used.place, word_of(written, chain.id, round)));
         self.used.advance(chain.places, self.areas.size);
     }
 
     #[inline]
     fn publish(&mut self) -> bool {
-        let Some(first) = self.first.take() else { return false };
+        let Some((&(_, first), behind)) = self.given.split_first() else { return false };
         let (old, new) = (self.published, self.used);
+        for &(place, word) in behind {
+            self.words(place)[1].store(word, Ordering::Relaxed);
+        }
         if let Some(record) = &self.record {
             record.intend(new, old);
         }
         // Release: behind everything that was read or written of the chains.
         self.words(old.place)[1].store(first, Ordering::Release);
+        self.given.clear();
         self.published = new;
         if let Some(record) = &self.record {
             record.begin(new);

@@ -53,6 +53,14 @@ pub(super) enum Access {
     Write,
 }
 
+impl Access {
+    /// Whether flags are those of a buffer in one piece, of the right kind.
+    #[inline]
+    pub(super) fn is_plain(self, flags: u16) -> bool {
+        flags & (NEXT | INDIRECT) == 0 && (self == Access::Read || flags & WRITE != 0)
+    }
+}
+
 /// Bytes of the driver's memory, by a guest address.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
@@ -131,6 +139,10 @@ pub(super) trait Queue: Send + 'static {
 
     /// How many chains are available, at most `most` and, in a packed ring, perhaps fewer.
     fn available(&self, most: usize) -> Result<usize, Fault>;
+
+    /// The next chain if there is one and it is a buffer in one piece, as most are. Otherwise nothing
+    /// has happened, and [`Queue::next`] says what it is.
+    fn next_plain(&mut self, access: Access) -> Option<(Chain, Piece)>;
 
     /// Looks at the next chain and adds its pieces.
     fn next(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault>;

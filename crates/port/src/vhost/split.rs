@@ -14,28 +14,34 @@ use std::sync::{
     atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
 };
 
+use linerate_memory::ForeignWords;
+
 use super::{
     memory::{Area, Memory},
     queue::{
-        Access, Chain, DESCRIPTOR, Fault, INDIRECT, NEXT, Pieces, Queue, fields, is_due, walk_table,
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, NEXT, Piece, Pieces, Queue, fields, is_due,
+        walk_table,
     },
 };
 
 /// Flag of either ring: its writer does not want to be told.
 pub(super) const SILENT: u16 = 1;
-/// Where the index of either ring is, and where its places begin.
-pub(super) const INDEX: usize = 2;
-pub(super) const PLACES: usize = 4;
+/// Where the places of either ring begin.
+const PLACES: usize = 4;
 /// Bytes of a place of the used ring.
-pub(super) const USED: usize = 8;
+const USED: usize = 8;
 
-/// Where the parts of a queue are.
+/// The parts of a queue.
 #[derive(Debug, Clone)]
 pub(super) struct SplitAreas {
     size: u16,
-    descriptors: Area,
-    available: Area,
-    used: Area,
+    descriptors: ForeignWords<AtomicU64>,
+    /// Flags, index, heads, used event.
+    available: ForeignWords<AtomicU16>,
+    /// Flags and index.
+    used: ForeignWords<AtomicU16>,
+    used_places: ForeignWords<AtomicU32>,
+    available_event: ForeignWords<AtomicU16>,
 }
 
 impl SplitAreas {
@@ -58,7 +64,22 @@ impl SplitAreas {
         if aligned.iter().any(|(area, align)| !area.at.is_multiple_of(*align)) {
             return Err("a queue that is not aligned");
         }
-        Ok(SplitAreas { size, descriptors, available, used })
+        let count = usize::from(size);
+        let parts = || {
+            Some(SplitAreas {
+                size,
+                descriptors: ForeignWords::of64(&descriptors.bytes, descriptors.at, 2 * count)?,
+                available: ForeignWords::of16(&available.bytes, available.at, 3 + count)?,
+                used: ForeignWords::of16(&used.bytes, used.at, 2)?,
+                used_places: ForeignWords::of32(&used.bytes, used.at + PLACES, 2 * count)?,
+                available_event: ForeignWords::of16(
+                    &used.bytes,
+                    used.at + PLACES + USED * count,
+                    1,
+                )?,
+            })
+        };
+        parts().ok_or("a queue outside of the memory")
     }
 
     /// Bytes of the three.
@@ -74,40 +95,35 @@ impl SplitAreas {
 
     #[inline]
     pub(super) fn descriptors(&self) -> &[AtomicU64] {
-        let Area { bytes, at } = &self.descriptors;
-        bytes.words(*at, 2 * usize::from(self.size)).expect("checked when it was made")
+        &self.descriptors
     }
 
     /// Flags, index, heads, used event.
     #[inline]
     pub(super) fn available(&self) -> &[AtomicU16] {
-        let Area { bytes, at } = &self.available;
-        bytes.words16(*at, 3 + usize::from(self.size)).expect("checked when it was made")
+        &self.available
     }
 
     #[inline]
     pub(super) fn used_places(&self) -> &[AtomicU32] {
-        let Area { bytes, at } = &self.used;
-        let places = bytes.words32(at + PLACES, 2 * usize::from(self.size));
-        places.expect("checked when it was made")
+        &self.used_places
     }
 
     /// Flags of the used ring.
     #[inline]
     pub(super) fn used_flags(&self) -> &AtomicU16 {
-        self.used.bytes.word16(self.used.at).expect("checked when it was made")
+        &self.used[0]
     }
 
     #[inline]
     pub(super) fn used_index(&self) -> &AtomicU16 {
-        self.used.bytes.word16(self.used.at + INDEX).expect("checked when it was made")
+        &self.used[1]
     }
 
     /// At which index of the available ring the device wants to be told.
     #[inline]
     pub(super) fn available_event(&self) -> &AtomicU16 {
-        let at = self.used.at + PLACES + USED * usize::from(self.size);
-        self.used.bytes.word16(at).expect("checked when it was made")
+        &self.available_event[0]
     }
 
     /// At which index of the used ring the driver wants to be told.
@@ -200,6 +216,24 @@ impl Queue for Split {
     #[inline]
     fn available(&self, most: usize) -> Result<usize, Fault> {
         Ok(usize::from(self.theirs()?.wrapping_sub(self.next)).min(most))
+    }
+
+    #[inline]
+    fn next_plain(&mut self, access: Access) -> Option<(Chain, Piece)> {
+        if self.next == self.end {
+            // An index that makes no sense is found by the other way.
+            self.end = self.theirs().ok()?;
+            if self.next == self.end {
+                return None;
+            }
+        }
+        let id = self.head(self.next);
+        let (at, len, flags, _) = self.descriptor(id);
+        if id >= self.areas.size || !access.is_plain(flags) {
+            return None;
+        }
+        self.next = self.next.wrapping_add(1);
+        Some((Chain { id, places: 1 }, Piece { at, len }))
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! A packet out of a peer's memory: copied, and what its header says was left undone is done.
 
+use std::sync::atomic::Ordering;
+
 use linerate_memory::{Frame, PoolCache, Slot};
 
 use super::{
@@ -47,6 +49,28 @@ impl Unpack {
     #[inline]
     pub(super) fn has_segments(&self) -> bool {
         self.merged.is_some()
+    }
+
+    /// Copies the packet in one piece to `slot` and returns its length, if it is one of which nothing
+    /// was left undone and nothing is wrong with: for all others, [`Unpack::take`] says.
+    #[inline]
+    pub(super) fn take_plain(
+        &self,
+        memory: &Memory,
+        piece: Piece,
+        pool: &PoolCache,
+        slot: &mut Slot,
+        room: usize,
+    ) -> Option<usize> {
+        let whole = piece.len as usize;
+        let len = whole.checked_sub(self.header).filter(|len| (ETHERNET..=room).contains(len))?;
+        let (region, at) = memory.locate(piece.at, whole)?;
+        // Flags, and kind of segmentation.
+        if self.offloads && region.word16(at)?.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let to = pool.arena().packet_mut(slot)?.get_mut(..len)?;
+        region.read(at + self.header, to).then_some(len)
     }
 
     /// Copies the packet in these pieces to `slot`, or keeps it if it is to be segmented.

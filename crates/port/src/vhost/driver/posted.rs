@@ -95,6 +95,21 @@ impl<R: Ring> Queue for Posted<R> {
     }
 
     #[inline]
+    fn next_plain(&mut self, _: Access) -> Option<(Chain, Piece)> {
+        if self.missing > 0 {
+            return None;
+        }
+        let number = self.ring.front()?;
+        if self.count(number) > 1 {
+            return None;
+        }
+        let (taken, len) = self.ring.take().ok()??;
+        // More than there is room for is nothing.
+        let len = if len <= self.buffers.len { len } else { 0 };
+        Some((Chain { id: taken, places: 1 }, Piece { at: self.buffers.address(taken), len }))
+    }
+
+    #[inline]
     fn next(&mut self, _: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault> {
         while let Some((number, written)) = self.ring.take()? {
             let chain = Chain { id: number, places: 1 };
@@ -200,6 +215,13 @@ impl<R: Ring> Queue for Filled<R> {
     }
 
     #[inline]
+    fn next_plain(&mut self, _: Access) -> Option<(Chain, Piece)> {
+        let id = self.ring.vacant().filter(|_| self.fault.is_none())?;
+        let piece = Piece { at: self.buffers.address(id), len: self.buffers.len };
+        Some((Chain { id, places: 1 }, piece))
+    }
+
+    #[inline]
     fn next(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault> {
         if self.ring.vacant().is_none() {
             self.reap();
@@ -223,7 +245,10 @@ impl<R: Ring> Queue for Filled<R> {
     #[inline]
     fn publish(&mut self) -> bool {
         let tell = self.ring.publish();
-        self.reap();
+        // Not each time: where the device writes what it has used is a line it would lose.
+        if self.ring.room() < usize::from(self.ring.size()) / 2 {
+            self.reap();
+        }
         tell
     }
 

@@ -37,6 +37,9 @@ pub(super) trait Ring: Send + 'static {
     /// Takes one of them: its number, which is vacant now, and how many bytes were written.
     fn take(&mut self) -> Result<Option<(u16, u32)>, Fault>;
 
+    /// The number of the next of them, if there is one and it makes sense.
+    fn front(&mut self) -> Option<u16>;
+
     /// What is probably the number of one of the next, below the size; to prefetch by.
     fn peek(&self, ahead: u16) -> u16;
 

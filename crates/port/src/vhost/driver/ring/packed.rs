@@ -144,6 +144,12 @@ impl Ring for PackedRing {
     }
 
     #[inline]
+    fn front(&mut self) -> Option<u16> {
+        let (number, _) = self.look(self.seen).filter(|_| self.numbers.outstanding() > 0)?;
+        (number < self.areas.size()).then_some(number)
+    }
+
+    #[inline]
     fn peek(&self, ahead: u16) -> u16 {
         let mut at = self.seen;
         at.advance(ahead % self.areas.size(), self.areas.size());

@@ -149,6 +149,14 @@ impl Ring for SplitRing {
     }
 
     #[inline]
+    fn front(&mut self) -> Option<u16> {
+        if self.seen == self.end {
+            self.end = self.theirs().ok()?;
+        }
+        (self.seen != self.end).then(|| self.peek(0))
+    }
+
+    #[inline]
     fn peek(&self, ahead: u16) -> u16 {
         self.place(self.seen.wrapping_add(ahead)) as u16 & self.areas.mask()
     }
