@@ -42,12 +42,12 @@ static struct rte_acl_ctx *fill(const char *path)
 		.name = "filter",
 		.socket_id = SOCKET_ID_ANY,
 		.rule_size = RTE_ACL_RULE_SZ(FIELDS),
-		.max_rule_num = 4096,
+		.max_rule_num = 8192,
 	};
 	struct rte_acl_ctx *acl = rte_acl_create(&param);
 	FILE *file = fopen(path, "r");
 	unsigned source, source_bits, to, to_bits, protocol, mask, low, high, action;
-	int priority = 4096;
+	int priority = 8192;
 
 	if (acl == NULL || file == NULL)
 		rte_exit(2, "rte_filter: no rules\n");

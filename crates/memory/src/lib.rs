@@ -47,7 +47,7 @@ mod words;
 
 pub use arena::{
     Accounting, Arena, ArenaOptions, BUFFER_MAX, Column, Head, HeadAt, HeadStep, Heads, LANES,
-    Leaves, Notes, Packet, PacketMut, PageKind, Survey, stride_for,
+    Leaves, Notes, Packet, PacketMut, PageKind, Survey, WordAt, WordBase, stride_for,
 };
 pub use compare::equal_lanes;
 pub use error::MemoryError;

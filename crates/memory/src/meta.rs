@@ -135,7 +135,13 @@ impl Meta {
         self.transport = HeaderStart::new(headroom, transport);
     }
 
-    /// The same in a word: where the network header begins, and above it the transport header.
+    /// Where both headers begin, in a word: the network header, and above it the transport header.
+    #[inline(always)]
+    pub(crate) fn header_pair(&self) -> u32 {
+        u32::from(self.network.0) | u32::from(self.transport.0) << 16
+    }
+
+    /// Sets them by such a word: where the network header begins, and above it the transport header.
     #[inline(always)]
     pub(crate) fn set_header_pair(&mut self, pair: u32) {
         (self.network, self.transport) =

@@ -228,6 +228,13 @@ impl Ours {
         self.run(None, &[&["graph", &file][..], &options].concat())
     }
 
+    /// Runs the configuration in a file until it ends by itself.
+    pub(crate) fn graph_to_end(&self, file: &Path, burst: u32) -> Result<Value> {
+        let (burst, core) = (burst.to_string(), FORWARDING_CORE.to_string());
+        let file = file.to_string_lossy();
+        self.run(None, &["graph", &file, "--burst", &burst, "--core", &core, "--count", "0"])
+    }
+
     /// Starts the same with a worker on each of some cores; packets of all of them count.
     pub(crate) fn graph_on(
         &self,

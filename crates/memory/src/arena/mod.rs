@@ -6,12 +6,14 @@
 
 #[cfg(not(any(loom, miri)))]
 mod attach;
+mod gather;
 mod growth;
 mod heads;
 mod map;
 mod numbers;
 mod options;
 mod packet;
+mod places;
 mod survey;
 #[cfg(debug_assertions)]
 mod track;
@@ -28,14 +30,15 @@ use std::{
 
 #[cfg(not(any(loom, miri)))]
 pub(crate) use self::attach::Geometry;
-use self::{growth::Growth, map::Mapping, numbers::Numbers};
 pub use self::{
+    gather::{WordAt, WordBase},
     heads::{Column, Head, HeadAt, HeadStep, Heads, LANES, Notes},
     map::PageKind,
     options::{ArenaOptions, BUFFER_MAX, stride_for},
     packet::{Packet, PacketMut},
     survey::{Leaves, Survey},
 };
+use self::{growth::Growth, map::Mapping, numbers::Numbers};
 use crate::{
     frame::Frame,
     meta::Meta,

@@ -10,12 +10,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{formula::Formula, program::To, test::Test};
+use super::{
+    formula::Formula,
+    halves::{Half, classes, halves},
+    program::To,
+    test::Test,
+};
 
 /// Most halves of words.
 const LEVELS_LIMIT: usize = 32;
-/// Most classes of a half.
-pub(super) const CLASSES_LIMIT: usize = 256;
 /// Most ways on from all nodes together, those given up on included.
 const EDGES_LIMIT: usize = 1 << 20;
 /// Most pairs of nodes looked at.
@@ -34,14 +37,6 @@ const YES: Id = END + 1;
 pub(super) const DROP: Id = END + 2;
 /// The packet goes to output 0, and so on.
 pub(super) const OUTPUT: Id = END + 3;
-
-/// A half of a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Half {
-    pub(super) offset: usize,
-    /// The second half.
-    pub(super) second: bool,
-}
 
 /// One variable of the diagram.
 #[derive(Debug)]
@@ -246,15 +241,6 @@ impl Diagram {
     }
 }
 
-/// The halves a test looks at: mask and value.
-fn halves(test: &Test) -> impl Iterator<Item = (Half, u16, u16)> {
-    let Test { offset, mask, value, .. } = *test;
-    [(false, 16), (true, 0)].into_iter().filter_map(move |(second, shift)| {
-        let (mask, value) = ((mask >> shift) as u16, (value >> shift) as u16);
-        (mask != 0).then_some((Half { offset, second }, mask, value))
-    })
-}
-
 /// The tests of each half.
 fn collect(formula: &Formula, tests: &mut HashMap<Half, Vec<(u16, u16)>>) {
     match formula {
@@ -268,44 +254,4 @@ fn collect(formula: &Formula, tests: &mut HashMap<Half, Vec<(u16, u16)>>) {
             parts.iter().for_each(|part| collect(part, tests));
         }
     }
-}
-
-/// Values no test tells apart are one class: the class of each value, and a
-/// value of each class. `None` when there are too many.
-fn classes(mut tests: Vec<(u16, u16)>) -> Option<(Vec<u8>, Vec<u16>)> {
-    tests.sort_unstable();
-    tests.dedup();
-    let mut classes = vec![0u8; 1 << 16];
-    let mut samples = vec![0u16];
-    // The value among those of one mask, 0 for any other.
-    let mut places = vec![0u16; 1 << 16];
-    for same_mask in tests.chunk_by(|one, other| one.0 == other.0) {
-        let mask = same_mask[0].0;
-        if same_mask.len() > CLASSES_LIMIT {
-            return None;
-        }
-        for (place, (_, value)) in (1..).zip(same_mask) {
-            places[usize::from(*value)] = place;
-        }
-        let width = same_mask.len() + 1;
-        let mut split = vec![None; samples.len() * width];
-        samples.clear();
-        for value in 0..=u16::MAX {
-            let class = &mut classes[usize::from(value)];
-            let place = usize::from(places[usize::from(value & mask)]);
-            let new = &mut split[usize::from(*class) * width + place];
-            *class = match *new {
-                Some(new) => new,
-                None => {
-                    let fresh = u8::try_from(samples.len()).ok()?;
-                    samples.push(value);
-                    *new.insert(fresh)
-                }
-            };
-        }
-        for (_, value) in same_mask {
-            places[usize::from(*value)] = 0;
-        }
-    }
-    Some((classes, samples))
 }

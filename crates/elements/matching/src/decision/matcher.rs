@@ -2,15 +2,17 @@
 //!
 //! All words any step looks at are gathered first, those of sixteen packets side
 //! by side. Then the packets are decided together, without a branch on their bytes:
-//! by all steps of the program where it is short ([`choices`](super::choices)), and
-//! else by tables ([`table`](super::table)), whose cost does not depend on how many
-//! rules there are. Where the tables would be too large, in short frames, and for
-//! packets too short for some step, the program is walked through step by step.
+//! by all steps of the program where it is short ([`choices`](super::choices)), by one
+//! table for each half of a word ([`table`](super::table)), whose cost does not depend on
+//! how many rules there are, or where these would be too large, by vectors with a bit for
+//! each rule ([`bits`](super::bits)). Rules that fit neither, short frames, and
+//! packets too short for some step, are walked through the program step by step.
 
 use linerate_graph::Context;
 use linerate_memory::{Arena, Frame, Survey};
 
 use super::{
+    bits::Bits,
     choices::Choices,
     formula::Formula,
     program::{Program, To},
@@ -32,6 +34,7 @@ enum Way {
     /// All packets get this answer.
     Constant(u32),
     Choices(Choices),
+    Bits(Bits),
     Tables(Tables),
     Walk,
 }
@@ -64,18 +67,29 @@ impl Matcher {
             To::Step(_) if program.steps.len() <= STEPS_LIMIT => {
                 Way::Choices(Choices::new(&program, &words))
             }
-            To::Step(_) => match Tables::new(rules) {
-                Some(mut tables) => {
-                    words = Words::new(headers, tables.offsets(), frame_limit);
-                    tables.look_in(&words);
-                    Way::Tables(tables)
-                }
-                None => Way::Walk,
-            },
+            To::Step(_) => {
+                let (of_words, way) = by_tables(Tables::one(rules), headers, frame_limit)
+                    .or_else(|| by_bits(rules, headers, frame_limit))
+                    .or_else(|| by_tables(Tables::new(rules), headers, frame_limit))
+                    .unwrap_or((words, Way::Walk));
+                words = of_words;
+                way
+            }
         };
         let answers = vec![[NEVER; LANES]; frame_limit.div_ceil(LANES)];
         let partial = program.reaches(To::Never);
         Matcher { program, headers, words, way, answers, partial }
+    }
+
+    /// By vectors of bits, however few rules there are, where that can be.
+    #[cfg(test)]
+    pub(crate) fn by_bits(
+        mut self,
+        rules: &[(Formula, To)],
+        frame_limit: usize,
+    ) -> Option<Matcher> {
+        (self.words, self.way) = by_bits(rules, self.headers, frame_limit)?;
+        Some(self)
     }
 
     pub(crate) fn program(&self) -> &Program {
@@ -124,6 +138,11 @@ impl Matcher {
                 choices.decide(words, blocks);
                 !whole
             }
+            Way::Bits(bits) if count >= FRAME_LEAST => {
+                let whole = words.gather(arena, frame, survey);
+                bits.decide(words, blocks);
+                !whole
+            }
             Way::Tables(tables) if count >= FRAME_LEAST => {
                 let whole = words.gather(arena, frame, survey);
                 tables.decide(words, blocks);
@@ -153,4 +172,20 @@ impl Matcher {
             }
         }
     }
+}
+
+/// The words that tables look at, and tables that know where they are.
+fn by_tables(tables: Option<Tables>, headers: Headers, frame_limit: usize) -> Option<(Words, Way)> {
+    let mut tables = tables?;
+    let words = Words::new(headers, tables.offsets(), frame_limit);
+    tables.look_in(&words);
+    Some((words, Way::Tables(tables)))
+}
+
+/// The same of vectors.
+fn by_bits(rules: &[(Formula, To)], headers: Headers, frame_limit: usize) -> Option<(Words, Way)> {
+    let mut bits = Bits::new(rules)?;
+    let words = Words::new(headers, bits.offsets(), frame_limit);
+    bits.look_in(&words);
+    Some((words, Way::Bits(bits)))
 }

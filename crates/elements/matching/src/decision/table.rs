@@ -47,6 +47,11 @@ struct Step {
 }
 
 impl Tables {
+    /// Rules that fit in one table.
+    pub(super) fn one(rules: &[(Formula, To)]) -> Option<Tables> {
+        Some(Tables(vec![Table::new(rules)?]))
+    }
+
     /// `None` when a rule alone is too large.
     pub(super) fn new(rules: &[(Formula, To)]) -> Option<Tables> {
         let mut tables = Vec::new();

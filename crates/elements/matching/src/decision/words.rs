@@ -1,6 +1,8 @@
 //! The words of packets that a program looks at.
 
-use linerate_memory::{Arena, Frame, HeaderStart, LANES as HALF, Slot, Survey};
+use linerate_memory::{
+    Arena, Column, Frame, HeaderStart, LANES as HALF, Slot, Survey, WordAt, WordBase,
+};
 
 use linerate_kit::mac_header;
 
@@ -132,6 +134,22 @@ fn word(bytes: &[u8], at: isize) -> u32 {
     u32::from_be_bytes([byte(0), byte(1), byte(2), byte(3)])
 }
 
+/// Where words are for who takes them of eight packets together: not where an Ethernet header must be
+/// looked for.
+fn gathered<const WORDS: usize>(places: &[(Start, usize); WORDS]) -> Option<[WordAt; WORDS]> {
+    let mut at = [WordAt { base: WordBase::Packet, offset: 0 }; WORDS];
+    for (at, (start, offset)) in at.iter_mut().zip(places) {
+        let base = match start {
+            Start::Packet => WordBase::Packet,
+            Start::Network => WordBase::Network,
+            Start::Transport => WordBase::Transport,
+            Start::Ethernet => return None,
+        };
+        *at = WordAt { base, offset: *offset };
+    }
+    Some(at)
+}
+
 /// The words of all packets of a frame at the offsets a program looks at.
 #[derive(Debug)]
 pub(super) struct Words {
@@ -209,7 +227,37 @@ impl Words {
         if first == 0 {
             whole.fill(true);
         }
-        let (mut at, mut block, mut all) = (0, first, true);
+        let mut all = true;
+        if let Some(at) = gathered(&places).filter(|_| frame.len() >= HALF) {
+            // Eight at once, half of a row.
+            let mut blocks = rows.chunks_exact_mut(stride);
+            let (mut halves, mut block) = (whole.as_chunks_mut::<HALF>().0.iter_mut(), None);
+            let put = |columns: &[Column; WORDS], there: [bool; HALF]| {
+                let (block_of_half, half) = match block.take() {
+                    Some(block) => (Some(block), 1),
+                    None => (blocks.next(), 0),
+                };
+                let (Some(rows), Some(whole)) = (block_of_half, halves.next()) else { return };
+                for (row, column) in rows[first..].iter_mut().zip(columns) {
+                    if let Some(row) = row.as_chunks_mut::<HALF>().0.get_mut(half) {
+                        *row = *column;
+                    }
+                }
+                if there != [true; HALF] {
+                    whole.iter_mut().zip(there).for_each(|(whole, there)| *whole &= there);
+                    all = false;
+                }
+                block = (half == 0).then_some(rows);
+            };
+            match headers {
+                Headers::Packet => {
+                    arena.gather(frame, survey, at.map(|at| at.offset), put);
+                }
+                Headers::Ip { .. } => arena.gather_headers(frame, at, put),
+            }
+            return all;
+        }
+        let (mut at, mut block) = (0, first);
         let mut take = |bytes: &[u8], starts: [usize; 4]| {
             let mut there = true;
             if let Some(rows) =
@@ -234,32 +282,7 @@ impl Words {
             }
         };
         match headers {
-            Headers::Packet if frame.len() < HALF => {
-                arena.for_each(frame, |bytes| take(bytes, [0; 4]));
-            }
-            Headers::Packet => {
-                // Eight at once, half of a row.
-                let offsets = places.map(|(_, offset)| offset);
-                let mut blocks = rows.chunks_exact_mut(stride);
-                let (mut halves, mut block) = (whole.as_chunks_mut::<HALF>().0.iter_mut(), None);
-                arena.gather::<WORDS>(frame, survey, offsets, |columns, there| {
-                    let (block_of_half, half) = match block.take() {
-                        Some(block) => (Some(block), 1),
-                        None => (blocks.next(), 0),
-                    };
-                    let (Some(rows), Some(whole)) = (block_of_half, halves.next()) else { return };
-                    for (row, column) in rows[first..].iter_mut().zip(columns) {
-                        if let Some(row) = row.as_chunks_mut::<HALF>().0.get_mut(half) {
-                            *row = *column;
-                        }
-                    }
-                    if there != [true; HALF] {
-                        whole.iter_mut().zip(there).for_each(|(whole, there)| *whole &= there);
-                        all = false;
-                    }
-                    block = (half == 0).then_some(rows);
-                });
-            }
+            Headers::Packet => arena.for_each(frame, |bytes| take(bytes, [0; 4])),
             Headers::Ip { marked } => arena.for_each_described(frame, |slot, bytes, meta| {
                 // Headers not known are beyond any packet's end, and so is what is in
                 // front of the packet of those stripped.

@@ -52,9 +52,10 @@ impl Bench {
     /// The outputs of packets, whose network header is behind 14 bytes, in a frame
     /// of so many.
     fn decide(&mut self, rules: &Rules, packets: &[Vec<u8>], limit: usize) -> Vec<u32> {
-        let formulas = rules.formulas();
-        let mut matcher =
-            Matcher::new(program(&formulas), &formulas, Headers::Ip { marked: false }, limit);
+        self.run(&mut matcher(rules, limit), packets, limit)
+    }
+
+    fn run(&mut self, matcher: &mut Matcher, packets: &[Vec<u8>], limit: usize) -> Vec<u32> {
         let mut answers = Vec::new();
         for packets in packets.chunks(limit) {
             let mut frame = Frame::new(limit);
@@ -70,6 +71,34 @@ impl Bench {
         }
         answers
     }
+}
+
+fn matcher(rules: &Rules, limit: usize) -> Matcher {
+    let formulas = rules.formulas();
+    Matcher::new(program(&formulas), &formulas, Headers::Ip { marked: false }, limit)
+}
+
+/// Vectors of bits for rules that are decided otherwise, since they are few.
+#[test]
+fn bits_mean_what_trees_say() {
+    let (plan, mut bench) = (plan(), Bench::new());
+    let mut found = 0;
+    for seed in 0..1500 {
+        let mut random = random::Random::new(seed);
+        let texts = random.rules();
+        let rules = rules(&plan, &texts);
+        let Some(mut matcher) = matcher(&rules, 64).by_bits(&rules.formulas(), 64) else {
+            continue;
+        };
+        found += 1;
+        let packets: Vec<_> = (0..40).map(|_| random.packet(100)).collect();
+        let answers = bench.run(&mut matcher, &packets, 64);
+        for (answer, packet) in answers.into_iter().zip(&packets) {
+            let expected = reference::output(&rules.rules, packet);
+            assert_eq!(answer, expected, "seed {seed}: {texts:?}\n{packet:02x?}");
+        }
+    }
+    assert!(found > 700, "{found} of 1500");
 }
 
 #[test]
@@ -88,7 +117,7 @@ fn trees_mean_what_they_say() {
     }
 }
 
-/// Many rules are decided by tables, in parts where they are too many.
+/// Many rules are decided by tables, or by vectors of bits where they are too many for these.
 #[test]
 fn many_rules_mean_what_they_say() {
     let (plan, mut bench) = (plan(), Bench::new());

@@ -1,0 +1,210 @@
+//! Rules decided by vectors of bits: for each value of a half of a word, which of the rules it is one
+//! for.
+//!
+//! A rule is one or more conjunctions of tests of single halves, each of them a bit, the first rule's
+//! lowest. A packet is for those whose bits are set in the vectors of all its halves, and goes where the
+//! lowest of them says ("High-Speed Policy-Based Packet Forwarding Using Efficient Multi-Dimensional
+//! Range Matching", Lakshman and Stiliadis, SIGCOMM 1998, with classes of values in the place of
+//! intervals). What is loaded for one half does not wait for another, and memory grows with the rules
+//! times the values they tell apart, however they overlap, where the states of a decision diagram can
+//! be their product. They are looked at 512 at a time, up to the first that holds.
+
+use std::collections::HashMap;
+
+use linerate_memory::{BitWork, with_vectors};
+
+use super::{
+    conjunctions::{Conjunction, Part, conjunctions},
+    formula::Formula,
+    halves::{Half, classes},
+    matcher::NEVER,
+    program::To,
+    words::{LANES, Words},
+};
+
+/// Most halves.
+const HALVES_LIMIT: usize = 32;
+/// Most blocks of all vectors.
+const BLOCKS_LIMIT: usize = 1 << 19;
+/// Words of a block.
+const BLOCK: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Bits {
+    columns: Vec<Column>,
+    /// All vectors, one behind the other.
+    vectors: Vec<Block>,
+    /// Blocks of each.
+    blocks: usize,
+    /// Answers by bit.
+    answers: Vec<u32>,
+}
+
+/// One half.
+#[derive(Debug)]
+struct Column {
+    half: Half,
+    /// Place of the words.
+    row: usize,
+    /// By the first byte, which of the pages has the classes by the second.
+    pages: Box<[u8; 256]>,
+    /// As many as there may be, so that none need be checked: those not used are never touched.
+    classes: Pages,
+    /// Where its vectors begin: that of the first class.
+    first: usize,
+}
+
+/// Classes by the second byte of a value.
+type Pages = Box<[[u16; 256]; 256]>;
+
+/// A cache line of bits.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Block([u64; BLOCK]);
+
+impl Bits {
+    /// `None` when there are too many conjunctions, or values that differ, or nothing is looked at.
+    pub(super) fn new(rules: &[(Formula, To)]) -> Option<Bits> {
+        let all = conjunctions(rules)?;
+        let mut halves: Vec<Half> = all.iter().flat_map(|(all, _)| all).map(|it| it.half).collect();
+        halves.sort_unstable();
+        halves.dedup();
+        if halves.is_empty() || halves.len() > HALVES_LIMIT {
+            return None;
+        }
+        let blocks = all.len().div_ceil(64 * BLOCK);
+        let (mut columns, mut vectors) = (Vec::new(), Vec::<Block>::new());
+        for half in halves {
+            let tests = all.iter().flat_map(|(all, _)| all).filter(|part| part.half == half);
+            let (of_values, samples) = classes::<u16>(tests.map(Part::test).collect())?;
+            let first = vectors.len();
+            vectors.resize(first + samples.len() * blocks, Block([0; BLOCK]));
+            if vectors.len() > BLOCKS_LIMIT {
+                return None;
+            }
+            let own = vectors[first..].chunks_exact_mut(blocks);
+            own.zip(samples).for_each(|(vector, value)| fill(vector, &all, half, value));
+            let (pages, classes) = paged(&of_values)?;
+            columns.push(Column { half, row: 0, pages, classes, first });
+        }
+        let answers = all.iter().map(|(_, answer)| *answer).collect();
+        Some(Bits { columns, vectors, blocks, answers })
+    }
+
+    /// Offsets of the words looked at.
+    pub(super) fn offsets(&self) -> Vec<usize> {
+        self.columns.iter().map(|column| column.half.offset).collect()
+    }
+
+    /// Where the words are from now on.
+    pub(super) fn look_in(&mut self, words: &Words) {
+        self.columns.iter_mut().for_each(|column| column.row = words.row(column.half.offset));
+    }
+
+    /// Answers for packets from their words.
+    #[inline(never)]
+    pub(super) fn decide(&self, words: &Words, answers: &mut [[u32; LANES]]) {
+        with_vectors(Decide { bits: self, words, answers });
+    }
+}
+
+/// Sets the bits of the conjunctions that a value of a half does not rule out.
+fn fill(vector: &mut [Block], all: &[(Conjunction, u32)], half: Half, value: u16) {
+    for (bit, (parts, _)) in all.iter().enumerate() {
+        let holds = parts.iter().filter(|part| part.half == half).all(|part| part.holds(value));
+        let (word, shift) = (bit / 64, bit % 64);
+        vector[word / BLOCK].0[word % BLOCK] |= u64::from(holds) << shift;
+    }
+}
+
+impl Column {
+    /// The class of each packet's half.
+    #[inline(always)]
+    fn find(&self, rows: &[[u32; LANES]], each: impl FnMut(usize, usize)) {
+        let words = &rows[self.row];
+        if self.half.second {
+            self.find_half(words, |[_, _, first, second]| (first, second), each);
+        } else {
+            self.find_half(words, |[first, second, ..]| (first, second), each);
+        }
+    }
+
+    #[inline(always)]
+    fn find_half(
+        &self,
+        words: &[u32; LANES],
+        half: impl Fn([u8; 4]) -> (u8, u8),
+        mut each: impl FnMut(usize, usize),
+    ) {
+        for (lane, word) in words.iter().enumerate() {
+            let (first, second) = half(word.to_ne_bytes());
+            let page = &self.classes[usize::from(self.pages[usize::from(first)])];
+            each(lane, usize::from(page[usize::from(second)]));
+        }
+    }
+}
+
+/// Classes of values in pages, each kept once.
+fn paged(classes: &[u16]) -> Option<(Box<[u8; 256]>, Pages)> {
+    let mut known = HashMap::new();
+    let mut pages = Box::new([0; 256]);
+    let mut kept: Pages = vec![[0; 256]; 256].into_boxed_slice().try_into().ok()?;
+    for (page, classes) in pages.iter_mut().zip(classes.as_chunks::<256>().0) {
+        let fresh = known.len() as u8;
+        *page = *known.entry(classes).or_insert(fresh);
+        kept[usize::from(*page)] = *classes;
+    }
+    Some((pages, kept))
+}
+
+struct Decide<'a> {
+    bits: &'a Bits,
+    words: &'a Words,
+    answers: &'a mut [[u32; LANES]],
+}
+
+impl BitWork for Decide<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Decide { bits, words, answers } = self;
+        let mut places = [[0; HALVES_LIMIT]; LANES];
+        for (answers, rows) in answers.iter_mut().zip(words.blocks()) {
+            for (place, column) in bits.columns.iter().enumerate() {
+                column.find(rows, |lane, class| {
+                    places[lane][place] = column.first + class * bits.blocks;
+                });
+            }
+            for (answer, places) in answers.iter_mut().zip(&places) {
+                let places = &places[..bits.columns.len().min(HALVES_LIMIT)];
+                let bit = first(&bits.vectors, bits.blocks, places);
+                *answer = bit.and_then(|bit| bits.answers.get(bit).copied()).unwrap_or(NEVER);
+            }
+        }
+    }
+}
+
+/// The lowest bit that is set in all vectors, each of `count` blocks from its place on.
+#[inline(always)]
+fn first(vectors: &[Block], count: usize, places: &[usize]) -> Option<usize> {
+    for turn in 0..count {
+        let mut left = [u64::MAX; BLOCK];
+        for place in places {
+            let Block(words) = &vectors[place + turn];
+            for (left, word) in left.iter_mut().zip(words) {
+                *left &= word;
+            }
+        }
+        // Which of the words is it: no branch, which would be mispredicted.
+        let mut words = 0u32;
+        for (at, word) in left.iter().enumerate() {
+            words |= u32::from(*word != 0) << at;
+        }
+        if words != 0 {
+            let word = words.trailing_zeros() as usize % BLOCK;
+            return Some((turn * BLOCK + word) * 64 + left[word].trailing_zeros() as usize);
+        }
+    }
+    None
+}

@@ -1,0 +1,134 @@
+//! Rules as conjunctions of tests of halves of words: a packet goes where the first of them that holds
+//! says.
+
+use super::{
+    formula::Formula,
+    halves::{Half, halves},
+    matcher::NEVER,
+    program::To,
+    test::Test,
+};
+
+/// Most of them. Rules that need more are of another kind than what is written by hand or for a firewall:
+/// ranges of several fields, one excluded from the other.
+const LIMIT: usize = 1 << 13;
+
+/// A half has, where the mask has ones, this value, or has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) half: Half,
+    pub(super) mask: u16,
+    value: u16,
+    is: bool,
+}
+
+impl Part {
+    /// Whether a half of this value does.
+    pub(super) fn holds(&self, half: u16) -> bool {
+        (half & self.mask == self.value) == self.is
+    }
+
+    /// The mask and the value of its test.
+    pub(super) fn test(&self) -> (u16, u16) {
+        (self.mask, self.value)
+    }
+
+    /// Whether no packet has both.
+    fn excludes(&self, other: &Part) -> bool {
+        let differ = (self.value ^ other.value) & self.mask & other.mask != 0;
+        self.half == other.half && self.is && other.is && differ
+    }
+}
+
+/// All of these hold.
+pub(super) type Conjunction = Vec<Part>;
+
+/// The rules, the first one first, each as one or more conjunctions with its answer; `None` when these
+/// are too many.
+pub(super) fn conjunctions(rules: &[(Formula, To)]) -> Option<Vec<(Conjunction, u32)>> {
+    let mut all = Vec::new();
+    for (formula, to) in rules {
+        let answer = match to {
+            To::Output(output) => *output as u32,
+            _ => NEVER,
+        };
+        if formula.tests() == 0 {
+            all.push((Vec::new(), NEVER));
+            break;
+        }
+        all.extend(expand(formula, true)?.into_iter().map(|conjunction| (conjunction, answer)));
+        if all.len() > LIMIT {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+/// Of packets that are long enough: where a formula holds, or does not.
+fn expand(formula: &Formula, holds: bool) -> Option<Vec<Conjunction>> {
+    let parts = |parts: &'_ [Formula]| -> Vec<Formula> {
+        parts.iter().filter(|part| part.tests() > 0).cloned().collect()
+    };
+    match formula {
+        Formula::Test(test) => Some(expand_test(test, holds)),
+        Formula::Not(of) | Formula::NotIfWhole(of) => expand(of, !holds),
+        Formula::All(all) => combine(&parts(all), holds, holds),
+        Formula::Any(any) => combine(&parts(any), holds, !holds),
+        Formula::Choose(choices) => choose(&parts(choices), holds),
+    }
+}
+
+fn expand_test(test: &Test, holds: bool) -> Vec<Conjunction> {
+    let parts = halves(test).map(|(half, mask, value)| Part { half, mask, value, is: holds });
+    if holds { vec![parts.collect()] } else { parts.map(|part| vec![part]).collect() }
+}
+
+/// Where each of the parts holds, or does not: `all` of them at once, or one of them.
+fn combine(parts: &[Formula], holds: bool, all: bool) -> Option<Vec<Conjunction>> {
+    let mut found = if all { vec![Vec::new()] } else { Vec::new() };
+    for part in parts {
+        let part = expand(part, holds)?;
+        if all {
+            found = both(&found, &part)?;
+        } else {
+            found.extend(part);
+        }
+        if found.len() > LIMIT {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// A condition and what holds if it does, another one, and so on; what holds otherwise.
+fn choose(parts: &[Formula], holds: bool) -> Option<Vec<Conjunction>> {
+    match parts {
+        [] if holds => Some(Vec::new()),
+        [] => Some(vec![Vec::new()]),
+        [otherwise] => expand(otherwise, holds),
+        [condition, then, rest @ ..] => {
+            let mut found = both(&expand(condition, true)?, &expand(then, holds)?)?;
+            found.extend(both(&expand(condition, false)?, &choose(rest, holds)?)?);
+            (found.len() <= LIMIT).then_some(found)
+        }
+    }
+}
+
+/// Where one of the first and one of the others hold.
+fn both(some: &[Conjunction], others: &[Conjunction]) -> Option<Vec<Conjunction>> {
+    let mut found = Vec::new();
+    for one in some {
+        for other in others {
+            let never = one.iter().any(|part| other.iter().any(|then| part.excludes(then)));
+            if !never {
+                let mut conjunction = one.clone();
+                conjunction.extend(other.iter().filter(|part| !one.contains(part)));
+                found.push(conjunction);
+            }
+        }
+        if found.len() > LIMIT {
+            return None;
+        }
+    }
+    Some(found)
+}

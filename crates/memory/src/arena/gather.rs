@@ -1,0 +1,264 @@
+//! Words of the packets of a frame, side by side.
+//!
+//! For who decides by a few words of each packet, wherever these are: eight packets are found
+//! together, it is seen at once whether all of them are long enough, and then each word is a load and
+//! a store.
+
+use super::{
+    Arena,
+    heads::{Column, LANES},
+    places::{BATCH, Places},
+};
+use crate::{
+    frame::Frame,
+    processor::{BitWork, with_vectors},
+    slot::Slot,
+};
+
+/// What the place of a word counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WordBase {
+    /// The start of the packet.
+    Packet,
+    /// Where metadata says that the network header begins.
+    Network,
+    /// The same of the transport header.
+    Transport,
+}
+
+/// All of them, by number.
+const BASES: [WordBase; 3] = [WordBase::Packet, WordBase::Network, WordBase::Transport];
+
+/// The place of a word: so many bytes behind its base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WordAt {
+    /// What it counts from.
+    pub base: WordBase,
+    /// Bytes from there.
+    pub offset: usize,
+}
+
+impl Arena {
+    /// Calls `each` with the words at these places of packets, and with which packets have all of
+    /// them: for eight packets at a time, as this machine reads them. Where there is no word, or it
+    /// would begin in front of the packet, it is zero.
+    ///
+    /// # Panics
+    ///
+    /// When a packet belongs to another arena.
+    #[inline]
+    pub fn gather_headers<const N: usize>(
+        &self,
+        frame: &Frame,
+        at: [WordAt; N],
+        each: impl FnMut(&[Column; N], [bool; LANES]),
+    ) {
+        with_vectors(Gather { arena: self, frame, at, each });
+    }
+}
+
+struct Gather<'a, E, const N: usize> {
+    arena: &'a Arena,
+    frame: &'a Frame,
+    at: [WordAt; N],
+    each: E,
+}
+
+impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> BitWork for Gather<'_, E, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        if self.at.iter().all(|at| at.base == WordBase::Packet) {
+            self.gather::<false>();
+        } else {
+            self.gather::<true>();
+        }
+    }
+}
+
+impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> Gather<'_, E, N> {
+    /// With `HEADERS` some words are in headers, else all count from the start of packets.
+    #[inline(always)]
+    fn gather<const HEADERS: bool>(self) {
+        let Gather { arena, frame, at, mut each } = self;
+        // Bytes that a packet has behind each base when it has all words; 0 where none is there.
+        let reach = BASES.map(|base| {
+            let ends = at.iter().filter(|at| at.base == base).map(|at| at.offset.saturating_add(4));
+            ends.max().unwrap_or(0).min(1 << 17) as u32
+        });
+        let mut places = Places::none();
+        for slots in frame.slots().chunks(BATCH) {
+            places.find_readable(&arena.inner, slots);
+            places.prefetch_starts();
+            if HEADERS {
+                places.prefetch_metas();
+            }
+            for (group, slots) in slots.chunks(LANES).enumerate() {
+                let mut words = [[0; LANES]; N];
+                let mut whole = [true; LANES];
+                let bases = slots.first_chunk().and_then(|slots| {
+                    // SAFETY: these eight slots were found.
+                    unsafe { places.bases::<HEADERS>(group * LANES, slots, &reach) }
+                });
+                if let Some(bases) = bases {
+                    for (column, at) in words.iter_mut().zip(at) {
+                        for (word, base) in column.iter_mut().zip(&bases[at.base as usize]) {
+                            // SAFETY: in the packet, by the reach of the base, and borrowed with
+                            // the frame.
+                            let bytes = unsafe { base.add(at.offset).cast::<[u8; 4]>().read() };
+                            *word = u32::from_ne_bytes(bytes);
+                        }
+                    }
+                } else {
+                    for (lane, slot) in slots.iter().enumerate() {
+                        for (column, at) in words.iter_mut().zip(at) {
+                            let word = arena.word_at(slot, at);
+                            whole[lane] &= word.is_some();
+                            column[lane] = word.unwrap_or(0);
+                        }
+                    }
+                }
+                each(&words, whole);
+            }
+        }
+    }
+}
+
+impl Arena {
+    /// The word at a place, as this machine reads it.
+    fn word_at(&self, slot: &Slot, at: WordAt) -> Option<u32> {
+        let base = match at.base {
+            WordBase::Packet => 0,
+            WordBase::Network => self.meta(slot).network.index(slot.headroom()),
+            WordBase::Transport => self.meta(slot).transport.index(slot.headroom()),
+        };
+        // A header in front of the packet, or not known, is beyond its end.
+        let rest = self.packet(slot).get(base.checked_add(at.offset)?..)?;
+        rest.first_chunk().map(|word| u32::from_ne_bytes(*word))
+    }
+}
+
+impl Places {
+    /// The addresses of all bases of eight packets that were found, if behind each base all of them
+    /// have as many bytes as `reach` says; a base that reaches nowhere may be anything.
+    ///
+    /// # Safety
+    ///
+    /// These are eight of the slots that were found last, the first of them the one at `first`.
+    #[inline(always)]
+    unsafe fn bases<const HEADERS: bool>(
+        &self,
+        first: usize,
+        slots: &[Slot; LANES],
+        reach: &[u32; 3],
+    ) -> Option<[[*const u8; LANES]; 3]> {
+        let mut starts = [std::ptr::null(); LANES];
+        let mut pairs = [0; LANES];
+        for lane in 0..LANES {
+            // SAFETY: the caller's promise.
+            let (start, meta) = unsafe { self.get(first + lane) };
+            starts[lane] = start.cast_const();
+            if HEADERS {
+                // SAFETY: the metadata of a packet of the arena, which is borrowed with its slot.
+                pairs[lane] = unsafe { (*meta).header_pair() };
+            }
+        }
+        let words = slots.each_ref().map(Slot::word);
+        let mut short = 0;
+        let mut from = [[0; LANES]; 3];
+        for lane in 0..LANES {
+            let (length, headroom) =
+                ((words[lane] >> 48) as u32, (words[lane] >> 32) as u32 & 0xffff);
+            // The sign of what is noted says that a word is not there.
+            short |= length.wrapping_sub(reach[0]);
+            if HEADERS {
+                let headers = [pairs[lane] & 0xffff, pairs[lane] >> 16];
+                for (base, header) in (1..).zip(headers) {
+                    let at = header.wrapping_sub(headroom);
+                    let missing = at | length.wrapping_sub(at).wrapping_sub(reach[base]);
+                    short |= if reach[base] > 0 { missing } else { 0 };
+                    from[base][lane] = at;
+                }
+            }
+        }
+        if short >> 31 != 0 {
+            return None;
+        }
+        let mut bases = [starts; 3];
+        if HEADERS {
+            for base in 1..BASES.len() {
+                for lane in 0..LANES {
+                    bases[base][lane] = starts[lane].wrapping_add(from[base][lane] as usize);
+                }
+            }
+        }
+        Some(bases)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::ArenaOptions;
+
+    #[test]
+    fn words_are_gathered_where_they_are() {
+        let arena = ArenaOptions { size: 1 << 18, ..Default::default() }.create().unwrap();
+        let mut pool = arena.cache(64);
+        let mut frame = Frame::new(64);
+        let at = |base, offset| WordAt { base, offset };
+        let start = [at(WordBase::Packet, 9), at(WordBase::Packet, 1)];
+        let header = [at(WordBase::Network, 9), at(WordBase::Packet, 2)];
+        let both = [at(WordBase::Transport, 1), at(WordBase::Network, 3)];
+        for count in 0..=50usize {
+            for (shortest, places) in [0, 5, 9, 20].into_iter().zip([start, header, both, header]) {
+                let mut shared = Frame::new(64);
+                for n in 0..count {
+                    let length = if n % 11 == 3 { shortest } else { 30 + n % 3 };
+                    let mut slot = pool.take_one(length).unwrap();
+                    let bytes = arena.packet_mut(&mut slot).unwrap();
+                    bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (n + 7 * at) as u8);
+                    let headroom = slot.headroom();
+                    let meta = arena.meta_mut(&mut slot).unwrap();
+                    meta.set_headers(headroom, n % 5, 5 + n % 7);
+                    match (count > 30, n % 13) {
+                        (true, 4) => meta.forget_headers(),
+                        // In front of the packet.
+                        (true, 7) => meta.bytes_moved(-9),
+                        _ => {}
+                    }
+                    if n % 7 == 1 {
+                        shared.push(pool.share(&mut slot).unwrap()).unwrap();
+                    }
+                    frame.push(slot).unwrap();
+                }
+                let mut groups = frame.slots().chunks(LANES);
+                arena.gather_headers(&frame, places, |columns, whole| {
+                    let slots = groups.next().unwrap();
+                    for (lane, slot) in slots.iter().enumerate() {
+                        let words = places.map(|at| {
+                            let room = slot.headroom();
+                            let base = match at.base {
+                                WordBase::Packet => Some(0),
+                                WordBase::Network => arena.meta(slot).network.offset(room),
+                                WordBase::Transport => arena.meta(slot).transport.offset(room),
+                            };
+                            let base = usize::try_from(base?).ok()?;
+                            let word = arena.packet(slot).get(base + at.offset..)?.first_chunk()?;
+                            Some(u32::from_ne_bytes(*word))
+                        });
+                        assert_eq!(
+                            columns.map(|column| column[lane]),
+                            words.map(Option::unwrap_or_default)
+                        );
+                        assert_eq!(whole[lane], words.iter().all(Option::is_some));
+                    }
+                });
+                assert!(groups.next().is_none());
+                pool.give(&mut frame);
+                pool.give(&mut shared);
+            }
+        }
+    }
+}
