@@ -148,6 +148,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+
         /// Each packet comes to its part, behind those that were there, in order.
         #[test]
         fn every_packet_goes_its_way(
