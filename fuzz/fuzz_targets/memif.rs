@@ -49,7 +49,9 @@ impl World {
     fn run(&mut self, role: Role, zero_copy: bool, bytes: &[u8]) {
         let (name, uri) = match role {
             Role::Client => (SOCKET, format!("memif:{SOCKET}?role=server&queues=2")),
-            Role::Server if zero_copy => ("@fouls", "memif:@fouls?queues=2&slots=16&zero-copy".into()),
+            Role::Server if zero_copy => {
+                ("@fouls", "memif:@fouls?queues=2&slots=16&zero-copy".into())
+            }
             Role::Server => ("@fouls", "memif:@fouls?queues=2&slots=16".into()),
         };
         let mut foul = Foul::new(role, name, bytes);
