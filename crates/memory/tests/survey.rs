@@ -4,7 +4,7 @@
 
 use linerate_memory::{
     Arena, ArenaOptions, Column, Frame, Head, HeadAt, HeadStep, Heads, LANES, Leaves, Meta, Notes,
-    Packet, PacketMut, PoolCache, Slot, Survey,
+    Packet, PacketMut, PoolCache, Slot, Survey, WordAt, WordBase,
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -107,6 +107,8 @@ enum Pass {
     /// Sends away those with this first byte.
     Leave(u8),
     Read(usize),
+    /// Words of packets and of their headers.
+    Gather(usize),
     Pull(usize),
     Push(usize),
     Destinations(u32),
@@ -128,6 +130,7 @@ fn pass() -> impl Strategy<Value = Pass> {
         1 => (0..8u8).prop_map(Pass::Trim),
         1 => (0..8u8).prop_map(Pass::Leave),
         1 => (0..6usize).prop_map(Pass::Read),
+        2 => (0..6usize).prop_map(Pass::Gather),
         2 => (0..20usize).prop_map(Pass::Pull),
         2 => (0..140usize).prop_map(Pass::Push),
         2 => any::<u32>().prop_map(Pass::Destinations),
@@ -225,6 +228,20 @@ impl Side {
                 arena.sift_read_surveyed(frame, survey, Leaves::NOTHING, read, &mut out);
                 let each = |meta: &Meta| seen.push(u64::from(meta.flow_hash));
                 arena.for_each_meta(frame, survey, each);
+            }
+            Pass::Gather(offset) => {
+                let at = [
+                    WordAt { base: WordBase::Network, offset: 4 },
+                    WordAt { base: WordBase::Network, offset },
+                    WordAt { base: WordBase::Packet, offset },
+                    WordAt { base: WordBase::Transport, offset: 0 },
+                ];
+                arena.gather(frame, survey, at, |columns, whole| {
+                    for lane in 0..LANES {
+                        seen.push(u64::from(whole[lane]));
+                        seen.extend(columns.iter().map(|column| u64::from(column[lane])));
+                    }
+                });
             }
             Pass::Pull(count) => arena.strip_packets(frame, survey, count),
             Pass::Push(count) => {

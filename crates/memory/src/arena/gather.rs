@@ -7,12 +7,12 @@
 use super::{
     Arena,
     heads::{Column, LANES},
-    places::{BATCH, Places},
+    survey::{AHEAD, Bases, Group, Survey},
 };
 use crate::{
     frame::Frame,
     processor::{BitWork, with_vectors},
-    slot::Slot,
+    slot::{SHARED, Slot},
 };
 
 /// What the place of a word counts from.
@@ -41,26 +41,43 @@ pub struct WordAt {
 impl Arena {
     /// Calls `each` with the words at these places of packets, and with which packets have all of
     /// them: for eight packets at a time, as this machine reads them. Where there is no word, or it
-    /// would begin in front of the packet, it is zero.
+    /// would begin in front of the packet, it is zero. Where packets are is found for those behind
+    /// as well, and words of network headers that are known are not loaded again.
     ///
     /// # Panics
     ///
     /// When a packet belongs to another arena.
     #[inline]
-    pub fn gather_headers<const N: usize>(
+    pub fn gather<const N: usize>(
         &self,
-        frame: &Frame,
+        frame: &mut Frame,
+        survey: &mut Survey,
         at: [WordAt; N],
         each: impl FnMut(&[Column; N], [bool; LANES]),
     ) {
-        with_vectors(Gather { arena: self, frame, at, each });
+        let is_known = survey.is_of(&self.inner, frame);
+        let has_places = survey.survey(&self.inner, frame);
+        let words = if is_known { survey.words } else { 0 };
+        let known = at.map(|at| {
+            let word = at.offset / 4;
+            let is_word = at.base == WordBase::Network && at.offset.is_multiple_of(4);
+            (is_word && word < words).then_some(word)
+        });
+        let groups = has_places.then_some(&*survey.groups);
+        with_vectors(Gather { arena: self, frame, groups, is_known, at, known, each });
     }
 }
 
 struct Gather<'a, E, const N: usize> {
     arena: &'a Arena,
     frame: &'a Frame,
+    /// Where packets are, if none of them is shared and they are not too few.
+    groups: Option<&'a [Group]>,
+    /// Whether somebody has looked at these packets before.
+    is_known: bool,
     at: [WordAt; N],
+    /// Which of the words that the groups have of network headers these are.
+    known: [Option<usize>; N],
     each: E,
 }
 
@@ -81,48 +98,86 @@ impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> Gather<'_, E, N> {
     /// With `HEADERS` some words are in headers, else all count from the start of packets.
     #[inline(always)]
     fn gather<const HEADERS: bool>(self) {
-        let Gather { arena, frame, at, mut each } = self;
+        let Gather { arena, frame, groups, is_known, at, known, mut each } = self;
         // Bytes that a packet has behind each base when it has all words; 0 where none is there.
         let reach = BASES.map(|base| {
             let ends = at.iter().filter(|at| at.base == base).map(|at| at.offset.saturating_add(4));
             ends.max().unwrap_or(0).min(1 << 17) as u32
         });
-        let mut places = Places::none();
-        for slots in frame.slots().chunks(BATCH) {
-            places.find_readable(&arena.inner, slots);
-            places.prefetch_starts();
+        let memory = arena.inner.bases();
+        let prefetch = |group: &Group| {
             if HEADERS {
-                places.prefetch_metas();
+                group.prefetch(memory);
+            } else {
+                group.prefetch_starts(memory);
             }
-            for (group, slots) in slots.chunks(LANES).enumerate() {
-                let mut words = [[0; LANES]; N];
-                let mut whole = [true; LANES];
-                let bases = slots.first_chunk().and_then(|slots| {
-                    // SAFETY: these eight slots were found.
-                    unsafe { places.bases::<HEADERS>(group * LANES, slots, &reach) }
-                });
-                if let Some(bases) = bases {
-                    for (column, at) in words.iter_mut().zip(at) {
-                        for (word, base) in column.iter_mut().zip(&bases[at.base as usize]) {
-                            // SAFETY: in the packet, by the reach of the base, and borrowed with
-                            // the frame.
-                            let bytes = unsafe { base.add(at.offset).cast::<[u8; 4]>().read() };
-                            *word = u32::from_ne_bytes(bytes);
-                        }
+        };
+        let mut own = Group::NONE;
+        let (eights, rest) = frame.slots().as_chunks::<LANES>();
+        for (turn, slots) in eights.iter().enumerate() {
+            let group = match groups.and_then(|groups| groups.get(turn..)) {
+                Some(groups) => {
+                    if !is_known && turn.is_multiple_of(AHEAD) {
+                        groups.iter().take(AHEAD).for_each(prefetch);
                     }
-                } else {
-                    for (lane, slot) in slots.iter().enumerate() {
-                        for (column, at) in words.iter_mut().zip(at) {
-                            let word = arena.word_at(slot, at);
-                            whole[lane] &= word.is_some();
-                            column[lane] = word.unwrap_or(0);
-                        }
-                    }
+                    groups.first()
                 }
-                each(&words, whole);
+                // Others may hold packets that are only read.
+                None => {
+                    let others = own.find(&arena.inner, slots) & !arena.inner.mask & !SHARED;
+                    let is_ours = others == 0;
+                    if is_ours {
+                        prefetch(&own);
+                    }
+                    is_ours.then_some(&own)
+                }
+            };
+            // SAFETY: the group has the places of these slots' packets, which are the arena's.
+            let bases =
+                group.and_then(|group| unsafe { group.bases::<HEADERS>(memory, slots, &reach) });
+            let (Some(group), Some(bases)) = (group, bases) else {
+                gather_each(arena, slots, at, &mut each);
+                continue;
+            };
+            let mut words = [[0; LANES]; N];
+            for ((column, at), known) in words.iter_mut().zip(at).zip(known) {
+                if let (true, Some(word)) = (HEADERS, known) {
+                    *column = group.words[word].map(u32::to_le);
+                    continue;
+                }
+                for (word, base) in column.iter_mut().zip(&bases[at.base as usize]) {
+                    // SAFETY: in the packet, by the reach of the base, and borrowed with the
+                    // frame.
+                    let bytes = unsafe { base.add(at.offset).cast::<[u8; 4]>().read() };
+                    *word = u32::from_ne_bytes(bytes);
+                }
             }
+            each(&words, [true; LANES]);
+        }
+        if !rest.is_empty() {
+            gather_each(arena, rest, at, &mut each);
         }
     }
+}
+
+/// The same for at most eight packets, one after the other.
+#[inline(never)]
+fn gather_each<const N: usize>(
+    arena: &Arena,
+    slots: &[Slot],
+    at: [WordAt; N],
+    each: &mut impl FnMut(&[Column; N], [bool; LANES]),
+) {
+    let mut words = [[0; LANES]; N];
+    let mut whole = [true; LANES];
+    for (lane, slot) in slots.iter().enumerate() {
+        for (column, at) in words.iter_mut().zip(at) {
+            let word = arena.word_at(slot, at);
+            whole[lane] &= word.is_some();
+            column[lane] = word.unwrap_or(0);
+        }
+    }
+    each(&words, whole);
 }
 
 impl Arena {
@@ -139,25 +194,24 @@ impl Arena {
     }
 }
 
-impl Places {
-    /// The addresses of all bases of eight packets that were found, if behind each base all of them
-    /// have as many bytes as `reach` says; a base that reaches nowhere may be anything.
+impl Group {
+    /// The addresses of all bases of eight packets, if behind each base all of them have as many
+    /// bytes as `reach` says; a base that reaches nowhere may be anything.
     ///
     /// # Safety
     ///
-    /// These are eight of the slots that were found last, the first of them the one at `first`.
+    /// The group has the places of these slots' packets, which are of the arena with these bases.
     #[inline(always)]
     unsafe fn bases<const HEADERS: bool>(
         &self,
-        first: usize,
+        memory: Bases,
         slots: &[Slot; LANES],
         reach: &[u32; 3],
     ) -> Option<[[*const u8; LANES]; 3]> {
         let mut starts = [std::ptr::null(); LANES];
         let mut pairs = [0; LANES];
         for lane in 0..LANES {
-            // SAFETY: the caller's promise.
-            let (start, meta) = unsafe { self.get(first + lane) };
+            let (start, meta) = self.place(memory, lane);
             starts[lane] = start.cast_const();
             if HEADERS {
                 // SAFETY: the metadata of a packet of the arena, which is borrowed with its slot.
@@ -202,6 +256,7 @@ mod tests {
     use super::*;
     use crate::ArenaOptions;
 
+    /// Of packets that others hold or not, found first and known then.
     #[test]
     fn words_are_gathered_where_they_are() {
         let arena = ArenaOptions { size: 1 << 18, ..Default::default() }.create().unwrap();
@@ -228,34 +283,41 @@ mod tests {
                         (true, 7) => meta.bytes_moved(-9),
                         _ => {}
                     }
-                    if n % 7 == 1 {
+                    if count % 2 == 0 && n % 7 == 1 {
                         shared.push(pool.share(&mut slot).unwrap()).unwrap();
                     }
                     frame.push(slot).unwrap();
                 }
-                let mut groups = frame.slots().chunks(LANES);
-                arena.gather_headers(&frame, places, |columns, whole| {
-                    let slots = groups.next().unwrap();
-                    for (lane, slot) in slots.iter().enumerate() {
-                        let words = places.map(|at| {
-                            let room = slot.headroom();
-                            let base = match at.base {
-                                WordBase::Packet => Some(0),
-                                WordBase::Network => arena.meta(slot).network.offset(room),
-                                WordBase::Transport => arena.meta(slot).transport.offset(room),
-                            };
-                            let base = usize::try_from(base?).ok()?;
-                            let word = arena.packet(slot).get(base + at.offset..)?.first_chunk()?;
-                            Some(u32::from_ne_bytes(*word))
-                        });
-                        assert_eq!(
-                            columns.map(|column| column[lane]),
-                            words.map(Option::unwrap_or_default)
-                        );
-                        assert_eq!(whole[lane], words.iter().all(Option::is_some));
-                    }
-                });
-                assert!(groups.next().is_none());
+                let word = |slot: &Slot, at: WordAt| {
+                    let room = slot.headroom();
+                    let base = match at.base {
+                        WordBase::Packet => Some(0),
+                        WordBase::Network => arena.meta(slot).network.offset(room),
+                        WordBase::Transport => arena.meta(slot).transport.offset(room),
+                    };
+                    let base = usize::try_from(base?).ok()?;
+                    let word = arena.packet(slot).get(base + at.offset..)?.first_chunk()?;
+                    Some(u32::from_ne_bytes(*word))
+                };
+                let wanted: Vec<_> = frame
+                    .slots()
+                    .iter()
+                    .map(|slot| {
+                        let words = places.map(|at| word(slot, at));
+                        let is_whole = words.iter().all(Option::is_some);
+                        (words.map(Option::unwrap_or_default), is_whole)
+                    })
+                    .collect();
+                let mut survey = Survey::new(64);
+                for _ in 0..2 {
+                    let mut seen = Vec::new();
+                    arena.gather(&mut frame, &mut survey, places, |columns, whole| {
+                        let words = |lane: usize| (columns.map(|column| column[lane]), whole[lane]);
+                        seen.extend((0..LANES).map(words));
+                    });
+                    assert_eq!(seen.len(), count.next_multiple_of(LANES));
+                    assert_eq!(seen[..count], wanted);
+                }
                 pool.give(&mut frame);
                 pool.give(&mut shared);
             }

@@ -14,7 +14,7 @@ use crate::{
     frame::{self, Frame},
     meta::Meta,
     processor::{BitWork, with_vectors},
-    slot::{SHARED, Slot},
+    slot::Slot,
 };
 
 /// Packets that are looked at together.
@@ -142,109 +142,6 @@ impl Arena {
         }
         with_vectors(Sifting { arena: self, frame, survey, step, out });
     }
-}
-
-impl Arena {
-    /// Calls `each` with the words at these offsets from the start of packets, and with which
-    /// of them are there: for eight packets at a time, as this machine reads them. Where
-    /// there is none it is zero. Where packets are is found for those behind as well.
-    ///
-    /// # Panics
-    ///
-    /// When a packet belongs to another arena.
-    #[inline]
-    pub fn gather<const N: usize>(
-        &self,
-        frame: &mut Frame,
-        survey: &mut Survey,
-        offsets: [usize; N],
-        each: impl FnMut(&[Column; N], [bool; LANES]),
-    ) {
-        let is_known = survey.is_of(&self.inner, frame);
-        let has_places = survey.survey(&self.inner, frame);
-        let groups = has_places.then_some(&*survey.groups);
-        with_vectors(Gather { arena: self, frame, groups, is_known, offsets, each });
-    }
-}
-
-struct Gather<'a, E, const N: usize> {
-    arena: &'a Arena,
-    frame: &'a Frame,
-    /// Where packets are, if none of them is shared and they are not too few.
-    groups: Option<&'a [Group]>,
-    /// Whether somebody has looked at these packets before.
-    is_known: bool,
-    offsets: [usize; N],
-    each: E,
-}
-
-impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> BitWork for Gather<'_, E, N> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Gather { arena, frame, groups, is_known, offsets, mut each } = self;
-        let end = offsets.iter().max().map_or(0, |last| last.saturating_add(4));
-        let bases = arena.inner.bases();
-        let (eights, rest) = frame.slots().as_chunks::<LANES>();
-        let mut own = Group::NONE;
-        for (at, slots) in eights.iter().enumerate() {
-            let group = match groups.and_then(|groups| groups.get(at..)) {
-                Some(groups) => {
-                    if !is_known && at.is_multiple_of(AHEAD) {
-                        groups.iter().take(AHEAD).for_each(|group| group.prefetch_starts(bases));
-                    }
-                    groups.first()
-                }
-                // Others may hold packets that are only read.
-                None => {
-                    let others = own.find(&arena.inner, slots) & !arena.inner.mask & !SHARED;
-                    own.prefetch_starts(bases);
-                    (others == 0).then_some(&own)
-                }
-            };
-            let is_short = slots.iter().fold(false, |any, slot| any | (slot.len() < end));
-            let Some(group) = group.filter(|_| !is_short) else {
-                gather_each(arena, slots, offsets, &mut each);
-                continue;
-            };
-            let mut words = [[0; LANES]; N];
-            for lane in 0..LANES {
-                let start = bases.byte(group.starts[lane]).cast_const();
-                for (column, offset) in words.iter_mut().zip(offsets) {
-                    // SAFETY: the place is that of this slot's packet, which is borrowed with the
-                    // frame, and as long as `end` says.
-                    let word = unsafe { start.add(offset).cast::<[u8; 4]>().read() };
-                    column[lane] = u32::from_ne_bytes(word);
-                }
-            }
-            each(&words, [true; LANES]);
-        }
-        if !rest.is_empty() {
-            gather_each(arena, rest, offsets, &mut each);
-        }
-    }
-}
-
-/// As [`Arena::gather`], one after the other, for eight at most.
-#[inline(never)]
-fn gather_each<const N: usize>(
-    arena: &Arena,
-    slots: &[Slot],
-    offsets: [usize; N],
-    each: &mut impl FnMut(&[Column; N], [bool; LANES]),
-) {
-    let mut words = [[0; LANES]; N];
-    let mut whole = [true; LANES];
-    for (lane, slot) in slots.iter().enumerate() {
-        let packet = arena.packet(slot);
-        for (column, offset) in words.iter_mut().zip(offsets) {
-            let word = packet.get(offset..).and_then(|rest| rest.first_chunk());
-            whole[lane] &= word.is_some();
-            column[lane] = word.map_or(0, |word| u32::from_ne_bytes(*word));
-        }
-    }
-    each(&words, whole);
 }
 
 struct Sifting<'a, S, O, const N: usize> {
@@ -567,54 +464,6 @@ mod tests {
             packet.truncate(length - 4);
             packet.mark_headers(at, at + 8);
             Ok(())
-        }
-    }
-
-    #[test]
-    fn words_are_gathered_where_they_are() {
-        let arena = ArenaOptions { size: 1 << 18, ..Default::default() }.create().unwrap();
-        let mut pool = arena.cache(64);
-        let mut frame = Frame::new(64);
-        for count in 0..=50usize {
-            for shortest in [0, 5, 9, 20] {
-                let mut shared = Frame::new(64);
-                for at in 0..count {
-                    let length = if at % 11 == 3 { shortest } else { 20 + at % 3 };
-                    let mut slot = pool.take_one(length).unwrap();
-                    let bytes = arena.packet_mut(&mut slot).unwrap();
-                    bytes.iter_mut().enumerate().for_each(|(n, byte)| *byte = (at + 7 * n) as u8);
-                    if count % 2 == 0 && at % 7 == 1 {
-                        shared.push(pool.share(&mut slot).unwrap()).unwrap();
-                    }
-                    frame.push(slot).unwrap();
-                }
-                let word = |slot: &Slot, offset: usize| {
-                    let word = arena.packet(slot).get(offset..)?.first_chunk()?;
-                    Some(u32::from_ne_bytes(*word))
-                };
-                let wanted: Vec<_> = frame
-                    .slots()
-                    .iter()
-                    .map(|slot| {
-                        let words = [9, 1].map(|offset| word(slot, offset));
-                        let whole = words.iter().all(Option::is_some);
-                        (words.map(Option::unwrap_or_default), whole)
-                    })
-                    .collect();
-                // Found first, and known then.
-                let mut survey = Survey::new(64);
-                for _ in 0..2 {
-                    let mut seen = Vec::new();
-                    arena.gather(&mut frame, &mut survey, [9, 1], |columns, whole| {
-                        let words = |lane: usize| (columns.map(|column| column[lane]), whole[lane]);
-                        seen.extend((0..LANES).map(words));
-                    });
-                    assert_eq!(seen.len(), count.next_multiple_of(LANES));
-                    assert_eq!(seen[..count], wanted);
-                }
-                pool.give(&mut frame);
-                pool.give(&mut shared);
-            }
         }
     }
 

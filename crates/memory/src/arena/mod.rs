@@ -13,7 +13,6 @@ mod map;
 mod numbers;
 mod options;
 mod packet;
-mod places;
 mod survey;
 #[cfg(debug_assertions)]
 mod track;

@@ -249,12 +249,7 @@ impl Words {
                 }
                 block = (half == 0).then_some(rows);
             };
-            match headers {
-                Headers::Packet => {
-                    arena.gather(frame, survey, at.map(|at| at.offset), put);
-                }
-                Headers::Ip { .. } => arena.gather_headers(frame, at, put),
-            }
+            arena.gather(frame, survey, at, put);
             return all;
         }
         let (mut at, mut block) = (0, first);
