@@ -140,16 +140,19 @@ impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> Gather<'_, E, N> {
                 continue;
             };
             let mut words = [[0; LANES]; N];
-            for ((column, at), known) in words.iter_mut().zip(at).zip(known) {
-                if let (true, Some(word)) = (HEADERS, known) {
-                    *column = group.words[word].map(u32::to_le);
+            // By number: iterators over arrays keep this loop a loop.
+            for column in 0..N {
+                if let (true, Some(word)) = (HEADERS, known[column]) {
+                    words[column] = group.words[word].map(u32::to_le);
                     continue;
                 }
-                for (word, base) in column.iter_mut().zip(&bases[at.base as usize]) {
+                let first = memory.byte(at[column].offset as u64).cast_const();
+                let bases = &bases[at[column].base as usize];
+                for lane in 0..LANES {
+                    let place = first.wrapping_add(bases[lane] as usize).cast::<[u8; 4]>();
                     // SAFETY: in the packet, by the reach of the base, and borrowed with the
                     // frame.
-                    let bytes = unsafe { base.add(at.offset).cast::<[u8; 4]>().read() };
-                    *word = u32::from_ne_bytes(bytes);
+                    words[column][lane] = u32::from_ne_bytes(unsafe { place.read() });
                 }
             }
             each(&words, [true; LANES]);
@@ -195,8 +198,8 @@ impl Arena {
 }
 
 impl Group {
-    /// The addresses of all bases of eight packets, if behind each base all of them have as many
-    /// bytes as `reach` says; a base that reaches nowhere may be anything.
+    /// All bases of eight packets, in bytes from the first buffer, if behind each base all of them
+    /// have as many bytes as `reach` says; a base that reaches nowhere may be anything.
     ///
     /// # Safety
     ///
@@ -207,15 +210,12 @@ impl Group {
         memory: Bases,
         slots: &[Slot; LANES],
         reach: &[u32; 3],
-    ) -> Option<[[*const u8; LANES]; 3]> {
-        let mut starts = [std::ptr::null(); LANES];
+    ) -> Option<[[u64; LANES]; 3]> {
         let mut pairs = [0; LANES];
-        for lane in 0..LANES {
-            let (start, meta) = self.place(memory, lane);
-            starts[lane] = start.cast_const();
-            if HEADERS {
+        if HEADERS {
+            for (pair, meta) in pairs.iter_mut().zip(self.metas) {
                 // SAFETY: the metadata of a packet of the arena, which is borrowed with its slot.
-                pairs[lane] = unsafe { (*meta).header_pair() };
+                *pair = unsafe { (*memory.meta_at(meta)).header_pair() };
             }
         }
         let words = slots.each_ref().map(Slot::word);
@@ -239,11 +239,11 @@ impl Group {
         if short >> 31 != 0 {
             return None;
         }
-        let mut bases = [starts; 3];
+        let mut bases = [self.starts; 3];
         if HEADERS {
             for base in 1..BASES.len() {
                 for lane in 0..LANES {
-                    bases[base][lane] = starts[lane].wrapping_add(from[base][lane] as usize);
+                    bases[base][lane] = bases[base][lane].wrapping_add(from[base][lane].into());
                 }
             }
         }
