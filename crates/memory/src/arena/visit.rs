@@ -347,8 +347,9 @@ fn sift_places<V>(
     let mut sift = frame.begin_sift();
     let (mut any_left, mut first, mut left) = (false, 0, sift.slots().len());
     for (slots, group) in sift.eights().iter_mut().zip(&mut survey.groups) {
-        let mut one = |lane: usize| {
-            let (slot, place) = (&mut slots[lane], group.place(bases, lane));
+        // One loop for full groups and the last: with two the step is not compiled into either.
+        for (lane, slot) in slots.iter_mut().enumerate().take(left) {
+            let place = group.place(bases, lane);
             let (judged, begins) = judge(slot, place);
             if begins != place.0 {
                 group.starts[lane] = bases.offset(begins);
@@ -357,10 +358,6 @@ fn sift_places<V>(
                 any_left = true;
                 frame::eject(first + lane, frame::leave(slot), verdict, &mut out);
             }
-        };
-        match left {
-            LANES.. => (0..LANES).for_each(&mut one),
-            _ => (0..left).for_each(&mut one),
         }
         left = left.saturating_sub(LANES);
         first += LANES;
