@@ -91,22 +91,23 @@ pub(super) fn register(
     let mut listeners = LISTENERS.lock().expect("no panic while held");
     listeners.retain(|(_, listener)| listener.strong_count() > 0);
     let known = listeners.iter().find(|(known, _)| known == address);
+    let id = interface.id;
     let listener = match known.and_then(|(_, listener)| listener.upgrade()) {
-        Some(listener) => listener,
+        Some(listener) => {
+            let mut interfaces = listener.shared.interfaces.lock().expect("no panic while held");
+            if interfaces.contains_key(&id) {
+                return Err(RegisterError::Taken);
+            }
+            interfaces.insert(id, interface);
+            drop(interfaces);
+            listener
+        }
         None => {
-            let listener = Arc::new(Listener::start(address)?);
+            let listener = Arc::new(Listener::start(address, interface)?);
             listeners.push((address.clone(), Arc::downgrade(&listener)));
             listener
         }
     };
-    let id = interface.id;
-    {
-        let mut interfaces = listener.shared.interfaces.lock().expect("no panic while held");
-        if interfaces.contains_key(&id) {
-            return Err(RegisterError::Taken);
-        }
-        interfaces.insert(id, interface);
-    }
     Ok(Registration { listener: Some(listener), id })
 }
 
@@ -125,11 +126,12 @@ impl Drop for Registration {
 }
 
 impl Listener {
-    fn start(address: &Address) -> Result<Listener, ListenError> {
+    /// Listens for clients of a first interface: whoever connects at once is told its limits.
+    fn start(address: &Address, first: Arc<Interface>) -> Result<Listener, ListenError> {
         let system = |step| move |error| ListenError::System(step, error);
         let socket = listen::Socket::bind(address, rustix::net::SocketType::SEQPACKET, BACKLOG)?;
         let shared = Arc::new(Shared {
-            interfaces: Mutex::default(),
+            interfaces: Mutex::new(HashMap::from([(first.id, first)])),
             wake: Arc::new(event::new().map_err(system("eventfd"))?),
             stop: AtomicBool::new(false),
         });

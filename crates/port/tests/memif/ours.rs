@@ -3,6 +3,7 @@
 use std::{thread, time::Duration};
 
 use linerate_port::{Context, Direction, DropReason, OpenError, Wake};
+use rustix::net::{self, AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
 
 use crate::rig::{PATIENCE, Station, arena, packets, socket, wait_for};
 
@@ -219,6 +220,32 @@ fn a_socket_that_a_dead_server_left_is_taken_over_and_a_file_is_not() {
     assert!(!path.exists());
     drop(client);
     std::fs::remove_dir(&folder).unwrap();
+}
+
+#[test]
+fn who_comes_while_the_socket_is_made_is_told_how_large_rings_are() {
+    for _ in 0..50 {
+        let socket = socket();
+        std::thread::scope(|scope| {
+            let early = scope.spawn(|| greeting(&socket[1..]));
+            let _server = Station::open(&format!("memif:{socket}?role=server&slots=256"));
+            const LOG2_AT: usize = 44;
+            assert_eq!(early.join().unwrap()[LOG2_AT], 8);
+        });
+    }
+}
+
+/// What the server at an abstract socket says first, once there is one.
+fn greeting(name: &str) -> [u8; 128] {
+    let client = net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+    wait_for("the server", || {
+        std::iter::repeat_n((), 1000).any(|()| net::connect(&client, &address).is_ok())
+    });
+    let mut greeting = [0; 128];
+    let (_, received) = net::recv(&client, &mut greeting, RecvFlags::empty()).unwrap();
+    assert_eq!(received, greeting.len());
+    greeting
 }
 
 #[test]
