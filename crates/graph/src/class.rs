@@ -237,7 +237,7 @@ pub struct Arg {
     /// Whether it is looked for among what all others left ([`Arg::late`]).
     pub late: bool,
     /// Whether it says how many packets the element may hold ([`Arg::holds`]).
-    pub holds: bool,
+    pub holds: Holds,
     /// What is written for it, for people: `bool`, `packets`, `bandwidth`.
     pub kind: &'static str,
     /// What holds when it is not given, for people.
@@ -253,7 +253,7 @@ impl Arg {
             name,
             need: Need::Positional { required: true },
             late: false,
-            holds: false,
+            holds: Holds::Nothing,
             kind,
             default: "",
             help,
@@ -268,7 +268,7 @@ impl Arg {
         help: &'static str,
     ) -> Arg {
         let need = Need::Positional { required: false };
-        Arg { name, need, late: false, holds: false, kind, default, help }
+        Arg { name, need, late: false, holds: Holds::Nothing, kind, default, help }
     }
 
     /// A keyword argument that may be left out.
@@ -279,12 +279,12 @@ impl Arg {
         help: &'static str,
     ) -> Arg {
         let need = Need::Keyword { required: false };
-        Arg { name, need, late: false, holds: false, kind, default, help }
+        Arg { name, need, late: false, holds: Holds::Nothing, kind, default, help }
     }
 
     /// All positional arguments from here on ([`Make::rest`]).
     pub const fn rest(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
-        Arg { name, need: Need::Rest, late: false, holds: false, kind, default: "", help }
+        Arg { name, need: Need::Rest, late: false, holds: Holds::Nothing, kind, default: "", help }
     }
 
     /// Keywords of the other arguments may be written in front of it. In Click
@@ -296,8 +296,24 @@ impl Arg {
     /// It is the number of packets that the element keeps when it is full: packet memory has
     /// room for them ([`Plan::packets_held`]).
     pub const fn holds(self) -> Arg {
-        Arg { holds: true, ..self }
+        Arg { holds: Holds::Once, ..self }
     }
+
+    /// The same for each word of the class's [`Arg::rest`].
+    pub const fn holds_for_each(self) -> Arg {
+        Arg { holds: Holds::ForEach, ..self }
+    }
+}
+
+/// Whether an argument is a number of packets that the element keeps when it is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// It is not.
+    Nothing,
+    /// It is.
+    Once,
+    /// As many for each of several that the element names.
+    ForEach,
 }
 
 /// Whether and where an argument must be given.

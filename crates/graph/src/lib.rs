@@ -58,7 +58,7 @@ mod value;
 
 pub use arguments::keyword as argument_keyword;
 pub use class::{
-    Access, Arg, Class, Copies, Handler, Inert, Merge, Need, Preparation, Role, Signals,
+    Access, Arg, Class, Copies, Handler, Holds, Inert, Merge, Need, Preparation, Role, Signals,
 };
 pub use console::{Console, Listener};
 pub use control::{Control, RollCall};

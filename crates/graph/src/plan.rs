@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use crate::{
     arguments::Arguments,
-    class::Class,
+    class::{Class, Holds},
     lang::{
         self, Diagnostic, Diagnostics, Flat, Globals, Landmark, Loader, PortRef, SourceMap,
         config::split,
@@ -237,10 +237,18 @@ impl Plan {
     /// counts nothing.
     pub fn packets_held(&self) -> usize {
         let capacity = |at: usize| {
-            let arg = self.elements[at].class.args.iter().find(|arg| arg.holds)?;
+            let mut args = self.elements[at].class.args.iter();
+            let arg = args.find(|arg| arg.holds != Holds::Nothing)?;
             let arguments = self.arguments(at);
             let text = arguments.last(arg.name).map_or(arg.default, |(text, _)| text);
-            usize::try_from(parse_integer(text.trim())?).ok()
+            let held = usize::try_from(parse_integer(text.trim())?).ok()?;
+            let times = match arg.holds {
+                Holds::ForEach => {
+                    arguments.left().flat_map(|(text, _)| text.split_whitespace()).count()
+                }
+                Holds::Once | Holds::Nothing => 1,
+            };
+            Some(held.saturating_mul(times))
         };
         (0..self.elements.len()).filter_map(capacity).fold(0, usize::saturating_add)
     }

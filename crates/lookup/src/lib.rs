@@ -5,10 +5,11 @@
 //! those of the others. Tables of prefixes are changed by one writer while any
 //! number of workers read, without a lock on either side; tables of exact
 //! matches belong to one worker each. [`wheel`] says when entries have expired,
-//! [`heap`] which of them will be the next.
+//! [`heap`] which of them will be the next. [`indirection`] shares flows out by their hashes.
 #![forbid(unsafe_code)]
 
 pub mod exact;
 pub mod heap;
+pub mod indirection;
 pub mod prefix;
 pub mod wheel;

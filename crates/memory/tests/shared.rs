@@ -4,14 +4,14 @@
 
 use std::{
     env,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use linerate_memory::{
     Arena, ArenaOptions, ForeignRegion, Frame, PoolCache,
-    shared::{Access, Files, Member, MemberId, Server},
+    shared::{Access, Board, BoardView, Files, Member, MemberId, Server},
 };
 use proptest::prelude::*;
 use rustix::{
@@ -54,8 +54,7 @@ impl Process {
         // SAFETY: `member_process` keeps to it.
         let (id, files) = unsafe { server.admit(Access::Write, CELLS).unwrap() };
         let (alive, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        let handed = [files.directory, files.packets, files.channel, files.to_member];
-        let handed: Vec<OwnedFd> = handed.into_iter().chain([files.to_server, theirs]).collect();
+        let handed = [files.directory, files.packets, files.channel, files.doorbell, theirs];
         let mut text = role.to_string();
         for file in &handed {
             rustix::io::fcntl_setfd(file, FdFlags::empty()).unwrap();
@@ -91,13 +90,7 @@ fn member_process() {
     let role = words.next().unwrap();
     // SAFETY: numbers of files that were left open for this process, which owns them.
     let mut next = || unsafe { OwnedFd::from_raw_fd(words.next().unwrap().parse().unwrap()) };
-    let files = Files {
-        directory: next(),
-        packets: next(),
-        channel: next(),
-        to_member: next(),
-        to_server: next(),
-    };
+    let files = Files { directory: next(), packets: next(), channel: next(), doorbell: next() };
     let _alive = next();
     // SAFETY: they come from `Process::start`.
     let member = unsafe { Member::attach(files).unwrap() };
@@ -483,4 +476,100 @@ proptest! {
         server.remove(id, &mut pool);
         prop_assert_eq!(arena.accounting().held, 0);
     }
+}
+
+#[test]
+fn each_packet_goes_to_members_of_its_own() {
+    let (arena, mut server, first, mut member) = pair(Access::Write);
+    // SAFETY: as in `pair`.
+    let (second, files) = unsafe { server.admit(Access::Read, 2).unwrap() };
+    // SAFETY: likewise.
+    let mut reader = unsafe { Member::attach(files).unwrap() };
+    let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+    let mut readers = reader.arena().cache(8);
+    let mut frame = Frame::new(8);
+    pool.take(&mut frame, 8, 60);
+    for (at, slot) in frame.slots_mut().iter_mut().enumerate() {
+        arena.packet_mut(slot).unwrap().fill(at as u8);
+    }
+    // The second holds two at most, so it misses the packets 4 and 6, and nobody gets 1 and 6.
+    let (one, two) = (first.bit(), second.bit());
+    server.lend_each(&[one, 0, two, one | two, one | two, one, two, one], false, &mut frame);
+    let firsts = |arena: &Arena, frame: &Frame| -> Vec<u8> {
+        arena.packets(frame).map(|packet| packet[0]).collect()
+    };
+    assert_eq!(firsts(&arena, &frame), [1, 6]);
+    assert_eq!((server.tally(first).packets, server.tally(first).missed), (5, 0));
+    assert_eq!((server.tally(second).bytes, server.tally(second).missed), (120, 2));
+    assert_eq!((server.waiting(first), server.waiting(second)), (5, 2));
+    let (mut got, mut read) = (Frame::new(8), Frame::new(8));
+    member.receive(&mut theirs, &mut got).unwrap();
+    reader.receive(&mut readers, &mut read).unwrap();
+    assert_eq!(firsts(member.arena(), &got), [0, 3, 4, 5, 7]);
+    assert_eq!(firsts(reader.arena(), &read), [2, 3]);
+    let shared: Vec<bool> = got.slots().iter().map(|slot| slot.is_shared()).collect();
+    assert_eq!(shared, [false, true, false, false, false]);
+    assert_eq!((server.waiting(first), server.waiting(second)), (0, 0));
+    // All or none: the second has no room, so that all behind its packet waits.
+    pool.give(&mut frame);
+    pool.take(&mut frame, 3, 60);
+    server.lend_each(&[one, one | two, one], true, &mut frame);
+    assert_eq!((frame.len(), server.held(first), server.tally(second).missed), (2, 6, 2));
+    readers.give(&mut read);
+    reader.give_back(&mut readers, 0).unwrap();
+    assert_eq!(server.receive(second, &mut pool, &mut Frame::new(1)), Ok(0));
+    server.lend_each(&[one | two, one], true, &mut frame);
+    assert_eq!((frame.len(), server.held(first), server.held(second)), (0, 8, 1));
+    server.remove(first, &mut pool);
+    server.remove(second, &mut pool);
+    assert_eq!(arena.accounting().held, 0);
+}
+
+#[test]
+fn a_member_with_a_broken_ring_keeps_nobody_waiting() {
+    let (arena, mut server, first, mut member) = pair(Access::Write);
+    // SAFETY: only the ring is written.
+    let (second, files) = unsafe { server.admit(Access::Write, 4).unwrap() };
+    let len = rustix::fs::fstat(&files.channel).unwrap().st_size as u64;
+    let channel = ForeignRegion::map(&files.channel, len).unwrap();
+    // More taken than was ever sent.
+    channel.words((8 + 8) * 8, 1).unwrap()[0].store(77, std::sync::atomic::Ordering::Relaxed);
+    let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+    let mut frame = Frame::new(8);
+    pool.take(&mut frame, 8, 60);
+    let both = first.bit() | second.bit();
+    server.lend_each(&[both; 8], true, &mut frame);
+    assert!(server.is_broken(second) && !server.is_broken(first));
+    assert_eq!((frame.len(), server.held(first), server.held(second)), (0, 8, 0));
+    let mut got = Frame::new(8);
+    assert_eq!(member.receive(&mut theirs, &mut got), Ok(8));
+    server.remove(second, &mut pool);
+    server.remove(first, &mut pool);
+    assert_eq!(arena.accounting().held, 0);
+}
+
+#[test]
+fn who_is_at_a_socket_decides_who_may_write() {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let arena = arena();
+    let mut server = Server::new(&arena).unwrap();
+    let (near, far) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let (_, files) = server.admit_from(near.as_fd(), Access::Write, 4).unwrap();
+    let status = rustix::fs::fstat(&files.packets).unwrap();
+    assert_eq!(status.st_mode & 0o777, 0o600, "others could open it once more");
+    assert!(Member::attach_from(far.as_fd(), files).is_ok());
+}
+
+#[test]
+fn figures_are_read_while_their_writer_lives_and_after() {
+    let board = Board::create("figures", 4).unwrap();
+    let file = board.file().unwrap();
+    let view = BoardView::open(&file, 4).unwrap();
+    board.set(2, u64::MAX);
+    assert_eq!((view.get(1), view.get(2)), (0, u64::MAX));
+    assert!(BoardView::open(&file, 5).is_err());
+    assert!(ForeignRegion::map(&file, 32).is_err(), "others could write it");
+    drop(board);
+    assert_eq!(view.get(2), u64::MAX);
 }

@@ -36,6 +36,7 @@ mod flow_hash;
 mod mac;
 mod numbers;
 
+pub mod affinity;
 pub mod arp;
 pub mod build;
 pub mod checksum;

@@ -14,7 +14,7 @@
 //! declares of itself), `options` (options taken as declared), `open` (the list of drivers),
 //! `lease` (one port for several users), `link` (whether the peer is there), [`counters`] (packets, and
 //! drops by reason), `offload` (checksums and segmentation that a sender on this host left
-//! undone), `peer` (sockets and events of ports whose peer is a process), `filtered` (only what a filter wants), `kernel` (what opening an interface has in common), `devices` (names of other
+//! undone), [`peer`] (sockets and events of ports whose peer is a process), `filtered` (only what a filter wants), `kernel` (what opening an interface has in common), `devices` (names of other
 //! frameworks), `error`.
 
 #![deny(unsafe_code)]
@@ -36,7 +36,7 @@ mod offload;
 mod open;
 mod options;
 pub mod pcap;
-mod peer;
+pub mod peer;
 mod port;
 pub mod ring;
 mod tap;

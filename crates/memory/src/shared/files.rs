@@ -2,13 +2,13 @@
 
 use std::{
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
 
 use rustix::{
-    event::EventfdFlags,
     fs::{MemfdFlags, SealFlags},
+    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType},
 };
 
 use super::{
@@ -48,10 +48,8 @@ pub struct Files {
     pub packets: OwnedFd,
     /// Both rings of this member.
     pub channel: OwnedFd,
-    /// eventfds that wake the member and the server. Waited for edge-triggered and never read.
-    pub to_member: OwnedFd,
-    /// See `to_member`.
-    pub to_server: OwnedFd,
+    /// One end of a pair of sockets: a byte from the other end wakes the member, one to it the server.
+    pub doorbell: OwnedFd,
 }
 
 /// Why a member could not attach.
@@ -73,6 +71,9 @@ pub enum AttachError {
     /// The arena could not be mapped.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// Only programs of the same user may write to each other's packets.
+    #[error("user {0} may not: only programs of the server's own user, and the superuser's, share")]
+    Stranger(u32),
 }
 
 /// A region as the place of rings and of the ledger.
@@ -114,7 +115,8 @@ fn system(step: &'static str) -> impl Fn(rustix::io::Errno) -> MemoryError {
     move |errno| MemoryError::System { step, source: errno.into() }
 }
 
-fn create(
+/// A region that begins with a header, and its file.
+pub(super) fn create(
     name: &str,
     header: &[u8],
     len: u64,
@@ -157,15 +159,27 @@ pub(super) fn create_channel(channel: Channel) -> Result<(Region, OwnedFd), Atta
     create("linerate-channel", &header, channel.len(), SealFlags::empty())
 }
 
-/// Two eventfds.
-pub(super) fn create_events() -> io::Result<(OwnedFd, OwnedFd)> {
-    let event = || rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-    Ok((event()?, event()?))
+/// Both ends of a doorbell: a byte from one wakes whoever waits at the other.
+///
+/// An eventfd would be one file of both sides, and whether writing to it waits the other's choice as
+/// much as ours. The ends of a pair of sockets are files of their own, and hang up when the other side
+/// has ended.
+pub(super) fn create_doorbell() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
-/// Wakes who waits for an eventfd. One whose peer made it full wakes nobody more.
-pub(super) fn wake(event: &OwnedFd) {
-    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+/// Wakes who waits at the other end. One that has no place for another byte wakes as well.
+pub(super) fn ring(doorbell: &OwnedFd) {
+    let _ = rustix::net::send(doorbell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
+/// Forgets how often the other side has rung.
+pub(super) fn hush(doorbell: &OwnedFd) {
+    let mut bytes = [0; 64];
+    while rustix::net::recv(doorbell, &mut bytes, RecvFlags::DONTWAIT)
+        .is_ok_and(|(read, _)| read == bytes.len())
+    {}
 }
 
 fn u32_at(header: &[u8], at: usize) -> u32 {
@@ -185,13 +199,21 @@ fn sealed(file: impl AsFd, seals: SealFlags, what: &'static str) -> Result<u64, 
     Ok(u64::try_from(status.st_size).unwrap_or(0))
 }
 
+/// Maps a file that only its owner can write, and nobody can cut short; returns its length.
+pub(super) fn open_readable(
+    file: impl AsFd,
+    what: &'static str,
+) -> Result<(Region, u64), AttachError> {
+    let len = sealed(&file, SealFlags::SHRINK | SealFlags::FUTURE_WRITE, what)?;
+    Ok((Region(Arc::new(ForeignRegion::map_readable(file, len)?)), len))
+}
+
 /// Checks a directory, on a copy of its header.
 pub(super) fn open_directory(file: &OwnedFd) -> Result<(Region, Geometry), AttachError> {
     const WHAT: &str = "the directory";
-    let len = sealed(file, SealFlags::SHRINK | SealFlags::FUTURE_WRITE, WHAT)?;
-    let region = ForeignRegion::map_readable(file, len)?;
+    let (region, len) = open_readable(file, WHAT)?;
     let mut header = [0; DIRECTORY_HEADER];
-    if !region.read(0, &mut header) {
+    if !region.0.read(0, &mut header) {
         return Err(AttachError::Header(WHAT));
     }
     if u64_at(&header, 0) != DIRECTORY || u32_at(&header, 8) != VERSION {
@@ -212,7 +234,7 @@ pub(super) fn open_directory(file: &OwnedFd) -> Result<(Region, Geometry), Attac
     if !geometry.is_possible() || !exact || !fixed {
         return Err(AttachError::Header(WHAT));
     }
-    Ok((Region(Arc::new(region)), geometry))
+    Ok((region, geometry))
 }
 
 /// Checks a channel, on a copy of its header.
@@ -245,8 +267,22 @@ pub(super) fn open_channel(file: &OwnedFd) -> Result<(Region, Channel), AttachEr
     Ok((Region(Arc::new(region)), channel))
 }
 
+/// The arena's file is its user's alone: no other can open it once more for writing.
+pub(super) fn make_private(file: BorrowedFd<'_>) -> Result<(), AttachError> {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    Ok(rustix::fs::fchmod(file, mode).map_err(system("fchmod"))?)
+}
+
+/// The user of whoever is at the other end of a UNIX socket, if that is another than ours and not the
+/// superuser. The others can write to our memory anyway, as debuggers do.
+pub(super) fn stranger_at(socket: BorrowedFd<'_>) -> Result<Option<u32>, AttachError> {
+    let peer = rustix::net::sockopt::socket_peercred(socket).map_err(system("SO_PEERCRED"))?;
+    let trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+    Ok((!trusted).then(|| peer.uid.as_raw()))
+}
+
 /// The file once more, opened for reading: it cannot be mapped for writing.
-pub(super) fn read_only(file: std::os::fd::BorrowedFd<'_>) -> Result<OwnedFd, AttachError> {
+pub(super) fn read_only(file: BorrowedFd<'_>) -> Result<OwnedFd, AttachError> {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;

@@ -22,8 +22,7 @@ pub struct Member {
     access: Access,
     from_server: Receiver<Region>,
     to_server: Sender<Region>,
-    event: OwnedFd,
-    wake: OwnedFd,
+    doorbell: OwnedFd,
     /// Buffers that other processes hold as well and this one has not returned.
     anchored: Vec<u32>,
     /// Whether a buffer is one of those.
@@ -44,6 +43,29 @@ impl Member {
     /// The files come from [`Server::admit`](super::Server::admit) of a server that is trusted to lend
     /// no buffer that it, or a member it lets write, goes on writing to. They are attached once.
     pub unsafe fn attach(files: Files) -> Result<Member, AttachError> {
+        // SAFETY: the caller's promise.
+        unsafe { Member::map(files) }
+    }
+
+    /// The same with files that have come by a UNIX socket from a program of the same user, or of the
+    /// superuser. Those could write to this process's memory anyway; so what is promised to
+    /// [`Member::attach`] is as true as it is of this process by itself.
+    ///
+    /// # Errors
+    ///
+    /// As there, and when whoever is at the other end is somebody else.
+    pub fn attach_from(socket: BorrowedFd<'_>, files: Files) -> Result<Member, AttachError> {
+        match files::stranger_at(socket)? {
+            Some(user) => Err(AttachError::Stranger(user)),
+            // SAFETY: as above; a server of our own kind hands out what `Server::admit` makes, once.
+            None => unsafe { Member::map(files) },
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Member::attach`].
+    unsafe fn map(files: Files) -> Result<Member, AttachError> {
         let (directory, geometry) = files::open_directory(&files.directory)?;
         let (region, channel) = files::open_channel(&files.channel)?;
         let writable = channel.access == Access::Write;
@@ -56,8 +78,7 @@ impl Member {
             access: channel.access,
             from_server: Receiver::new(region.clone(), TO_MEMBER, channel.cells),
             to_server: Sender::new(region, files::to_server(channel.cells), channel.cells),
-            event: files.to_member,
-            wake: files.to_server,
+            doorbell: files.doorbell,
             anchored: Vec::with_capacity(channel.cells as usize),
             is_anchored: vec![false; geometry.count as usize],
             malformed: 0,
@@ -68,6 +89,11 @@ impl Member {
     /// The arena, with what this process has of it.
     pub fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// Whether this process may write to packets that are its alone.
+    pub fn access(&self) -> Access {
+        self.access
     }
 
     /// Words of the server's that named no buffer it has lent.
@@ -192,13 +218,14 @@ impl Member {
 
     fn publish(&mut self) {
         if self.to_server.publish() {
-            files::wake(&self.wake);
+            files::ring(&self.doorbell);
         }
     }
 
     /// Says that this process is going to sleep until the server lends something: `false` when it has.
     /// Waited for is [`Member::event`].
     pub fn arm(&mut self) -> bool {
+        files::hush(&self.doorbell);
         self.from_server.arm();
         let sleeps = matches!(self.from_server.ready(), Ok(0));
         if !sleeps {
@@ -207,9 +234,9 @@ impl Member {
         sleeps
     }
 
-    /// What is set when the server has lent something to a member that sleeps: to be waited for
-    /// edge-triggered.
+    /// What can be read once the server has lent something to a member that sleeps, and hangs up when
+    /// it has ended. [`Member::arm`] empties it.
     pub fn event(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
+        self.doorbell.as_fd()
     }
 }

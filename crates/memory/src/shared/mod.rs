@@ -10,6 +10,8 @@ mod ring;
 mod word;
 
 #[cfg(not(any(loom, miri)))]
+mod board;
+#[cfg(not(any(loom, miri)))]
 mod files;
 #[cfg(not(any(loom, miri)))]
 mod member;
@@ -18,9 +20,10 @@ mod server;
 
 #[cfg(not(any(loom, miri)))]
 pub use self::{
+    board::{Board, BoardView},
     files::{Access, AttachError, Files},
     member::Member,
-    server::{Lent, MemberId, Server},
+    server::{Lent, MemberId, Server, Tally},
 };
 pub use self::{
     ledger::{Ledger, MEMBERS_MAX},

@@ -14,6 +14,13 @@ use crate::{MemoryError, arena::Arena, frame::Frame, pool::PoolCache, slot::Slot
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemberId(usize);
 
+impl MemberId {
+    /// Its bit.
+    pub fn bit(self) -> u64 {
+        1 << self.0
+    }
+}
+
 /// What became of packets that were to be lent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lent {
@@ -23,19 +30,57 @@ pub struct Lent {
     pub missed: usize,
 }
 
+/// What has gone to a member and come from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Packets it was lent.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets it was to be lent and was not, because its ring was full or it held too many.
+    pub missed: u64,
+    /// Words from it that named no buffer it holds.
+    pub malformed: u64,
+}
+
 /// What the server has of a member.
 #[derive(Debug)]
 struct Peer {
     to_member: Sender<Region>,
     to_server: Receiver<Region>,
-    wake: OwnedFd,
-    event: OwnedFd,
+    doorbell: OwnedFd,
     access: Access,
     /// Buffers it holds, at most as many as its rings have cells: so it can always return them.
     held: u32,
     quota: u32,
-    /// Words that made no sense.
-    malformed: u64,
+    tally: Tally,
+    /// Whether one of its rings was found broken.
+    broken: bool,
+}
+
+impl Peer {
+    /// Packets it can be lent now, of `wanted`; none once it is broken.
+    fn room(&mut self, wanted: usize) -> u32 {
+        if self.broken {
+            return 0;
+        }
+        match self.to_member.room(wanted) {
+            Ok(room) => (room as u32).min(self.quota - self.held),
+            Err(Broken) => {
+                self.broken = true;
+                0
+            }
+        }
+    }
+}
+
+/// The bits of a word, by their places.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize);
+        word &= word.wrapping_sub(1);
+        bit
+    })
 }
 
 /// An arena and its members.
@@ -57,6 +102,8 @@ impl Server {
     ///
     /// When the kernel refuses: sealing needs Linux 5.1.
     pub fn new(arena: &Arena) -> Result<Server, AttachError> {
+        // SAFETY: nothing is written by it.
+        files::make_private(unsafe { arena.fd() })?;
         let geometry = arena.geometry();
         let (region, directory) = files::create_directory(&geometry)?;
         Ok(Server {
@@ -85,6 +132,30 @@ impl Server {
         access: Access,
         cells: u32,
     ) -> Result<(MemberId, Files), AttachError> {
+        self.take_in(access, cells)
+    }
+
+    /// The same for whoever is at the other end of a UNIX socket. Who may write is of the same user, or
+    /// the superuser, and could write to this process's memory anyway: so what is promised to
+    /// [`Server::admit`] is as true as it is of this process by itself. Others may read, and the kernel
+    /// keeps them from more: the descriptors cannot be written by, nor opened once more for it.
+    ///
+    /// # Errors
+    ///
+    /// As there, and when somebody else wants to write.
+    pub fn admit_from(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        access: Access,
+        cells: u32,
+    ) -> Result<(MemberId, Files), AttachError> {
+        match files::stranger_at(socket)?.filter(|_| access == Access::Write) {
+            Some(user) => Err(AttachError::Stranger(user)),
+            None => self.take_in(access, cells),
+        }
+    }
+
+    fn take_in(&mut self, access: Access, cells: u32) -> Result<(MemberId, Files), AttachError> {
         let bad = |option, value, reason: &str| {
             AttachError::from(MemoryError::Option { option, value, reason: reason.into() })
         };
@@ -97,30 +168,25 @@ impl Server {
         let system = |step| move |source| MemoryError::System { step, source };
         let channel = Channel { member: bit as u32, cells, access };
         let (region, file) = files::create_channel(channel)?;
-        let (to_member, to_server) = files::create_events().map_err(system("eventfd"))?;
+        let (doorbell, theirs) = files::create_doorbell().map_err(system("socketpair"))?;
         let copy = |file: &OwnedFd| file.try_clone().map_err(system("dup"));
-        // SAFETY: the caller's promise is that of `fd`.
+        // SAFETY: what callers have made sure of is what `fd` asks for.
         let packets = unsafe { self.arena.fd() };
         let packets = match access {
             Access::Write => packets.try_clone_to_owned().map_err(system("dup"))?,
             Access::Read => files::read_only(packets)?,
         };
-        let handed = Files {
-            directory: copy(&self.directory)?,
-            packets,
-            channel: file,
-            to_member: copy(&to_member)?,
-            to_server: copy(&to_server)?,
-        };
+        let handed =
+            Files { directory: copy(&self.directory)?, packets, channel: file, doorbell: theirs };
         self.members[bit] = Some(Peer {
             to_member: Sender::new(region.clone(), TO_MEMBER, cells),
             to_server: Receiver::new(region, files::to_server(cells), cells),
-            wake: to_member,
-            event: to_server,
+            doorbell,
             access,
             held: 0,
             quota: cells,
-            malformed: 0,
+            tally: Tally::default(),
+            broken: false,
         });
         Ok((MemberId(bit), handed))
     }
@@ -138,9 +204,27 @@ impl Server {
         self.members[id.0].as_ref().expect("a member that was not removed").held as usize
     }
 
+    /// What has gone to a member and come from it.
+    pub fn tally(&self, id: MemberId) -> Tally {
+        self.members[id.0].as_ref().expect("a member that was not removed").tally
+    }
+
     /// Words from a member that named no buffer it holds.
     pub fn malformed(&self, id: MemberId) -> u64 {
-        self.members[id.0].as_ref().expect("a member that was not removed").malformed
+        self.tally(id).malformed
+    }
+
+    /// Whether one of a member's rings was found broken: end its process and
+    /// [remove](Server::remove) it. It is lent nothing more.
+    pub fn is_broken(&self, id: MemberId) -> bool {
+        self.members[id.0].as_ref().expect("a member that was not removed").broken
+    }
+
+    /// Words on the ring to a member that it has not taken.
+    pub fn waiting(&mut self, id: MemberId) -> usize {
+        let peer = self.peer(id);
+        let cells = peer.quota as usize;
+        peer.to_member.room(cells).map_or(0, |room| cells - room)
     }
 
     /// Lends the packets at the front of `frame` to members, all the same ones: to one, who may write
@@ -181,59 +265,121 @@ impl Server {
         frame: &mut Frame,
         empty: bool,
     ) -> Result<Lent, Broken> {
-        let mut room = [0; MEMBERS_MAX + 1];
-        for &id in ids {
-            let wanted = frame.len();
-            let peer = self.peer(id);
-            room[id.0] = peer.to_member.room(wanted)?.min((peer.quota - peer.held) as usize);
+        let to = ids.iter().fold(0, |to, id| to | id.bit());
+        let mut room = self.room(to, frame.len());
+        if ids.iter().any(|&id| self.is_broken(id)) {
+            return Err(Broken);
         }
         let mut lent = Lent::default();
         for slot in frame.slots() {
-            let (index, shared) = self.arena.strip(slot);
-            let before = self.ledger.holders(index);
-            let (mut added, mut may_write, mut missed) = (0u64, true, 0);
-            for &MemberId(bit) in ids {
-                if room[bit] == 0 || (before | added) >> bit & 1 != 0 {
-                    missed += 1;
-                    continue;
-                }
-                added |= 1 << bit;
-                may_write &= self.peer(MemberId(bit)).access == Access::Write;
-            }
+            let added = self.lend_one(slot, to, &mut room, empty);
             if added == 0 {
                 break;
             }
-            let holders = before | added;
-            let kept = shared || !may_write || holders.count_ones() > 1;
-            let (offset, length) = (slot.headroom() as u16, slot.len() as u16);
-            let word = Word { index, offset, length, kept, empty: empty && !kept }.pack();
-            if before == 0 {
-                self.shared[index as usize] = shared;
-            } else {
-                // The ledger has a share of it already, and one is enough.
-                self.arena.forget_share(slot);
-            }
-            // First, so that whoever finds the word is a holder.
-            self.ledger.set(index, holders);
-            for (bit, room) in room.iter_mut().enumerate().filter(|(bit, _)| added >> bit & 1 != 0)
-            {
-                *room -= 1;
-                let peer = self.peer(MemberId(bit));
-                peer.held += 1;
-                peer.to_member.put(word);
-            }
-            lent.missed += missed;
+            lent.missed += (to & !added).count_ones() as usize;
             lent.packets += 1;
         }
         // SAFETY: those slots are the ledger's now, and there were as many.
         unsafe { frame.forget_front(lent.packets) };
-        for &id in ids {
-            let peer = self.peer(id);
+        self.publish(to);
+        Ok(lent)
+    }
+
+    /// Lends each packet of a frame to members of its own: those whose [bits](MemberId::bit) `to` has
+    /// at its place. What somebody got leaves the frame, the rest stays, in order; who missed a packet
+    /// has it in his [`Tally`]. With `all` a packet is lent to all its members or to none, and nothing
+    /// behind one that was not. A member with a broken ring gets nothing, and keeps nobody waiting.
+    ///
+    /// # Panics
+    ///
+    /// When `to` is shorter than the frame, or a bit is that of no member.
+    pub fn lend_each(&mut self, to: &[u64], all: bool, frame: &mut Frame) {
+        let anybody = to[..frame.len()].iter().fold(0, |any, to| any | to);
+        let mut room = self.room(anybody, frame.len());
+        let broken = bits(anybody)
+            .filter(|&bit| self.peer(MemberId(bit)).broken)
+            .fold(0, |broken, bit| broken | 1 << bit);
+        let (mut wanted, mut stopped) = (to.iter(), false);
+        frame.sift(
+            |slot| {
+                let to = wanted.next().map_or(0, |to| to & !broken);
+                stopped |= all && bits(to).any(|bit| room[bit] == 0);
+                if stopped {
+                    return true;
+                }
+                let added = self.lend_one(slot, to, &mut room, false);
+                for bit in bits(to & !added) {
+                    self.peer(MemberId(bit)).tally.missed += 1;
+                }
+                added == 0
+            },
+            // It is the ledger's now.
+            |_| (),
+        );
+        self.publish(anybody);
+    }
+
+    /// What each of these members can be lent of so many packets.
+    fn room(&mut self, to: u64, wanted: usize) -> [u32; MEMBERS_MAX + 1] {
+        let mut room = [0; MEMBERS_MAX + 1];
+        for bit in bits(to) {
+            room[bit] = self.peer(MemberId(bit)).room(wanted);
+        }
+        room
+    }
+
+    /// Lends a packet to those members that have room and do not hold it. Returns their bits; with one
+    /// the slot is the ledger's.
+    fn lend_one(
+        &mut self,
+        slot: &Slot,
+        to: u64,
+        room: &mut [u32; MEMBERS_MAX + 1],
+        empty: bool,
+    ) -> u64 {
+        let (index, shared) = self.arena.strip(slot);
+        let before = self.ledger.holders(index);
+        let (mut added, mut may_write) = (0u64, true);
+        for bit in bits(to & !before).filter(|&bit| room[bit] > 0) {
+            added |= 1 << bit;
+            may_write &= self.peer(MemberId(bit)).access == Access::Write;
+        }
+        if added == 0 {
+            return 0;
+        }
+        let holders = before | added;
+        let kept = shared || !may_write || holders.count_ones() > 1;
+        let (offset, length) = (slot.headroom() as u16, slot.len() as u16);
+        let word = Word { index, offset, length, kept, empty: empty && !kept }.pack();
+        if before == 0 {
+            self.shared[index as usize] = shared;
+        } else {
+            // The ledger has a share of it already, and one is enough.
+            self.arena.forget_share(slot);
+        }
+        // First, so that whoever finds the word is a holder.
+        self.ledger.set(index, holders);
+        for bit in bits(added) {
+            room[bit] -= 1;
+            let peer = self.peer(MemberId(bit));
+            peer.held += 1;
+            if !empty {
+                peer.tally.packets += 1;
+                peer.tally.bytes += u64::from(length);
+            }
+            peer.to_member.put(word);
+        }
+        added
+    }
+
+    /// Tells members of what was put on their rings.
+    fn publish(&mut self, to: u64) {
+        for bit in bits(to) {
+            let peer = self.peer(MemberId(bit));
             if peer.to_member.publish() {
-                files::wake(&peer.wake);
+                files::ring(&peer.doorbell);
             }
         }
-        Ok(lent)
     }
 
     /// Takes what a member sent and returned: packets go to the end of `frame`, as many as there is
@@ -249,7 +395,13 @@ impl Server {
         frame: &mut Frame,
     ) -> Result<usize, Broken> {
         let before = frame.len();
-        self.peer(id).to_server.ready()?;
+        let peer = self.peer(id);
+        if peer.to_server.ready().is_err() {
+            peer.broken = true;
+        }
+        if peer.broken {
+            return Err(Broken);
+        }
         while frame.room() > 0 {
             let Some(word) = self.peer(id).to_server.take() else { break };
             if let Some(slot) = self.take_back(id, word, pool) {
@@ -265,7 +417,7 @@ impl Server {
         let (count, stride) = (self.arena.count() as u32, self.arena.buffer_size() as u32);
         let word = Word::unpack(word, count, stride);
         let Some(word) = word.filter(|word| self.ledger.holds(id.0, word.index)) else {
-            self.peer(id).malformed += 1;
+            self.peer(id).tally.malformed += 1;
             return None;
         };
         let index = word.index;
@@ -298,7 +450,8 @@ impl Server {
 
     /// Takes a member off everything, after its process has ended: what it has returned, what is
     /// underway to it and what it held. Packets it has sent and that were not received are given back,
-    /// too. Returns how many buffers it held.
+    /// too. Returns how many buffers it held. One that could only read may live on: what it sees then
+    /// is of no use to it.
     ///
     /// That its socket was hung up says that no thread of it has the memory any more: the kernel takes
     /// memory from a process before its files. Its number does not: children may have both.
@@ -325,6 +478,7 @@ impl Server {
     /// no time to sleep. Waited for is [`Server::event`].
     pub fn arm(&mut self, id: MemberId) -> bool {
         let peer = self.peer(id);
+        files::hush(&peer.doorbell);
         peer.to_server.arm();
         let sleeps = matches!(peer.to_server.ready(), Ok(0));
         if !sleeps {
@@ -333,8 +487,8 @@ impl Server {
         sleeps
     }
 
-    /// What is set when a member has sent to a server that sleeps: to be waited for edge-triggered.
+    /// What can be read once a member has sent to a server that sleeps. [`Server::arm`] empties it.
     pub fn event(&self, id: MemberId) -> BorrowedFd<'_> {
-        self.members[id.0].as_ref().expect("a member that was not removed").event.as_fd()
+        self.members[id.0].as_ref().expect("a member that was not removed").doorbell.as_fd()
     }
 }

@@ -9,20 +9,26 @@ const LONGEST: usize = 108;
 
 /// An address as it is written: `/run/x.sock`, or `@x`, which is Linux's abstract name `x`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Address(String);
+pub struct Address(String);
 
 impl Address {
     /// `None` for what no socket can be called.
-    pub(crate) fn parse(text: &str) -> Option<Address> {
+    pub fn parse(text: &str) -> Option<Address> {
         let named = !text.is_empty() && text != "@" && text.len() < LONGEST;
         named.then(|| Address(text.into()))
     }
 
-    pub(crate) fn path(&self) -> Option<&Path> {
+    /// Its file, if it has one.
+    pub fn path(&self) -> Option<&Path> {
         (!self.0.starts_with('@')).then(|| Path::new(&self.0))
     }
 
-    pub(crate) fn socket(&self) -> io::Result<SocketAddrUnix> {
+    /// The same for the kernel.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has no such addresses.
+    pub fn socket(&self) -> io::Result<SocketAddrUnix> {
         // Without a zero byte at the end of the name, as VPP, libmemif and DPDK have it.
         Ok(match self.0.strip_prefix('@') {
             Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,

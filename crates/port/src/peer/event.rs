@@ -12,17 +12,21 @@ use rustix::{
 };
 
 /// One of ours.
-pub(crate) fn new() -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// When there are too many open files.
+pub fn new() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 /// Sets it. Full is as good as set.
-pub(crate) fn set(fd: &OwnedFd) {
+pub fn set(fd: &OwnedFd) {
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
 /// Clears it, and never waits, whatever its owner has made of it.
-pub(crate) fn clear(fd: &OwnedFd) {
+pub fn clear(fd: &OwnedFd) {
     let mut count = [0; 8];
     let mut to = [io::IoSliceMut::new(&mut count)];
     let _ = rustix::io::preadv2(fd, &mut to, u64::MAX, ReadWriteFlags::NOWAIT);
@@ -75,10 +79,15 @@ impl Interrupt {
 /// They are noticed when they are set, not while they are, so nobody has to read them: a peer's
 /// could be one whose reading waits.
 #[derive(Debug)]
-pub(crate) struct Gathered(OwnedFd);
+pub struct Gathered(OwnedFd);
 
 impl Gathered {
-    pub(crate) fn of(events: &[&OwnedFd]) -> io::Result<Gathered> {
+    /// Of these.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn of(events: &[&OwnedFd]) -> io::Result<Gathered> {
         let gathered = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let gathered = Gathered(gathered);
         events.iter().try_for_each(|event| gathered.add(event))?;
@@ -86,18 +95,22 @@ impl Gathered {
     }
 
     /// One more. Set already, it is noticed at once.
-    pub(crate) fn add(&self, event: &OwnedFd) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn add(&self, event: impl AsFd) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         Ok(epoll::add(&self.0, event, epoll::EventData::new_u64(0), flags)?)
     }
 
     /// One less. Closing it would not do where somebody else has it open, too.
-    pub(crate) fn remove(&self, event: &OwnedFd) {
+    pub fn remove(&self, event: impl AsFd) {
         let _ = epoll::delete(&self.0, event);
     }
 
     /// Forgets what was set so far. Whoever waits looks behind this whether there is something.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 4];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let _ = epoll::wait(&self.0, &mut events, Some(&now));

@@ -18,11 +18,12 @@ use crate::{error::OpenError, kernel::OpenErrors};
 
 /// Why nobody can listen there.
 #[derive(Debug)]
-pub(crate) enum ListenError {
+pub enum ListenError {
     /// Another process listens there.
     InUse,
     /// Something that is no socket is there.
     NoSocket,
+    /// The kernel refused a step.
     System(&'static str, io::Error),
 }
 
@@ -45,14 +46,18 @@ pub(crate) fn error(
 }
 
 /// A socket that does not wait.
-pub(crate) fn open(kind: SocketType) -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn open(kind: SocketType) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?)
 }
 
 /// A socket that listens.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub struct Socket {
     fd: OwnedFd,
     address: Address,
     /// Which file it is, so that only that one is removed.
@@ -60,23 +65,25 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn bind(
-        address: &Address,
-        kind: SocketType,
-        backlog: i32,
-    ) -> Result<Socket, ListenError> {
+    /// Listens there.
+    ///
+    /// # Errors
+    ///
+    /// Why nobody can.
+    pub fn bind(address: &Address, kind: SocketType, backlog: i32) -> Result<Socket, ListenError> {
         let fd = bind(address, kind, backlog)?;
         let file = address.path().and_then(|path| fs::metadata(path).ok());
         let file = file.map(|file| (file.dev(), file.ino()));
         Ok(Socket { fd, address: address.clone(), file })
     }
 
-    pub(crate) fn fd(&self) -> &OwnedFd {
+    /// What is readable when somebody connects.
+    pub fn fd(&self) -> &OwnedFd {
         &self.fd
     }
 
     /// Removes its file, unless another has taken its place.
-    pub(crate) fn unlink(&self) {
+    pub fn unlink(&self) {
         if let (Some(path), Some(ours)) = (self.address.path(), self.file) {
             let now = fs::symlink_metadata(path).ok();
             if now.is_some_and(|now| (now.dev(), now.ino()) == ours) {

@@ -1,9 +1,9 @@
-//! What ports whose peer is another process have in common: UNIX sockets, event descriptors, and
-//! waiting for them.
+//! What all have in common whose peer is another process, ports and others: UNIX sockets, event
+//! descriptors, and waiting for them.
 
-pub(crate) mod address;
-pub(crate) mod event;
-pub(crate) mod listen;
+pub mod address;
+pub mod event;
+pub mod listen;
 
 use std::{
     io,
@@ -19,8 +19,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// keeps in a system call.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
-/// Waits until one of these can be read, or until a time.
-pub(crate) fn wait<'a>(
+/// Waits until one of these can be read, or until a time; returns which can.
+///
+/// # Errors
+///
+/// When polling fails.
+pub fn wait<'a>(
     fds: impl Iterator<Item = BorrowedFd<'a>>,
     until: Instant,
 ) -> io::Result<Vec<bool>> {

@@ -3,17 +3,14 @@
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
 };
+use linerate_lookup::indirection::{BUCKETS_LIMIT, Indirection};
 use linerate_memory::Frame;
 use linerate_packet::{
-    Ethernet, IpProtocol,
-    flow::{FlowKey, FlowV4, VlanRule, extract},
+    affinity::{Affinity, Parts},
+    flow::VlanRule,
 };
 
-use super::{
-    FAMILY,
-    indirection::{BUCKETS_LIMIT, Indirection},
-    split,
-};
+use super::{FAMILY, split};
 
 /// Drop reason.
 const NO_OUTPUT: usize = 0;
@@ -61,45 +58,13 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct FlowBalancer {
-    hasher: Hasher,
+    affinity: Affinity,
     weights: Vec<u32>,
     active: Vec<bool>,
     table: Indirection,
     moved: usize,
     counts: Vec<u64>,
     others: u64,
-}
-
-/// From packets to hashes.
-struct Hasher {
-    symmetric: bool,
-    vlan: VlanRule,
-    seed: u64,
-}
-
-impl Hasher {
-    /// The hash of a packet's flow, and whether it is an IP flow.
-    #[inline]
-    fn hash(&self, packet: &[u8]) -> (u64, bool) {
-        let (key, is_ip) = match extract(packet, self.vlan) {
-            Ok(flow) => (flow.key, true),
-            Err(_) => (ethernet_key(packet), false),
-        };
-        let key = if self.symmetric { key.symmetric() } else { key };
-        (key.hash64(self.seed), is_ip)
-    }
-}
-
-/// Ethernet addresses and type in the shape of a flow, to be hashed as one.
-#[cold]
-fn ethernet_key(packet: &[u8]) -> FlowKey {
-    let end = |[a, b, c, d, e, f]: [u8; 6]| ([a, b, c, d].into(), u16::from_be_bytes([e, f]));
-    let ethernet = Ethernet::new_checked(packet);
-    let (src, dst, vlan) = ethernet.map_or(([0; 6], [0; 6], 0), |ethernet| {
-        (ethernet.src().0, ethernet.dst().0, ethernet.ether_type().0)
-    });
-    let ((src, src_port), (dst, dst_port)) = (end(src), end(dst));
-    FlowKey::V4(FlowV4 { src, dst, src_port, dst_port, vlan, protocol: IpProtocol(0) })
 }
 
 impl FlowBalancer {
@@ -123,7 +88,13 @@ impl FlowBalancer {
         let vlan = if make.or("VLAN", true) { VlanRule::Outer } else { VlanRule::Ignore };
         let symmetric = make.or("SYMMETRIC", false);
         let mut balancer = FlowBalancer {
-            hasher: Hasher { symmetric, vlan, seed: make.or("SEED", 0) },
+            affinity: Affinity {
+                parts: Parts::Flow,
+                inner: false,
+                symmetric,
+                vlan,
+                seed: make.or("SEED", 0),
+            },
             weights,
             active,
             table: Indirection::new(buckets),
@@ -169,12 +140,12 @@ fn active_of(text: &str, outputs: usize) -> Result<Vec<bool>, String> {
 
 impl Element for FlowBalancer {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let FlowBalancer { hasher, table, counts, others, .. } = self;
+        let FlowBalancer { affinity, table, counts, others, .. } = self;
         if table.output(0).is_none() {
             return cx.drop_frame(frame, NO_OUTPUT);
         }
         split(cx, frame, |arena, slot| {
-            let (hash, is_ip) = hasher.hash(arena.packet(slot));
+            let (hash, is_ip) = affinity.hash(arena.packet(slot));
             *others += u64::from(!is_ip);
             let output = table.output(hash).unwrap_or(0);
             counts[output] += 1;
@@ -250,27 +221,13 @@ mod tests {
         packet
     }
 
-    fn hasher(symmetric: bool) -> Hasher {
-        Hasher { symmetric, vlan: VlanRule::Outer, seed: 0 }
-    }
-
-    #[test]
-    fn directions_are_one_flow_when_asked() {
-        let (there, back) = (udp(1, 1000, false), udp(1, 1000, true));
-        assert_eq!(hasher(true).hash(&there), hasher(true).hash(&back));
-        assert_ne!(hasher(false).hash(&there), hasher(false).hash(&back));
-        assert!(hasher(true).hash(&there).1);
-    }
-
-    #[test]
-    fn what_is_not_ip_goes_by_its_ethernet_addresses() {
-        let arp = |src: u8, dst: u8| [2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 8, 6, 0, 1];
-        let (there, is_ip) = hasher(true).hash(&arp(1, 2));
-        assert!(!is_ip);
-        assert_eq!(hasher(true).hash(&arp(2, 1)).0, there);
-        assert_ne!(hasher(true).hash(&arp(3, 1)).0, there);
-        assert_eq!(hasher(true).hash(&[]).0, hasher(true).hash(&[1, 2, 3]).0);
-    }
+    const ANY: Affinity = Affinity {
+        parts: Parts::Flow,
+        inner: false,
+        symmetric: false,
+        vlan: VlanRule::Outer,
+        seed: 0,
+    };
 
     /// 4000 flows over 4 outputs, 1000 each with a standard deviation of 27,
     /// and those of the table's 256 buckets on top.
@@ -281,7 +238,7 @@ mod tests {
         let mut counts = [0; 4];
         for host in 0..40 {
             for port in 1000..1100 {
-                let hash = hasher(false).hash(&udp(host, port, false)).0;
+                let hash = ANY.hash(&udp(host, port, false)).0;
                 counts[table.output(hash).unwrap()] += 1;
             }
         }

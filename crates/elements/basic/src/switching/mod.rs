@@ -8,7 +8,6 @@ mod bypass;
 mod flow_balancer;
 mod hash_switch;
 mod hub;
-mod indirection;
 mod input_switch;
 mod paint_switch;
 mod pull_switch;

@@ -6,41 +6,57 @@
 //! where they are.
 
 /// Most buckets.
-pub(super) const BUCKETS_LIMIT: usize = 1 << 16;
+pub const BUCKETS_LIMIT: usize = 1 << 16;
 
 /// Whose a bucket is when no output has a weight.
 const NOBODY: u16 = u16::MAX;
 
 /// The table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Indirection {
+pub struct Indirection {
     /// The output of each bucket.
     buckets: Vec<u16>,
 }
 
 impl Indirection {
-    /// A table of `buckets` buckets that belong to nobody.
-    pub(super) fn new(buckets: usize) -> Indirection {
+    /// A table of `buckets` buckets, 1 to [`BUCKETS_LIMIT`], that belong to nobody.
+    pub fn new(buckets: usize) -> Indirection {
         Indirection { buckets: vec![NOBODY; buckets.clamp(1, BUCKETS_LIMIT)] }
     }
 
     /// Buckets there are.
-    pub(super) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
         self.buckets.len()
     }
 
-    /// The output for a hash. Uses its upper half, scaled instead of divided.
+    /// The bucket of a hash. Uses its upper half, scaled instead of divided.
     #[inline]
-    pub(super) fn output(&self, hash: u64) -> Option<usize> {
-        let at = ((hash >> 32) * self.buckets.len() as u64) >> 32;
-        match self.buckets[at as usize] {
+    pub fn bucket(&self, hash: u64) -> usize {
+        (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
+    }
+
+    /// The output for a hash, if its bucket belongs to one.
+    #[inline]
+    pub fn output(&self, hash: u64) -> Option<usize> {
+        self.owner(self.bucket(hash))
+    }
+
+    /// The output a bucket belongs to, if it does.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such bucket.
+    #[inline]
+    pub fn owner(&self, bucket: usize) -> Option<usize> {
+        match self.buckets[bucket] {
             NOBODY => None,
             output => Some(output.into()),
         }
     }
 
     /// The outputs of all buckets, `-` for nobody.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let name = |output: &u16| match *output {
             NOBODY => "-".into(),
             output => output.to_string(),
@@ -50,7 +66,7 @@ impl Indirection {
 
     /// Gives every output buckets in proportion to its weight, with as few
     /// changes as possible. Returns how many buckets changed hands.
-    pub(super) fn share_out(&mut self, weights: &[u32]) -> usize {
+    pub fn share_out(&mut self, weights: &[u32]) -> usize {
         let quotas = self.quotas(weights);
         let mut held = vec![0; weights.len()];
         let mut free = Vec::new();

@@ -1,0 +1,139 @@
+//! Asking a server.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    thread,
+    time::{Duration, Instant},
+};
+
+use linerate_cluster::{
+    figures::FigureView,
+    transport::{self, Received},
+    wire::{Reply, Request},
+};
+use linerate_port::peer::{self, address::Address, listen};
+use rustix::{io::Errno, net::SocketType};
+
+use crate::ClientError;
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How soon a server that has no time to accept is asked again.
+const RETRY: Duration = Duration::from_millis(2);
+
+/// A connection to a server: figures and changes. Consumers have one of their own.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+}
+
+impl Connection {
+    /// Connects to the server at a socket, `/run/x.sock` or `@x`.
+    ///
+    /// # Errors
+    ///
+    /// When nobody listens there, or it may not be connected to.
+    pub fn open(address: &str) -> Result<Connection, ClientError> {
+        let parsed = Address::parse(address).ok_or_else(|| ClientError::Address(address.into()))?;
+        let failed = |source| ClientError::Connect { address: address.into(), source };
+        let name = parsed.socket().map_err(failed)?;
+        let socket = listen::open(SocketType::SEQPACKET).map_err(failed)?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match rustix::net::connect(&socket, &name) {
+                Ok(()) => return Ok(Connection { socket }),
+                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < until => thread::sleep(RETRY),
+                Err(errno) => return Err(failed(errno.into())),
+            }
+        }
+    }
+
+    /// What the server says next, and what it hands over. A refusal is an error.
+    pub(crate) fn ask(&self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), ClientError> {
+        transport::send(&self.socket, &request.encode(), &[]).map_err(lost)?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.hear()? {
+                Some((Reply::Refused(reason, text), _)) => {
+                    return Err(ClientError::Refused { reason, text });
+                }
+                Some(answer) => return Ok(answer),
+                None if Instant::now() >= until => {
+                    return Err(ClientError::Protocol("it is silent"));
+                }
+                None => {
+                    peer::wait([self.socket.as_fd()].into_iter(), until)?;
+                }
+            }
+        }
+    }
+
+    /// What the server has said, if anything.
+    pub(crate) fn hear(&self) -> Result<Option<(Reply, Vec<OwnedFd>)>, ClientError> {
+        match transport::receive(&self.socket) {
+            Received::Nothing => Ok(None),
+            Received::Closed => Err(ClientError::ServerGone),
+            Received::Malformed => Err(ClientError::Protocol("what it sends is no message")),
+            Received::Message(bytes, descriptors) => {
+                let reply = Reply::decode(&bytes).map_err(ClientError::Protocol)?;
+                Ok(Some((reply, descriptors)))
+            }
+        }
+    }
+
+    /// The figures of the cluster: they stay readable, without the server's help.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone, or refuses.
+    pub fn figures(&self) -> Result<FigureView, ClientError> {
+        match self.ask(&Request::Look)? {
+            (Reply::Figures, files) => match files.first() {
+                Some(file) => Ok(FigureView::open(file)?),
+                None => Err(ClientError::Protocol("there are no figures")),
+            },
+            _ => Err(ClientError::Protocol("that is no answer")),
+        }
+    }
+
+    /// Gives a balancer other weights, one for each of its consumers. Returns how many buckets of flows
+    /// have moved.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone, has no such balancer, or refuses.
+    pub fn weigh(&self, balancer: &str, weights: &[u32]) -> Result<u32, ClientError> {
+        self.change(Request::Weigh { name: balancer.into(), weights: weights.to_vec() })
+    }
+
+    /// Detaches a consumer: it gets nothing more and is told to go.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone, nobody is attached so, or it refuses.
+    pub fn detach(&self, consumer: &str) -> Result<(), ClientError> {
+        self.change(Request::Detach { name: consumer.into() }).map(|_| ())
+    }
+
+    fn change(&self, request: Request) -> Result<u32, ClientError> {
+        match self.ask(&request)? {
+            (Reply::Done(number), _) => Ok(number),
+            _ => Err(ClientError::Protocol("that is no answer")),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// What could not be sent: the server has gone.
+fn lost(error: io::Error) -> ClientError {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ClientError::ServerGone,
+        _ => ClientError::System(error),
+    }
+}

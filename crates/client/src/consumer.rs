@@ -1,0 +1,284 @@
+//! A consumer: packets in bursts.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use linerate_cluster::{
+    figures::{FigureView, Figures},
+    wire::{Reply, Request},
+};
+use linerate_memory::{
+    Frame, PoolCache,
+    shared::{Access, Files, Member},
+};
+use linerate_port::peer::{self, event::Gathered};
+
+use crate::{ClientError, Connection};
+
+/// Packets of a burst.
+const BURST: usize = 64;
+/// How often a consumer that finds nothing looks whether the server is still there.
+const LOOK: u32 = 256;
+
+/// A place in a cluster, as long as this lives.
+///
+/// Packets lie in the server's memory. They belong to this program until it sends them, or until the
+/// next [`receive`](Consumer::receive), which gives them back: so a slow program loses packets of its
+/// own and keeps nobody else's. When it ends, however it does, the server takes back what it had.
+#[derive(Debug)]
+pub struct Consumer {
+    member: Member,
+    pool: PoolCache,
+    burst: Frame,
+    out: Frame,
+    /// Empty buffers that are kept for packets of our own.
+    spare: usize,
+    events: Gathered,
+    figures: FigureView,
+    line: usize,
+    /// The next burst, where packets have come with empty buffers that were looked for.
+    ahead: Frame,
+    /// Times nothing was found, since the last look at the server.
+    idle: u32,
+    /// Closed last: it tells the server that the memory is let go.
+    connection: Connection,
+}
+
+impl Consumer {
+    /// Attaches to the cluster at a socket as the consumer of that name, with the access it grants.
+    ///
+    /// # Errors
+    ///
+    /// When nobody listens there, the name is not known or taken, or the memory cannot be had.
+    pub fn attach(address: &str, name: &str) -> Result<Consumer, ClientError> {
+        Consumer::attach_for(address, name, None)
+    }
+
+    /// The same, for reading or writing.
+    ///
+    /// # Errors
+    ///
+    /// As above, and when that is not granted.
+    pub fn attach_for(
+        address: &str,
+        name: &str,
+        access: Option<Access>,
+    ) -> Result<Consumer, ClientError> {
+        let connection = Connection::open(address)?;
+        let (reply, files) = connection.ask(&Request::Attach { name: name.into(), access })?;
+        let Reply::Attached { line, spare, .. } = reply else {
+            return Err(ClientError::Protocol("that is no answer"));
+        };
+        let Ok([directory, packets, channel, doorbell, figures]) = <[_; 5]>::try_from(files) else {
+            return Err(ClientError::Protocol("it hands over too little"));
+        };
+        let figures = FigureView::open(figures)?;
+        let files = Files { directory, packets, channel, doorbell };
+        let member = Member::attach_from(connection.as_fd(), files)?;
+        let events = Gathered::of(&[])?;
+        events.add(member.event())?;
+        events.add(&connection)?;
+        let pool = member.arena().cache(2 * BURST);
+        Ok(Consumer {
+            pool,
+            member,
+            burst: Frame::new(BURST),
+            out: Frame::new(BURST),
+            spare: spare as usize,
+            events,
+            figures,
+            line: line as usize % linerate_cluster::figures::LINES,
+            ahead: Frame::new(BURST),
+            idle: 0,
+            connection,
+        })
+    }
+
+    /// Whether packets that are this program's alone may be written.
+    pub fn access(&self) -> Access {
+        self.member.access()
+    }
+
+    /// Gives back what is left of the last burst and takes the next, up to 64 packets; returns how many.
+    /// Never waits.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone or has ended this consumer, which is noticed when there are no packets.
+    pub fn receive(&mut self) -> Result<usize, ClientError> {
+        self.give_back()?;
+        if !self.ahead.is_empty() {
+            std::mem::swap(&mut self.burst, &mut self.ahead);
+            return Ok(self.burst.len());
+        }
+        let received = self.member.receive(&mut self.pool, &mut self.burst)?;
+        if received == 0 {
+            self.idle += 1;
+            if self.idle >= LOOK {
+                self.look_at_server()?;
+            }
+        }
+        Ok(received)
+    }
+
+    /// The packets of the burst, oldest first.
+    pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
+        self.member.arena().packets(&self.burst)
+    }
+
+    /// A packet of the burst, for writing; `None` where others have it too, or this consumer only reads.
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many.
+    pub fn packet_mut(&mut self, at: usize) -> Option<&mut [u8]> {
+        self.member.arena().packet_mut(&mut self.burst.slots_mut()[at])
+    }
+
+    /// Sends those packets of the burst that `choose` wants to the server, without a copy: they go on
+    /// where a `FromConsumer` of its configuration has them. They and the others leave the burst. Returns
+    /// how many were sent.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone.
+    pub fn send(&mut self, mut choose: impl FnMut(&[u8]) -> bool) -> Result<usize, ClientError> {
+        let arena = self.member.arena();
+        let (out, pool) = (&mut self.out, &mut self.pool);
+        self.burst.sift(
+            |slot| !choose(arena.packet(slot)),
+            |slot| {
+                let _ = out.push(slot).map_err(|slot| pool.give_one(slot));
+            },
+        );
+        let sent = self.member.send(&mut self.pool, &mut self.out)?;
+        // As the ring has room for all that is held, this is what was sent and is held by others too.
+        self.pool.give(&mut self.out);
+        self.give_back()?;
+        Ok(sent)
+    }
+
+    /// Sends a packet of this program's own: `false` when there is no buffer for it now, or it is longer
+    /// than one. The server's configuration says how many there are (`SPARE` of a `FromConsumer`).
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone.
+    pub fn transmit(&mut self, packet: &[u8]) -> Result<bool, ClientError> {
+        if packet.len() > self.member.arena().room() {
+            return Ok(false);
+        }
+        let mut slot = self.pool.take_one(packet.len());
+        if slot.is_none() {
+            self.fetch()?;
+            slot = self.pool.take_one(packet.len());
+        }
+        let Some(mut slot) = slot else { return Ok(false) };
+        let arena = self.member.arena();
+        let Some(bytes) = arena.packet_mut(&mut slot) else {
+            self.pool.give_one(slot);
+            return Ok(false);
+        };
+        bytes.copy_from_slice(packet);
+        let _ = self.out.push(slot).map_err(|slot| self.pool.give_one(slot));
+        let sent = self.member.send(&mut self.pool, &mut self.out)?;
+        self.pool.give(&mut self.out);
+        Ok(sent > 0)
+    }
+
+    /// Waits until there are packets, at most for so long: `false` when there are none by then. The burst
+    /// is given back first.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone or has ended this consumer.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Result<bool, ClientError> {
+        let until = limit.map(|limit| Instant::now() + limit);
+        while self.prepare_wait()? {
+            let now = Instant::now();
+            if until.is_some_and(|until| now >= until) {
+                return Ok(false);
+            }
+            // Nothing is as long as an hour without any packet, and then it is another one.
+            let until = until.unwrap_or(now + Duration::from_secs(3600));
+            peer::wait([self.events.as_fd()].into_iter(), until)?;
+        }
+        Ok(true)
+    }
+
+    /// Says that this program is going to wait by itself for [its descriptor](AsFd) to be readable:
+    /// `false` when there are packets and nothing to wait for. To be called each time before. The burst
+    /// is given back.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone or has ended this consumer.
+    pub fn prepare_wait(&mut self) -> Result<bool, ClientError> {
+        self.give_back()?;
+        while !self.fetch()? {
+            self.events.forget();
+            self.look_at_server()?;
+            if self.member.arm() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes what there is, empty buffers too. Whether there are packets for the next burst.
+    fn fetch(&mut self) -> Result<bool, ClientError> {
+        if self.ahead.is_empty() {
+            self.member.receive(&mut self.pool, &mut self.ahead)?;
+        }
+        Ok(!self.ahead.is_empty())
+    }
+
+    /// The figures of this consumer, as the server has them.
+    pub fn figures(&self) -> Figures {
+        self.figures.figures(self.line)
+    }
+
+    /// Words of the server's that made no sense: there are none.
+    pub fn malformed(&self) -> u64 {
+        self.member.malformed()
+    }
+
+    fn give_back(&mut self) -> Result<(), ClientError> {
+        self.pool.give(&mut self.burst);
+        // Who only reads has no buffers to himself.
+        let free = match self.member.access() {
+            Access::Read => 0,
+            Access::Write => self.member.arena().accounting().free.saturating_sub(self.spare),
+        };
+        self.member.give_back(&mut self.pool, free)?;
+        Ok(())
+    }
+
+    fn look_at_server(&mut self) -> Result<(), ClientError> {
+        self.idle = 0;
+        match self.connection.hear()? {
+            None => Ok(()),
+            Some((Reply::Ended(reason), _)) => Err(ClientError::Ended(reason)),
+            Some(_) => Err(ClientError::Protocol("nothing was asked")),
+        }
+    }
+}
+
+impl AsFd for Consumer {
+    /// What is readable once there are packets or the server is gone, for who has called
+    /// [`Consumer::prepare_wait`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        // What cannot be given back is taken back.
+        self.spare = 0;
+        self.pool.give(&mut self.ahead);
+        let _ = self.give_back();
+    }
+}

@@ -1,0 +1,543 @@
+//! Consumers of a cluster, in this process and in others: those that are killed, those that lie, and
+//! those whose server is killed.
+#![allow(missing_docs, reason = "a test program")]
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Read},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use linerate_client::{Access, ClientError, Connection, Consumer, Reason};
+use linerate_cluster::{
+    BalancerUse, Broker, Granted, PlaceUse,
+    transport::{self, Received},
+    wire::{Reply, Request, SIZE},
+};
+use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
+use linerate_port::peer::{address::Address, listen};
+use rustix::net::{SendFlags, SocketType};
+
+const ROLE: &str = "LINERATE_TEST_CONSUMER";
+const READ: Granted = Granted { access: Access::Read, cells: 128 };
+const WRITE: Granted = Granted { access: Access::Write, cells: 128 };
+/// Flows that packets are of.
+const FLOWS: u64 = 64;
+
+/// A name for a socket that no other test has.
+fn address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("@linerate-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A server as a graph would be one.
+struct Server {
+    arena: Arena,
+    pool: PoolCache,
+    broker: Arc<Broker>,
+    address: String,
+    balancers: Vec<BalancerUse>,
+    absent: Frame,
+    /// Packets made so far of each flow.
+    made: Vec<u64>,
+    next: u64,
+}
+
+impl Server {
+    fn new() -> Server {
+        let options = ArenaOptions { size: 4 << 20, huge: false, ..ArenaOptions::default() };
+        let arena = options.create().unwrap();
+        let address = address();
+        let broker = Broker::open(&address, &arena).unwrap();
+        Server {
+            pool: arena.cache(32),
+            arena,
+            broker,
+            address,
+            balancers: Vec::new(),
+            absent: Frame::new(32),
+            made: vec![0; FLOWS as usize],
+            next: 0,
+        }
+    }
+
+    /// Another balancer of consumers of equal weight.
+    fn add(&mut self, name: &str, consumers: &[&str], granted: Granted) {
+        let consumers: Vec<_> = consumers.iter().map(|name| (name.to_string(), 1)).collect();
+        self.balancers
+            .push(BalancerUse::new(&self.broker, name, &consumers, granted, true).unwrap());
+    }
+
+    /// Shares out packets that say which flow they are of and the how manieth of it; returns how many
+    /// nobody got.
+    fn share_out(&mut self, count: usize) -> usize {
+        let mut frame = Frame::new(32);
+        let mut hashes = Vec::new();
+        for _ in 0..count.min(32) {
+            let Some(mut slot) = self.pool.take_one(60 + (self.next % 1000) as usize) else {
+                break;
+            };
+            let flow = self.next % FLOWS;
+            self.next += 1;
+            let number = self.made[flow as usize];
+            self.made[flow as usize] += 1;
+            let bytes = self.arena.packet_mut(&mut slot).unwrap();
+            bytes.fill(number as u8);
+            bytes[..8].copy_from_slice(&flow.to_ne_bytes());
+            bytes[8..16].copy_from_slice(&number.to_ne_bytes());
+            frame.push(slot).unwrap();
+            hashes.push(flow.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        }
+        let ids: Vec<usize> = self.balancers.iter().map(BalancerUse::balancer).collect();
+        let (pool, absent) = (&mut self.pool, &mut self.absent);
+        self.broker.exchange().share_out(&ids, &hashes, false, pool, &mut frame, absent);
+        let nobody = frame.len() + absent.len();
+        pool.give(&mut frame);
+        pool.give(absent);
+        nobody
+    }
+
+    /// Takes what consumers have returned, and nothing else.
+    fn take_back(&mut self) {
+        let ids: Vec<usize> = self.balancers.iter().map(BalancerUse::balancer).collect();
+        let (pool, absent) = (&mut self.pool, &mut self.absent);
+        self.broker.exchange().share_out(&ids, &[], false, pool, &mut Frame::new(1), absent);
+    }
+
+    fn wait_for(&self, what: &str, mut holds: impl FnMut(&Server) -> bool) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !holds(self) {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends it, and finds no buffer lost.
+    fn finish(self) {
+        let Server { arena, pool, broker, balancers, absent, .. } = self;
+        drop((balancers, pool, absent, broker));
+        assert_eq!(arena.accounting().held, 0, "buffers are lost");
+    }
+}
+
+/// Whether a packet is whole; its flow and number.
+fn check(packet: &[u8]) -> (u64, u64) {
+    let word = |at: usize| u64::from_ne_bytes(packet[at..at + 8].try_into().unwrap());
+    let (flow, number) = (word(0), word(8));
+    assert!(packet[16..].iter().all(|byte| *byte == number as u8), "{packet:?}");
+    (flow, number)
+}
+
+#[test]
+fn packets_come_and_go_without_a_copy() {
+    let mut server = Server::new();
+    server.add("b", &["one"], WRITE);
+    let from = PlaceUse::to_receive(&server.broker, "one", 4).unwrap();
+    assert_eq!(server.share_out(3), 3, "nobody is attached");
+    let mut consumer = Consumer::attach(&server.address, "one").unwrap();
+    assert_eq!(consumer.access(), Access::Write);
+    assert!(!consumer.wait(Some(Duration::ZERO)).unwrap());
+    assert_eq!(server.share_out(5), 0);
+    assert!(consumer.wait(None).unwrap());
+    assert_eq!(consumer.receive().unwrap(), 5);
+    assert!(consumer.packets().map(check).all(|(_, number)| number == 0));
+    // The first is changed and goes on with the last, the others are given back.
+    consumer.packet_mut(0).unwrap()[16..].fill(9);
+    let mut at = 0;
+    let sent = consumer.send(|_| {
+        at += 1;
+        at == 1 || at == 5
+    });
+    assert_eq!(sent.unwrap(), 2);
+    // Four of its own, for which buffers are replaced when they have come.
+    for number in 0..4 {
+        assert!(consumer.transmit(&[number; 77]).unwrap(), "{number}");
+    }
+    assert!(!consumer.transmit(&[0; 77]).unwrap() && !consumer.transmit(&[0; 5000]).unwrap());
+    let mut frame = Frame::new(32);
+    let mut exchange = server.broker.exchange();
+    assert_eq!(exchange.receive(from.place(), &mut server.pool, &mut frame), 6);
+    drop(exchange);
+    let got: Vec<&[u8]> = server.arena.packets(&frame).collect();
+    assert!(got[0][16..].iter().all(|byte| *byte == 9));
+    assert_eq!(got[2..], [[0; 77], [1; 77], [2; 77], [3; 77]]);
+    server.pool.give(&mut frame);
+    assert!(consumer.transmit(&[7; 77]).unwrap());
+    let figures = consumer.figures();
+    assert_eq!((figures.packets, figures.lost_absent, figures.sent), (5, 3, 6));
+    assert_eq!((figures.attached, figures.malformed, consumer.malformed()), (1, 0, 0));
+    drop(consumer);
+    server.wait_for("it has gone", |_| from.figures().state == 0);
+    drop(from);
+    server.finish();
+}
+
+#[test]
+fn a_reader_writes_nothing_and_sends_what_it_has_seen() {
+    let mut server = Server::new();
+    server.add("b", &["one"], READ);
+    let from = PlaceUse::to_receive(&server.broker, "one", 4).unwrap();
+    let wants_more = Consumer::attach_for(&server.address, "one", Some(Access::Write));
+    assert!(matches!(wants_more, Err(ClientError::Refused { reason: Reason::NotGranted, .. })));
+    let mut consumer = Consumer::attach(&server.address, "one").unwrap();
+    server.share_out(3);
+    assert_eq!(consumer.receive().unwrap(), 3);
+    assert!(consumer.packet_mut(0).is_none());
+    assert!(!consumer.transmit(&[1; 60]).unwrap());
+    assert_eq!(consumer.send(|_| true).unwrap(), 3);
+    let mut frame = Frame::new(32);
+    server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+    assert_eq!(server.arena.packets(&frame).map(check).count(), 3);
+    server.pool.give(&mut frame);
+    drop((consumer, from));
+    server.finish();
+}
+
+#[test]
+fn names_are_known_and_had_by_one() {
+    let mut server = Server::new();
+    server.add("b", &["one", "two"], READ);
+    let refused = |name: &str| match Consumer::attach(&server.address, name) {
+        Err(ClientError::Refused { reason, text }) => (reason, text),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused("three"), (Reason::Unknown, "there are one, two".into()));
+    assert_eq!(refused("no name").0, Reason::Protocol);
+    let first = Consumer::attach(&server.address, "one").unwrap();
+    assert_eq!(refused("one").0, Reason::Taken);
+    let _second = Consumer::attach(&server.address, "two").unwrap();
+    drop(first);
+    // Until the server has seen that the first has gone.
+    let until = Instant::now() + Duration::from_secs(10);
+    while Consumer::attach(&server.address, "one").is_err() {
+        assert!(Instant::now() < until, "its place stays taken");
+    }
+    assert!(Broker::open("", &server.arena).is_err());
+    let same = Broker::open(&server.address, &server.arena).unwrap();
+    assert!(Arc::ptr_eq(&same, &server.broker));
+    let other = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }.create().unwrap();
+    assert!(Broker::open(&server.address, &other).is_err());
+    drop(same);
+    server.finish();
+}
+
+#[test]
+fn weights_are_changed_and_consumers_detached_from_outside() {
+    let mut server = Server::new();
+    server.add("b", &["one", "two"], READ);
+    let mut one = Consumer::attach(&server.address, "one").unwrap();
+    let _two = Consumer::attach(&server.address, "two").unwrap();
+    let connection = Connection::open(&server.address).unwrap();
+    let figures = connection.figures().unwrap();
+    let shares = |at: usize| -> Vec<(u32, usize)> {
+        figures.balancers()[at].1.iter().map(|share| (share.weight, share.buckets)).collect()
+    };
+    assert_eq!(shares(0), [(1, 512), (1, 512)]);
+    assert_eq!(connection.weigh("b", &[3, 1]).unwrap(), 256);
+    assert_eq!(shares(0), [(3, 768), (1, 256)]);
+    let refused = |result: Result<u32, ClientError>| match result {
+        Err(ClientError::Refused { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(connection.weigh("b", &[1])), Reason::Protocol);
+    assert_eq!(refused(connection.weigh("c", &[1, 1])), Reason::Unknown);
+    assert_eq!(refused(connection.detach("three").map(|()| 0)), Reason::Unknown);
+    connection.detach("one").unwrap();
+    assert!(matches!(one.wait(None), Err(ClientError::Ended(Reason::Detached))));
+    assert_eq!(shares(0), [(3, 0), (1, 1024)]);
+    server.finish();
+}
+
+#[test]
+fn every_application_sees_all_and_who_does_not_read_loses_his_own() {
+    let mut server = Server::new();
+    server.add("ids", &["ids0", "ids1"], READ);
+    server.add("recorder", &["recorder"], READ);
+    server.add("sleeper", &["sleeper"], READ);
+    let names = ["ids0", "ids1", "recorder", "sleeper"];
+    let mut all = names.map(|name| Consumer::attach(&server.address, name).unwrap());
+    let mut seen = [0; 3];
+    for _ in 0..100 {
+        assert_eq!(server.share_out(16), 0);
+        for (consumer, seen) in all.iter_mut().zip(&mut seen) {
+            *seen += consumer.receive().unwrap() as u64;
+        }
+    }
+    for (consumer, seen) in all.iter_mut().zip(&mut seen) {
+        while consumer.receive().unwrap() > 0 {
+            *seen += consumer.packets().count() as u64;
+        }
+    }
+    assert_eq!((seen[0] + seen[1], seen[2]), (1600, 1600));
+    let figures = all[3].figures();
+    assert_eq!((figures.packets, figures.lost_full, figures.held), (128, 1600 - 128, 128));
+    assert!(seen[0] > 0 && seen[1] > 0 && all[2].figures().lost_full == 0);
+    drop(all);
+    server.finish();
+}
+
+/// A process that is what `role` says: this program once more.
+struct Process(Child);
+
+impl Process {
+    fn start(role: &str, address: &str, name: &str) -> Process {
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "consumer_process", "--nocapture", "--test-threads=1"])
+            .env(ROLE, format!("{role} {address} {name}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        Process(child.unwrap())
+    }
+
+    fn stdin(&mut self) -> Option<ChildStdin> {
+        self.0.stdin.take()
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Ends it in good order; what it has said last behind `result`.
+    fn result(mut self) -> u64 {
+        drop(self.stdin());
+        let mut said = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        let found = said.lines().find_map(|line| line.strip_prefix("result ")?.parse().ok());
+        assert!(self.0.wait().unwrap().success());
+        found.expect("a result")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Not a test of its own: what the other processes do.
+#[test]
+fn consumer_process() {
+    let Ok(text) = env::var(ROLE) else { return };
+    let words: Vec<&str> = text.split(' ').collect();
+    match words[0] {
+        "reads" => reads(Consumer::attach(words[1], words[2]).unwrap()),
+        "serves" => serves(words[1]),
+        role => panic!("{role}"),
+    }
+}
+
+/// Whether the one that started this process wants it to end.
+fn is_to_end() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stdin = std::io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+}
+
+/// Counts packets, which are whole and, flow by flow, in order, none of them missing between the first
+/// and the last.
+fn reads(mut consumer: Consumer) {
+    let (mut count, mut next) = (0u64, vec![None; FLOWS as usize]);
+    while !is_to_end() || consumer.figures().waiting > 0 {
+        consumer.wait(Some(Duration::from_millis(2))).unwrap();
+        while consumer.receive().unwrap() > 0 {
+            for (flow, number) in consumer.packets().map(check) {
+                let next = &mut next[flow as usize];
+                assert!(next.is_none_or(|next| next <= number), "order of flow {flow}");
+                *next = Some(number + 1);
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(consumer.malformed(), 0);
+    println!("\nresult {count}");
+}
+
+/// A server with a consumer called `one`, until it is killed.
+fn serves(address: &str) {
+    let options = ArenaOptions { size: 1 << 20, huge: false, ..ArenaOptions::default() };
+    let arena = options.create().unwrap();
+    let broker = Broker::open(address, &arena).unwrap();
+    let _place = PlaceUse::to_send(&broker, "one", WRITE).unwrap();
+    println!("\nready");
+    while !is_to_end() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// `LINERATE_KILLS=1000` says how often.
+#[test]
+fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
+    let kills: u32 = env::var("LINERATE_KILLS").map_or(15, |text| text.parse().unwrap());
+    let mut server = Server::new();
+    let names = ["a", "b", "c", "d"];
+    server.add("balancer", &names, Granted { access: Access::Write, cells: 256 });
+    let steady: Vec<Process> =
+        names[..3].iter().map(|name| Process::start("reads", &server.address, name)).collect();
+    let connection = Connection::open(&server.address).unwrap();
+    let figures = connection.figures().unwrap();
+    let line = |name: &str| figures.consumers().into_iter().find(|(_, of)| of == name).unwrap().0;
+    let lines = names.map(line);
+    let state = |at: usize| figures.figures(lines[at]).state;
+    server.wait_for("three are there", |_| (0..3).all(|at| state(at) == 1));
+    let (mut slowest, mut shared, mut lost) = (Duration::ZERO, 0u64, 0u64);
+    // Never faster than those that are to lose nothing.
+    let mut push = |server: &mut Server| {
+        while (0..3).any(|at| figures.figures(lines[at]).held > 64) {
+            server.take_back();
+            std::thread::yield_now();
+        }
+        lost += server.share_out(8) as u64;
+        shared += 8;
+    };
+    let owners = |server: &Server| server.balancers[0].shares();
+    for kill in 0..kills {
+        let victim = Process::start("reads", &server.address, "d");
+        while state(3) != 1 {
+            push(&mut server);
+        }
+        let home: Vec<(u32, usize)> = owners(&server);
+        assert_eq!(home, [(1, 256); 4], "its flows have come back");
+        let until = Instant::now() + Duration::from_micros(u64::from(kill) * 331 % 20_000);
+        while Instant::now() < until {
+            push(&mut server);
+        }
+        let killed = Instant::now();
+        victim.kill();
+        while state(3) != 0 {
+            push(&mut server);
+        }
+        slowest = slowest.max(killed.elapsed());
+        assert!(owners(&server)[..3].iter().all(|share| share.1 > 256));
+    }
+    let counted: Vec<u64> = steady.into_iter().map(Process::result).collect();
+    let figures_of = |at: usize| figures.figures(lines[at]);
+    for (at, counted) in counted.iter().enumerate() {
+        let figures = figures_of(at);
+        assert_eq!(
+            (*counted, figures.lost_full),
+            (figures.packets, 0),
+            "{} has lost some",
+            names[at]
+        );
+    }
+    let victims = figures_of(3);
+    assert_eq!(counted.iter().sum::<u64>() + victims.packets + lost, shared);
+    println!(
+        "{kills} kills: {shared} packets, {} of them for the killed, {lost} lost by it; {} buffers taken \
+         back, at most {slowest:?} from the kill on",
+        victims.packets, victims.reclaimed
+    );
+    assert_eq!((victims.attached, victims.held), (u64::from(kills), 0));
+    server.finish();
+}
+
+#[test]
+fn who_loses_the_server_learns_it_and_attaches_to_the_next() {
+    for waits in [true, false] {
+        let address = address();
+        let mut before = Process::start("serves", &address, "");
+        let mut said = BufReader::new(before.0.stdout.take().unwrap()).lines();
+        while said.next().unwrap().unwrap() != "ready" {}
+        let mut consumer = Consumer::attach(&address, "one").unwrap();
+        assert_eq!(consumer.receive().unwrap(), 0);
+        let figures = Connection::open(&address).unwrap().figures().unwrap();
+        let killed = Instant::now();
+        before.kill();
+        let error = loop {
+            // One that never waits finds out as well.
+            let heard = if waits { consumer.wait(None).map(|_| 0) } else { consumer.receive() };
+            if let Err(error) = heard {
+                break error;
+            }
+        };
+        println!("noticed {:?} behind the kill", killed.elapsed());
+        assert!(matches!(error, ClientError::ServerGone), "{error}");
+        assert_eq!(figures.consumers()[0].1, "one", "figures stay");
+        assert!(matches!(Connection::open(&address), Err(ClientError::Connect { .. })));
+        let mut next = Process::start("serves", &address, "");
+        let mut said = BufReader::new(next.0.stdout.take().unwrap()).lines();
+        while said.next().unwrap().unwrap() != "ready" {}
+        consumer = Consumer::attach(&address, "one").unwrap();
+        assert_eq!(consumer.receive().unwrap(), 0);
+        drop(next.stdin());
+        assert!(matches!(consumer.wait(None), Err(ClientError::Ended(Reason::Gone))));
+    }
+}
+
+fn connected(address: &str) -> std::os::fd::OwnedFd {
+    let socket = listen::open(SocketType::SEQPACKET).unwrap();
+    rustix::net::connect(&socket, &Address::parse(address).unwrap().socket().unwrap()).unwrap();
+    socket
+}
+
+#[test]
+fn who_talks_nonsense_is_dismissed_and_harms_nobody() {
+    use std::os::fd::AsFd;
+    let mut server = Server::new();
+    server.add("b", &["good", "bad"], WRITE);
+    let mut good = Consumer::attach(&server.address, "good").unwrap();
+    let attach = Request::Attach { name: "bad".into(), access: None }.encode();
+    let mut wrong = Request::Look.encode();
+    wrong[4] = 99;
+    let mut received = 0;
+    let mut flow = |server: &mut Server| {
+        server.share_out(8);
+        received += good.receive().unwrap() as u64;
+    };
+    for turn in 0..40 {
+        let socket = connected(&server.address);
+        match turn % 8 {
+            0 => drop(rustix::net::send(&socket, &[7; 100], SendFlags::empty()).unwrap()),
+            1 => transport::send(&socket, &[0; SIZE], &[]).unwrap(),
+            2 => transport::send(&socket, &wrong, &[]).unwrap(),
+            3 => transport::send(&socket, &Request::Look.encode(), &[socket.as_fd(); 5]).unwrap(),
+            4 => transport::send(&socket, &Reply::Figures.encode(), &[]).unwrap(),
+            5 => {
+                // A consumer that goes on talking.
+                transport::send(&socket, &attach, &[]).unwrap();
+                let _ = transport::send(&socket, &attach, &[]);
+            }
+            6 => {
+                // One that gets its files and leaves.
+                transport::send(&socket, &attach, &[]).unwrap();
+            }
+            _ => {
+                // One that asks without end and reads nothing.
+                while transport::send(&socket, &Request::Look.encode(), &[]).is_ok() {
+                    flow(&mut server);
+                }
+            }
+        }
+        flow(&mut server);
+        if turn % 8 < 5 {
+            let until = Instant::now() + Duration::from_secs(10);
+            while !matches!(transport::receive(&socket), Received::Closed) {
+                flow(&mut server);
+                assert!(Instant::now() < until, "{turn}: it is not dismissed");
+            }
+        }
+        drop(socket);
+        let broker = Arc::clone(&server.broker);
+        let until = Instant::now() + Duration::from_secs(10);
+        while broker.exchange().is_attached("bad") {
+            flow(&mut server);
+            assert!(Instant::now() < until, "{turn}: it stays attached");
+        }
+    }
+    while good.receive().unwrap() > 0 {
+        received += good.packets().count() as u64;
+    }
+    let figures = good.figures();
+    assert_eq!((figures.packets, figures.lost_full, good.malformed()), (received, 0, 0));
+    drop(good);
+    server.finish();
+}

@@ -1,0 +1,410 @@
+//! Who listens for consumers: a socket, and a thread that takes them in and notices when they go.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex, MutexGuard, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use linerate_memory::{
+    Arena,
+    shared::{AttachError, MemberId},
+};
+use linerate_port::peer::{
+    self,
+    address::Address,
+    event,
+    listen::{ListenError, Socket},
+};
+use rustix::net::{SocketFlags, SocketType};
+
+use crate::{
+    exchange::{Admitted, Exchange},
+    transport::{self, Received},
+    wire::{Reason, Reply, Request},
+};
+
+/// Clients at a time, consumers and others.
+const CONNECTIONS_MAX: usize = 256;
+/// How long a client may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often buffers that have come back are looked for where no packets flow, and figures brought up to
+/// date.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long consumers that could write are waited for when the server ends.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Why there is no broker.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrokerError {
+    /// No socket can be called so.
+    #[error("`{0}` is no UNIX socket: write a file's name, or @NAME, of at most 107 bytes")]
+    Address(String),
+    /// Another process listens there, or another arena's broker of this one.
+    #[error("somebody listens at {0}; end it or choose another socket")]
+    InUse(String),
+    /// A file is there that is no socket.
+    #[error("{0} is there and not a socket; choose another name or remove it")]
+    NoSocket(String),
+    /// The arena cannot be shared.
+    #[error("packet memory cannot be shared: {0}")]
+    Shared(#[from] AttachError),
+    /// The kernel refused something.
+    #[error("cannot {step} at {address}: {source}")]
+    System {
+        /// What was being done.
+        step: &'static str,
+        /// Where.
+        address: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// The server's side of a cluster, as long as somebody has it.
+#[derive(Debug)]
+pub struct Broker {
+    exchange: Arc<Mutex<Exchange>>,
+    address: Address,
+    /// Wakes the thread.
+    alarm: Arc<OwnedFd>,
+    ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Those of this process: graphs that follow one another have the same one.
+static BROKERS: Mutex<Vec<Weak<Broker>>> = Mutex::new(Vec::new());
+
+impl Broker {
+    /// The broker of an arena at a socket, `/run/x.sock` or `@x`: the one there is in this process, or
+    /// a new one.
+    ///
+    /// # Errors
+    ///
+    /// When nobody can listen there, or the arena cannot be shared.
+    pub fn open(address: &str, arena: &Arena) -> Result<Arc<Broker>, BrokerError> {
+        let no_address = || BrokerError::Address(address.into());
+        let address = Address::parse(address).ok_or_else(no_address)?;
+        let mut brokers = BROKERS.lock().expect("no panic while held");
+        brokers.retain(|broker| broker.strong_count() > 0);
+        for broker in brokers.iter().filter_map(Weak::upgrade) {
+            if broker.address == address {
+                let same = broker.exchange().arena().region() == arena.region();
+                return if same {
+                    Ok(broker)
+                } else {
+                    Err(BrokerError::InUse(address.to_string()))
+                };
+            }
+        }
+        let broker = Arc::new(Broker::start(address, arena)?);
+        brokers.push(Arc::downgrade(&broker));
+        Ok(broker)
+    }
+
+    fn start(address: Address, arena: &Arena) -> Result<Broker, BrokerError> {
+        let system = |step| {
+            let address = address.to_string();
+            move |source| BrokerError::System { step, address, source }
+        };
+        let alarm = Arc::new(event::new().map_err(system("make an event"))?);
+        let exchange = Exchange::new(arena, Arc::clone(&alarm))?;
+        let listener =
+            Socket::bind(&address, SocketType::SEQPACKET, 16).map_err(|error| match error {
+                ListenError::InUse => BrokerError::InUse(address.to_string()),
+                ListenError::NoSocket => BrokerError::NoSocket(address.to_string()),
+                ListenError::System(step, source) => system(step)(source),
+            })?;
+        let exchange = Arc::new(Mutex::new(exchange));
+        let ending = Arc::new(AtomicBool::new(false));
+        let mut desk = Desk {
+            exchange: Arc::clone(&exchange),
+            listener,
+            alarm: Arc::clone(&alarm),
+            ending: Arc::clone(&ending),
+            clients: Vec::new(),
+        };
+        let thread = thread::Builder::new().name("cluster".into()).spawn(move || desk.serve());
+        let thread = Some(thread.map_err(system("start a thread"))?);
+        Ok(Broker { exchange, address, alarm, ending, thread })
+    }
+
+    /// What workers call per burst.
+    ///
+    /// # Panics
+    ///
+    /// When a thread has panicked while it had it.
+    pub fn exchange(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().expect("no panic while held")
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Release);
+        event::set(&self.alarm);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Somebody who has connected.
+#[derive(Debug)]
+struct Client {
+    socket: OwnedFd,
+    role: Role,
+    /// The number of its process, and whether its user may change something.
+    process: u64,
+    trusted: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Has said nothing yet, and has until then.
+    New(Instant),
+    /// Asks for figures and changes.
+    Asks,
+    /// A consumer.
+    Attached(usize, MemberId),
+    /// One that was told to go.
+    Leaving(usize, MemberId),
+}
+
+/// What the thread has.
+struct Desk {
+    exchange: Arc<Mutex<Exchange>>,
+    listener: Socket,
+    alarm: Arc<OwnedFd>,
+    ending: Arc<AtomicBool>,
+    clients: Vec<Client>,
+}
+
+impl Desk {
+    fn exchange(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().expect("no panic while held")
+    }
+
+    fn serve(&mut self) {
+        while !self.ending.load(Ordering::Acquire) {
+            let until = self.next_look(Instant::now());
+            self.look(until);
+            self.house_keeping();
+        }
+        self.farewell();
+    }
+
+    /// When there is something to do though nobody says anything.
+    fn next_look(&self, now: Instant) -> Instant {
+        let due = |client: &Client| match client.role {
+            Role::New(until) => Some(until),
+            Role::Asks => None,
+            Role::Attached(..) | Role::Leaving(..) => Some(now + LOOK),
+        };
+        let due = self.clients.iter().filter_map(due).min();
+        due.unwrap_or_else(|| now + Duration::from_secs(3600))
+    }
+
+    /// Waits, and listens to whoever says something.
+    fn look(&mut self, until: Instant) {
+        let fixed = [self.alarm.as_fd(), self.listener.fd().as_fd()];
+        let sockets = self.clients.iter().map(|client| client.socket.as_fd());
+        let Ok(ready) = peer::wait(fixed.into_iter().chain(sockets), until) else {
+            // Polling itself has failed: not at once again.
+            thread::sleep(LOOK);
+            return;
+        };
+        if ready[0] {
+            event::clear(&self.alarm);
+        }
+        let now = Instant::now();
+        let mut at = 0;
+        for ready in &ready[2..] {
+            let late = matches!(self.clients[at].role, Role::New(until) if until <= now);
+            if (*ready && !self.hear(at)) || late {
+                self.dismiss(at);
+            } else {
+                at += 1;
+            }
+        }
+        if ready[1] {
+            self.accept(now);
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(socket) = rustix::net::accept_with(self.listener.fd(), flags) {
+            let Ok(peer) = rustix::net::sockopt::socket_peercred(&socket) else { continue };
+            if self.clients.len() >= CONNECTIONS_MAX {
+                let text = format!("{CONNECTIONS_MAX} programs are connected");
+                say(&socket, &Reply::Refused(Reason::Full, text));
+                continue;
+            }
+            let trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+            let process = peer.pid.as_raw_pid() as u64;
+            let role = Role::New(now + PATIENCE);
+            self.clients.push(Client { socket, role, process, trusted });
+        }
+    }
+
+    /// Does what a client asks for: `false` when it is to be dismissed.
+    fn hear(&mut self, at: usize) -> bool {
+        let client = &self.clients[at];
+        let bytes = match transport::receive(&client.socket) {
+            Received::Nothing => return true,
+            Received::Closed => return false,
+            Received::Message(bytes, descriptors) if descriptors.is_empty() => bytes,
+            Received::Message(..) | Received::Malformed => return self.refuse(at, "no request"),
+        };
+        match client.role {
+            // Consumers have nothing more to say.
+            Role::Attached(..) => return self.refuse(at, "a consumer asks for nothing"),
+            Role::Leaving(..) => return true,
+            Role::New(_) | Role::Asks => {}
+        }
+        let request = match Request::decode(&bytes) {
+            Ok(request) => request,
+            Err(error) => return self.refuse(at, error),
+        };
+        if matches!(request, Request::Attach { .. }) && client.role == Role::Asks {
+            return self.refuse(at, "attach by a connection of its own");
+        }
+        let reply = match request {
+            Request::Attach { name, access } => return self.attach(at, &name, access),
+            Request::Look => return self.show(at),
+            _ if !client.trusted => Reply::Refused(Reason::Stranger, "change nothing here".into()),
+            Request::Weigh { name, weights } => match self.exchange().weigh(&name, &weights) {
+                Ok(moved) => Reply::Done(moved as u32),
+                Err((reason, text)) => Reply::Refused(reason, text),
+            },
+            Request::Detach { name } => self.detach(&name),
+        };
+        self.clients[at].role = Role::Asks;
+        say(&self.clients[at].socket, &reply)
+    }
+
+    /// Says why a client is dismissed. One that may write goes on holding what it has until it ends.
+    fn refuse(&mut self, at: usize, text: &str) -> bool {
+        let client = &self.clients[at];
+        say(&client.socket, &Reply::Refused(Reason::Protocol, text.into()));
+        let Role::Attached(place, id) = client.role else { return false };
+        self.end(at, place, id, Reason::Protocol)
+    }
+
+    fn attach(
+        &mut self,
+        at: usize,
+        name: &str,
+        access: Option<linerate_memory::shared::Access>,
+    ) -> bool {
+        let client = &self.clients[at];
+        let admitted = self.exchange().admit(name, access, client.socket.as_fd(), client.process);
+        let Admitted { place, id, files, access, spare } = match admitted {
+            Ok(admitted) => admitted,
+            Err((reason, text)) => {
+                say(&client.socket, &Reply::Refused(reason, text));
+                return false;
+            }
+        };
+        self.clients[at].role = Role::Attached(place, id);
+        let Ok(figures) = self.exchange().figures_file() else { return false };
+        let files = [&files.directory, &files.packets, &files.channel, &files.doorbell, &figures];
+        let reply = Reply::Attached { line: place as u32, access, spare };
+        transport::send(&self.clients[at].socket, &reply.encode(), &files.map(AsFd::as_fd)).is_ok()
+    }
+
+    fn show(&mut self, at: usize) -> bool {
+        self.clients[at].role = Role::Asks;
+        self.exchange().look_after();
+        let Ok(file) = self.exchange().figures_file() else { return false };
+        let socket = &self.clients[at].socket;
+        transport::send(socket, &Reply::Figures.encode(), &[file.as_fd()]).is_ok()
+    }
+
+    /// Detaches the consumer of a name.
+    fn detach(&mut self, name: &str) -> Reply {
+        let Some((place, id)) = self.exchange().find(name) else {
+            return Reply::Refused(Reason::Unknown, format!("nobody is attached as {name}"));
+        };
+        let role = Role::Attached(place, id);
+        if let Some(at) = self.clients.iter().position(|client| client.role == role) {
+            self.end(at, place, id, Reason::Detached);
+        }
+        Reply::Done(0)
+    }
+
+    /// Tells a consumer to go: `false` when its connection can be closed at once.
+    fn end(&mut self, at: usize, place: usize, id: MemberId, reason: Reason) -> bool {
+        say(&self.clients[at].socket, &Reply::Ended(reason));
+        let gone = self.exchange().end(place, id);
+        self.clients[at].role = if gone { Role::Asks } else { Role::Leaving(place, id) };
+        !gone
+    }
+
+    /// Forgets a client whose connection has ended, and takes back what it held: no thread of its process
+    /// has the memory any more.
+    fn dismiss(&mut self, at: usize) {
+        let client = self.clients.remove(at);
+        if let Role::Attached(place, id) | Role::Leaving(place, id) = client.role {
+            self.exchange().remove(place, id);
+        }
+    }
+
+    fn house_keeping(&mut self) {
+        let to_end = self.exchange().to_end();
+        for (place, id, reason) in to_end {
+            let role = Role::Attached(place, id);
+            if let Some(at) = self.clients.iter().position(|client| client.role == role)
+                && !self.end(at, place, id, reason)
+            {
+                self.clients.remove(at);
+            }
+        }
+        self.exchange().look_after();
+    }
+
+    /// The server ends: consumers are told, and those that could write waited for, as what they hold is
+    /// theirs until they have ended.
+    fn farewell(&mut self) {
+        let attached = |client: &Client| matches!(client.role, Role::Attached(..));
+        while let Some(at) = self.clients.iter().position(attached) {
+            let Role::Attached(place, id) = self.clients[at].role else { continue };
+            if !self.end(at, place, id, Reason::Gone) {
+                self.clients.remove(at);
+            }
+        }
+        self.listener.unlink();
+        self.clients.retain(|client| matches!(client.role, Role::Leaving(..)));
+        let until = Instant::now() + FAREWELL;
+        while !self.clients.is_empty() && Instant::now() < until {
+            let sockets = self.clients.iter().map(|client| client.socket.as_fd());
+            let Ok(ready) = peer::wait(sockets, until) else { break };
+            let mut at = 0;
+            for ready in ready {
+                if ready && matches!(transport::receive(&self.clients[at].socket), Received::Closed)
+                {
+                    self.dismiss(at);
+                } else {
+                    at += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Says something to a client that is expected to read it: `false` when it does not.
+fn say(socket: &OwnedFd, reply: &Reply) -> bool {
+    transport::send(socket, &reply.encode(), &[]).is_ok()
+}

@@ -1,0 +1,317 @@
+//! Figures of a cluster, in memory that everybody who asks may read: while its consumers live and after,
+//! without anybody's help. The format is in `docs/cluster.md`.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use linerate_memory::shared::{AttachError, Board, BoardView};
+
+use crate::wire::{NAME_MAX, WEIGHTS_MAX};
+
+/// Consumers there is a line for.
+pub const LINES: usize = 63;
+/// Balancers there is a line for.
+pub const BALANCERS: usize = 63;
+
+/// `LRFIGURE` as bytes in memory.
+const MAGIC: u64 = u64::from_ne_bytes(*b"LRFIGURE");
+const VERSION: u64 = 1;
+
+/// Where things are, in words.
+mod word {
+    use super::{LINES, NAME_WORDS};
+
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const VERSION: usize = 1;
+    pub(super) const SERVER: usize = 2;
+    pub(super) const BUFFERS: usize = 3;
+    /// Lines of consumers: a name and numbers.
+    pub(super) const LINES_AT: usize = 8;
+    pub(super) const LINE: usize = 32;
+    pub(super) const NUMBERS: usize = NAME_WORDS;
+    /// Lines of balancers: a name, how many consumers, and of each its line, weight and buckets.
+    pub(super) const BALANCERS_AT: usize = LINES_AT + LINES * LINE;
+    pub(super) const BALANCER: usize = 80;
+    pub(super) const COUNT: usize = NAME_WORDS;
+    pub(super) const SHARES: usize = NAME_WORDS + 1;
+}
+
+const NAME_WORDS: usize = (NAME_MAX + 1) / 8;
+const WORDS: usize = word::BALANCERS_AT + BALANCERS * word::BALANCER;
+
+const _: () = assert!(word::SHARES + WEIGHTS_MAX <= word::BALANCER);
+
+/// What is known of a consumer, in the order of the words in its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Whether somebody is attached: 0 nobody, 1 somebody, 2 one who was told to go and has not.
+    pub state: u64,
+    /// Who is or was the last: the number of its process.
+    pub process: u64,
+    /// 1 where it may write.
+    pub writes: u64,
+    /// Most buffers it holds.
+    pub cells: u64,
+    /// Times somebody was attached.
+    pub attached: u64,
+    /// Times somebody went without having given back all he held.
+    pub died: u64,
+    /// Buffers that were taken back from those.
+    pub reclaimed: u64,
+    /// Packets lent to it.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets for it that it did not get because it did not keep up.
+    pub lost_full: u64,
+    /// Packets for it that it did not get because nobody was attached.
+    pub lost_absent: u64,
+    /// Packets it has sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets it has sent and nobody received: no `FromConsumer` is there.
+    pub unheard: u64,
+    /// What it wrote to its ring and named no buffer it holds.
+    pub malformed: u64,
+    /// Buffers it holds now.
+    pub held: u64,
+    /// Packets that wait for it now, which it has not looked at.
+    pub waiting: u64,
+}
+
+impl Figures {
+    const COUNT: usize = 17;
+
+    fn words(&self) -> [u64; Figures::COUNT] {
+        [
+            self.state,
+            self.process,
+            self.writes,
+            self.cells,
+            self.attached,
+            self.died,
+            self.reclaimed,
+            self.packets,
+            self.bytes,
+            self.lost_full,
+            self.lost_absent,
+            self.sent,
+            self.sent_bytes,
+            self.unheard,
+            self.malformed,
+            self.held,
+            self.waiting,
+        ]
+    }
+
+    fn of_words(words: [u64; Figures::COUNT]) -> Figures {
+        let [
+            state,
+            process,
+            writes,
+            cells,
+            attached,
+            died,
+            reclaimed,
+            packets,
+            bytes,
+            lost_full,
+            lost_absent,
+            sent,
+            sent_bytes,
+            unheard,
+            malformed,
+            held,
+            waiting,
+        ] = words;
+        Figures {
+            state,
+            process,
+            writes,
+            cells,
+            attached,
+            died,
+            reclaimed,
+            packets,
+            bytes,
+            lost_full,
+            lost_absent,
+            sent,
+            sent_bytes,
+            unheard,
+            malformed,
+            held,
+            waiting,
+        }
+    }
+}
+
+const _: () = assert!(word::NUMBERS + Figures::COUNT <= word::LINE);
+
+/// The part of a consumer in a balancer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// The line of the consumer.
+    pub line: usize,
+    /// Its weight.
+    pub weight: u32,
+    /// Buckets it has now.
+    pub buckets: usize,
+}
+
+/// The server's side.
+#[derive(Debug)]
+pub(crate) struct FigureBoard(Board);
+
+impl FigureBoard {
+    pub(crate) fn create(buffers: usize) -> Result<FigureBoard, AttachError> {
+        let board = Board::create("linerate-figures", WORDS)?;
+        board.set(word::VERSION, VERSION);
+        board.set(word::SERVER, u64::from(std::process::id()));
+        board.set(word::BUFFERS, buffers as u64);
+        board.set(word::MAGIC, MAGIC);
+        Ok(FigureBoard(board))
+    }
+
+    pub(crate) fn file(&self) -> std::io::Result<OwnedFd> {
+        self.0.file()
+    }
+
+    fn set_name(&self, at: usize, name: &str) {
+        let mut bytes = [0; NAME_MAX + 1];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        for (word, piece) in bytes.chunks(8).enumerate() {
+            self.0.set(at + word, u64::from_ne_bytes(piece.try_into().expect("eight bytes")));
+        }
+    }
+
+    /// Begins the line of a consumer, or ends it: nobody is called nothing.
+    pub(crate) fn set_line(&self, line: usize, name: &str) {
+        self.set_name(word::LINES_AT + line * word::LINE, name);
+    }
+
+    pub(crate) fn set_figures(&self, line: usize, figures: &Figures) {
+        let at = word::LINES_AT + line * word::LINE + word::NUMBERS;
+        for (place, number) in figures.words().into_iter().enumerate() {
+            self.0.set(at + place, number);
+        }
+    }
+
+    /// What a balancer does, or that there is none.
+    pub(crate) fn set_balancer(&self, place: usize, name: &str, shares: &[Share]) {
+        let at = word::BALANCERS_AT + place * word::BALANCER;
+        self.set_name(at, name);
+        self.0.set(at + word::COUNT, shares.len() as u64);
+        for (number, share) in shares.iter().enumerate() {
+            let packed =
+                (share.line as u64) << 48 | (share.buckets as u64) << 32 | u64::from(share.weight);
+            self.0.set(at + word::SHARES + number, packed);
+        }
+    }
+}
+
+/// A reader's side.
+#[derive(Debug)]
+pub struct FigureView(BoardView);
+
+impl FigureView {
+    /// Maps what a server has handed out.
+    ///
+    /// # Errors
+    ///
+    /// When the file is not what it should be, or the kernel refuses.
+    pub fn open(file: impl AsFd) -> Result<FigureView, AttachError> {
+        let view = BoardView::open(file, WORDS)?;
+        if view.get(word::MAGIC) != MAGIC || view.get(word::VERSION) != VERSION {
+            return Err(AttachError::Version("the board of figures"));
+        }
+        Ok(FigureView(view))
+    }
+
+    /// The number of the server's process.
+    pub fn server(&self) -> u64 {
+        self.0.get(word::SERVER)
+    }
+
+    /// Buffers of its arena.
+    pub fn buffers(&self) -> u64 {
+        self.0.get(word::BUFFERS)
+    }
+
+    fn name(&self, at: usize) -> Option<String> {
+        let bytes: Vec<u8> =
+            (0..NAME_WORDS).flat_map(|word| self.0.get(at + word).to_ne_bytes()).collect();
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(NAME_MAX);
+        let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// The figures of one line.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such line.
+    pub fn figures(&self, line: usize) -> Figures {
+        assert!(line < LINES, "line {line} of {LINES}");
+        let at = word::LINES_AT + line * word::LINE + word::NUMBERS;
+        Figures::of_words(std::array::from_fn(|place| self.0.get(at + place)))
+    }
+
+    /// All consumers there are: their lines and names.
+    pub fn consumers(&self) -> Vec<(usize, String)> {
+        let name = |line: usize| Some((line, self.name(word::LINES_AT + line * word::LINE)?));
+        (0..LINES).filter_map(name).collect()
+    }
+
+    /// All balancers there are, by name.
+    pub fn balancers(&self) -> Vec<(String, Vec<Share>)> {
+        let balancer = |place: usize| {
+            let at = word::BALANCERS_AT + place * word::BALANCER;
+            let name = self.name(at)?;
+            let count = (self.0.get(at + word::COUNT) as usize).min(WEIGHTS_MAX);
+            let share = |number: usize| {
+                let packed = self.0.get(at + word::SHARES + number);
+                Share {
+                    line: (packed >> 48) as usize % LINES,
+                    buckets: (packed >> 32) as usize & 0xffff,
+                    weight: packed as u32,
+                }
+            };
+            Some((name, (0..count).map(share).collect()))
+        };
+        (0..BALANCERS).filter_map(balancer).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_writes_is_read() {
+        let board = FigureBoard::create(77).unwrap();
+        let view = FigureView::open(board.file().unwrap()).unwrap();
+        assert_eq!((view.buffers(), view.server()), (77, u64::from(std::process::id())));
+        assert_eq!((view.consumers(), view.balancers()), (Vec::new(), Vec::new()));
+        let name = "x".repeat(NAME_MAX);
+        let figures = Figures::of_words(std::array::from_fn(|word| word as u64 + 1));
+        assert_eq!((figures.state, figures.waiting), (1, 17));
+        board.set_line(62, &name);
+        board.set_figures(62, &figures);
+        let shares = vec![Share { line: 62, weight: u32::MAX, buckets: 1024 }; WEIGHTS_MAX];
+        board.set_balancer(62, "b", &shares);
+        assert_eq!(view.consumers(), [(62, name)]);
+        assert_eq!(view.figures(62), figures);
+        assert_eq!(view.balancers(), [("b".to_string(), shares)]);
+        board.set_line(62, "");
+        board.set_balancer(62, "", &[]);
+        assert_eq!((view.consumers(), view.balancers()), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn other_files_are_no_figures() {
+        let board = Board::create("other", WORDS).unwrap();
+        assert!(FigureView::open(board.file().unwrap()).is_err());
+        assert!(FigureView::open(Board::create("short", 9).unwrap().file().unwrap()).is_err());
+    }
+}

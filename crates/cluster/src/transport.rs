@@ -1,0 +1,129 @@
+//! Messages and what they hand over, by a UNIX socket that keeps them apart.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    io::Errno,
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags,
+    },
+};
+
+use crate::wire::SIZE;
+
+/// Most descriptors of a message.
+pub const DESCRIPTORS: usize = 5;
+
+/// What was there to be received.
+#[derive(Debug)]
+pub enum Received {
+    /// A message of the right size, and what came with it.
+    Message(Box<[u8; SIZE]>, Vec<OwnedFd>),
+    /// Nothing yet.
+    Nothing,
+    /// The other side has closed the socket, or ended.
+    Closed,
+    /// What came is no message. Its descriptors are closed.
+    Malformed,
+}
+
+/// Sends a message. It never waits: each side has at most a few messages to read, and one that does not
+/// read them is an error.
+///
+/// # Errors
+///
+/// When the other side is gone, or does not read.
+pub fn send(
+    socket: impl AsFd,
+    message: &[u8; SIZE],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if descriptors.len() > DESCRIPTORS {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(socket, &[IoSlice::new(message)], &mut control, flags)?;
+    Ok(())
+}
+
+/// Receives a message, if there is one. Never waits.
+pub fn receive(socket: impl AsFd) -> Received {
+    // A byte more than a message has shows one that is too long.
+    let mut bytes = Box::new([0; SIZE + 1]);
+    let mut space =
+        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS), ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let mut to = [IoSliceMut::new(&mut bytes[..])];
+    let got = match rustix::net::recvmsg(socket, &mut to, &mut control, flags) {
+        Ok(got) => got,
+        Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
+        Err(_) => return Received::Closed,
+    };
+    // Taken out first, so that they are closed whatever is wrong with the rest.
+    let descriptors: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    match bytes.first_chunk() {
+        _ if got.bytes == 0 => Received::Closed,
+        Some(message) if got.bytes == SIZE && !got.flags.contains(ReturnFlags::CTRUNC) => {
+            Received::Message(Box::new(*message), descriptors)
+        }
+        _ => Received::Malformed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    #[test]
+    fn messages_and_descriptors_come_across() {
+        let (a, b) = pair();
+        assert!(matches!(receive(&b), Received::Nothing));
+        send(&a, &[7; SIZE], &[a.as_fd(); DESCRIPTORS]).unwrap();
+        let Received::Message(bytes, descriptors) = receive(&b) else { panic!("no message") };
+        assert_eq!((*bytes, descriptors.len()), ([7; SIZE], DESCRIPTORS));
+        assert!(send(&a, &[7; SIZE], &[a.as_fd(); DESCRIPTORS + 1]).is_err());
+        drop((a, descriptors));
+        assert!(matches!(receive(&b), Received::Closed));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let (a, b) = pair();
+        for length in [1, SIZE - 1, SIZE + 1, 4 * SIZE] {
+            rustix::net::send(&a, &vec![0; length], SendFlags::empty()).unwrap();
+            assert!(matches!(receive(&b), Received::Malformed), "{length}");
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(100))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let many = [a.as_fd(); 100];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&many)));
+        let message = [0; SIZE];
+        rustix::net::sendmsg(&a, &[IoSlice::new(&message)], &mut control, SendFlags::empty())
+            .unwrap();
+        assert!(matches!(receive(&b), Received::Malformed));
+    }
+}

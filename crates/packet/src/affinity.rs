@@ -1,0 +1,201 @@
+//! Which packets belong together, as a hash: for balancers that keep them so.
+//!
+//! What is not IP, or not well-formed, goes by its Ethernet addresses and type. Tunnels are looked into
+//! on request, one deep: VXLAN (RFC 7348) and IP in IP (RFC 2003, RFC 4213); not those that are cut into
+//! fragments.
+
+use crate::{
+    Ethernet, IpProtocol, Vxlan,
+    flow::{Flow, FlowKey, FlowV4, FlowV6, VlanRule, extract, extract_ip},
+    udp, vlan, vxlan,
+};
+
+/// What of a packet's flow counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Parts {
+    /// Addresses, protocol, ports and VLAN.
+    #[default]
+    Flow,
+    /// Addresses and VLAN: all between two hosts is together, fragments too.
+    Addresses,
+    /// The VLAN alone, that of the outermost tag.
+    Vlan,
+}
+
+/// From packets to hashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Affinity {
+    /// What counts.
+    pub parts: Parts,
+    /// Whether tunnels are looked into.
+    pub inner: bool,
+    /// Whether both directions of a flow have the same hash.
+    pub symmetric: bool,
+    /// Which VLAN tag counts.
+    pub vlan: VlanRule,
+    /// Who does not know it and can choose addresses cannot choose hashes.
+    pub seed: u64,
+}
+
+impl Affinity {
+    /// The hash of an Ethernet frame, and whether it is that of an IP flow.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, frame: &[u8]) -> (u64, bool) {
+        if self.parts == Parts::Vlan {
+            return (vlan_key(frame).hash64(self.seed), true);
+        }
+        let (key, is_ip) = match extract(frame, self.vlan) {
+            Ok(flow) if self.inner => (self.inside(frame, flow), true),
+            Ok(flow) => (flow.key, true),
+            Err(_) => (ethernet_key(frame), false),
+        };
+        let key = if is_ip && self.parts == Parts::Addresses { addresses(key) } else { key };
+        let key = if self.symmetric { key.symmetric() } else { key };
+        (key.hash64(self.seed), is_ip)
+    }
+
+    /// The flow inside of a tunnel, or that of the packet.
+    fn inside(&self, frame: &[u8], outer: Flow) -> FlowKey {
+        let rest = frame.get(outer.transport.into()..).unwrap_or(&[]);
+        let found = match (outer.key.protocol(), outer.key.ports()) {
+            _ if outer.fragment => None,
+            (IpProtocol::UDP, (_, vxlan::UDP_PORT)) => rest
+                .get(udp::HEADER_LEN..)
+                .and_then(|rest| Vxlan::new_checked(rest).ok())
+                .and_then(|tunnel| extract(tunnel.payload(), self.vlan).ok()),
+            (IpProtocol::IPV4 | IpProtocol::IPV6, _) => extract_ip(rest).ok(),
+            _ => None,
+        };
+        found.map_or(outer.key, |inner| inner.key)
+    }
+}
+
+/// The key without protocol and ports.
+fn addresses(key: FlowKey) -> FlowKey {
+    let (protocol, src_port, dst_port) = (IpProtocol(0), 0, 0);
+    match key {
+        FlowKey::V4(flow) => FlowKey::V4(FlowV4 { protocol, src_port, dst_port, ..flow }),
+        FlowKey::V6(flow) => FlowKey::V6(FlowV6 { protocol, src_port, dst_port, ..flow }),
+    }
+}
+
+/// The VLAN in the shape of a flow, to be hashed as one; 0 of what has none.
+fn vlan_key(frame: &[u8]) -> FlowKey {
+    let tag = vlan::walk(frame).ok().and_then(|tags| tags.outer);
+    let vlan = tag.map_or(0, vlan::Tci::id);
+    let nowhere = [0; 4].into();
+    let (src_port, dst_port, protocol) = (0, 0, IpProtocol(0));
+    FlowKey::V4(FlowV4 { src: nowhere, dst: nowhere, src_port, dst_port, vlan, protocol })
+}
+
+/// Ethernet addresses and type in the shape of a flow, to be hashed as one.
+#[cold]
+fn ethernet_key(frame: &[u8]) -> FlowKey {
+    let end = |[a, b, c, d, e, f]: [u8; 6]| ([a, b, c, d].into(), u16::from_be_bytes([e, f]));
+    let ethernet = Ethernet::new_checked(frame);
+    let (src, dst, vlan) = ethernet.map_or(([0; 6], [0; 6], 0), |ethernet| {
+        (ethernet.src().0, ethernet.dst().0, ethernet.ether_type().0)
+    });
+    let ((src, src_port), (dst, dst_port)) = (end(src), end(dst));
+    FlowKey::V4(FlowV4 { src, dst, src_port, dst_port, vlan, protocol: IpProtocol(0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{vec, vec::Vec};
+
+    use super::*;
+
+    /// From 10.0.0.`host` port `port` to 10.0.1.1 port `to`, or back, with what is behind UDP's header.
+    fn udp(host: u8, ports: (u16, u16), back: bool, rest: &[u8]) -> Vec<u8> {
+        let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+        let length = (28 + rest.len()) as u16;
+        packet.extend([0x45, 0]);
+        packet.extend(length.to_be_bytes());
+        packet.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+        let (near, far) = ([10, 0, 0, host], [10, 0, 1, 1]);
+        let (near_port, far_port) = (ports.0.to_be_bytes(), ports.1.to_be_bytes());
+        let ends = if back { (far, near) } else { (near, far) };
+        packet.extend(ends.0.into_iter().chain(ends.1));
+        let ports = if back { (far_port, near_port) } else { (near_port, far_port) };
+        packet.extend(ports.0.into_iter().chain(ports.1));
+        packet.extend((length - 20).to_be_bytes());
+        packet.extend([0, 0]);
+        packet.extend(rest);
+        packet
+    }
+
+    fn by(parts: Parts, inner: bool, symmetric: bool) -> Affinity {
+        Affinity { parts, inner, symmetric, ..Affinity::default() }
+    }
+
+    #[test]
+    fn directions_are_one_flow_when_asked() {
+        let (there, back) = (udp(1, (1000, 53), false, &[]), udp(1, (1000, 53), true, &[]));
+        let (both, each) = (by(Parts::Flow, false, true), by(Parts::Flow, false, false));
+        assert_eq!(both.hash(&there), both.hash(&back));
+        assert_ne!(each.hash(&there), each.hash(&back));
+        assert!(both.hash(&there).1);
+    }
+
+    #[test]
+    fn what_is_not_ip_goes_by_its_ethernet_addresses() {
+        let arp = |src: u8, dst: u8| [2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 8, 6, 0, 1];
+        for parts in [Parts::Flow, Parts::Addresses] {
+            let affinity = by(parts, true, true);
+            let (there, is_ip) = affinity.hash(&arp(1, 2));
+            assert!(!is_ip);
+            assert_eq!(affinity.hash(&arp(2, 1)).0, there);
+            assert_ne!(affinity.hash(&arp(3, 1)).0, there);
+            assert_eq!(affinity.hash(&[]).0, affinity.hash(&[1, 2, 3]).0);
+        }
+    }
+
+    #[test]
+    fn hosts_stay_together_by_their_addresses() {
+        let affinity = by(Parts::Addresses, false, true);
+        let one = affinity.hash(&udp(1, (1000, 53), false, &[])).0;
+        assert_eq!(affinity.hash(&udp(1, (7, 8), true, &[])).0, one);
+        assert_ne!(affinity.hash(&udp(2, (1000, 53), false, &[])).0, one);
+    }
+
+    #[test]
+    fn a_vlan_stays_together_whatever_is_in_it() {
+        let affinity = by(Parts::Vlan, false, true);
+        let tagged = |id: u8, host: u8| {
+            let mut packet = udp(host, (1, 2), false, &[]);
+            packet.splice(12..12, [0x81, 0, 0, id]);
+            packet
+        };
+        assert_eq!(affinity.hash(&tagged(5, 1)), affinity.hash(&tagged(5, 2)));
+        assert_ne!(affinity.hash(&tagged(5, 1)), affinity.hash(&tagged(6, 1)));
+        assert_eq!(affinity.hash(&udp(1, (1, 2), false, &[])), affinity.hash(&[0; 4]));
+    }
+
+    #[test]
+    fn tunnels_are_looked_into_when_asked() {
+        let inner = |port: u16, back: bool| udp(9, (port, 53), back, &[]);
+        let vxlan = |host: u8, inner: &[u8]| {
+            let rest = [&[8, 0, 0, 0, 0, 0, 7, 0][..], inner].concat();
+            udp(host, (5000, vxlan::UDP_PORT), false, &rest)
+        };
+        let (inside, outside) = (by(Parts::Flow, true, true), by(Parts::Flow, false, true));
+        let plain = inside.hash(&inner(1, false));
+        assert_eq!(inside.hash(&vxlan(1, &inner(1, false))), plain);
+        assert_eq!(inside.hash(&vxlan(2, &inner(1, true))), plain);
+        assert_ne!(inside.hash(&vxlan(1, &inner(2, false))), plain);
+        let (one, other) = (vxlan(1, &inner(1, false)), vxlan(1, &inner(2, false)));
+        assert_eq!(outside.hash(&one), outside.hash(&other));
+        // IP in IP.
+        let mut packet = udp(1, (0, 0), false, &[])[..34].to_vec();
+        packet[23] = 4;
+        packet.extend(&inner(1, false)[14..]);
+        let length = (packet.len() - 14) as u16;
+        packet[16..18].copy_from_slice(&length.to_be_bytes());
+        assert_eq!(inside.hash(&packet), plain);
+        // What is inside makes no sense: the packet goes by its own flow.
+        let broken = vxlan(1, &[0; 20]);
+        assert_eq!(inside.hash(&broken), outside.hash(&broken));
+    }
+}
