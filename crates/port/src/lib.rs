@@ -14,8 +14,9 @@
 //! declares of itself), `options` (options taken as declared), `open` (the list of drivers),
 //! `lease` (one port for several users), `link` (whether the peer is there), [`counters`] (packets, and
 //! drops by reason), `offload` (checksums and segmentation that a sender on this host left
-//! undone), [`peer`] (sockets and events of ports whose peer is a process), `filtered` (only what a filter wants), `kernel` (what opening an interface has in common), `devices` (names of other
-//! frameworks), `error`.
+//! undone), [`peer`] (sockets and events of ports whose peer is a process), `filtered` (only what a
+//! filter wants), `fill` (frames of packets that are copied), `kernel` (what opening an interface has
+//! in common), `devices` (names of other frameworks), `error`.
 
 #![deny(unsafe_code)]
 
@@ -26,6 +27,7 @@ pub mod counters;
 mod devices;
 mod driver;
 mod error;
+mod fill;
 mod filtered;
 mod kernel;
 mod lease;

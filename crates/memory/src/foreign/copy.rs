@@ -15,15 +15,36 @@ const STRING: usize = 1024;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const WIDE: usize = 128;
 
-/// Copies `len` bytes.
+/// Copies `len` bytes. Those of the shortest frames, and of headers of rings, are copied without a call.
 ///
 /// # Safety
 ///
 /// Both ranges are mapped, `to` for writing, and they do not overlap. What is ours of the two is
 /// not accessed by anybody else meanwhile.
-#[inline]
+#[inline(always)]
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: two pieces of as many bytes as there are, or fewer; else the caller's promise.
+    unsafe {
+        match len {
+            32..=64 => {
+                copy_32(from, to);
+                copy_32(from.add(len - 32), to.add(len - 32));
+            }
+            8..=16 => {
+                copy_8(from, to);
+                copy_8(from.add(len - 8), to.add(len - 8));
+            }
+            _ => copy_any(from, to, len),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As of [`copy`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy_any(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: every access below is inside `len` bytes, by the branch it is in.
     unsafe {
         match len {

@@ -14,6 +14,7 @@
 //! region and marks it [broken](ForeignRegion::is_broken). Who polls looks at that now and then and
 //! gives the peer up.
 
+mod bytes;
 mod copy;
 mod fault;
 mod words;
@@ -32,7 +33,7 @@ use rustix::{
 };
 
 use self::fault::Watch;
-pub use self::words::ForeignWords;
+pub use self::{bytes::ForeignBytes, words::ForeignWords};
 use crate::prefetch::prefetch_address;
 
 /// Largest region that is mapped: half of what a process can address.

@@ -12,25 +12,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_memory::{ForeignRegion, Frame, PoolCache};
+use linerate_memory::{ForeignBytes, Frame, PoolCache};
 
 use super::{
     handover::Handover,
     negotiation::PortHandle,
-    ring::{Connection, Descriptor, Descriptors, Fault, Lane, MASK_INTERRUPT, NEXT},
+    ring::{BATCH, Connection, Descriptor, Fault, Lane, MASK_INTERRUPT, NEXT},
     zero_copy::Posted,
 };
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
+    fill::{Fill, fill},
     peer::event::Gathered,
     port::{Interest, Receive, Wake},
 };
 
 /// Bytes of an Ethernet header: what is shorter is no frame.
 pub(super) const ETHERNET: usize = 14;
-/// How many descriptors ahead packets are prefetched.
-const AHEAD: u16 = 4;
 /// How soon a handover is looked at again that the negotiator was at.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -61,16 +60,6 @@ pub(super) struct InwardRing {
     last: u16,
     /// The buffers of our arena that packets are received into, where they are not copied.
     posted: Option<Posted>,
-}
-
-/// What a chain of descriptors was.
-enum Chain {
-    /// A packet of that length.
-    Packet(usize),
-    /// Nothing that can be passed on.
-    Dropped(DropReason),
-    /// Its end is not there yet.
-    Unfinished,
 }
 
 impl InwardRing {
@@ -113,91 +102,50 @@ impl InwardRing {
         self.available() != Ok(0)
     }
 
-    /// Where the bytes of a descriptor are; `None` when it is not inside of the memory it names.
+    /// Looks at the packets between two counts that have one descriptor each, as many as the list has
+    /// place for, and prefetches them; returns how many there are in front of one that has several.
     #[inline]
-    fn locate(&self, count: u16, descriptor: &Descriptor) -> Option<(&ForeignRegion, usize)> {
-        let len = descriptor.length as usize;
-        match &self.lane.buffers {
-            // Where our own buffer is nobody needs to tell us.
-            Some(buffers) => (1..=buffers.size).contains(&descriptor.length).then(|| {
-                (&*self.connection.regions[0], buffers.place(count, self.lane.ring.size()))
-            }),
-            None => {
-                let region = self.connection.regions.get(usize::from(descriptor.region))?;
-                let at = descriptor.offset as usize;
-                (len > 0 && region.contains(at, len)).then_some((&**region, at))
+    fn look<'a>(&'a self, from: u16, end: u16, list: &mut [ForeignBytes<'a>]) -> usize {
+        let descriptors = self.lane.ring.descriptors();
+        let ready = usize::from(end.wrapping_sub(from)).min(list.len());
+        let mut at = from;
+        for (count, bytes) in list[..ready].iter_mut().enumerate() {
+            let descriptor = descriptors.load(at);
+            if descriptor.flags & NEXT != 0 {
+                return count;
             }
+            *bytes = self.connection.locate(&self.lane, at, &descriptor);
+            bytes.prefetch(0);
+            at = at.wrapping_add(1);
         }
+        ready
     }
 
-    /// Copies the packet that begins at `*at` to `to`, and moves `*at` behind it.
-    #[inline]
-    fn collect(
-        &self,
-        descriptors: Descriptors<'_>,
-        at: &mut u16,
-        end: u16,
-        to: &mut [u8],
-    ) -> Chain {
-        let first = descriptors.load(*at);
-        if first.flags & NEXT != 0 {
-            return self.collect_chain(descriptors, at, end, to);
-        }
-        let count = *at;
-        *at = at.wrapping_add(1);
-        let Some((region, place)) = self.locate(count, &first) else {
-            return Chain::Dropped(DropReason::Malformed);
-        };
-        let len = first.length as usize;
-        match to.get_mut(..len) {
-            Some(_) if len < ETHERNET => Chain::Dropped(DropReason::Malformed),
-            Some(to) => {
-                if region.read(place, to) {
-                    Chain::Packet(len)
-                } else {
-                    Chain::Dropped(DropReason::Malformed)
-                }
-            }
-            None => Chain::Dropped(DropReason::TooLong),
-        }
-    }
-
-    /// The same for a packet in several pieces. Whatever is wrong with one of them, all are left
-    /// behind: the end of a chain is not to be taken for a packet.
-    #[cold]
-    #[inline(never)]
-    fn collect_chain(
-        &self,
-        descriptors: Descriptors<'_>,
-        at: &mut u16,
-        end: u16,
-        to: &mut [u8],
-    ) -> Chain {
+    /// Copies the packet that begins at `*at`, whatever it is, and moves `*at` behind it. Whatever is
+    /// wrong with one of its pieces, all are left behind: the end of a chain is not to be taken for a
+    /// packet.
+    fn collect(&self, at: &mut u16, end: u16, to: &mut [u8]) -> Fill {
+        let descriptors = self.lane.ring.descriptors();
         let mut count = *at;
         let (mut len, mut wrong) = (0, None);
         loop {
             if count == end {
-                return Chain::Unfinished;
+                return Fill::End;
             }
-            let piece = descriptors.load(count);
+            let descriptor = descriptors.load(count);
             if wrong.is_none() {
-                match (self.locate(count, &piece), to.get_mut(len..)) {
-                    (Some((region, place)), Some(rest)) => {
-                        let more = piece.length as usize;
-                        match rest.get_mut(..more) {
-                            Some(rest) => {
-                                len += more;
-                                wrong =
-                                    (!region.read(place, rest)).then_some(DropReason::Malformed);
-                            }
-                            None => wrong = Some(DropReason::TooLong),
-                        }
+                let piece = self.connection.locate(&self.lane, count, &descriptor);
+                match to[len..].get_mut(..piece.len()) {
+                    Some(to) => {
+                        let copied = !piece.is_empty() && piece.read(to);
+                        wrong = (!copied).then_some(DropReason::Malformed);
+                        len += piece.len();
                     }
-                    _ => wrong = Some(DropReason::Malformed),
+                    None => wrong = Some(DropReason::TooLong),
                 }
             }
             count = count.wrapping_add(1);
-            if piece.flags & NEXT == 0 {
+            if descriptor.flags & NEXT == 0 {
                 break;
             }
         }
@@ -213,10 +161,33 @@ impl InwardRing {
         }
         *at = count;
         match wrong {
-            None if len < ETHERNET => Chain::Dropped(DropReason::Malformed),
-            None => Chain::Packet(len),
-            Some(reason) => Chain::Dropped(reason),
+            None if len < ETHERNET => Fill::Dropped(DropReason::Malformed),
+            None => Fill::Packet(len),
+            Some(reason) => Fill::Dropped(reason),
         }
+    }
+
+    /// Adds packets to the frame, of which the next has several descriptors, and moves `*at` behind
+    /// them.
+    #[cold]
+    #[inline(never)]
+    fn take_chains(
+        &self,
+        at: &mut u16,
+        end: u16,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        counters: &Counters,
+    ) -> Result<usize, Fault> {
+        let most = usize::from(end.wrapping_sub(*at)).min(frame.room());
+        let mut unfinished = false;
+        let received = fill(pool, frame, counters, most, |to| {
+            let came = if *at == end { Fill::End } else { self.collect(at, end, to) };
+            unfinished = matches!(came, Fill::End);
+            came
+        });
+        let is_whole_ring = end.wrapping_sub(*at) == self.lane.ring.size();
+        if unfinished && is_whole_ring { Err(Fault::Endless) } else { Ok(received) }
     }
 
     /// Adds packets to the frame.
@@ -237,52 +208,31 @@ impl InwardRing {
         if available == 0 {
             return Ok(0);
         }
-        let before = frame.len();
-        let wanted = usize::from(available).min(frame.room());
-        let room = pool.arena().room();
-        // Without a buffer nothing is taken, so that nothing is lost.
-        let taken = pool.take(frame, wanted, room);
-        let end = self.next.wrapping_add(available);
-        let (mut at, mut filled, mut bytes) = (self.next, 0, 0);
-        let descriptors = self.lane.ring.descriptors();
-        let mut endless = false;
-        for ahead in 0..AHEAD.min(available) {
-            self.prefetch(descriptors, at.wrapping_add(ahead));
-        }
-        while filled < taken && at != end {
-            self.prefetch(descriptors, at.wrapping_add(AHEAD));
-            let slot = &mut frame.slots_mut()[before + filled];
-            let Some(to) = pool.arena().packet_mut(slot) else { break };
-            match self.collect(descriptors, &mut at, end, to) {
-                Chain::Packet(len) => {
-                    slot.truncate(len);
-                    bytes += len as u64;
-                    filled += 1;
-                }
-                Chain::Dropped(reason) => counters.dropped(reason, 1),
-                Chain::Unfinished => {
-                    endless = end.wrapping_sub(at) == self.lane.ring.size();
-                    break;
-                }
+        let mut at = self.next;
+        let end = at.wrapping_add(available);
+        let mut received = 0;
+        while at != end && frame.room() > 0 {
+            let mut list = [ForeignBytes::default(); BATCH];
+            let most = frame.room().min(BATCH);
+            let count = self.look(at, end, &mut list[..most]);
+            if count == 0 {
+                received += self.take_chains(&mut at, end, pool, frame, counters)?;
+                break;
+            }
+            let mut pieces = list[..count].iter();
+            received += fill(pool, frame, counters, count, |to| match pieces.next() {
+                Some(piece) => copy(piece, to),
+                None => Fill::End,
+            });
+            let left = pieces.len();
+            at = at.wrapping_add((count - left) as u16);
+            if left > 0 {
+                // There are no more buffers.
+                break;
             }
         }
-        for _ in filled..taken {
-            if let Some(slot) = frame.pop() {
-                pool.give_one(slot);
-            }
-        }
-        counters.passed(filled, bytes);
         self.release(at);
-        if endless { Err(Fault::Endless) } else { Ok(filled) }
-    }
-
-    /// Prefetches a packet by what its descriptor says now, which nobody relies on.
-    #[inline]
-    fn prefetch(&self, descriptors: Descriptors<'_>, count: u16) {
-        let descriptor = descriptors.load(count);
-        if let Some((region, place)) = self.locate(count, &descriptor) {
-            region.prefetch(place);
-        }
+        Ok(received)
     }
 
     /// Gives the descriptors in front of `to` back to the peer.
@@ -304,6 +254,18 @@ impl InwardRing {
         self.next = to;
         // Release: we have read what we give back, and written what is to be there.
         ring.ours(self.connection.role).store(ours, Ordering::Release);
+    }
+}
+
+/// Copies a packet of one piece.
+#[inline]
+fn copy(piece: &ForeignBytes<'_>, to: &mut [u8]) -> Fill {
+    let len = piece.len();
+    let Some(to) = to.get_mut(..len) else { return Fill::Dropped(DropReason::TooLong) };
+    if len >= ETHERNET && piece.read(to) {
+        Fill::Packet(len)
+    } else {
+        Fill::Dropped(DropReason::Malformed)
     }
 }
 

@@ -27,7 +27,7 @@ use std::{
     },
 };
 
-use linerate_memory::ForeignRegion;
+use linerate_memory::{ForeignBytes, ForeignRegion};
 
 use super::{message::LOG2_MAX, zero_copy::Parked};
 use crate::peer::event::{self, Interrupt};
@@ -167,7 +167,7 @@ impl Ring {
 }
 
 /// A private copy of a descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Descriptor {
     pub(super) flags: u16,
     pub(super) region: u16,
@@ -214,6 +214,10 @@ impl Descriptors<'_> {
         self.words[at + 1].store(second, Ordering::Relaxed);
     }
 }
+
+/// The most descriptors that are looked at together, since their lines come from another processor:
+/// those behind are underway while the first is waited for.
+pub(super) const BATCH: usize = 32;
 
 /// Where the client's buffers of a ring are, one per descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -299,6 +303,24 @@ impl Connection {
             Role::Server => &self.to_client,
             Role::Client => &self.to_server,
         }
+    }
+
+    /// The bytes that a descriptor names; none if it makes no sense.
+    #[inline]
+    pub(super) fn locate(&self, lane: &Lane, count: u16, named: &Descriptor) -> ForeignBytes<'_> {
+        let len = named.length as usize;
+        let bytes = match &lane.buffers {
+            // Where our own buffer is nobody needs to tell us.
+            Some(buffers) => {
+                let place = buffers.place(count, lane.ring.size());
+                self.regions[0].bytes(place, len).filter(|_| named.length <= buffers.size)
+            }
+            None => {
+                let region = self.regions.get(usize::from(named.region));
+                region.and_then(|region| region.bytes(named.offset as usize, len))
+            }
+        };
+        bytes.unwrap_or_default()
     }
 
     /// Has the peer given up: by the negotiator, for a worker does no such things.

@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_memory::{ForeignRegion, Frame, PoolCache};
+use linerate_memory::{ForeignBytes, Frame, PoolCache};
 
 use super::{
     handover::Handover,
     negotiation::PortHandle,
-    ring::{Connection, Descriptor, Fault, Lane, NEXT, Role, interrupt},
+    ring::{BATCH, Connection, Descriptor, Descriptors, Fault, Lane, NEXT, Role, interrupt},
     zero_copy::Sent,
 };
 use crate::{
@@ -63,6 +63,29 @@ enum Put {
     Fault,
 }
 
+/// What became of a frame.
+#[derive(Debug, Default)]
+struct Burst {
+    /// Behind the last descriptor that was written.
+    at: u16,
+    /// Packets of its front that are done with, and those of them that were sent.
+    done: usize,
+    packets: usize,
+    bytes: u64,
+    /// Whether there was no place for the next.
+    full: bool,
+    fault: Option<Fault>,
+}
+
+impl Burst {
+    #[inline]
+    fn sent(&mut self, packet: &[u8]) {
+        self.done += 1;
+        self.packets += 1;
+        self.bytes += packet.len() as u64;
+    }
+}
+
 impl OutwardRing {
     pub(super) fn new(
         connection: &Arc<Connection>,
@@ -96,51 +119,95 @@ impl OutwardRing {
         Ok(free)
     }
 
-    /// The buffer behind a descriptor, how much it takes, and the descriptor without length.
+    /// What is to be written by a descriptor, and where, which is as long as what it takes.
     #[inline]
-    fn buffer(&self, count: u16) -> Option<(&ForeignRegion, usize, usize, Descriptor)> {
-        let ring = &self.lane.ring;
-        let descriptor = match &self.lane.buffers {
-            Some(buffers) => {
-                let descriptor = buffers.free(count, ring.size());
-                let place = buffers.place(count, ring.size());
-                let region = &*self.connection.regions[0];
-                return Some((region, place, buffers.size as usize, descriptor));
+    fn buffer(&self, descriptors: Descriptors<'_>, count: u16) -> (Descriptor, ForeignBytes<'_>) {
+        let OutwardRing { connection, lane, .. } = self;
+        let descriptor = match &lane.buffers {
+            Some(buffers) => buffers.free(count, lane.ring.size()),
+            None => descriptors.load(count),
+        };
+        (descriptor, connection.locate(lane, count, &descriptor))
+    }
+
+    /// Copies packets of the frame, as far as there are descriptors. What was written is not published.
+    #[inline]
+    fn burst(&mut self, pool: &PoolCache, frame: &Frame, counters: &Counters) -> Burst {
+        let mut burst = Burst { at: self.next, ..Burst::default() };
+        match self.free() {
+            Ok(free) => {
+                let end = self.next.wrapping_add(free);
+                while burst.done < frame.len() && !burst.full && burst.fault.is_none() {
+                    self.put_some(&mut burst, end, pool, frame, counters);
+                }
             }
-            None => ring.descriptors().load(count),
-        };
-        let region = self.connection.regions.get(usize::from(descriptor.region))?;
-        let (place, len) = (descriptor.offset as usize, descriptor.length as usize);
-        (len > 0 && region.contains(place, len)).then_some((&**region, place, len, descriptor))
+            Err(fault) => burst.fault = Some(fault),
+        }
+        burst
     }
 
-    /// Writes a packet from descriptor `*at` on, of `free`.
+    /// Copies those that have a buffer each, of some buffers that are looked at together; and one that
+    /// takes several.
     #[inline]
-    fn put(&self, at: &mut u16, free: u16, packet: &[u8]) -> Put {
-        if free == 0 {
-            return Put::Full;
+    fn put_some(
+        &self,
+        burst: &mut Burst,
+        end: u16,
+        pool: &PoolCache,
+        frame: &Frame,
+        counters: &Counters,
+    ) {
+        let slots = &frame.slots()[burst.done..];
+        let most = slots.len().min(BATCH).min(end.wrapping_sub(burst.at).into());
+        let descriptors = self.lane.ring.descriptors();
+        let mut buffers = [<(Descriptor, ForeignBytes<'_>)>::default(); BATCH];
+        for (ahead, buffer) in buffers[..most].iter_mut().enumerate() {
+            *buffer = self.buffer(descriptors, burst.at.wrapping_add(ahead as u16));
         }
-        let Some((region, place, capacity, descriptor)) = self.buffer(*at) else {
-            return Put::Fault;
-        };
-        if packet.len() > capacity {
-            return self.put_chain(at, free, packet);
+        let mut buffers = buffers[..most].iter();
+        for slot in slots {
+            let packet = pool.arena().packet(slot);
+            if packet.is_empty() {
+                counters.dropped(DropReason::Malformed, 1);
+                burst.done += 1;
+                continue;
+            }
+            let Some(&(descriptor, buffer)) = buffers.next() else {
+                burst.full = burst.at == end;
+                return;
+            };
+            if !buffer.write(packet) {
+                return self.put_long(burst, end, packet, counters);
+            }
+            let length = packet.len() as u32;
+            descriptors.store(burst.at, Descriptor { flags: 0, length, ..descriptor });
+            burst.at = burst.at.wrapping_add(1);
+            burst.sent(packet);
         }
-        if !region.write(place, packet) {
-            return Put::Fault;
-        }
-        let length = packet.len() as u32;
-        self.lane.ring.descriptors().store(*at, Descriptor { flags: 0, length, ..descriptor });
-        *at = at.wrapping_add(1);
-        Put::Sent
     }
 
-    /// The same for a packet that does not fit one buffer. When it turns out that there are not
-    /// enough of them nothing has happened: what was written is not published.
+    /// Copies a packet that does not fit the next buffer.
     #[cold]
     #[inline(never)]
+    fn put_long(&self, burst: &mut Burst, end: u16, packet: &[u8], counters: &Counters) {
+        let free = end.wrapping_sub(burst.at);
+        match self.put_chain(&mut burst.at, free, packet) {
+            Put::Sent => burst.sent(packet),
+            Put::TooLong => {
+                counters.dropped(DropReason::TooLong, 1);
+                burst.done += 1;
+            }
+            Put::Full => burst.full = true,
+            Put::Fault => burst.fault = Some(Fault::Buffer),
+        }
+    }
+
+    /// Writes a packet from descriptor `*at` on, of `free`, to as many buffers as it takes. When it
+    /// turns out that there are not enough of them nothing has happened: what was written is not
+    /// published.
     fn put_chain(&self, at: &mut u16, free: u16, mut packet: &[u8]) -> Put {
         let ring = &self.lane.ring;
+        let descriptors = ring.descriptors();
         let (mut count, mut left) = (*at, free);
         // All descriptors are looked at before one is written, since a peer's says there how much
         // it takes and has to say so again when it is tried anew.
@@ -151,10 +218,11 @@ impl OutwardRing {
                 let all = free >= self.most_free.max(ring.size() / 2);
                 return if all { Put::TooLong } else { Put::Full };
             }
-            let Some((_, _, capacity, _)) = self.buffer(count.wrapping_add(needed)) else {
+            let (_, piece) = self.buffer(descriptors, count.wrapping_add(needed));
+            if piece.is_empty() {
                 return Put::Fault;
-            };
-            covered += capacity;
+            }
+            covered += piece.len();
             needed += 1;
         }
         while !packet.is_empty() {
@@ -162,16 +230,14 @@ impl OutwardRing {
                 // Its descriptors have changed since.
                 return Put::Fault;
             }
-            let Some((region, place, capacity, descriptor)) = self.buffer(count) else {
-                return Put::Fault;
-            };
-            let (piece, rest) = packet.split_at(capacity.min(packet.len()));
-            if !region.write(place, piece) {
+            let (descriptor, piece) = self.buffer(descriptors, count);
+            let (now, rest) = packet.split_at(packet.len().min(piece.len()));
+            if now.is_empty() || !piece.write(now) {
                 return Put::Fault;
             }
             let flags = if rest.is_empty() { 0 } else { NEXT };
-            let length = piece.len() as u32;
-            ring.descriptors().store(count, Descriptor { flags, length, ..descriptor });
+            let length = now.len() as u32;
+            descriptors.store(count, Descriptor { flags, length, ..descriptor });
             (packet, count, left) = (rest, count.wrapping_add(1), left - 1);
         }
         *at = count;
@@ -275,55 +341,21 @@ impl Transmit for MemifTransmit {
             self.handover.leave(&mut self.ring);
             return Ok(0);
         }
-        let mut at = ring.next;
-        let (mut done, mut packets, mut bytes) = (0, 0, 0);
-        let mut fault = None;
-        match ring.free() {
-            Ok(free) => {
-                let end = at.wrapping_add(free);
-                for slot in frame.slots() {
-                    let packet = pool.arena().packet(slot);
-                    let put = if packet.is_empty() {
-                        self.counters.dropped(DropReason::Malformed, 1);
-                        done += 1;
-                        continue;
-                    } else {
-                        let left = end.wrapping_sub(at);
-                        ring.put(&mut at, left, packet)
-                    };
-                    match put {
-                        Put::Sent => {
-                            packets += 1;
-                            bytes += packet.len() as u64;
-                        }
-                        Put::TooLong => self.counters.dropped(DropReason::TooLong, 1),
-                        Put::Full => {
-                            self.full = true;
-                            break;
-                        }
-                        Put::Fault => {
-                            fault = Some(Fault::Buffer);
-                            break;
-                        }
-                    }
-                    done += 1;
-                }
-            }
-            Err(found) => fault = Some(found),
-        }
-        ring.publish(at);
-        if let Some(fault) = fault {
+        let burst = ring.burst(pool, frame, &self.counters);
+        ring.publish(burst.at);
+        if let Some(fault) = burst.fault {
             ring.connection.report(fault);
         }
         drop(ring);
-        if packets > 0 {
-            self.counters.passed(packets, bytes);
+        if burst.packets > 0 {
+            self.counters.passed(burst.packets, burst.bytes);
         }
-        pool.give_front(frame, done);
-        if fault.is_some() {
+        pool.give_front(frame, burst.done);
+        if burst.fault.is_some() {
             self.handover.leave(&mut self.ring);
         }
-        Ok(done)
+        self.full = burst.full;
+        Ok(burst.done)
     }
 
     fn counters(&self) -> &Arc<Counters> {

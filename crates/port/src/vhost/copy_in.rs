@@ -9,29 +9,32 @@ use std::sync::{
     atomic::{Ordering, fence},
 };
 
-use linerate_memory::{Frame, PoolCache};
+use linerate_memory::{ForeignBytes, Frame, PoolCache};
 
 use super::{
+    inward::{Source, take_all},
+    memory::Memory,
     place::{Control, Inward},
-    queue::{Access, Fault, Pieces, Queue},
-    unpack::{Taken, Unpack},
+    queue::{Access, BATCH, Batch, Fault, Pieces, Queue},
+    unpack::Unpack,
 };
 use crate::{
-    counters::{Counters, DropReason},
+    counters::Counters,
+    fill::{Fill, fill},
     peer::event::Interrupt,
 };
-
-/// How many chains ahead packets are prefetched.
-const AHEAD: u16 = 4;
 
 /// A queue that packets are copied out of.
 pub(super) struct CopyIn<Q> {
     queue: Q,
+    memory: Arc<Memory>,
     call: Option<Arc<Interrupt>>,
     /// Whether the driver has enabled it: what comes before is thrown away.
     enabled: bool,
     /// Whether it was asked to tell.
     armed: bool,
+    /// Chains that are looked at and have not been copied yet, for want of buffers or of place.
+    batch: Batch,
     pieces: Pieces,
     unpack: Unpack,
 }
@@ -45,16 +48,97 @@ impl<Q: Queue> CopyIn<Q> {
         enabled: bool,
     ) -> CopyIn<Q> {
         CopyIn {
+            memory: Arc::clone(queue.memory()),
             queue,
             call,
             enabled,
             armed: false,
+            batch: Batch::new(),
             pieces: Pieces::new(),
             unpack: Unpack::new(header, offloads),
         }
     }
 
-    /// Takes chains until the frame is full, there are no more, or one has to be segmented.
+    /// Takes the chains of the batch.
+    #[inline]
+    fn take_batch(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        counters: &Counters,
+    ) -> usize {
+        let CopyIn { queue, memory, enabled, batch, pieces, unpack, .. } = self;
+        let count = batch.list().len();
+        let mut chains = [ForeignBytes::default(); BATCH];
+        for (plain, chain) in batch.list().iter().zip(&mut chains) {
+            *chain = memory.bytes(plain);
+            unpack.prefetch(chain);
+        }
+        let mut chains = chains.iter();
+        fill(pool, frame, counters, count, |to| {
+            if unpack.has_segments() {
+                return Fill::End;
+            }
+            let (Some(plain), Some(chain)) = (batch.next(), chains.next()) else {
+                return Fill::End;
+            };
+            let copied = if *enabled { unpack.take_plain(*chain, to) } else { None };
+            let taken = match copied {
+                Some(len) => Fill::Packet(len),
+                None => {
+                    pieces.clear();
+                    pieces.push(Access::Read, plain.at, plain.len, 0);
+                    unpack.take_enabled(*enabled, memory, pieces, to)
+                }
+            };
+            queue.give(plain.chain(), 0);
+            taken
+        })
+    }
+
+    /// Takes chains of whatever kind.
+    #[cold]
+    #[inline(never)]
+    fn take_chains(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        counters: &Counters,
+    ) -> Result<usize, Fault> {
+        let CopyIn { queue, memory, enabled, pieces, unpack, .. } = self;
+        let count = queue.available(frame.room())?;
+        let mut fault = None;
+        let received = fill(pool, frame, counters, count, |to| {
+            if unpack.has_segments() {
+                return Fill::End;
+            }
+            pieces.clear();
+            match queue.next(Access::Read, pieces) {
+                Ok(Some(chain)) => {
+                    let taken = unpack.take_enabled(*enabled, memory, pieces, to);
+                    queue.give(chain, 0);
+                    taken
+                }
+                Ok(None) => Fill::End,
+                Err(found) => {
+                    fault = Some(found);
+                    Fill::End
+                }
+            }
+        });
+        match fault {
+            Some(fault) if received == 0 => Err(fault),
+            _ => Ok(received),
+        }
+    }
+}
+
+impl<Q: Queue> Source for CopyIn<Q> {
+    #[inline]
+    fn unpack(&mut self) -> &mut Unpack {
+        &mut self.unpack
+    }
+
     #[inline]
     fn take_some(
         &mut self,
@@ -62,77 +146,29 @@ impl<Q: Queue> CopyIn<Q> {
         frame: &mut Frame,
         counters: &Counters,
     ) -> Result<usize, Fault> {
-        let available = self.queue.available(frame.room())?;
-        if available == 0 {
-            return Ok(0);
-        }
-        let before = frame.len();
-        let room = pool.arena().room();
-        // Without a buffer nothing is taken, so that nothing is lost.
-        let taken = pool.take(frame, available, room);
-        let (mut filled, mut bytes, mut fault) = (0, 0, None);
-        for ahead in 0..AHEAD.min(available as u16) {
-            self.queue.prefetch(ahead);
-        }
-        // What is not available yet is the peer's to write: looking there takes the line from it.
-        let mut ahead = available.saturating_sub(AHEAD.into());
-        while filled < taken {
-            if ahead > 0 {
-                self.queue.prefetch(AHEAD);
-                ahead -= 1;
+        let mut received = 0;
+        loop {
+            let (mut odd, mut more) = (false, true);
+            if self.batch.is_empty() {
+                let most = frame.room();
+                odd = self.batch.refill(&mut self.queue, Access::Read, most);
+                more = self.batch.is_full();
             }
-            let slot = &mut frame.slots_mut()[before + filled];
-            let plain = self.queue.next_plain(Access::Read);
-            self.pieces.clear();
-            let chain = match plain {
-                Some((chain, piece)) => {
-                    let memory = self.queue.memory();
-                    if self.enabled
-                        && let Some(len) = self.unpack.take_plain(memory, piece, pool, slot, room)
-                    {
-                        self.queue.give(chain, 0);
-                        slot.truncate(len);
-                        bytes += len as u64;
-                        filled += 1;
-                        continue;
-                    }
-                    self.pieces.push(Access::Read, piece.at, piece.len, 0);
-                    chain
-                }
-                None => match self.queue.next(Access::Read, &mut self.pieces) {
-                    Ok(Some(chain)) => chain,
-                    Ok(None) => break,
-                    Err(found) => {
-                        fault = Some(found);
-                        break;
-                    }
-                },
-            };
-            let taken = if self.enabled {
-                self.unpack.take(self.queue.memory(), &self.pieces, pool, slot, room)
-            } else {
-                Taken::Dropped(DropReason::LinkDown)
-            };
-            self.queue.give(chain, 0);
-            match taken {
-                Taken::Packet(len) => {
-                    slot.truncate(len);
-                    bytes += len as u64;
-                    filled += 1;
-                }
-                Taken::Merged => break,
-                Taken::Dropped(reason) => counters.dropped(reason, 1),
+            if !self.batch.is_empty() {
+                received += self.take_batch(pool, frame, counters);
             }
-        }
-        for _ in filled..taken {
-            if let Some(slot) = frame.pop() {
-                pool.give_one(slot);
+            if !self.batch.is_empty() || self.unpack.has_segments() || frame.room() == 0 {
+                return Ok(received);
             }
-        }
-        counters.passed(filled, bytes);
-        match fault {
-            Some(fault) => Err(fault),
-            None => Ok(filled),
+            if odd {
+                return match self.take_chains(pool, frame, counters) {
+                    Err(fault) if received == 0 => Err(fault),
+                    some => Ok(received + some.unwrap_or(0)),
+                };
+            }
+            if !more {
+                return Ok(received);
+            }
         }
     }
 }
@@ -160,32 +196,13 @@ impl<Q: Queue> Inward for CopyIn<Q> {
             self.queue.disarm();
             self.armed = false;
         }
-        let mut received = 0;
-        let result = loop {
-            if self.unpack.has_segments() {
-                received += self.unpack.add_segments(pool, frame, counters);
-                if self.unpack.has_segments() {
-                    break Ok(());
-                }
-            }
-            match self.take_some(pool, frame, counters) {
-                Ok(some) => received += some,
-                Err(fault) => break Err(fault),
-            }
-            if !self.unpack.has_segments() {
-                break Ok(());
-            }
-        };
+        let received = take_all(self, pool, frame, counters);
         if self.queue.publish()
             && let Some(call) = &self.call
         {
             call.raise();
         }
-        // What came before the fault is told of first; the next burst finds it again.
-        match result {
-            Err(fault) if received == 0 => Err(fault),
-            _ => Ok(received),
-        }
+        received
     }
 
     fn arm(&mut self) -> bool {
@@ -193,6 +210,6 @@ impl<Q: Queue> Inward for CopyIn<Q> {
         self.queue.arm();
         // Pairs with the peer's fence between its index and its look at what we want.
         fence(Ordering::SeqCst);
-        self.unpack.has_segments() || self.queue.available(1) != Ok(0)
+        self.unpack.has_segments() || !self.batch.is_empty() || self.queue.available(1) != Ok(0)
     }
 }

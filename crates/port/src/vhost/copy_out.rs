@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use linerate_memory::{Frame, PoolCache};
+use linerate_memory::{ForeignBytes, Frame, PoolCache};
 
 use super::{
     memory::Memory,
     place::{Control, Outward, Sent},
-    queue::{Access, Chain, Fault, PIECES, Piece, Pieces, Queue},
+    queue::{Access, BATCH, Chain, Fault, PIECES, Piece, Pieces, Plain, Queue},
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -20,24 +20,20 @@ use crate::{
 
 /// Where the number of chains is in the header.
 const CHAINS: usize = 10;
-/// The longest header.
+/// The longest header, which tells of chains, and the one that drivers older than virtio 1 have
+/// without mergeable buffers.
 const HEADER: usize = 12;
-/// How many chains ahead buffers are prefetched.
-const AHEAD: u16 = 4;
+const SHORT: usize = 10;
 
 /// A queue that packets are copied into.
 pub(super) struct CopyOut<Q> {
     queue: Q,
+    memory: Arc<Memory>,
     call: Option<Arc<Interrupt>>,
-    /// Bytes in front of each packet.
-    header: usize,
-    mergeable: bool,
     enabled: bool,
-    pieces: Pieces,
-    /// The chains of the packet that is being written, and the bytes each has room for.
-    chains: Vec<(Chain, usize)>,
-    /// Most chains that have been available when there were not enough.
-    most: usize,
+    /// What a header says of a packet in one chain.
+    header: Header,
+    chained: Chained,
 }
 
 /// What became of a packet.
@@ -60,53 +56,116 @@ impl<Q: Queue> CopyOut<Q> {
         enabled: bool,
     ) -> CopyOut<Q> {
         CopyOut {
+            memory: Arc::clone(queue.memory()),
             queue,
             call,
-            header,
-            mergeable,
             enabled,
-            pieces: Pieces::new(),
-            chains: Vec::with_capacity(PIECES),
-            most: 0,
+            header: Header::of(header, if Q::COUNTED { 1 } else { 0 }),
+            chained: Chained {
+                header,
+                mergeable,
+                pieces: Pieces::new(),
+                chains: Vec::with_capacity(PIECES),
+                most: 0,
+            },
         }
     }
 
+    /// Puts packets of the frame behind the first `sent.done` into the next buffers, as long as these
+    /// are of one piece; another is used for one packet. Returns how many packets and bytes were sent.
     #[inline]
-    fn put(&mut self, packet: &[u8], counters: &Counters) -> Result<Put, Fault> {
-        if self.put_plain(packet) { Ok(Put::Sent) } else { self.put_chains(packet, counters) }
-    }
-
-    /// Puts a packet into a buffer of one piece, if the next is one and has room for it.
-    #[inline]
-    fn put_plain(&mut self, packet: &[u8]) -> bool {
-        let Some((chain, piece)) = self.queue.next_plain(Access::Write) else { return false };
-        let whole = self.header + packet.len();
-        let place = self.queue.memory().locate(piece.at, whole);
-        let written = place.filter(|_| piece.len as usize >= whole).is_some_and(|(region, at)| {
-            let header = header_of(if Q::COUNTED { 1 } else { 0 });
-            region.write(at, &header[..self.header]) && region.write(at + self.header, packet)
-        });
-        if written {
-            self.queue.give(chain, whole as u32);
-        } else {
-            self.queue.rewind();
+    fn put_some(
+        &mut self,
+        pool: &PoolCache,
+        frame: &Frame,
+        counters: &Counters,
+        sent: &mut Sent,
+    ) -> (usize, u64) {
+        let CopyOut { queue, memory, header, chained, .. } = self;
+        let slots = &frame.slots()[sent.done..];
+        let mut list = [Plain::default(); BATCH];
+        let most = slots.len().min(BATCH);
+        let looked = queue.plain(Access::Write, &mut list[..most]);
+        let mut buffers = [ForeignBytes::default(); BATCH];
+        for (plain, buffer) in list[..looked.count].iter().zip(&mut buffers) {
+            *buffer = memory.bytes(plain);
+            buffer.prefetch(0);
         }
-        written
+        let mut buffers = list[..looked.count].iter().zip(&buffers);
+        let (mut packets, mut bytes) = (0, 0);
+        for slot in &slots[..most] {
+            let packet = pool.arena().packet(slot);
+            if packet.is_empty() {
+                counters.dropped(DropReason::Malformed, 1);
+                sent.done += 1;
+                continue;
+            }
+            if let Some((plain, buffer)) = buffers.next()
+                && header.put_before(packet, buffer)
+            {
+                queue.give(plain.chain(), (header.len() + packet.len()) as u32);
+                packets += 1;
+                bytes += packet.len() as u64;
+                sent.done += 1;
+                continue;
+            }
+            queue.rewind();
+            match chained.put(queue, memory, packet, counters) {
+                Ok(Put::Sent) => {
+                    packets += 1;
+                    bytes += packet.len() as u64;
+                }
+                Ok(Put::Nowhere) => counters.dropped(DropReason::Malformed, 1),
+                Ok(Put::TooLong) => counters.dropped(DropReason::TooLong, 1),
+                Ok(Put::Full) => {
+                    sent.full = true;
+                    break;
+                }
+                Err(fault) => {
+                    sent.fault = Some(fault);
+                    break;
+                }
+            }
+            sent.done += 1;
+            break;
+        }
+        queue.rewind();
+        (packets, bytes)
     }
+}
 
+/// How packets are put into chains of several pieces, or into several chains.
+struct Chained {
+    /// Bytes in front of each packet.
+    header: usize,
+    mergeable: bool,
+    pieces: Pieces,
+    /// The chains of the packet that is being written, and the bytes each has room for.
+    chains: Vec<(Chain, usize)>,
+    /// Most chains that have been available when there were not enough.
+    most: usize,
+}
+
+impl Chained {
     #[cold]
     #[inline(never)]
-    fn put_chains(&mut self, packet: &[u8], counters: &Counters) -> Result<Put, Fault> {
+    fn put<Q: Queue>(
+        &mut self,
+        queue: &mut Q,
+        memory: &Memory,
+        packet: &[u8],
+        counters: &Counters,
+    ) -> Result<Put, Fault> {
         let whole = self.header + packet.len();
         self.chains.clear();
         self.pieces.clear();
         loop {
             let before = self.pieces.len();
-            let Some(chain) = self.queue.next(Access::Write, &mut self.pieces)? else {
-                self.queue.rewind();
-                self.most = self.queue.available(usize::MAX)?.max(self.most);
+            let Some(chain) = queue.next(Access::Write, &mut self.pieces)? else {
+                queue.rewind();
+                self.most = queue.available(usize::MAX)?.max(self.most);
                 // Not even with all buffers the driver ever had for us.
-                let enough = self.most.max(usize::from(self.queue.size()) / 2);
+                let enough = self.most.max(usize::from(queue.size()) / 2);
                 let hopeless = self.chains.len() >= enough;
                 return Ok(if hopeless { Put::TooLong } else { Put::Full });
             };
@@ -114,7 +173,7 @@ impl<Q: Queue> CopyOut<Q> {
                 // Nothing can be written there; the driver has it back empty.
                 counters.dropped(DropReason::Malformed, 1);
                 if self.chains.is_empty() {
-                    self.queue.give(chain, 0);
+                    queue.give(chain, 0);
                     self.pieces.clear();
                     continue;
                 }
@@ -125,19 +184,18 @@ impl<Q: Queue> CopyOut<Q> {
                 break;
             }
             if !self.mergeable || self.chains.len() >= PIECES {
-                self.queue.rewind();
+                queue.rewind();
                 return Ok(Put::TooLong);
             }
         }
         let header = header_of(if Q::COUNTED { self.chains.len() as u16 } else { 0 });
-        let memory = self.queue.memory();
         let pieces = self.pieces.list();
         let written = scatter(memory, pieces, 0, &header[..self.header])
             && scatter(memory, pieces, self.header, packet);
         let mut left = if written { whole } else { 0 };
         for (chain, room) in &self.chains {
             let some = left.min(*room);
-            self.queue.give(*chain, some as u32);
+            queue.give(*chain, some as u32);
             left -= some;
         }
         Ok(if written { Put::Sent } else { Put::Nowhere })
@@ -162,34 +220,10 @@ impl<Q: Queue> Outward for CopyOut<Q> {
         }
         let mut sent = Sent::default();
         let (mut packets, mut bytes) = (0, 0);
-        for ahead in 0..AHEAD.min(frame.len() as u16) {
-            self.queue.prefetch(ahead);
-        }
-        for slot in frame.slots() {
-            self.queue.prefetch(AHEAD);
-            let packet = pool.arena().packet(slot);
-            if packet.is_empty() {
-                counters.dropped(DropReason::Malformed, 1);
-                sent.done += 1;
-                continue;
-            }
-            match self.put(packet, counters) {
-                Ok(Put::Sent) => {
-                    packets += 1;
-                    bytes += packet.len() as u64;
-                }
-                Ok(Put::Nowhere) => counters.dropped(DropReason::Malformed, 1),
-                Ok(Put::TooLong) => counters.dropped(DropReason::TooLong, 1),
-                Ok(Put::Full) => {
-                    sent.full = true;
-                    break;
-                }
-                Err(fault) => {
-                    sent.fault = Some(fault);
-                    break;
-                }
-            }
-            sent.done += 1;
+        while sent.done < frame.len() && !sent.full && sent.fault.is_none() {
+            let (more, of_them) = self.put_some(pool, frame, counters, &mut sent);
+            packets += more;
+            bytes += of_them;
         }
         if self.queue.publish()
             && let Some(call) = &self.call
@@ -208,8 +242,48 @@ impl<Q: Queue> Outward for CopyOut<Q> {
     }
 }
 
-/// A header in front of a packet that takes so many chains.
+/// A header in front of a packet.
+#[derive(Debug, Clone, Copy)]
+enum Header {
+    Long([u8; HEADER]),
+    /// Without a number of chains.
+    Short([u8; SHORT]),
+}
+
+impl Header {
+    /// One of `len` bytes in front of a packet that takes so many chains.
+    fn of(len: usize, chains: u16) -> Header {
+        if len == SHORT { Header::Short([0; SHORT]) } else { Header::Long(header_of(chains)) }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Header::Long(_) => HEADER,
+            Header::Short(_) => SHORT,
+        }
+    }
+
+    /// Writes it and the packet, if there is room for them.
+    #[inline]
+    fn put_before(&self, packet: &[u8], to: &ForeignBytes<'_>) -> bool {
+        let written = match self {
+            Header::Long(header) => write_changed(header, to),
+            Header::Short(header) => write_changed(header, to),
+        };
+        written && to.behind(self.len()).is_some_and(|behind| behind.write(packet))
+    }
+}
+
+/// Writes bytes, unless they are there already, as those of headers mostly are: then their line need
+/// not come here and go back.
 #[inline]
+fn write_changed<const N: usize>(bytes: &[u8; N], to: &ForeignBytes<'_>) -> bool {
+    let mut there = [0; N];
+    to.read(&mut there) && (there == *bytes || to.write(bytes))
+}
+
+/// A header in front of a packet that takes so many chains.
 fn header_of(chains: u16) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[CHAINS..].copy_from_slice(&chains.to_le_bytes());

@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use linerate_memory::ForeignRegion;
+use linerate_memory::{ForeignBytes, ForeignRegion};
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
+use super::queue::Plain;
 
 /// What `SET_MEM_TABLE` says of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,13 +121,19 @@ impl Memory {
         true
     }
 
-    /// Prefetches what is at a guest address: the line of a header, and the one behind, where drivers
-    /// have packets begin.
+    /// The bytes of a chain, if they are all in one region; none otherwise.
+    #[inline]
+    pub(super) fn bytes(&self, plain: &Plain) -> ForeignBytes<'_> {
+        let len = plain.len as usize;
+        let place = self.locate(plain.at, len);
+        place.and_then(|(region, at)| region.bytes(at, len)).unwrap_or_default()
+    }
+
+    /// Prefetches what is at a guest address.
     #[inline]
     pub(super) fn prefetch(&self, guest: u64) {
         if let Some((region, at, _)) = self.find(guest) {
             region.prefetch(at);
-            region.prefetch(at + LINE);
         }
     }
 }

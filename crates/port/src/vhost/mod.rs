@@ -22,6 +22,7 @@ mod copy_out;
 mod device;
 mod driver;
 mod inflight;
+mod inward;
 mod memory;
 mod message;
 mod negotiator;

@@ -20,8 +20,8 @@ use super::{
     inflight::Record,
     memory::{Area, Memory},
     queue::{
-        Access, Chain, DESCRIPTOR, Fault, INDIRECT, NEXT, Piece, Pieces, Queue, fields, is_due,
-        walk_table, word_of,
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, Looked, NEXT, Pieces, Plain, Queue, fields,
+        is_due, walk_table, word_of,
     },
 };
 
@@ -31,6 +31,8 @@ pub(super) const AVAILABLE: u16 = 1 << 7;
 pub(super) const USED: u16 = 1 << 15;
 /// Bit of a place that says in which round it is, in a position and in an event.
 pub(super) const ROUND: u16 = 1 << 15;
+/// Descriptors in a cache line.
+const LINE: u16 = 4;
 /// What a side wants to be told: everything, nothing, or when a place is reached.
 const EVERYTHING: u16 = 0;
 pub(super) const NOTHING: u16 = 1;
@@ -181,8 +183,11 @@ pub(super) struct Packed {
     used: Position,
     /// What the driver has been told of.
     published: Position,
-    /// Places given back since, and what is stored there: when it is published, since the driver
-    /// looks at the first of them again and again.
+    /// Places given back since that are in the line of the first of them, and what is stored there:
+    /// when it is published, since the driver looks at that line again and again.
+    ///
+    /// Others are stored at once, so that their lines are underway while the burst goes on; unless
+    /// somebody is to go on from the record, who would find them neither available nor given back.
     given: Vec<(u16, u64)>,
     /// Where the position is kept for a device that comes after us.
     record: Option<Record>,
@@ -279,14 +284,23 @@ impl Queue for Packed {
     }
 
     #[inline]
-    fn next_plain(&mut self, access: Access) -> Option<(Chain, Piece)> {
-        let (len, id, flags) = self.look(self.next)?;
-        if !access.is_plain(flags) {
-            return None;
-        }
-        let at = u64::from_le(self.words(self.next.place)[0].load(Ordering::Relaxed));
-        self.next.advance(1, self.areas.size);
-        Some((Chain { id, places: 1 }, Piece { at, len }))
+    fn plain(&mut self, access: Access, list: &mut [Plain]) -> Looked {
+        let (mask, value) = access.plain();
+        let mut count = 0;
+        let odd = loop {
+            let Some(plain) = list.get_mut(count) else { break false };
+            let round = if self.next.round { AVAILABLE } else { USED };
+            let words = self.words(self.next.place);
+            // Acquire: as in `look`.
+            let (len, id, flags) = fields(words[1].load(Ordering::Acquire));
+            if flags & (mask | AVAILABLE | USED) != value | round {
+                break flags & (AVAILABLE | USED) == round;
+            }
+            *plain = Plain { at: u64::from_le(words[0].load(Ordering::Relaxed)), len, id };
+            self.next.advance(1, self.areas.size);
+            count += 1;
+        };
+        Looked { count, odd }
     }
 
     #[inline]
@@ -309,7 +323,12 @@ impl Queue for Packed {
     #[inline]
     fn give(&mut self, chain: Chain, written: u32) {
         let round = if self.used.round { AVAILABLE | USED } else { 0 };
-        self.given.push((self.used.place, word_of(written, chain.id, round)));
+        let (place, word) = (self.used.place, word_of(written, chain.id, round));
+        if self.record.is_some() || place / LINE == self.published.place / LINE {
+            self.given.push((place, word));
+        } else {
+            self.words(place)[1].store(word, Ordering::Relaxed);
+        }
         self.used.advance(chain.places, self.areas.size);
     }
 
@@ -344,14 +363,6 @@ impl Queue for Packed {
     #[inline]
     fn disarm(&mut self) {
         self.areas.device().store(silence(), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn prefetch(&self, ahead: u16) {
-        let mut at = self.next;
-        at.advance(ahead % self.areas.size, self.areas.size);
-        let address = u64::from_le(self.words(at.place)[0].load(Ordering::Relaxed));
-        self.memory.prefetch(address);
     }
 
     fn position(&self) -> u32 {

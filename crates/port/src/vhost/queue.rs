@@ -54,10 +54,13 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// Whether flags are those of a buffer in one piece, of the right kind.
+    /// Flags of a descriptor, and what they are of a buffer in one piece, of the right kind.
     #[inline]
-    pub(super) fn is_plain(self, flags: u16) -> bool {
-        flags & (NEXT | INDIRECT) == 0 && (self == Access::Read || flags & WRITE != 0)
+    pub(super) fn plain(self) -> (u16, u16) {
+        match self {
+            Access::Read => (NEXT | INDIRECT, 0),
+            Access::Write => (NEXT | INDIRECT | WRITE, WRITE),
+        }
     }
 }
 
@@ -131,6 +134,84 @@ pub(super) struct Chain {
     pub(super) places: u16,
 }
 
+/// A chain of one piece.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Plain {
+    /// Its guest address.
+    pub(super) at: u64,
+    /// Bytes of it.
+    pub(super) len: u32,
+    /// As of a [`Chain`].
+    pub(super) id: u16,
+}
+
+impl Plain {
+    #[inline]
+    pub(super) fn chain(self) -> Chain {
+        Chain { id: self.id, places: 1 }
+    }
+}
+
+/// What was found when chains were looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Looked {
+    /// So many of one piece.
+    pub(super) count: usize,
+    /// Behind them is something else, or something that makes no sense: [`Queue::next`] says what.
+    pub(super) odd: bool,
+}
+
+/// The most chains that are looked at together.
+pub(super) const BATCH: usize = 32;
+
+/// Chains that were looked at together and are yet to be used.
+#[derive(Debug)]
+pub(super) struct Batch {
+    list: [Plain; BATCH],
+    next: usize,
+    end: usize,
+}
+
+impl Batch {
+    pub(super) fn new() -> Batch {
+        Batch { list: [Plain::default(); BATCH], next: 0, end: 0 }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.next == self.end
+    }
+
+    /// Whether there may be more behind those that were found.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.end == BATCH
+    }
+
+    /// Those that are left.
+    #[inline]
+    pub(super) fn list(&self) -> &[Plain] {
+        &self.list[self.next..self.end]
+    }
+
+    /// The next of them.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Plain> {
+        let plain = self.list[..self.end].get(self.next).copied()?;
+        self.next += 1;
+        Some(plain)
+    }
+
+    /// Forgets what is left, and looks at most at so many more. Returns whether something else is
+    /// behind them, as [`Looked::odd`].
+    #[inline]
+    pub(super) fn refill(&mut self, queue: &mut impl Queue, access: Access, most: usize) -> bool {
+        let looked = queue.plain(access, &mut self.list[..most.min(BATCH)]);
+        (self.next, self.end) = (0, looked.count);
+        looked.odd
+    }
+}
+
 /// A queue shared with a peer that is not trusted. What is said of chains is the device's view; a
 /// driver's queues are made to look like it ([`Posted`](super::driver)).
 pub(super) trait Queue: Send + 'static {
@@ -140,9 +221,10 @@ pub(super) trait Queue: Send + 'static {
     /// How many chains are available, at most `most` and, in a packed ring, perhaps fewer.
     fn available(&self, most: usize) -> Result<usize, Fault>;
 
-    /// The next chain if there is one and it is a buffer in one piece, as most are. Otherwise nothing
-    /// has happened, and [`Queue::next`] says what it is.
-    fn next_plain(&mut self, access: Access) -> Option<(Chain, Piece)>;
+    /// Looks at the next chains, as many as are available, are one piece each and have place in the
+    /// list. They are looked at together because the lines of a ring come from another processor:
+    /// those behind are underway while the first is waited for.
+    fn plain(&mut self, access: Access, list: &mut [Plain]) -> Looked;
 
     /// Looks at the next chain and adds its pieces.
     fn next(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault>;
@@ -161,9 +243,6 @@ pub(super) trait Queue: Send + 'static {
 
     /// Asks it not to.
     fn disarm(&mut self);
-
-    /// Prefetches the packet of a chain some places ahead.
-    fn prefetch(&self, ahead: u16);
 
     /// Where it stands, as `GET_VRING_BASE` says it.
     fn position(&self) -> u32;

@@ -19,8 +19,8 @@ use linerate_memory::ForeignWords;
 use super::{
     memory::{Area, Memory},
     queue::{
-        Access, Chain, DESCRIPTOR, Fault, INDIRECT, NEXT, Piece, Pieces, Queue, fields, is_due,
-        walk_table,
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, Looked, NEXT, Pieces, Plain, Queue, fields,
+        is_due, walk_table,
     },
 };
 
@@ -172,7 +172,9 @@ impl Split {
     fn theirs(&self) -> Result<u16, Fault> {
         // Acquire: pairs with the driver's release behind what it wrote.
         let index = u16::from_le(self.areas.available()[1].load(Ordering::Acquire));
-        if index.wrapping_sub(self.used) <= self.areas.size { Ok(index) } else { Err(Fault::Index) }
+        // Those that were looked at and not given back are still ours.
+        let most = self.areas.size.saturating_sub(self.next.wrapping_sub(self.used));
+        if index.wrapping_sub(self.next) <= most { Ok(index) } else { Err(Fault::Index) }
     }
 
     #[inline]
@@ -219,21 +221,25 @@ impl Queue for Split {
     }
 
     #[inline]
-    fn next_plain(&mut self, access: Access) -> Option<(Chain, Piece)> {
-        if self.next == self.end {
-            // An index that makes no sense is found by the other way.
-            self.end = self.theirs().ok()?;
-            if self.next == self.end {
-                return None;
+    fn plain(&mut self, access: Access, list: &mut [Plain]) -> Looked {
+        if usize::from(self.end.wrapping_sub(self.next)) < list.len() {
+            match self.theirs() {
+                Ok(end) => self.end = end,
+                Err(_) => return Looked { count: 0, odd: true },
             }
         }
-        let id = self.head(self.next);
-        let (at, len, flags, _) = self.descriptor(id);
-        if id >= self.areas.size || !access.is_plain(flags) {
-            return None;
+        let (mask, value) = access.plain();
+        let ready = usize::from(self.end.wrapping_sub(self.next)).min(list.len());
+        for (count, plain) in list[..ready].iter_mut().enumerate() {
+            let id = self.head(self.next);
+            let (at, len, flags, _) = self.descriptor(id);
+            if id >= self.areas.size || flags & mask != value {
+                return Looked { count, odd: true };
+            }
+            *plain = Plain { at, len, id };
+            self.next = self.next.wrapping_add(1);
         }
-        self.next = self.next.wrapping_add(1);
-        Some((Chain { id, places: 1 }, Piece { at, len }))
+        Looked { count: ready, odd: false }
     }
 
     #[inline]
@@ -308,13 +314,6 @@ impl Queue for Split {
         } else {
             self.areas.used_flags().store(SILENT.to_le(), Ordering::Relaxed);
         }
-    }
-
-    #[inline]
-    fn prefetch(&self, ahead: u16) {
-        let index = self.next.wrapping_add(ahead);
-        let (at, _, _, _) = self.descriptor(self.head(index));
-        self.memory.prefetch(at);
     }
 
     fn position(&self) -> u32 {

@@ -1,8 +1,6 @@
 //! A packet out of a peer's memory: copied, and what its header says was left undone is done.
 
-use std::sync::atomic::Ordering;
-
-use linerate_memory::{Frame, PoolCache, Slot};
+use linerate_memory::{ForeignBytes, Frame, PoolCache};
 
 use super::{
     memory::Memory,
@@ -10,6 +8,7 @@ use super::{
 };
 use crate::{
     counters::{Counters, DropReason},
+    fill::Fill,
     offload::{Offload, Segments, VNET_HEADER},
 };
 
@@ -30,15 +29,6 @@ pub(super) struct Unpack {
     whole_len: usize,
 }
 
-/// What a chain was.
-pub(super) enum Taken {
-    /// A packet of that length.
-    Packet(usize),
-    /// One to be segmented, which is kept.
-    Merged,
-    Dropped(DropReason),
-}
-
 impl Unpack {
     pub(super) fn new(header: usize, offloads: bool) -> Unpack {
         let whole = vec![0; if offloads { MERGED } else { 0 }];
@@ -51,68 +41,73 @@ impl Unpack {
         self.merged.is_some()
     }
 
-    /// Copies the packet in one piece to `slot` and returns its length, if it is one of which nothing
-    /// was left undone and nothing is wrong with: for all others, [`Unpack::take`] says.
+    /// Prefetches what will be looked at of a chain: a header that cannot say anything is not.
     #[inline]
-    pub(super) fn take_plain(
-        &self,
-        memory: &Memory,
-        piece: Piece,
-        pool: &PoolCache,
-        slot: &mut Slot,
-        room: usize,
-    ) -> Option<usize> {
-        let whole = piece.len as usize;
-        let len = whole.checked_sub(self.header).filter(|len| (ETHERNET..=room).contains(len))?;
-        let (region, at) = memory.locate(piece.at, whole)?;
-        // Flags, and kind of segmentation.
-        if self.offloads && region.word16(at)?.load(Ordering::Relaxed) != 0 {
-            return None;
+    pub(super) fn prefetch(&self, chain: &ForeignBytes<'_>) {
+        if self.offloads {
+            chain.prefetch(0);
         }
-        let to = pool.arena().packet_mut(slot)?.get_mut(..len)?;
-        region.read(at + self.header, to).then_some(len)
+        chain.prefetch(self.header);
     }
 
-    /// Copies the packet in these pieces to `slot`, or keeps it if it is to be segmented.
+    /// Copies the packet in one piece and returns its length, if it is one of which nothing was left
+    /// undone and nothing is wrong with: for all others, [`Unpack::take`] says.
     #[inline]
-    pub(super) fn take(
+    pub(super) fn take_plain(&self, chain: ForeignBytes<'_>, to: &mut [u8]) -> Option<usize> {
+        let packet = chain.behind(self.header)?;
+        let len = packet.len();
+        let to = to.get_mut(..len).filter(|_| len >= ETHERNET)?;
+        if self.offloads {
+            // Flags, and kind of segmentation.
+            let mut start = [0; 8];
+            if !chain.read(&mut start) || start[..2] != [0; 2] {
+                return None;
+            }
+        }
+        packet.read(to).then_some(len)
+    }
+
+    /// As [`Unpack::take`], unless the queue is not enabled.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_enabled(
         &mut self,
+        enabled: bool,
         memory: &Memory,
         pieces: &Pieces,
-        pool: &PoolCache,
-        slot: &mut Slot,
-        room: usize,
-    ) -> Taken {
+        to: &mut [u8],
+    ) -> Fill {
+        if enabled { self.take(memory, pieces, to) } else { Fill::Dropped(DropReason::LinkDown) }
+    }
+
+    /// Copies the packet in these pieces. One that is to be segmented is kept instead, and is the end
+    /// of what there is before its segments.
+    #[inline]
+    pub(super) fn take(&mut self, memory: &Memory, pieces: &Pieces, to: &mut [u8]) -> Fill {
         let len = match pieces.len().checked_sub(self.header) {
             Some(len) if len >= ETHERNET && !pieces.is_wrong() => len,
-            _ => return Taken::Dropped(DropReason::Malformed),
+            _ => return Fill::Dropped(DropReason::Malformed),
         };
         let mut offload = Offload::default();
         if self.offloads {
             let mut header = [0; VNET_HEADER];
             if !gather(memory, pieces.list(), 0, &mut header) {
-                return Taken::Dropped(DropReason::Malformed);
+                return Fill::Dropped(DropReason::Malformed);
             }
             if header[..2] != [0; 2] {
                 match Offload::parse_with(&header, u16::from_le_bytes) {
                     Ok(said) => offload = said,
-                    Err(_) => return Taken::Dropped(DropReason::Malformed),
+                    Err(_) => return Fill::Dropped(DropReason::Malformed),
                 }
             }
             if offload.gso.is_some() {
-                return self.take_merged(memory, pieces, &offload, (len, room));
+                return self.take_merged(memory, pieces, &offload, (len, to.len()));
             }
         }
-        if len > room {
-            return Taken::Dropped(DropReason::TooLong);
-        }
-        let Some(to) = pool.arena().packet_mut(slot) else {
-            return Taken::Dropped(DropReason::NoBuffer);
-        };
-        let to = &mut to[..len];
+        let Some(to) = to.get_mut(..len) else { return Fill::Dropped(DropReason::TooLong) };
         let done = gather(memory, pieces.list(), self.header, to)
             && offload.checksum.is_none_or(|checksum| checksum.complete(to).is_ok());
-        if done { Taken::Packet(len) } else { Taken::Dropped(DropReason::Malformed) }
+        if done { Fill::Packet(len) } else { Fill::Dropped(DropReason::Malformed) }
     }
 
     #[cold]
@@ -123,20 +118,20 @@ impl Unpack {
         pieces: &Pieces,
         offload: &Offload,
         (len, room): (usize, usize),
-    ) -> Taken {
+    ) -> Fill {
         let Some(whole) = self.whole.get_mut(..len) else {
-            return Taken::Dropped(DropReason::TooLong);
+            return Fill::Dropped(DropReason::TooLong);
         };
         if !gather(memory, pieces.list(), self.header, whole) {
-            return Taken::Dropped(DropReason::Malformed);
+            return Fill::Dropped(DropReason::Malformed);
         }
         self.whole_len = len;
         match Segments::fitting(whole, offload, room) {
             Ok(segments) => {
                 self.merged = Some(segments);
-                Taken::Merged
+                Fill::End
             }
-            Err(reason) => Taken::Dropped(reason),
+            Err(reason) => Fill::Dropped(reason),
         }
     }
 

@@ -10,12 +10,14 @@ use linerate_memory::{FRAME_DEFAULT, Frame, PoolCache, Slot};
 use super::{lent::Lent, posted::BUFFERS, ring::Ring};
 use crate::{
     counters::{Counters, DropReason},
+    fill::Fill,
     peer::event::Interrupt,
     vhost::{
+        inward::{Source, take_all},
         memory::Memory,
         place::{Control, Inward},
         queue::{Access, Fault, Piece, Pieces, WRITE},
-        unpack::{ETHERNET, Taken, Unpack},
+        unpack::{ETHERNET, Unpack},
     },
 };
 
@@ -87,7 +89,7 @@ impl<R: Ring> LentIn<R> {
             }
             let LentIn { ring, lent, header, scratch, .. } = self;
             scratch.drain_front(taken, |mut slot| {
-                let Some(number) = ring.vacant().filter(|_| slot.push(*header)) else {
+                let Some(number) = ring.vacant(0).filter(|_| slot.push(*header)) else {
                     return pool.give_one(slot);
                 };
                 ring.offer(&[lent.piece(&slot)], WRITE);
@@ -97,7 +99,88 @@ impl<R: Ring> LentIn<R> {
         }
     }
 
-    /// Takes packets until the frame is full, there are no more, or one has to be segmented.
+    /// Whether a packet is in this buffer alone and nothing was left undone.
+    #[inline]
+    fn is_plain(&self, slot: &Slot) -> bool {
+        let header = self.lent.arena().packet(slot);
+        let undone = header[0] & NEEDS_CHECKSUM != 0 || header[1] != 0;
+        !undone && self.count(header) <= 1
+    }
+
+    /// How many buffers a packet has that begins with this header.
+    #[inline]
+    fn count(&self, header: &[u8]) -> usize {
+        let at = BUFFERS as usize;
+        match header.get(at..at + 2) {
+            Some(&[low, high]) if self.mergeable => u16::from_le_bytes([low, high]).into(),
+            _ => 1,
+        }
+    }
+
+    /// Copies a packet that is not plain, once all of it is there. Returns what it is, in the first
+    /// of its buffers' place.
+    #[cold]
+    #[inline(never)]
+    fn gather(&mut self, slot: Slot, pool: &mut PoolCache) -> Option<(Slot, Fill)> {
+        if self.missing == 0 {
+            self.missing = self.count(self.lent.arena().packet(&slot)).max(1);
+            if self.missing > usize::from(self.ring.size()) {
+                self.missing = 0;
+                return Some((slot, Fill::Dropped(DropReason::Malformed)));
+            }
+        }
+        self.some.push(slot);
+        self.missing -= 1;
+        if self.missing > 0 {
+            return None;
+        }
+        self.pieces.clear();
+        for slot in &self.some {
+            let Piece { at, len } = self.lent.piece(slot);
+            self.pieces.push(Access::Read, at, len, 0);
+        }
+        let result = match pool.take_one(self.room) {
+            Some(mut to) => {
+                let taken = match pool.arena().packet_mut(&mut to) {
+                    Some(to) => self.unpack.take(&self.memory, &self.pieces, to),
+                    None => Fill::Dropped(DropReason::NoBuffer),
+                };
+                if let Fill::Packet(len) = taken {
+                    to.truncate(len);
+                }
+                Some((to, taken))
+            }
+            None => {
+                let slot = self.some.pop();
+                slot.map(|slot| (slot, Fill::Dropped(DropReason::NoBuffer)))
+            }
+        };
+        self.some.drain(..).for_each(|slot| pool.give_one(slot));
+        result
+    }
+}
+
+impl<R> Drop for LentIn<R> {
+    fn drop(&mut self) {
+        let mut pool = self.lent.arena().cache(self.some.len());
+        self.some.drain(..).for_each(|slot| pool.give_one(slot));
+    }
+}
+
+impl<R: Ring> Control for LentIn<R> {
+    fn adjust(&mut self, _: Option<&Arc<Interrupt>>, _: bool) {}
+
+    fn position(&self) -> u32 {
+        0
+    }
+}
+
+impl<R: Ring> Source for LentIn<R> {
+    #[inline]
+    fn unpack(&mut self) -> &mut Unpack {
+        &mut self.unpack
+    }
+
     #[inline]
     fn take_some(
         &mut self,
@@ -136,18 +219,18 @@ impl<R: Ring> LentIn<R> {
                 continue;
             }
             match self.gather(slot, pool) {
-                Some((slot, Taken::Packet(_))) => {
+                Some((slot, Fill::Packet(_))) => {
                     packets += 1;
                     bytes += slot.len() as u64;
                     if let Err(slot) = frame.push(slot) {
                         pool.give_one(slot);
                     }
                 }
-                Some((slot, Taken::Merged)) => {
+                Some((slot, Fill::End)) => {
                     pool.give_one(slot);
                     break;
                 }
-                Some((slot, Taken::Dropped(reason))) => {
+                Some((slot, Fill::Dropped(reason))) => {
                     counters.dropped(reason, 1);
                     pool.give_one(slot);
                 }
@@ -155,79 +238,10 @@ impl<R: Ring> LentIn<R> {
             }
         }
         counters.passed(packets, bytes);
-        fault.map_or(Ok(packets), Err)
-    }
-
-    /// Whether a packet is in this buffer alone and nothing was left undone.
-    #[inline]
-    fn is_plain(&self, slot: &Slot) -> bool {
-        let header = self.lent.arena().packet(slot);
-        let undone = header[0] & NEEDS_CHECKSUM != 0 || header[1] != 0;
-        !undone && self.count(header) <= 1
-    }
-
-    /// How many buffers a packet has that begins with this header.
-    #[inline]
-    fn count(&self, header: &[u8]) -> usize {
-        let at = BUFFERS as usize;
-        match header.get(at..at + 2) {
-            Some(&[low, high]) if self.mergeable => u16::from_le_bytes([low, high]).into(),
-            _ => 1,
+        match fault {
+            Some(fault) if packets == 0 => Err(fault),
+            _ => Ok(packets),
         }
-    }
-
-    /// Copies a packet that is not plain, once all of it is there. Returns what it is, in the first
-    /// of its buffers' place.
-    #[cold]
-    #[inline(never)]
-    fn gather(&mut self, slot: Slot, pool: &mut PoolCache) -> Option<(Slot, Taken)> {
-        if self.missing == 0 {
-            self.missing = self.count(self.lent.arena().packet(&slot)).max(1);
-            if self.missing > usize::from(self.ring.size()) {
-                self.missing = 0;
-                return Some((slot, Taken::Dropped(DropReason::Malformed)));
-            }
-        }
-        self.some.push(slot);
-        self.missing -= 1;
-        if self.missing > 0 {
-            return None;
-        }
-        self.pieces.clear();
-        for slot in &self.some {
-            let Piece { at, len } = self.lent.piece(slot);
-            self.pieces.push(Access::Read, at, len, 0);
-        }
-        let result = match pool.take_one(self.room) {
-            Some(mut to) => {
-                let taken = self.unpack.take(&self.memory, &self.pieces, pool, &mut to, self.room);
-                if let Taken::Packet(len) = taken {
-                    to.truncate(len);
-                }
-                Some((to, taken))
-            }
-            None => {
-                let slot = self.some.pop();
-                slot.map(|slot| (slot, Taken::Dropped(DropReason::NoBuffer)))
-            }
-        };
-        self.some.drain(..).for_each(|slot| pool.give_one(slot));
-        result
-    }
-}
-
-impl<R> Drop for LentIn<R> {
-    fn drop(&mut self) {
-        let mut pool = self.lent.arena().cache(self.some.len());
-        self.some.drain(..).for_each(|slot| pool.give_one(slot));
-    }
-}
-
-impl<R: Ring> Control for LentIn<R> {
-    fn adjust(&mut self, _: Option<&Arc<Interrupt>>, _: bool) {}
-
-    fn position(&self) -> u32 {
-        0
     }
 }
 
@@ -243,31 +257,12 @@ impl<R: Ring> Inward for LentIn<R> {
             self.ring.disarm();
             self.armed = false;
         }
-        let mut received = 0;
-        let result = loop {
-            if self.unpack.has_segments() {
-                received += self.unpack.add_segments(pool, frame, counters);
-                if self.unpack.has_segments() {
-                    break Ok(());
-                }
-            }
-            match self.take_some(pool, frame, counters) {
-                Ok(some) => received += some,
-                Err(fault) => break Err(fault),
-            }
-            if !self.unpack.has_segments() {
-                break Ok(());
-            }
-        };
+        let received = take_all(self, pool, frame, counters);
         self.post(pool);
         if self.ring.publish() {
             self.kick.raise();
         }
-        // What came before the fault is told of first; the next burst finds it again.
-        match result {
-            Err(fault) if received == 0 => Err(fault),
-            _ => Ok(received),
-        }
+        received
     }
 
     fn arm(&mut self) -> bool {

@@ -70,11 +70,15 @@ impl<R: Ring> LentOut<R> {
     /// Lends a packet; `Err` when there is no place for it.
     #[inline]
     fn lend(&mut self, mut slot: Slot) -> Result<(), Slot> {
-        let Some(number) = self.ring.vacant() else { return Err(slot) };
+        let Some(number) = self.ring.vacant(0) else { return Err(slot) };
         let len = self.header.len as usize;
         if slot.push(len) {
             if let Some(bytes) = self.lent.arena().packet_mut(&mut slot) {
-                bytes[..len].fill(0);
+                // Unless it is there already: its line need not come back from the device then.
+                let header = &mut bytes[..len];
+                if header.iter().any(|&byte| byte != 0) {
+                    header.fill(0);
+                }
                 self.ring.offer(&[self.lent.piece(&slot)], 0);
                 self.lent.lend(number, slot);
                 return Ok(());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::ring::Ring;
 use crate::vhost::{
     memory::Memory,
-    queue::{Access, Chain, Fault, Piece, Pieces, Queue, WRITE},
+    queue::{Access, Chain, Fault, Looked, Piece, Pieces, Plain, Queue, WRITE},
 };
 
 /// Where the number of buffers of a packet is in its header.
@@ -62,7 +62,7 @@ impl<R: Ring> Posted<R> {
     /// Offers all buffers that the device does not have.
     #[inline]
     fn post(&mut self) {
-        while let Some(number) = self.ring.vacant() {
+        while let Some(number) = self.ring.vacant(0) {
             let piece = Piece { at: self.buffers.address(number), len: self.buffers.len };
             self.ring.offer(&[piece], WRITE);
         }
@@ -95,18 +95,29 @@ impl<R: Ring> Queue for Posted<R> {
     }
 
     #[inline]
-    fn next_plain(&mut self, _: Access) -> Option<(Chain, Piece)> {
-        if self.missing > 0 {
-            return None;
+    fn plain(&mut self, _: Access, list: &mut [Plain]) -> Looked {
+        let ready = match self.ring.used(list.len()) {
+            Ok(ready) if self.missing == 0 => ready,
+            _ => return Looked { count: 0, odd: true },
+        };
+        if self.mergeable {
+            // How many buffers a packet has is in its header.
+            for ahead in 0..ready {
+                self.buffers.prefetch(self.ring.peek(ahead as u16));
+            }
         }
-        let number = self.ring.front()?;
-        if self.count(number) > 1 {
-            return None;
+        for (count, plain) in list[..ready].iter_mut().enumerate() {
+            let odd = Looked { count, odd: true };
+            let Some(number) = self.ring.front() else { return odd };
+            if self.count(number) > 1 {
+                return odd;
+            }
+            let Ok(Some((id, len))) = self.ring.take() else { return odd };
+            // More than there is room for is nothing.
+            let len = if len <= self.buffers.len { len } else { 0 };
+            *plain = Plain { at: self.buffers.address(id), len, id };
         }
-        let (taken, len) = self.ring.take().ok()??;
-        // More than there is room for is nothing.
-        let len = if len <= self.buffers.len { len } else { 0 };
-        Some((Chain { id: taken, places: 1 }, Piece { at: self.buffers.address(taken), len }))
+        Looked { count: ready, odd: false }
     }
 
     #[inline]
@@ -160,11 +171,6 @@ impl<R: Ring> Queue for Posted<R> {
         self.ring.disarm();
     }
 
-    #[inline]
-    fn prefetch(&self, ahead: u16) {
-        self.buffers.prefetch(self.ring.peek(ahead));
-    }
-
     fn position(&self) -> u32 {
         0
     }
@@ -215,21 +221,32 @@ impl<R: Ring> Queue for Filled<R> {
     }
 
     #[inline]
-    fn next_plain(&mut self, _: Access) -> Option<(Chain, Piece)> {
-        let id = self.ring.vacant().filter(|_| self.fault.is_none())?;
-        let piece = Piece { at: self.buffers.address(id), len: self.buffers.len };
-        Some((Chain { id, places: 1 }, piece))
+    fn plain(&mut self, _: Access, list: &mut [Plain]) -> Looked {
+        if self.ring.room() < list.len() {
+            self.reap();
+        }
+        if self.fault.is_some() {
+            return Looked { count: 0, odd: true };
+        }
+        let mut count = 0;
+        while let Some(plain) = list.get_mut(count)
+            && let Some(id) = self.ring.vacant(count)
+        {
+            *plain = Plain { at: self.buffers.address(id), len: self.buffers.len, id };
+            count += 1;
+        }
+        Looked { count, odd: false }
     }
 
     #[inline]
     fn next(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault> {
-        if self.ring.vacant().is_none() {
+        if self.ring.vacant(0).is_none() {
             self.reap();
         }
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        let Some(number) = self.ring.vacant() else { return Ok(None) };
+        let Some(number) = self.ring.vacant(0) else { return Ok(None) };
         pieces.push(access, self.buffers.address(number), self.buffers.len, WRITE);
         Ok(Some(Chain { id: number, places: 1 }))
     }
@@ -258,13 +275,6 @@ impl<R: Ring> Queue for Filled<R> {
 
     fn disarm(&mut self) {
         self.ring.disarm();
-    }
-
-    #[inline]
-    fn prefetch(&self, _: u16) {
-        if let Some(number) = self.ring.vacant() {
-            self.buffers.prefetch(number);
-        }
     }
 
     fn position(&self) -> u32 {

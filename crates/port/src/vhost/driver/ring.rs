@@ -21,8 +21,9 @@ pub(super) trait Ring: Send + 'static {
     /// How many buffers the device has.
     fn outstanding(&self) -> usize;
 
-    /// The number by which the next buffer will be known; `None` when the device has all.
-    fn vacant(&self) -> Option<u16>;
+    /// The number by which the next buffer will be known, or one that is offered so many buffers
+    /// later; `None` when there is none.
+    fn vacant(&self, ahead: usize) -> Option<u16>;
 
     /// Offers a buffer of one piece or of two, by the vacant number, with flags that all its
     /// descriptors have. There is place for it.
@@ -64,8 +65,8 @@ impl Numbers {
     }
 
     #[inline]
-    fn first(&self) -> Option<u16> {
-        self.free.last().copied()
+    fn vacant(&self, ahead: usize) -> Option<u16> {
+        self.free.len().checked_sub(ahead + 1).map(|at| self.free[at])
     }
 
     #[inline]
@@ -123,7 +124,7 @@ mod tests {
             match step % 4 {
                 0 | 1 => {
                     let long = step % 4 == 1;
-                    let number = ring.vacant();
+                    let number = ring.vacant(0);
                     if let Some(number) = number.filter(|_| ring.room() > usize::from(long)) {
                         let list = [
                             Piece { at: 0x1000 + u64::from(count), len: count + 1 },

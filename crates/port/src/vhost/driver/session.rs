@@ -208,7 +208,7 @@ impl DriverSession {
     fn layout(&self) -> Layout {
         let stride = match self.lent {
             Some(_) => 0,
-            None => stride_for(HEADER + self.longest),
+            None => stride_for(ALIGN + self.longest),
         };
         Layout { slots: self.slots.into(), stride }
     }
@@ -327,7 +327,8 @@ impl DriverSession {
         } else {
             let buffers = |index: usize| Buffers {
                 memory: memory(),
-                at: behind(index),
+                // Packets begin with a line. That of the header stays with both: it is hardly written.
+                at: behind(index) + (ALIGN - HEADER) as u64,
                 stride: layout.stride as u64,
                 len: (HEADER + self.longest) as u32,
             };

@@ -76,8 +76,8 @@ impl Ring for PackedRing {
     }
 
     #[inline]
-    fn vacant(&self) -> Option<u16> {
-        self.numbers.first().filter(|_| self.room > 0)
+    fn vacant(&self, ahead: usize) -> Option<u16> {
+        self.numbers.vacant(ahead).filter(|_| self.room > ahead)
     }
 
     #[inline]

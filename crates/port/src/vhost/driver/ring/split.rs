@@ -83,8 +83,8 @@ impl Ring for SplitRing {
     }
 
     #[inline]
-    fn vacant(&self) -> Option<u16> {
-        self.numbers.first()
+    fn vacant(&self, ahead: usize) -> Option<u16> {
+        self.numbers.vacant(ahead)
     }
 
     #[inline]

@@ -1,0 +1,117 @@
+//! Bytes of a region, checked once.
+
+use std::{fmt, marker::PhantomData, ptr::NonNull};
+
+use super::{ForeignRegion, copy};
+use crate::prefetch::prefetch_address;
+
+/// Some bytes of a region that were found to be inside of it, or none: what a descriptor names, which is
+/// looked up before many packets are copied, and copied then. As with [`ForeignRegion::read`], others
+/// write them at any time.
+#[derive(Clone, Copy)]
+pub struct ForeignBytes<'a> {
+    start: NonNull<u8>,
+    len: usize,
+    region: PhantomData<&'a ForeignRegion>,
+}
+
+impl ForeignRegion {
+    /// These bytes; `None` when some of them would be outside.
+    #[inline]
+    pub fn bytes(&self, at: usize, len: usize) -> Option<ForeignBytes<'_>> {
+        if !self.contains(at, len) {
+            return None;
+        }
+        // SAFETY: inside the mapping, or right behind its end.
+        let start = unsafe { self.start.add(at) };
+        Some(ForeignBytes { start, len, region: PhantomData })
+    }
+}
+
+impl ForeignBytes<'_> {
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Those behind the first `count`, if there are so many.
+    #[inline]
+    #[must_use]
+    pub fn behind(self, count: usize) -> Option<Self> {
+        let len = self.len.checked_sub(count)?;
+        // SAFETY: `count` of them are in front of that.
+        let start = unsafe { self.start.add(count) };
+        Some(ForeignBytes { start, len, region: self.region })
+    }
+
+    /// Copies the first bytes into `to`; `false`, and nothing is copied, when there are not so many.
+    #[inline]
+    #[must_use]
+    pub fn read(&self, to: &mut [u8]) -> bool {
+        let enough = to.len() <= self.len;
+        if enough {
+            // SAFETY: they are inside the mapping, which lives as long as what this borrows; `to` is
+            // ours alone and not in the mapping, to whose bytes there are no references.
+            unsafe { copy::copy(self.start.as_ptr(), to.as_mut_ptr(), to.len()) };
+        }
+        enough
+    }
+
+    /// Copies `from` to the first bytes; `false`, and nothing is copied, when there are not so many.
+    #[inline]
+    #[must_use]
+    pub fn write(&self, from: &[u8]) -> bool {
+        let enough = from.len() <= self.len;
+        if enough {
+            // SAFETY: as in `read`, in the other direction.
+            unsafe { copy::copy(from.as_ptr(), self.start.as_ptr(), from.len()) };
+        }
+        enough
+    }
+
+    /// Prefetches the line so many bytes behind the first, whatever it is of.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        prefetch_address(self.start.as_ptr().wrapping_add(at));
+    }
+}
+
+impl Default for ForeignBytes<'_> {
+    #[inline]
+    fn default() -> Self {
+        ForeignBytes { start: NonNull::dangling(), len: 0, region: PhantomData }
+    }
+}
+
+impl fmt::Debug for ForeignBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignBytes").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+// Miri maps no files.
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_are_those_of_the_region_and_no_others() {
+        let (region, _file) = ForeignRegion::create("test", 4096).unwrap();
+        assert!(region.bytes(4090, 7).is_none() && region.bytes(usize::MAX, 2).is_none());
+        let last = region.bytes(4090, 6).unwrap();
+        assert!(!last.write(&[1; 7]) && last.write(&[1, 2, 3, 4, 5, 6]));
+        let mut back = [0; 4];
+        assert!(last.behind(2).unwrap().read(&mut back) && back == [3, 4, 5, 6]);
+        assert!(!last.behind(3).unwrap().read(&mut back) && last.behind(7).is_none());
+        assert!(region.read(4092, &mut back) && back == [3, 4, 5, 6]);
+        let none = ForeignBytes::default();
+        assert!(none.is_empty() && none.read(&mut []) && !none.read(&mut back));
+    }
+}
