@@ -15,7 +15,7 @@ use super::{
     inward::{Source, take_all},
     memory::Memory,
     place::{Control, Inward},
-    queue::{Access, BATCH, Batch, Fault, Pieces, Queue},
+    queue::{Access, BATCH, Batch, Fault, Pieces, Plain, Queue},
     unpack::Unpack,
 };
 use crate::{
@@ -34,7 +34,7 @@ pub(super) struct CopyIn<Q> {
     /// Whether it was asked to tell.
     armed: bool,
     /// Chains that are looked at and have not been copied yet, for want of buffers or of place.
-    batch: Batch,
+    batch: Batch<Plain>,
     pieces: Pieces,
     unpack: Unpack,
 }
@@ -150,8 +150,11 @@ impl<Q: Queue> Source for CopyIn<Q> {
         loop {
             let (mut odd, mut more) = (false, true);
             if self.batch.is_empty() {
-                let most = frame.room();
-                odd = self.batch.refill(&mut self.queue, Access::Read, most);
+                self.batch.refill(frame.room(), |list| {
+                    let looked = self.queue.plain(Access::Read, list);
+                    odd = looked.odd;
+                    looked.count
+                });
                 more = self.batch.is_full();
             }
             if !self.batch.is_empty() {

@@ -164,17 +164,17 @@ pub(super) struct Looked {
 /// The most chains that are looked at together.
 pub(super) const BATCH: usize = 32;
 
-/// Chains that were looked at together and are yet to be used.
+/// What was looked at together and is yet to be used.
 #[derive(Debug)]
-pub(super) struct Batch {
-    list: [Plain; BATCH],
+pub(super) struct Batch<T> {
+    list: [T; BATCH],
     next: usize,
     end: usize,
 }
 
-impl Batch {
-    pub(super) fn new() -> Batch {
-        Batch { list: [Plain::default(); BATCH], next: 0, end: 0 }
+impl<T: Copy + Default> Batch<T> {
+    pub(super) fn new() -> Batch<T> {
+        Batch { list: [T::default(); BATCH], next: 0, end: 0 }
     }
 
     #[inline]
@@ -188,27 +188,25 @@ impl Batch {
         self.end == BATCH
     }
 
-    /// Those that are left.
+    /// What is left.
     #[inline]
-    pub(super) fn list(&self) -> &[Plain] {
+    pub(super) fn list(&self) -> &[T] {
         &self.list[self.next..self.end]
     }
 
-    /// The next of them.
+    /// The next of it.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<Plain> {
-        let plain = self.list[..self.end].get(self.next).copied()?;
+    pub(super) fn next(&mut self) -> Option<T> {
+        let next = self.list[..self.end].get(self.next).copied()?;
         self.next += 1;
-        Some(plain)
+        Some(next)
     }
 
-    /// Forgets what is left, and looks at most at so many more. Returns whether something else is
-    /// behind them, as [`Looked::odd`].
+    /// Forgets what is left. `look` puts more into the list, of at most `most`, and says how many.
     #[inline]
-    pub(super) fn refill(&mut self, queue: &mut impl Queue, access: Access, most: usize) -> bool {
-        let looked = queue.plain(access, &mut self.list[..most.min(BATCH)]);
-        (self.next, self.end) = (0, looked.count);
-        looked.odd
+    pub(super) fn refill(&mut self, most: usize, look: impl FnOnce(&mut [T]) -> usize) {
+        (self.next, self.end) = (0, 0);
+        self.end = look(&mut self.list[..most.min(BATCH)]).min(BATCH);
     }
 }
 

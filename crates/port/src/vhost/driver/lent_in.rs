@@ -1,13 +1,20 @@
 //! Packets of a device that has put them into buffers of our arena.
 
-use std::sync::{
-    Arc,
-    atomic::{Ordering, fence},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{Ordering, fence},
+    },
 };
 
-use linerate_memory::{FRAME_DEFAULT, Frame, PoolCache, Slot};
+use linerate_memory::{FRAME_DEFAULT, Frame, PoolCache, Slot, prefetch};
 
-use super::{lent::Lent, posted::BUFFERS, ring::Ring};
+use super::{
+    lent::Lent,
+    posted::BUFFERS,
+    ring::{Ring, Used},
+};
 use crate::{
     counters::{Counters, DropReason},
     fill::Fill,
@@ -16,7 +23,7 @@ use crate::{
         inward::{Source, take_all},
         memory::Memory,
         place::{Control, Inward},
-        queue::{Access, Fault, Piece, Pieces, WRITE},
+        queue::{Access, BATCH, Fault, Piece, Pieces, WRITE},
         unpack::{ETHERNET, Unpack},
     },
 };
@@ -39,6 +46,8 @@ pub(super) struct LentIn<R> {
     unpack: Unpack,
     pieces: Pieces,
     scratch: Frame,
+    /// Buffers that came back, and nobody has looked at.
+    arrived: VecDeque<Slot>,
     /// Buffers of a packet of which not all are there yet, and how many are to come.
     some: Vec<Slot>,
     missing: usize,
@@ -73,6 +82,7 @@ impl<R: Ring> LentIn<R> {
             unpack: Unpack::new(said.header, said.offloads),
             pieces: Pieces::new(),
             scratch: Frame::new(FRAME_DEFAULT),
+            arrived: VecDeque::with_capacity(BATCH),
             some,
             missing: 0,
         }
@@ -97,6 +107,34 @@ impl<R: Ring> LentIn<R> {
             });
             left -= taken;
         }
+    }
+
+    /// Takes buffers that the device has used, at most `most`, and prefetches their headers. Returns
+    /// whether there may be more.
+    #[inline]
+    fn look(
+        &mut self,
+        most: usize,
+        pool: &mut PoolCache,
+        counters: &Counters,
+    ) -> Result<bool, Fault> {
+        let LentIn { ring, lent, arrived, .. } = self;
+        let mut list = [Used::default(); BATCH];
+        let count = ring.take(&mut list[..most.min(BATCH)])?;
+        for &Used { number, written } in &list[..count] {
+            ring.release(number);
+            let mut slot = lent.take(number).ok_or(Fault::Descriptor)?;
+            let written = written as usize;
+            if !(1..=self.header + self.room).contains(&written) {
+                counters.dropped(DropReason::Malformed, 1);
+                pool.give_one(slot);
+                continue;
+            }
+            slot.truncate(written);
+            prefetch(lent.arena().packet(&slot));
+            arrived.push_back(slot);
+        }
+        Ok(count == BATCH)
     }
 
     /// Whether a packet is in this buffer alone and nothing was left undone.
@@ -162,8 +200,8 @@ impl<R: Ring> LentIn<R> {
 
 impl<R> Drop for LentIn<R> {
     fn drop(&mut self) {
-        let mut pool = self.lent.arena().cache(self.some.len());
-        self.some.drain(..).for_each(|slot| pool.give_one(slot));
+        let mut pool = self.lent.arena().cache(self.some.len() + self.arrived.len());
+        self.some.drain(..).chain(self.arrived.drain(..)).for_each(|slot| pool.give_one(slot));
     }
 }
 
@@ -188,28 +226,23 @@ impl<R: Ring> Source for LentIn<R> {
         frame: &mut Frame,
         counters: &Counters,
     ) -> Result<usize, Fault> {
-        let (mut packets, mut bytes, mut fault) = (0, 0, None);
+        let (mut packets, mut bytes, mut fault, mut more) = (0, 0, None, true);
         while frame.room() > 0 {
-            let (number, written) = match self.ring.take() {
-                Ok(Some(used)) => used,
-                Ok(None) => break,
-                Err(found) => {
-                    fault = Some(found);
+            if self.arrived.is_empty() {
+                if !more {
                     break;
                 }
-            };
-            let Some(mut slot) = self.lent.take(number) else {
-                fault = Some(Fault::Descriptor);
-                break;
-            };
-            let written = written as usize;
-            if !(1..=self.header + self.room).contains(&written) {
-                counters.dropped(DropReason::Malformed, 1);
-                pool.give_one(slot);
-                continue;
+                match self.look(frame.room(), pool, counters) {
+                    Ok(full) => more = full,
+                    Err(found) => {
+                        fault = Some(found);
+                        break;
+                    }
+                }
             }
-            slot.truncate(written);
-            if self.missing == 0 && written >= self.header + ETHERNET && self.is_plain(&slot) {
+            let Some(mut slot) = self.arrived.pop_front() else { break };
+            let is_long = slot.len() >= self.header + ETHERNET;
+            if self.missing == 0 && is_long && self.is_plain(&slot) {
                 slot.pull(self.header);
                 packets += 1;
                 bytes += slot.len() as u64;
@@ -271,6 +304,9 @@ impl<R: Ring> Inward for LentIn<R> {
         // Pairs with the device's fence between its index and its look at what we want.
         fence(Ordering::SeqCst);
         // A worker that sleeps lends nothing, so it has to have lent something before.
-        self.unpack.has_segments() || self.ring.outstanding() == 0 || self.ring.used(1) != Ok(0)
+        self.unpack.has_segments()
+            || !self.arrived.is_empty()
+            || self.ring.outstanding() == 0
+            || self.ring.used(1) != Ok(0)
     }
 }

@@ -8,14 +8,17 @@ use std::sync::Arc;
 
 use linerate_memory::{Frame, PoolCache, Slot};
 
-use super::{lent::Lent, ring::Ring};
+use super::{
+    lent::Lent,
+    ring::{Ring, Used},
+};
 use crate::{
     counters::{Counters, DropReason},
     peer::event::Interrupt,
     vhost::{
         memory::Memory,
         place::{Control, Outward, Sent},
-        queue::{DESCRIPTOR, Fault, INDIRECT, NEXT, Piece, word_of},
+        queue::{BATCH, DESCRIPTOR, Fault, INDIRECT, NEXT, Piece, word_of},
     },
 };
 
@@ -33,6 +36,8 @@ pub(super) struct LentOut<R> {
     /// The guest address of the tables, one for each number, if the device takes them.
     tables: Option<u64>,
     packed: bool,
+    /// Buffers on their way back to the pool.
+    scratch: Frame,
     fault: Option<Fault>,
 }
 
@@ -45,24 +50,41 @@ impl<R: Ring> LentOut<R> {
         header: Piece,
         (tables, packed): (Option<u64>, bool),
     ) -> LentOut<R> {
-        LentOut { ring, kick, lent, memory, header, tables, packed, fault: None }
+        LentOut {
+            ring,
+            kick,
+            lent,
+            memory,
+            header,
+            tables,
+            packed,
+            scratch: Frame::new(BATCH),
+            fault: None,
+        }
     }
 
     /// Takes back what the device has read.
     #[inline]
     fn reap(&mut self, pool: &mut PoolCache) {
+        let LentOut { ring, lent, scratch, fault, .. } = self;
+        let mut list = [Used::default(); BATCH];
         loop {
-            match self.ring.take() {
-                Ok(Some((number, _))) => {
-                    if let Some(slot) = self.lent.take(number) {
-                        pool.give_one(slot);
-                    }
-                }
-                Ok(None) => break,
-                Err(fault) => {
-                    self.fault = Some(fault);
+            let count = match ring.take(&mut list) {
+                Ok(count) => count,
+                Err(found) => {
+                    *fault = Some(found);
                     break;
                 }
+            };
+            for &Used { number, .. } in &list[..count] {
+                ring.release(number);
+                if let Some(Err(slot)) = lent.take(number).map(|slot| scratch.push(slot)) {
+                    pool.give_one(slot);
+                }
+            }
+            pool.give(scratch);
+            if count < BATCH {
+                break;
             }
         }
     }

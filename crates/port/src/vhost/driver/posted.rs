@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::ring::Ring;
+use super::ring::{Ring, Used};
 use crate::vhost::{
     memory::Memory,
-    queue::{Access, Chain, Fault, Looked, Piece, Pieces, Plain, Queue, WRITE},
+    queue::{Access, BATCH, Batch, Chain, Fault, Looked, Piece, Pieces, Plain, Queue, WRITE},
 };
 
 /// Where the number of buffers of a packet is in its header.
@@ -44,16 +44,18 @@ pub(super) struct Posted<R> {
     buffers: Buffers,
     /// Whether a packet may take several buffers.
     mergeable: bool,
-    /// Those of a packet of which not all are there yet, and how many are to come.
-    some: Vec<(u16, u32)>,
+    /// Those of a packet that has several, until it is given back, and how many are yet to come.
+    some: Vec<Used>,
     missing: usize,
+    /// What the device has used and nobody has looked at.
+    taken: Batch<Used>,
 }
 
 impl<R: Ring> Posted<R> {
     /// The device sees the buffers at once.
     pub(super) fn new(ring: R, buffers: Buffers, mergeable: bool) -> Posted<R> {
         let some = Vec::with_capacity(ring.size().into());
-        let mut posted = Posted { ring, buffers, mergeable, some, missing: 0 };
+        let mut posted = Posted { ring, buffers, mergeable, some, missing: 0, taken: Batch::new() };
         posted.post();
         posted.ring.publish();
         posted
@@ -79,8 +81,22 @@ impl<R: Ring> Posted<R> {
         u16::from_le_bytes(count).into()
     }
 
+    /// The next that the device has used, of those that were taken already, or of the others.
     #[inline]
-    fn push(&self, pieces: &mut Pieces, (number, written): (u16, u32)) {
+    fn take(&mut self) -> Result<Option<Used>, Fault> {
+        if self.taken.is_empty() {
+            let mut found = Ok(0);
+            self.taken.refill(BATCH, |list| {
+                found = self.ring.take(list);
+                found.unwrap_or(0)
+            });
+            found?;
+        }
+        Ok(self.taken.next())
+    }
+
+    #[inline]
+    fn push(&self, pieces: &mut Pieces, Used { number, written }: Used) {
         if written > self.buffers.len {
             pieces.refuse();
         }
@@ -91,59 +107,68 @@ impl<R: Ring> Posted<R> {
 impl<R: Ring> Queue for Posted<R> {
     #[inline]
     fn available(&self, most: usize) -> Result<usize, Fault> {
-        self.ring.used(most)
+        let taken = self.taken.list().len();
+        Ok(taken + self.ring.used(most.saturating_sub(taken))?)
     }
 
     #[inline]
     fn plain(&mut self, _: Access, list: &mut [Plain]) -> Looked {
-        let ready = match self.ring.used(list.len()) {
-            Ok(ready) if self.missing == 0 => ready,
-            _ => return Looked { count: 0, odd: true },
-        };
-        if self.mergeable {
+        if self.missing > 0 {
+            return Looked { count: 0, odd: true };
+        }
+        if self.taken.is_empty() {
+            let mut fault = false;
+            self.taken.refill(list.len(), |list| {
+                let found = self.ring.take(list);
+                fault = found.is_err();
+                found.unwrap_or(0)
+            });
+            if fault {
+                return Looked { count: 0, odd: true };
+            }
             // How many buffers a packet has is in its header.
-            for ahead in 0..ready {
-                self.buffers.prefetch(self.ring.peek(ahead as u16));
+            for used in self.taken.list().iter().filter(|_| self.mergeable) {
+                self.buffers.prefetch(used.number);
             }
         }
-        for (count, plain) in list[..ready].iter_mut().enumerate() {
-            let odd = Looked { count, odd: true };
-            let Some(number) = self.ring.front() else { return odd };
-            if self.count(number) > 1 {
-                return odd;
+        let mut count = 0;
+        for plain in list {
+            let Some(&Used { number: id, written }) = self.taken.list().first() else { break };
+            if self.count(id) > 1 {
+                return Looked { count, odd: true };
             }
-            let Ok(Some((id, len))) = self.ring.take() else { return odd };
+            self.taken.next();
             // More than there is room for is nothing.
-            let len = if len <= self.buffers.len { len } else { 0 };
+            let len = if written <= self.buffers.len { written } else { 0 };
             *plain = Plain { at: self.buffers.address(id), len, id };
+            count += 1;
         }
-        Looked { count: ready, odd: false }
+        Looked { count, odd: false }
     }
 
     #[inline]
     fn next(&mut self, _: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault> {
-        while let Some((number, written)) = self.ring.take()? {
-            let chain = Chain { id: number, places: 1 };
+        while let Some(used) = self.take()? {
+            let chain = Chain { id: used.number, places: 1 };
             if self.missing == 0 {
-                self.missing = match self.count(number) {
+                self.missing = match self.count(used.number) {
                     count if count > self.ring.size().into() => {
                         pieces.refuse();
                         return Ok(Some(chain));
                     }
                     0 | 1 => {
-                        self.push(pieces, (number, written));
+                        self.push(pieces, used);
                         return Ok(Some(chain));
                     }
                     count => count,
                 };
             }
-            self.some.push((number, written));
+            self.some.push(used);
             self.missing -= 1;
             if self.missing == 0 {
                 for at in 0..self.some.len() {
                     self.push(pieces, self.some[at]);
                 }
-                self.some.clear();
                 return Ok(Some(chain));
             }
         }
@@ -152,8 +177,14 @@ impl<R: Ring> Queue for Posted<R> {
 
     fn rewind(&mut self) {}
 
+    /// Only its own buffers: others may have been looked at and not copied.
     #[inline]
-    fn give(&mut self, _: Chain, _: u32) {
+    fn give(&mut self, chain: Chain, _: u32) {
+        if self.some.is_empty() {
+            self.ring.release(chain.id);
+        } else {
+            self.some.drain(..).for_each(|used| self.ring.release(used.number));
+        }
         self.post();
     }
 
@@ -200,10 +231,15 @@ impl<R: Ring> Filled<R> {
     /// Takes back what the device has read.
     #[inline]
     fn reap(&mut self) {
+        let mut list = [Used::default(); BATCH];
         loop {
-            match self.ring.take() {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
+            match self.ring.take(&mut list) {
+                Ok(count) => {
+                    list[..count].iter().for_each(|used| self.ring.release(used.number));
+                    if count < BATCH {
+                        break;
+                    }
+                }
                 Err(fault) => {
                     self.fault = Some(fault);
                     break;
@@ -293,5 +329,56 @@ impl<R: Ring> Queue for Filled<R> {
     fn on_the_way(&mut self) -> usize {
         self.reap();
         self.ring.outstanding()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ForeignRegion;
+
+    use super::*;
+    use crate::vhost::{
+        driver::ring::{PackedRing, SplitRing},
+        memory::{Area, RegionSpec},
+        packed::{Packed, PackedAreas},
+        split::{Split, SplitAreas},
+    };
+
+    /// The device fills all buffers, and one is copied.
+    fn fill_and_give(ring: impl Ring, mut device: impl Queue, memory: &Arc<Memory>) {
+        let buffers = Buffers { memory: Arc::clone(memory), at: 0x1000, stride: 0x100, len: 0x80 };
+        let mut posted = Posted::new(ring, buffers, false);
+        let mut list = [Plain::default(); 8];
+        assert_eq!(device.plain(Access::Write, &mut list), Looked { count: 4, odd: false });
+        list[..4].iter().for_each(|plain| device.give(plain.chain(), 0x40));
+        device.publish();
+        let mut taken = [Plain::default(); 8];
+        assert_eq!(posted.plain(Access::Read, &mut taken), Looked { count: 4, odd: false });
+        assert!((0..4).all(|at| (taken[at].at, taken[at].len) == (list[at].at, 0x40)));
+        assert_eq!(posted.available(9), Ok(0));
+        posted.give(taken[0].chain(), 0);
+        posted.publish();
+        // The others have packets that nobody has copied.
+        assert_eq!(device.plain(Access::Write, &mut list), Looked { count: 1, odd: false });
+        assert_eq!(list[0].at, taken[0].at);
+        taken[1..4].iter().for_each(|plain| posted.give(plain.chain(), 0));
+        posted.publish();
+        assert_eq!(device.plain(Access::Write, &mut list).count, 3);
+    }
+
+    #[test]
+    fn a_buffer_is_offered_again_when_it_was_copied_and_not_before() {
+        let bytes = Arc::new(ForeignRegion::create("test", 1 << 14).unwrap().0);
+        let mut memory = Memory::default();
+        let spec = RegionSpec { guest: 0x1000, size: 0x1000, user: 0x1000, offset: 0 };
+        memory.add(spec, Arc::clone(&bytes));
+        let memory = Arc::new(memory);
+        let area = |at: usize| Some(Area { bytes: Arc::clone(&bytes), at });
+        let areas = SplitAreas::new(4, area(0x1000), area(0x1100), area(0x1200)).unwrap();
+        let device = Split::new(&memory, areas.clone(), true);
+        fill_and_give(SplitRing::new(areas, true), device, &memory);
+        let areas = PackedAreas::new(4, area(0x2000), area(0x2100), area(0x2200)).unwrap();
+        let device = Packed::new(&memory, areas.clone(), true, 0x8000, None).unwrap();
+        fill_and_give(PackedRing::new(areas, true), device, &memory);
     }
 }

@@ -35,14 +35,12 @@ pub(super) trait Ring: Send + 'static {
     /// How many buffers the device has used and nobody has taken, at most `most`.
     fn used(&self, most: usize) -> Result<usize, Fault>;
 
-    /// Takes one of them: its number, which is vacant now, and how many bytes were written.
-    fn take(&mut self) -> Result<Option<(u16, u32)>, Fault>;
+    /// Takes some of them, as many as the list has place for, and returns how many. A fault that comes
+    /// behind some is found again by the next call.
+    fn take(&mut self, list: &mut [Used]) -> Result<usize, Fault>;
 
-    /// The number of the next of them, if there is one and it makes sense.
-    fn front(&mut self) -> Option<u16>;
-
-    /// What is probably the number of one of the next, below the size; to prefetch by.
-    fn peek(&self, ahead: u16) -> u16;
+    /// Makes a number vacant that was taken, when its buffer is done with.
+    fn release(&mut self, number: u16);
 
     /// Asks the device to tell of buffers it uses from now on.
     fn arm(&mut self);
@@ -51,17 +49,29 @@ pub(super) trait Ring: Send + 'static {
     fn disarm(&mut self);
 }
 
+/// A buffer that the device has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    /// Its number.
+    pub(super) number: u16,
+    /// How many bytes were written to it, as the device says.
+    pub(super) written: u32,
+}
+
 /// The numbers of buffers, and which of them the device has.
 #[derive(Debug)]
 struct Numbers {
     free: Vec<u16>,
     /// Descriptors of the buffer that the device has by this number; none where it has none.
     places: Box<[u8]>,
+    /// How many it has.
+    outstanding: usize,
 }
 
 impl Numbers {
     fn new(size: u16) -> Numbers {
-        Numbers { free: (0..size).rev().collect(), places: vec![0; size.into()].into() }
+        let places = vec![0; size.into()].into();
+        Numbers { free: (0..size).rev().collect(), places, outstanding: 0 }
     }
 
     #[inline]
@@ -69,29 +79,28 @@ impl Numbers {
         self.free.len().checked_sub(ahead + 1).map(|at| self.free[at])
     }
 
-    #[inline]
-    fn outstanding(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
-
     /// The device has the first free number, by so many descriptors.
     #[inline]
     fn give(&mut self, places: u8) -> u16 {
         let number = self.free.pop().expect("there is place for it");
         self.places[usize::from(number)] = places;
+        self.outstanding += 1;
         number
     }
 
-    /// It has given it back. Returns the descriptors it was.
+    /// It has given it back. Returns the descriptors it was, unless it does not have it.
     #[inline]
-    fn take(&mut self, number: u32) -> Result<u8, Fault> {
-        match self.places.get_mut(number as usize) {
-            Some(places) if *places > 0 => {
-                self.free.push(number as u16);
-                Ok(std::mem::take(places))
-            }
-            _ => Err(Fault::Descriptor),
-        }
+    fn take(&mut self, number: u32) -> Option<u8> {
+        let places = self.places.get_mut(number as usize).filter(|places| **places > 0)?;
+        self.outstanding -= 1;
+        Some(std::mem::take(places))
+    }
+
+    /// A number may be used again that was taken.
+    #[inline]
+    fn release(&mut self, number: u16) {
+        debug_assert_eq!(self.places[usize::from(number)], 0, "the device has it");
+        self.free.push(number);
     }
 }
 
@@ -156,13 +165,19 @@ mod tests {
                         used.push_back((number, count));
                     }
                     queue.publish();
-                    let (all, ahead) = (ring.used(usize::MAX).unwrap(), ring.peek(0));
-                    assert_eq!(all, used.len());
-                    assert!(all == 0 || ahead == used[0].0);
-                    for (number, count) in used.drain(..) {
-                        assert_eq!(ring.take(), Ok(Some((number, count))));
+                    assert_eq!(ring.used(usize::MAX), Ok(used.len()));
+                    let mut list = [Used::default(); 3];
+                    while !used.is_empty() {
+                        let some = ring.take(&mut list).unwrap();
+                        assert_eq!(some, used.len().min(3));
+                        for (found, (number, written)) in
+                            list[..some].iter().zip(used.drain(..some))
+                        {
+                            assert_eq!(*found, Used { number, written });
+                            ring.release(number);
+                        }
                     }
-                    assert_eq!(ring.take(), Ok(None));
+                    assert_eq!(ring.take(&mut list), Ok(0));
                 }
             }
             assert_eq!(ring.outstanding(), offered.len() + taken.len() + used.len());
@@ -200,7 +215,8 @@ mod tests {
         for (number, fault) in [(1, Fault::Descriptor), (4, Fault::Descriptor)] {
             areas_of.used_places()[0].store(number, std::sync::atomic::Ordering::Relaxed);
             areas_of.used_index().store(1, std::sync::atomic::Ordering::Relaxed);
-            assert_eq!((ring.used(9), ring.take()), (Ok(1), Err(fault)));
+            let mut list = [Used::default(); 2];
+            assert_eq!((ring.used(9), ring.take(&mut list)), (Ok(1), Err(fault)));
         }
         areas_of.used_index().store(2, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(ring.used(9), Err(Fault::Index));

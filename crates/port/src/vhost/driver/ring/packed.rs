@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Numbers, Ring};
+use super::{Numbers, Ring, Used};
 use crate::vhost::{
     packed::{AVAILABLE, PackedAreas, Position, USED, silence, wants, wish},
     queue::{Fault, NEXT, Piece, fields, word_of},
@@ -72,7 +72,7 @@ impl Ring for PackedRing {
 
     #[inline]
     fn outstanding(&self) -> usize {
-        self.numbers.outstanding()
+        self.numbers.outstanding
     }
 
     #[inline]
@@ -118,7 +118,7 @@ impl Ring for PackedRing {
     #[inline]
     fn used(&self, most: usize) -> Result<usize, Fault> {
         let (mut at, mut count) = (self.seen, 0);
-        let most = most.min(self.numbers.outstanding());
+        let most = most.min(self.numbers.outstanding);
         while count < most {
             let Some((number, _)) = self.look(at) else { break };
             count += 1;
@@ -132,29 +132,23 @@ impl Ring for PackedRing {
     }
 
     #[inline]
-    fn take(&mut self) -> Result<Option<(u16, u32)>, Fault> {
-        if self.numbers.outstanding() == 0 {
-            return Ok(None);
+    fn take(&mut self, list: &mut [Used]) -> Result<usize, Fault> {
+        let most = self.numbers.outstanding.min(list.len());
+        for (count, used) in list[..most].iter_mut().enumerate() {
+            let Some((number, written)) = self.look(self.seen) else { return Ok(count) };
+            let Some(places) = self.numbers.take(number.into()) else {
+                return if count > 0 { Ok(count) } else { Err(Fault::Descriptor) };
+            };
+            self.room += usize::from(places);
+            self.seen.advance(places.into(), self.areas.size());
+            *used = Used { number, written };
         }
-        let Some((number, written)) = self.look(self.seen) else { return Ok(None) };
-        let places = self.numbers.take(number.into())?;
-        self.room += usize::from(places);
-        self.seen.advance(places.into(), self.areas.size());
-        Ok(Some((number, written)))
+        Ok(most)
     }
 
     #[inline]
-    fn front(&mut self) -> Option<u16> {
-        let (number, _) = self.look(self.seen).filter(|_| self.numbers.outstanding() > 0)?;
-        (number < self.areas.size()).then_some(number)
-    }
-
-    #[inline]
-    fn peek(&self, ahead: u16) -> u16 {
-        let mut at = self.seen;
-        at.advance(ahead % self.areas.size(), self.areas.size());
-        let (_, number, _) = fields(self.words(at.place)[1].load(Ordering::Relaxed));
-        number.min(self.areas.size() - 1)
+    fn release(&mut self, number: u16) {
+        self.numbers.release(number);
     }
 
     fn arm(&mut self) {

@@ -2,11 +2,14 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::{Numbers, Ring};
+use super::{Numbers, Ring, Used};
 use crate::vhost::{
     queue::{Fault, NEXT, Piece, is_due, word_of},
     split::{SILENT, SplitAreas},
 };
+
+/// No descriptor: queues have 32,768 at most.
+const NONE: u16 = u16::MAX;
 
 /// A split queue as the driver has it: a buffer's number is that of its first descriptor.
 #[derive(Debug)]
@@ -33,7 +36,7 @@ impl SplitRing {
             areas,
             event_index,
             numbers: Numbers::new(size),
-            second: vec![0; size.into()].into(),
+            second: vec![NONE; size.into()].into(),
             next: 0,
             published: 0,
             seen: 0,
@@ -52,18 +55,18 @@ impl SplitRing {
         if index.wrapping_sub(self.seen) <= most { Ok(index) } else { Err(Fault::Index) }
     }
 
+    /// Describes a buffer, unless that is what stands there already: of buffers that have their number
+    /// for good it mostly is, and the line then stays with both.
     #[inline]
     fn describe(&self, number: u16, piece: Piece, flags: u16, next: u16) {
         let at = 2 * usize::from(number);
         let words = &self.areas.descriptors()[at..at + 2];
-        words[0].store(piece.at.to_le(), Ordering::Relaxed);
-        words[1].store(word_of(piece.len, flags, next), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn place(&self, index: u16) -> u32 {
-        let at = 2 * usize::from(index & self.areas.mask());
-        u32::from_le(self.areas.used_places()[at].load(Ordering::Relaxed))
+        let values = [piece.at.to_le(), word_of(piece.len, flags, next)];
+        for (word, value) in words.iter().zip(values) {
+            if word.load(Ordering::Relaxed) != value {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -128,37 +131,33 @@ impl Ring for SplitRing {
     }
 
     #[inline]
-    fn take(&mut self) -> Result<Option<(u16, u32)>, Fault> {
-        if self.seen == self.end {
+    fn take(&mut self, list: &mut [Used]) -> Result<usize, Fault> {
+        if usize::from(self.end.wrapping_sub(self.seen)) < list.len() {
             self.end = self.theirs()?;
-            if self.seen == self.end {
-                return Ok(None);
+        }
+        let most = usize::from(self.end.wrapping_sub(self.seen)).min(list.len());
+        for (count, used) in list[..most].iter_mut().enumerate() {
+            let at = 2 * usize::from(self.seen & self.areas.mask());
+            let place = &self.areas.used_places()[at..at + 2];
+            let [number, written] =
+                [0, 1].map(|word| u32::from_le(place[word].load(Ordering::Relaxed)));
+            if self.numbers.take(number).is_none() {
+                return if count > 0 { Ok(count) } else { Err(Fault::Descriptor) };
             }
+            self.seen = self.seen.wrapping_add(1);
+            *used = Used { number: number as u16, written };
         }
-        let at = 2 * usize::from(self.seen & self.areas.mask());
-        let number = self.place(self.seen);
-        let written = u32::from_le(self.areas.used_places()[at + 1].load(Ordering::Relaxed));
-        let places = self.numbers.take(number)?;
-        if places == 2 {
-            // Below the first, which is the next to be vacant.
-            let at = self.numbers.free.len() - 1;
-            self.numbers.free.insert(at, self.second[number as usize]);
-        }
-        self.seen = self.seen.wrapping_add(1);
-        Ok(Some((number as u16, written)))
+        Ok(most)
     }
 
     #[inline]
-    fn front(&mut self) -> Option<u16> {
-        if self.seen == self.end {
-            self.end = self.theirs().ok()?;
+    fn release(&mut self, number: u16) {
+        let second = std::mem::replace(&mut self.second[usize::from(number)], NONE);
+        if second != NONE {
+            self.numbers.release(second);
         }
-        (self.seen != self.end).then(|| self.peek(0))
-    }
-
-    #[inline]
-    fn peek(&self, ahead: u16) -> u16 {
-        self.place(self.seen.wrapping_add(ahead)) as u16 & self.areas.mask()
+        // The first to be vacant.
+        self.numbers.release(number);
     }
 
     fn arm(&mut self) {
