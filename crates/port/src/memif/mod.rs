@@ -47,7 +47,7 @@ use crate::{
     error::{OpenError, UriError},
     kernel::OpenErrors,
     null,
-    peer::{address::Address, listen},
+    peer::{self, address::Address, listen},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
@@ -126,12 +126,7 @@ slave`. DPDK: `--vdev=net_memif,role=client,id=0,socket=/run/m.sock,socket-abstr
                     help: "What a client has to know, in plain text; everybody who can see the \
                            arguments of a process sees it.",
                 },
-                PortOption {
-                    name: "wait",
-                    value: Value::Number { least: 0, most: 3600 },
-                    default: "0",
-                    help: "How many seconds opening waits for the peer, at most.",
-                },
+                peer::options::WAIT,
             ],
         },
         OptionGroup {
@@ -195,18 +190,14 @@ impl Settings {
             }
             None => None,
         };
-        let wait = options.number("wait")?.unwrap_or(options.default_of("wait"));
+        let wait = peer::options::wait(&mut options)?;
         let (mut buffer, mut zero_copy) = (None, false);
         if role == Role::Client {
             buffer = options.number("buffer")?.map(|bytes| bytes as u32);
             zero_copy = options.is_on("zero-copy")?;
         }
         options.finish()?;
-        let address = Address::parse(uri.name()).ok_or_else(|| UriError::Syntax {
-            uri: uri.to_string(),
-            reason: "expected the path of a socket, or @NAME, of at most 107 bytes",
-        })?;
-        let wait = Duration::from_secs(wait);
+        let address = peer::options::address(uri)?;
         Ok(Settings { address, role, id, queues, log2, secret, wait, buffer, zero_copy })
     }
 }

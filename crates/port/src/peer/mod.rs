@@ -4,6 +4,7 @@
 pub mod address;
 pub mod event;
 pub mod listen;
+pub(crate) mod options;
 
 use std::{
     io,

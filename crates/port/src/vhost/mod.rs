@@ -50,7 +50,7 @@ use crate::{
     error::{OpenError, UriError},
     kernel::OpenErrors,
     null,
-    peer::{address::Address, listen},
+    peer::{self, address::Address, listen},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
@@ -133,12 +133,7 @@ QEMU: memory that can be shared, and the socket: `-object memory-backend-memfd,i
                     default: "on",
                     help: "Takes tables of descriptors if the peer does, too.",
                 },
-                PortOption {
-                    name: "wait",
-                    value: Value::Number { least: 0, most: 3600 },
-                    default: "0",
-                    help: "How many seconds opening waits for the peer, at most.",
-                },
+                peer::options::WAIT,
             ],
         },
         OptionGroup {
@@ -190,18 +185,15 @@ impl Settings {
             mergeable: options.is_on("mergeable")?,
             indirect: options.is_on("indirect")?,
         };
-        let wait = options.number("wait")?.unwrap_or(options.default_of("wait"));
+        let wait = peer::options::wait(&mut options)?;
         let mut driver = None;
         if is_driver {
             let slots = options.number("slots")?.unwrap_or(options.default_of("slots"));
             driver = Some((slots.next_power_of_two() as u16, options.is_on("zero-copy")?));
         }
         options.finish()?;
-        let address = Address::parse(uri.name()).ok_or_else(|| UriError::Syntax {
-            uri: uri.to_string(),
-            reason: "expected the path of a socket, or @NAME, of at most 107 bytes",
-        })?;
-        Ok(Settings { address, listens, queues, offer, driver, wait: Duration::from_secs(wait) })
+        let address = peer::options::address(uri)?;
+        Ok(Settings { address, listens, queues, offer, driver, wait })
     }
 
     /// Whether our buffers are lent.
