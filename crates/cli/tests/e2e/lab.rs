@@ -151,4 +151,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(alone.code, Some(2), "{alone:#?}");
     linerate("lab ndr --tx null: --rx null: --residual 10ms")
         .failed(1, &["nothing came back", "--dst-mac"]);
+    let nobody = format!("memif:@linerate-nobody-{}", std::process::id());
+    linerate(&format!("lab ndr --tx {nobody} --rx null:"))
+        .failed(1, &[&format!("the link of {nobody} is down"), "waiting for a server"]);
 }

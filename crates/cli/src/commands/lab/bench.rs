@@ -32,6 +32,8 @@ use crate::{
 const PORTS: [(&str, &str); 2] = [("IN", "ring:in"), ("OUT", "ring:out")];
 /// A device that does nothing, to measure the platform with.
 const BARE: &str = "FromPort($IN) -> ToPort($OUT)";
+/// How long the links of ports are waited for.
+const LINK_PATIENCE: Duration = Duration::from_secs(2);
 /// How long frames that are still on the way are waited for there.
 const BARE_RESIDUAL: Duration = Duration::from_millis(200);
 
@@ -299,15 +301,26 @@ impl Setup<'_> {
         let arena = resources::arena(&self.args.memory)?;
         let context = Context::new(arena.clone());
         let (transmits, receives, speed, mac);
+        let mut links = Vec::new();
         if tx == rx {
             let port = open(tx, &context)?;
+            links.push((tx, port.info.link.clone()));
             (speed, mac) = (port.info.speed, port.info.mac);
             (receives, transmits) = session::split(port);
         } else {
             let port = open(tx, &context.toward(Direction::Transmit))?;
+            links.push((tx, port.info.link.clone()));
             (speed, mac) = (port.info.speed, port.info.mac);
             transmits = session::split(port).1;
-            receives = session::split(open(rx, &context.toward(Direction::Receive))?).0;
+            let port = open(rx, &context.toward(Direction::Receive))?;
+            links.push((rx, port.info.link.clone()));
+            receives = session::split(port).0;
+        }
+        for (uri, link) in links {
+            // Of a device that is not there it would be said that it loses everything.
+            if let Some(link) = link.filter(|link| !link.wait_up(LINK_PATIENCE)) {
+                bail!("the link of {uri} is down: {}", link.detail());
+            }
         }
         let Some(transmit) = transmits.into_iter().next() else {
             return Err(UsageError(format!("{tx} cannot send")).into());
