@@ -57,7 +57,7 @@ pub use generation::Generation;
 pub use meta::{HeaderStart, Meta};
 pub use part::Ways;
 pub use pool::PoolCache;
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_second};
 pub use processor::{BitWork, with_bit_instructions, with_vectors};
 pub use reserved::{Backing, Reserved};
 pub use slot::{RawSlot, Slot};

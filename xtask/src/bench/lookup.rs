@@ -19,12 +19,13 @@ const BURST: u32 = 256;
 const WIDE: &str = "rte_fib, 4 bytes";
 const NARROW: &str = "rte_fib, 2 bytes";
 
-/// A table with its files: their name, the rows of the two kinds of addresses, and of inserting.
+/// A table with its files: their name, the rows of the two kinds of addresses, and of inserting: all
+/// at once and one by one, in order as the peer is given them, and both one by one in another order.
 struct Table {
     file: &'static str,
     few: &'static str,
     random: &'static str,
-    insert: Option<[&'static str; 2]>,
+    insert: Option<[&'static str; 3]>,
     ipv6: bool,
     /// Whether next hops of two bytes can hold it.
     narrow: bool,
@@ -51,7 +52,7 @@ const TABLES: [Table; 6] = [
         file: "internet4",
         few: "ipv4 1M, 64k",
         random: "ipv4 1M, random",
-        insert: Some(["ipv4 1M, load", "ipv4 1M, add"]),
+        insert: Some(["ipv4 1M, load", "ipv4 1M, add", "ipv4 1M, add mixed"]),
         ipv6: false,
         narrow: true,
     },
@@ -75,7 +76,7 @@ const TABLES: [Table; 6] = [
         file: "internet6",
         few: "ipv6 200k, 64k",
         random: "ipv6 200k, random",
-        insert: Some(["ipv6 200k, load", "ipv6 200k, add"]),
+        insert: Some(["ipv6 200k, load", "ipv6 200k, add", "ipv6 200k, add mixed"]),
         ipv6: true,
         narrow: false,
     },
@@ -124,30 +125,57 @@ impl Lookups<'_> {
                 let lookups = row(rows, case, BURST, peer);
                 lookups.ours.push(ours.cycles.median);
                 lookups.theirs.push(theirs.cycles.median);
-                let Some([load, add]) = table.insert.filter(|_| width == 4 && kind == "few") else {
-                    continue;
-                };
-                let count = std::fs::metadata(&routes)?.len() / if table.ipv6 { 24 } else { 12 };
-                let each =
-                    |line: &LookupCycles| line.insert_seconds * line.cycles.tsc_hz / count as f64;
-                let shortest = Duration::from_millis(1);
-                let single = self.ours.lookup(table.ipv6, &files, BURST, shortest, true)?;
-                for (case, ours) in [(load, &ours), (add, &single)] {
-                    let inserts = row(rows, case, 1, peer);
-                    inserts.ours.push(each(ours));
-                    inserts.theirs.push(each(&theirs));
+                if let Some(rows_of_inserts) = table.insert.filter(|_| width == 4 && kind == "few")
+                {
+                    self.inserts(table, rows_of_inserts, &files, [&ours, &theirs], rows)?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Cycles for each route; what was measured with the lookups has inserted them, too.
+    fn inserts(
+        &self,
+        table: &Table,
+        [load, add, add_mixed]: [&'static str; 3],
+        files: &[PathBuf; 2],
+        [ours, theirs]: [&LookupCycles; 2],
+        rows: &mut Vec<Row>,
+    ) -> Result<()> {
+        let count = std::fs::metadata(&files[0])?.len() / if table.ipv6 { 24 } else { 12 };
+        let each = |line: &LookupCycles| line.insert_seconds * line.cycles.tsc_hz / count as f64;
+        let shortest = Duration::from_millis(1);
+        let single = |files| self.ours.lookup(table.ipv6, files, BURST, shortest, true);
+        let mixed = [files[0].with_extension("mixed"), files[1].clone()];
+        let theirs_mixed = self.run_peer(table, &mixed, (4, false), shortest)?;
+        let [ours_single, ours_mixed] = [single(files)?, single(&mixed)?];
+        for (case, ours, theirs) in [
+            (load, ours, theirs),
+            (add, &ours_single, theirs),
+            (add_mixed, &ours_mixed, &theirs_mixed),
+        ] {
+            let inserts = row(rows, case, 1, WIDE);
+            inserts.ours.push(each(ours));
+            inserts.theirs.push(each(theirs));
+        }
+        Ok(())
+    }
+
+    fn run_peer(
+        &self,
+        table: &Table,
+        files: &[PathBuf; 2],
+        form: (u32, bool),
+        window: Duration,
+    ) -> Result<LookupCycles> {
+        let case = if table.ipv6 { "ipv6" } else { "ipv4" };
+        self.programs.rte_lookup(self.memory, case, files, form, BURST, window)
+    }
+
     /// The faster of plain and AVX-512.
     fn peer(&self, table: &Table, files: &[PathBuf; 2], width: u32) -> Result<LookupCycles> {
-        let run = |vector| {
-            let case = if table.ipv6 { "ipv6" } else { "ipv4" };
-            self.programs.rte_lookup(self.memory, case, files, (width, vector), BURST, self.window)
-        };
+        let run = |vector| self.run_peer(table, files, (width, vector), self.window);
         let (plain, vector) = (run(false)?, run(true)?);
         Ok(if plain.cycles.median < vector.cycles.median { plain } else { vector })
     }

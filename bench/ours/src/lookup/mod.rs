@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Core to run on.
     #[arg(long)]
     core: Option<u32>,
-    /// Add the routes one by one, in random order, instead of all at once.
+    /// Add the routes one by one, in the order of the file, instead of all at once.
     #[arg(long)]
     one_by_one: bool,
 }
@@ -59,7 +59,9 @@ fn measure<A: InFile>(args: &Args) -> Result<Value> {
         !addresses.is_empty() && addresses.len().is_multiple_of(BLOCK),
         "addresses are to be a multiple of {BLOCK}"
     );
-    fastrand::Rng::with_seed(2).shuffle(&mut routes);
+    if !args.one_by_one {
+        fastrand::Rng::with_seed(2).shuffle(&mut routes);
+    }
     let mut table = PrefixTable::<A>::new()?;
     let begun = Instant::now();
     if args.one_by_one {

@@ -2,8 +2,10 @@
 //! the same. Made from fixed seeds.
 //!
 //! `TABLE.routes` holds of each route its address, 32 bits of length and 32 bits
-//! of next hop; `TABLE.few` and `TABLE.random` hold addresses. An IPv4 address
-//! is 32 bits of this machine, an IPv6 address its 16 bytes.
+//! of next hop, in order; `TABLE.mixed` holds the same routes by their lengths,
+//! otherwise at random, so that each is still behind those that contain it.
+//! `TABLE.few` and `TABLE.random` hold addresses. An IPv4 address is 32 bits of
+//! this machine, an IPv6 address its 16 bytes.
 
 use std::{
     collections::BTreeMap,
@@ -154,13 +156,11 @@ fn write<A: InFile>(
     any: impl Fn(&mut fastrand::Rng) -> A,
 ) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(1);
-    let mut bytes = Vec::new();
-    for (prefix, hop) in routes {
-        prefix.first().write(&mut bytes);
-        bytes.extend(u32::from(prefix.length()).to_ne_bytes());
-        bytes.extend((hop.index() as u32).to_ne_bytes());
-    }
-    fs::write(path.with_extension("routes"), bytes).context("cannot write the routes")?;
+    let mut listed: Vec<_> = routes.iter().collect();
+    write_routes(&path.with_extension("routes"), &listed)?;
+    fastrand::Rng::with_seed(2).shuffle(&mut listed);
+    listed.sort_by_key(|(prefix, _)| prefix.length());
+    write_routes(&path.with_extension("mixed"), &listed)?;
     let prefixes: Vec<_> = routes.keys().collect();
     let mut inside = || {
         let prefix = prefixes[random.usize(..prefixes.len())];
@@ -180,6 +180,16 @@ fn write<A: InFile>(
         fs::write(path.with_extension(kind), bytes).context("cannot write the addresses")?;
     }
     Ok(())
+}
+
+fn write_routes<A: InFile>(path: &Path, routes: &[(&Prefix<A>, &NextHop)]) -> Result<()> {
+    let mut bytes = Vec::new();
+    for (prefix, hop) in routes {
+        prefix.first().write(&mut bytes);
+        bytes.extend(u32::from(prefix.length()).to_ne_bytes());
+        bytes.extend((hop.index() as u32).to_ne_bytes());
+    }
+    fs::write(path, bytes).context("cannot write the routes")
 }
 
 /// An address as it is in the files.

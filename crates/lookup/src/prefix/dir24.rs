@@ -8,9 +8,13 @@
 //!
 //! The words of the tbl24 are of 16 bits as long as these can name all next hops and
 //! groups in use, and of 32 bits from then on: half the memory is half the cache and
-//! TLB misses. Groups, like all of a change, are written beside what is read and
-//! published by one store. What was replaced is retired, and reused only after the
+//! TLB misses. Groups are written beside what is read and
+//! published by one store; what changes inside a group that is there already is one store for each
+//! address. What was replaced is retired, and reused only after the
 //! [`Generation`] has advanced.
+//!
+//! A lookup is one loop that asks for words ahead while it reads others. Asking for many in a loop of
+//! its own waits for the buffers of the first cache, and nothing else is done meanwhile.
 
 use std::{
     hint::black_box,
@@ -18,11 +22,11 @@ use std::{
     ops::Range,
     sync::{
         OnceLock,
-        atomic::{AtomicU16, AtomicU32, Ordering, fence},
+        atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering, fence},
     },
 };
 
-use linerate_memory::{Generation, Words, prefetch};
+use linerate_memory::{Generation, Words, prefetch_second};
 
 use super::{
     NextHop, Prefix,
@@ -36,8 +40,12 @@ const TBL24: usize = 1 << 24;
 const TBL8: usize = 256;
 /// Addresses that are looked up side by side.
 const BLOCK: usize = 256;
-/// Addresses of a stage of the software pipeline: work for about as long as a miss takes.
-const STAGE: usize = 64;
+/// How many addresses ahead words of the tbl24 are asked for, into the second cache: there are
+/// more misses under way at once than the first cache's fill buffers allow, and the loads that
+/// find them there are not waited for.
+const AHEAD: usize = 48;
+/// Fewer addresses than this are looked up one after the other.
+const WORTH: usize = 8;
 /// Groups retired before they are reclaimed. Readers that are inside retry then, so
 /// it is not to happen often.
 const RETIRED: usize = 1 << 10;
@@ -61,7 +69,7 @@ macro_rules! tbl24 {
 
             #[inline(always)]
             fn prefetch(&self, index: usize) {
-                prefetch(&self[index]);
+                prefetch_second(&self[index]);
             }
 
             #[inline(always)]
@@ -75,27 +83,48 @@ macro_rules! tbl24 {
 tbl24!(AtomicU16, NARROW);
 tbl24!(AtomicU32, WIDE);
 
-/// The addresses of a block that take a second access, to the tbl8: a list of their
-/// places in the block and of the tbl8 entries they read.
-struct SecondAccess {
-    which: [u8; BLOCK],
-    entry: [u32; BLOCK],
-    count: usize,
+/// The word of the tbl24 an address reads.
+#[inline(always)]
+fn index(address: u32) -> usize {
+    (address >> 8) as usize
 }
 
-impl SecondAccess {
-    const NONE: SecondAccess = SecondAccess { which: [0; BLOCK], entry: [0; BLOCK], count: 0 };
-
-    /// Lists those of a stage that begins at `start`. Branch-free: every address is
-    /// written to the end of the list, which advances by the flag. With mixed
-    /// addresses a branch would be mispredicted every other time.
-    #[inline(always)]
-    fn note<F: Tbl24>(&mut self, start: usize, addresses: &[u32], words: &[NextHop]) {
-        for (at, (address, word)) in (start..).zip(addresses.iter().zip(words)) {
-            self.which[self.count % BLOCK] = at as u8;
-            self.entry[self.count % BLOCK] = (word.0 & !F::IS_GROUP) << 8 | address & 255;
-            self.count += (word.0 / F::IS_GROUP) as usize;
+/// Puts the words of addresses in the places of their next hops and has them seen, with the place
+/// in the block and the address of each.
+#[inline(always)]
+fn look_up<F: Tbl24>(
+    tbl24: &F,
+    addresses: &[u32],
+    hops: &mut [NextHop],
+    mut see: impl FnMut(usize, u32, u32),
+) {
+    let (first, later) = addresses.split_at(addresses.len().min(AHEAD));
+    first.iter().for_each(|address| tbl24.prefetch(index(*address)));
+    let mut all = addresses.iter().zip(hops).enumerate();
+    for ahead in later {
+        tbl24.prefetch(index(*ahead));
+        if let Some((at, (&address, hop))) = all.next() {
+            hop.0 = tbl24.get(index(address));
+            see(at, address, hop.0);
         }
+    }
+    for (at, (&address, hop)) in all {
+        hop.0 = tbl24.get(index(address));
+        see(at, address, hop.0);
+    }
+}
+
+/// The tbl8 entry of an address whose word names a group.
+#[inline(always)]
+fn entry<F: Tbl24>(address: u32, word: u32) -> u32 {
+    (word & !F::IS_GROUP) << 8 | address & 255
+}
+
+/// The second access, to an entry of the tbl8.
+#[inline(always)]
+fn answer(tbl8: &[AtomicU32], entry: u32, hop: &mut NextHop) {
+    if let Some(answer) = tbl8.get(entry as usize) {
+        *hop = NextHop(answer.load(Ordering::Relaxed));
     }
 }
 
@@ -107,6 +136,8 @@ pub struct Dir24 {
     /// The tbl24 in words of 32 bits, used instead once it is there.
     wide: OnceLock<Words<AtomicU32>>,
     tbl8: Words<AtomicU32>,
+    /// Whether a word may name a group: a hint by which lookups choose their loop.
+    grouped: AtomicBool,
 }
 
 impl Dir24 {
@@ -117,52 +148,49 @@ impl Dir24 {
         }
     }
 
-    /// Up to [`BLOCK`] addresses, software-pipelined in stages: the tbl24 words of a
-    /// stage are prefetched before those of the stage in front are read, and all
-    /// tbl8 entries before the first of them is read.
+    /// Up to [`BLOCK`] addresses in one loop, which lists those that take a second access, to the
+    /// tbl8. These are done behind it: they do not wait for each other, so the processor has many
+    /// under way by itself.
     #[inline(always)]
     fn lookup_block<F: Tbl24>(&self, tbl24: &F, addresses: &[u32], hops: &mut [NextHop]) {
-        let index = |address: &u32| (address >> 8) as usize;
-        let prefetch_words = |addresses: &[u32]| {
-            addresses.iter().for_each(|address| tbl24.prefetch(index(address)));
-        };
-        // Not made where no word names a group.
-        let mut second = None;
-        let mut stages = addresses.chunks(STAGE).zip(hops.chunks_mut(STAGE)).peekable();
-        if let Some((addresses, _)) = stages.peek() {
-            prefetch_words(addresses);
-        }
-        let mut start = 0;
-        while let Some((addresses, hops)) = stages.next() {
-            if let Some((next, _)) = stages.peek() {
-                prefetch_words(next);
-            }
-            let mut all = 0;
-            for (address, hop) in addresses.iter().zip(hops.iter_mut()) {
-                *hop = NextHop(tbl24.get(index(address)));
-                all |= hop.0;
-            }
-            if all & F::IS_GROUP != 0 {
-                let second = second.get_or_insert(SecondAccess::NONE);
-                let before = second.count;
-                second.note::<F>(start, addresses, hops);
-                for entry in second.entry.iter().take(second.count).skip(before) {
-                    if let Some(answer) = self.tbl8.get(*entry as usize) {
-                        prefetch(answer);
-                    }
+        // A slice by itself is not loaded anew behind every store.
+        let tbl8 = &*self.tbl8;
+        if addresses.len() < WORTH {
+            for (&address, hop) in addresses.iter().zip(hops) {
+                hop.0 = tbl24.get(index(address));
+                if hop.0 & F::IS_GROUP != 0 {
+                    // As below.
+                    fence(Ordering::Acquire);
+                    answer(tbl8, entry::<F>(address, hop.0), hop);
                 }
             }
-            start += addresses.len();
+            return;
         }
-        let Some(second) = second else { return };
+        if !self.grouped.load(Ordering::Relaxed) {
+            let mut any = 0;
+            look_up(tbl24, addresses, hops, |_, _, word| any |= word);
+            if any & F::IS_GROUP == 0 {
+                return;
+            }
+        }
+        // Their places in the block, and the tbl8 entries they read.
+        let (mut which, mut entries, mut count) = ([0_u8; BLOCK], [0; BLOCK], 0);
+        // Branch-free: every address is written to the end of the list, which advances by the
+        // flag. With mixed addresses a branch would be mispredicted every other time.
+        look_up(tbl24, addresses, hops, |at, address, word| {
+            which[count % BLOCK] = at as u8;
+            entries[count % BLOCK] = entry::<F>(address, word);
+            count += (word / F::IS_GROUP) as usize;
+        });
+        if count == 0 {
+            return;
+        }
         // Pairs with the fence in `publish`: whoever loaded a group's number loads
         // what is in it.
         fence(Ordering::Acquire);
-        for (at, entry) in second.which.iter().zip(&second.entry).take(second.count) {
-            if let (Some(answer), Some(hop)) =
-                (self.tbl8.get(*entry as usize), hops.get_mut(usize::from(*at)))
-            {
-                *hop = NextHop(answer.load(Ordering::Relaxed));
+        for (at, entry) in which.iter().zip(&entries).take(count) {
+            if let Some(hop) = hops.get_mut(usize::from(*at)) {
+                answer(tbl8, *entry, hop);
             }
         }
     }
@@ -172,6 +200,19 @@ impl Dir24 {
         match self.wide.get() {
             Some(wide) => wide[index as usize].load(Ordering::Relaxed),
             None => widened(self.narrow[index as usize].load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Makes words of the tbl24 the same.
+    fn store(&self, words: Range<u32>, word: u32) {
+        let range = words.start as usize..words.end as usize;
+        match self.wide.get() {
+            Some(wide) => fill(&wide[range], |place| place.store(word, Ordering::Relaxed)),
+            None => {
+                let group = if word & WIDE != 0 { NARROW } else { 0 };
+                let word = (word & !WIDE | group) as u16;
+                fill(&self.narrow[range], |place| place.store(word, Ordering::Relaxed));
+            }
         }
     }
 }
@@ -191,6 +232,8 @@ pub struct Groups {
     /// Groups from here on were never used.
     top: u32,
     limit: u32,
+    /// Empty between two changes; it keeps its memory.
+    change: Change,
 }
 
 /// A change that is written and not published yet.
@@ -205,7 +248,8 @@ struct Change {
 
 impl Groups {
     fn new(limit: u32) -> Groups {
-        Groups { free: Vec::new(), retired: Vec::new(), top: 0, limit }
+        let change = Change::default();
+        Groups { free: Vec::new(), retired: Vec::new(), top: 0, limit, change }
     }
 
     fn stage(
@@ -231,12 +275,9 @@ impl Groups {
                 index = stop;
                 continue;
             }
+            // Of a group that is there all answers change: `change_group` does the others.
             let mut answers = [old; TBL8];
             if old & WIDE != 0 {
-                let from = (old & !WIDE) as usize * TBL8;
-                for (answer, word) in answers.iter_mut().zip(&dir24.tbl8[from..]) {
-                    *answer = word.load(Ordering::Relaxed);
-                }
                 change.retired.push(old & !WIDE);
             }
             for address in first.max(prefix.first())..=last.min(prefix.last()) {
@@ -269,27 +310,54 @@ impl Groups {
             None => return Err(NoRoom),
         };
         change.taken.push(group);
+        dir24.grouped.store(true, Ordering::Relaxed);
         for (word, answer) in dir24.tbl8[group as usize * TBL8..].iter().zip(answers) {
             word.store(*answer, Ordering::Relaxed);
         }
         Ok(group)
     }
 
-    fn publish(&mut self, dir24: &Dir24, change: Change) {
+    /// Changes answers of a group where they are, one store for each address, if `prefix` is inside
+    /// of one. Says whether that was all there was to do.
+    fn change_group(
+        &mut self,
+        dir24: &Dir24,
+        prefix: Prefix<u32>,
+        segments: &[Segment<u32>],
+    ) -> bool {
+        let index = prefix.first() >> 8;
+        let word = if prefix.length() > 24 { dir24.word(index) } else { 0 };
+        if word & WIDE == 0 {
+            return false;
+        }
+        let group = &dir24.tbl8[(word & !WIDE) as usize * TBL8..][..TBL8];
+        let mut rest = segments;
+        for address in prefix.first()..=prefix.last() {
+            advance(&mut rest, address);
+            group[(address & 255) as usize].store(rest[0].hop.0, Ordering::Relaxed);
+        }
+        let first = group[0].load(Ordering::Relaxed);
+        let fits = first < NARROW || dir24.wide.get().is_some();
+        if fits && group.iter().all(|answer| answer.load(Ordering::Relaxed) == first) {
+            dir24.store(index..index + 1, first);
+            self.retired.push(word & !WIDE);
+        }
+        true
+    }
+
+    fn publish(&mut self, dir24: &Dir24, change: &mut Change) {
         // Pairs with the fence in `Dir24::lookup_block`.
         fence(Ordering::Release);
-        for (range, word) in change.words {
-            let range = range.start as usize..range.end as usize;
-            match dir24.wide.get() {
-                Some(wide) => fill(&wide[range], |place| place.store(word, Ordering::Relaxed)),
-                None => {
-                    let group = if word & WIDE != 0 { NARROW } else { 0 };
-                    let word = (word & !WIDE | group) as u16;
-                    fill(&dir24.narrow[range], |place| place.store(word, Ordering::Relaxed));
-                }
-            }
-        }
-        self.retired.extend(change.retired);
+        change.words.drain(..).for_each(|(range, word)| dir24.store(range, word));
+        change.taken.clear();
+        self.retired.append(&mut change.retired);
+    }
+
+    /// Gives back what was taken for a change that is not made.
+    fn abandon(&mut self, change: &mut Change) {
+        self.free.append(&mut change.taken);
+        change.words.clear();
+        change.retired.clear();
     }
 
     fn reclaim(&mut self, generation: &Generation) {
@@ -332,6 +400,7 @@ impl Lpm<u32> for Dir24 {
             narrow: Words::zeroed(TBL24)?,
             wide: OnceLock::new(),
             tbl8: Words::zeroed(limit as usize * TBL8)?,
+            grouped: AtomicBool::new(false),
         };
         Ok((dir24, Groups::new(limit)))
     }
@@ -363,12 +432,14 @@ impl Lpm<u32> for Dir24 {
         if groups.retired.len() > RETIRED {
             groups.reclaim(generation);
         }
-        let mut change = Change::default();
+        if groups.change_group(self, prefix, segments) {
+            return Ok(());
+        }
+        let mut change = std::mem::take(&mut groups.change);
         let mut staged = groups.stage(self, prefix, segments, &mut change);
         if staged.is_err() && !groups.retired.is_empty() {
+            groups.abandon(&mut change);
             groups.reclaim(generation);
-            groups.free.append(&mut change.taken);
-            change = Change::default();
             staged = groups.stage(self, prefix, segments, &mut change);
         }
         let fits = |word: u32| word & !WIDE < NARROW;
@@ -376,9 +447,10 @@ impl Lpm<u32> for Dir24 {
             staged = groups.widen(self);
         }
         match staged {
-            Ok(()) => groups.publish(self, change),
-            Err(NoRoom) => groups.free.append(&mut change.taken),
+            Ok(()) => groups.publish(self, &mut change),
+            Err(NoRoom) => groups.abandon(&mut change),
         }
+        groups.change = change;
         staged
     }
 
@@ -389,6 +461,7 @@ impl Lpm<u32> for Dir24 {
             wide.clear();
         }
         self.tbl8.clear();
+        self.grouped.store(false, Ordering::Relaxed);
         *groups = Groups::new(groups.limit);
     }
 

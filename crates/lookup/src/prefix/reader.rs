@@ -51,12 +51,10 @@ impl<A: Address> Fib<A> {
                 hops.fill(NextHop::NONE);
             }
             let default = default.load(Ordering::Relaxed);
-            let mut all = 0;
-            for hop in hops.iter_mut() {
-                hop.0 = if hop.0 == 0 { default } else { hop.0 };
-                all |= hop.0;
+            if default != 0 {
+                hops.iter_mut().for_each(|hop| hop.0 = if hop.0 == 0 { default } else { hop.0 });
             }
-            if all & 1 != 0 {
+            if hops.iter().fold(0, |all, hop| all | hop.0) & 1 != 0 {
                 // Pairs with the fence in `divide`: who loaded a set's number loads
                 // its members.
                 fence(Ordering::Acquire);

@@ -4,7 +4,7 @@
 //! routes that match again when a route is deleted must be kept elsewhere. This is a B-tree
 //! in the order of addresses, where everything inside a prefix is one range.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::collections::BTreeMap;
 
 use super::{Address, NextHop, Prefix};
 
@@ -48,20 +48,43 @@ impl<A: Address> Rib<A> {
     /// The answers for all addresses of `within`, in order; neighbours differ.
     /// One step per route inside it. Where only the default route is for an
     /// address there is none: that route is kept elsewhere.
-    pub(super) fn segments(&self, within: Prefix<A>) -> Vec<Segment<A>> {
-        let covering = self.covering(within).filter(|(route, _)| route.length() > 0);
-        let background = covering.map_or(NextHop::NONE, |(_, hop)| hop);
-        let mut segments = vec![Segment { start: within.first(), hop: background }];
-        // The prefixes that contain the current place, innermost last, with their last addresses.
-        let mut around = vec![(within.last(), background)];
+    pub(super) fn segments<'s>(
+        &self,
+        within: Prefix<A>,
+        Segments { all, around }: &'s mut Segments<A>,
+    ) -> &'s [Segment<A>] {
         let end = Prefix::of(within.last(), A::BITS);
-        for (route, &hop) in self.routes.range((Bound::Excluded(within), Bound::Included(end))) {
-            close(&mut around, &mut segments, |last| last < route.first());
-            push(&mut segments, Segment { start: route.first(), hop });
+        let mut inside = self.routes.range(within..=end).peekable();
+        // What is added or changed is the first of them, and no other search is made.
+        let own = inside.next_if(|(route, _)| **route == within).map(|(&route, &hop)| (route, hop));
+        let covering = own.or_else(|| self.covering(within));
+        let background = covering.filter(|(route, _)| route.length() > 0);
+        let background = background.map_or(NextHop::NONE, |(_, hop)| hop);
+        all.clear();
+        all.push(Segment { start: within.first(), hop: background });
+        around.clear();
+        around.push((within.last(), background));
+        for (route, &hop) in inside {
+            close(around, all, |last| last < route.first());
+            push(all, Segment { start: route.first(), hop });
             around.push((route.last(), hop));
         }
-        close(&mut around, &mut segments, |last| last < within.last());
-        segments
+        close(around, all, |last| last < within.last());
+        all
+    }
+}
+
+/// Where [`Rib::segments`] writes, which keeps its memory from one change to the next.
+#[derive(Debug)]
+pub(super) struct Segments<A> {
+    all: Vec<Segment<A>>,
+    /// The prefixes that contain the current place, innermost last, with their last addresses.
+    around: Vec<(A, NextHop)>,
+}
+
+impl<A> Default for Segments<A> {
+    fn default() -> Segments<A> {
+        Segments { all: Vec::new(), around: Vec::new() }
     }
 }
 

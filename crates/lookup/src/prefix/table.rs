@@ -1,7 +1,7 @@
 //! The table: the writer's side.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     fmt,
     sync::{
         Arc,
@@ -15,7 +15,7 @@ use super::{
     Address, NextHop, Prefix, PrefixError, PrefixReader,
     next_hop::{SetUses, Sets},
     reader::{Fib, Side},
-    rib::Rib,
+    rib::{Rib, Segments},
     structure::{Lpm, NoRoom},
 };
 
@@ -36,6 +36,7 @@ pub struct PrefixTable<A: Address> {
     /// Of the two sides.
     writers: [<A::Lpm as Lpm<A>>::Writer; 2],
     rib: Rib<A>,
+    segments: Segments<A>,
     sets: SetUses,
 }
 
@@ -66,7 +67,8 @@ impl<A: Address> PrefixTable<A> {
         let (generation, sets) = (Generation::new(), Sets::new()?);
         let fib = Arc::new(Fib { sides: [one, two], generation, sets });
         let writers = [first, second];
-        Ok(PrefixTable { fib, writers, rib: Rib::default(), sets: SetUses::default() })
+        let (rib, segments, sets) = (Rib::default(), Segments::default(), SetUses::default());
+        Ok(PrefixTable { fib, writers, rib, segments, sets })
     }
 
     /// Somebody who looks addresses up.
@@ -81,10 +83,14 @@ impl<A: Address> PrefixTable<A> {
     /// [`PrefixError::Exists`] where the prefix has one, [`PrefixError::Full`],
     /// and [`PrefixError::NoSuchSet`]. Nothing is changed then.
     pub fn add(&mut self, prefix: Prefix<A>, next_hop: NextHop) -> Result<(), PrefixError<A>> {
-        if self.rib.routes.contains_key(&prefix) {
+        let Entry::Vacant(place) = self.rib.routes.entry(prefix) else {
             return Err(PrefixError::Exists(prefix));
+        };
+        if !self.sets.knows(next_hop) {
+            return Err(PrefixError::NoSuchSet);
         }
-        self.set(prefix, next_hop).map(drop)
+        place.insert(next_hop);
+        self.changed(prefix, next_hop, None)
     }
 
     /// Adds a route or changes where it leads; returns where it led before.
@@ -103,6 +109,17 @@ impl<A: Address> PrefixTable<A> {
         if old == Some(next_hop) {
             return Ok(old);
         }
+        self.changed(prefix, next_hop, old)?;
+        Ok(old)
+    }
+
+    /// Has lookups see a route that is new or leads elsewhere, or takes it back.
+    fn changed(
+        &mut self,
+        prefix: Prefix<A>,
+        next_hop: NextHop,
+        old: Option<NextHop>,
+    ) -> Result<(), PrefixError<A>> {
         if let Err(NoRoom) = self.update(prefix) {
             match old {
                 Some(old) => self.rib.routes.insert(prefix, old),
@@ -112,7 +129,7 @@ impl<A: Address> PrefixTable<A> {
         }
         self.sets.count(next_hop, true);
         old.into_iter().for_each(|old| self.sets.count(old, false));
-        Ok(old)
+        Ok(())
     }
 
     /// Deletes a route; returns where it led.
@@ -241,8 +258,8 @@ impl<A: Address> PrefixTable<A> {
             sides[at].default.store(self.default(), Ordering::Release);
             return Ok(());
         }
-        let segments = self.rib.segments(prefix);
-        sides[at].lpm.update(&mut self.writers[at], generation, prefix, &segments)?;
+        let segments = self.rib.segments(prefix, &mut self.segments);
+        sides[at].lpm.update(&mut self.writers[at], generation, prefix, segments)?;
         let (now, others) = (self.has_others(), &sides[at].others);
         // Readers share the line: it is written where that changes.
         if others.load(Ordering::Relaxed) != now {
@@ -254,7 +271,9 @@ impl<A: Address> PrefixTable<A> {
 
     /// Whether there are routes besides the default route.
     fn has_others(&self) -> bool {
-        self.rib.routes.last_key_value().is_some_and(|(prefix, _)| prefix.length() > 0)
+        // With two there is another one, and no place in the tree is looked at.
+        let routes = &self.rib.routes;
+        routes.len() > 1 || routes.last_key_value().is_some_and(|(prefix, _)| prefix.length() > 0)
     }
 
     fn default(&self) -> u32 {
@@ -266,9 +285,11 @@ impl<A: Address> PrefixTable<A> {
     fn rebuild(&mut self) -> Result<(), NoRoom> {
         let Fib { sides, generation, .. } = &*self.fib;
         let (old, new) = (generation.side(), 1 - generation.side());
-        let segments = self.rib.segments(Prefix::ALL);
+        // As many as routes, and not kept.
+        let mut segments = Segments::default();
+        let segments = self.rib.segments(Prefix::ALL, &mut segments);
         let side = &sides[new];
-        let written = side.lpm.update(&mut self.writers[new], generation, Prefix::ALL, &segments);
+        let written = side.lpm.update(&mut self.writers[new], generation, Prefix::ALL, segments);
         if written.is_err() {
             side.lpm.clear(&mut self.writers[new]);
             return written;

@@ -40,6 +40,7 @@ fn edges<A: Address>(routes: impl Iterator<Item = Prefix<A>>) -> Vec<A> {
     edges
 }
 
+/// By all paths there are: addresses one by one, few and all at once.
 fn compare<A: Address>(
     reader: &PrefixReader<A>,
     routes: &BTreeMap<Prefix<A>, NextHop>,
@@ -49,6 +50,13 @@ fn compare<A: Address>(
     reader.lookup_many(addresses, &mut hops);
     for (&address, &hop) in addresses.iter().zip(&hops) {
         assert_eq!(hop, naive(routes, address), "{}", Prefix::of(address, A::BITS));
+        assert_eq!(hop, reader.lookup(address), "{}", Prefix::of(address, A::BITS));
+    }
+    let mut few = [NextHop::NONE; 11];
+    for (addresses, hops) in addresses.chunks(few.len()).zip(hops.chunks(few.len())) {
+        let few = &mut few[..addresses.len()];
+        reader.lookup_many(addresses, few);
+        assert_eq!(few, hops);
     }
 }
 
