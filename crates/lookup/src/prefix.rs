@@ -34,11 +34,13 @@
 //! The routes are kept in order (the RIB, `rib`), and beside them a structure that
 //! holds the longest match of every address (the FIB, `structure`):
 //! DIR-24-8 for IPv4 (`dir24`), a poptrie for IPv6 (`poptrie`). Changes are made beside what is read and become visible by one store
-//! of one word. What they replace is retired and reused later, and the rare lookup
+//! of one word; only an answer for one address of IPv4 is changed where it is, which is such a store, too. What they
+//! replace is retired and reused later, and the rare lookup
 //! that was still in it is retried ([`linerate_memory::Generation`], a seqlock).
 //! There are two such structures, a double buffer: where all routes change, the one
 //! that is not read is written and then takes the other's place. The default route
-//! is kept beside them.
+//! is kept beside them, and a flag that says whether there are others (`reader`): as long as there are
+//! none, lookups do not look into the structure at all.
 //!
 //! # Why these two
 //!
@@ -67,20 +69,26 @@
 //! the first array of 24 bits, which is a tenth faster than one of 20. That tenth and the
 //! table's poptries were measured before there were nodes that skip.
 //!
-//! A block of addresses goes down the poptrie level by level. All of them going along
-//! to the deepest level, without lists of those that are still undecided, was a sixth
+//! A block of addresses goes down the poptrie level by level, by one of two paths that is chosen at
+//! each burst. Address by address, those that are not decided are moved to a list: all of them going
+//! along to the deepest level, without such lists, was a sixth
 //! faster where all routes are about as long, half as fast where they are not, and
-//! would let a few host routes slow everything down.
+//! would let a few host routes slow everything down. Where the processor has AVX-512 with VPOPCNTDQ,
+//! eight addresses stay together as long as one of them is not decided (`poptrie::wide`): moving
+//! them between lists took more than half of a step of eight.
+//!
+//! Of DIR-24-8 there is no such path. Gathers were tried (`BENCHMARKS.md`) and lose to a plain loop,
+//! which waits for memory and not for instructions.
 //!
 //! The default route is beside the structure because in it that route is every word:
 //! 10 to 50 ms to write, and 32 MiB to look into where otherwise nothing is. An address
-//! without any other answer gets it in the pass that looks for sets of next hops anyway.
+//! without any other answer gets it in a pass of its own, where there is such a route.
 //!
 //! # Cost
 //!
 //! `cargo xtask bench network --only lookup` measures lookups beside DPDK's,
-//! and what inserting costs. A route longer than 24 bits
-//! costs a copy of the piece of the structure it is in, one to two
+//! and what inserting costs. A route of IPv6, or the first one longer than 24 bits among 256 addresses
+//! of IPv4, costs a copy of the piece of the structure it is in, one to two
 //! microseconds; a shorter one what it covers, a word for each 256 addresses of
 //! IPv4: 65,536 for a prefix of 8 bits. The default route is one word.
 //! [`PrefixTable::load`] writes everything once. All of this is the writer's

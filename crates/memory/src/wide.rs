@@ -78,43 +78,54 @@ impl Wide {
         Eight(unsafe { _mm512_cvtepu32_epi64(_mm256_loadu_si256(words.as_ptr().cast())) })
     }
 
-    /// The words at eight places, zero where a place is beyond the end. Each is loaded as by
-    /// `load(Relaxed)`, in no order.
+    /// Four words of each of eight rows: the first words of all, the second ones, and so on. Each
+    /// is loaded as by `load(Relaxed)`, in no order.
     #[inline(always)]
-    pub fn gather(self, words: &[AtomicU64], at: Eight) -> Eight {
-        // SAFETY: as in `splat`; lanes of places that are not in the slice are not loaded.
-        Eight(unsafe {
-            let end = _mm512_set1_epi64(words.len() as i64);
-            let inside = _mm512_cmplt_epu64_mask(at.0, end);
-            gather(words.as_ptr(), at.0, inside)
-        })
+    pub fn columns(self, rows: [&[AtomicU64; 4]; WIDE]) -> [Eight; 4] {
+        // SAFETY: as in `splat`; the rows are there.
+        unsafe {
+            let (even, odd) = (pair(rows[0], rows[2]), pair(rows[1], rows[3]));
+            let (even_later, odd_later) = (pair(rows[4], rows[6]), pair(rows[5], rows[7]));
+            // Words 0 and 2 of rows 0 and 1, then of 2 and 3; words 1 and 3 of these; the same of
+            // the later rows.
+            let first = _mm512_unpacklo_epi64(even, odd);
+            let second = _mm512_unpackhi_epi64(even, odd);
+            let first_later = _mm512_unpacklo_epi64(even_later, odd_later);
+            let second_later = _mm512_unpackhi_epi64(even_later, odd_later);
+            const WORDS_0_1: i32 = 0b10_00_10_00;
+            const WORDS_2_3: i32 = 0b11_01_11_01;
+            [
+                Eight(_mm512_shuffle_i64x2::<WORDS_0_1>(first, first_later)),
+                Eight(_mm512_shuffle_i64x2::<WORDS_0_1>(second, second_later)),
+                Eight(_mm512_shuffle_i64x2::<WORDS_2_3>(first, first_later)),
+                Eight(_mm512_shuffle_i64x2::<WORDS_2_3>(second, second_later)),
+            ]
+        }
     }
 }
 
-/// In assembly because the words are atomics that others store to, which the intrinsic function
-/// may not be given.
+/// Two rows in a register, one behind the other. In assembly because the words are atomics that
+/// others store to, which the intrinsic function may not be given.
 ///
 /// # Safety
 ///
-/// At `words` there is a word for every lane of `at` that is in `inside`.
+/// The processor has the instructions.
 #[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn gather(words: *const AtomicU64, at: __m512i, mut inside: __mmask8) -> __m512i {
-    let mut loaded = _mm512_setzero_si512();
-    // SAFETY: it reads what the caller says may be read, each aligned word in one access; it
-    // changes the two registers.
+#[target_feature(enable = "avx512f,avx512vl")]
+unsafe fn pair(row: &[AtomicU64; 4], other: &[AtomicU64; 4]) -> __m512i {
+    let both;
+    // SAFETY: it reads the rows, each aligned word in one access, and changes one register.
     unsafe {
         asm!(
-            "vpgatherqq {loaded}{{{inside}}}, [{words} + 8*{at}]",
-            loaded = inout(zmm_reg) loaded,
-            inside = inout(kreg) inside,
-            words = in(reg) words,
-            at = in(zmm_reg) at,
-            options(readonly, nostack, preserves_flags),
+            "vmovdqu64 {both:y}, [{row}]",
+            "vinserti64x4 {both}, {both}, [{other}], 1",
+            both = out(zmm_reg) both,
+            row = in(reg) row.as_ptr(),
+            other = in(reg) other.as_ptr(),
+            options(pure, readonly, nostack, preserves_flags),
         );
     }
-    let _ = inside;
-    loaded
+    both
 }
 
 macro_rules! two {
@@ -228,11 +239,11 @@ mod tests {
             assert_eq!(short, numbers.map(|word| word as u32));
             assert_eq!(read(wide.load_short(&short)), short.map(u64::from));
             assert_eq!(read(wide.splat(SEED)), [SEED; WIDE]);
-            // Behind the last one, and as far as can be.
-            let at = [0, 1, 99, 100, 7, u64::MAX, 1 << 63, 7];
-            let expected =
-                at.map(|at| self.0.get(at as usize).map_or(0, |word| word.load(Ordering::Relaxed)));
-            assert_eq!(read(wide.gather(&self.0, wide.load(&at))), expected);
+            let (rows, _) = self.0.as_chunks::<4>();
+            let chosen: [usize; WIDE] = [3, 0, 24, 7, 7, 1, 19, 12];
+            let columns = wide.columns(chosen.map(|row| &rows[row])).map(read);
+            let column = |at: usize| chosen.map(|row| rows[row][at].load(Ordering::Relaxed));
+            assert_eq!(columns, [0, 1, 2, 3].map(column));
         }
     }
 

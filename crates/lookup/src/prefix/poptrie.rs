@@ -30,7 +30,9 @@ use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
-use linerate_memory::{BitWork, Generation, Words, prefetch, with_bit_instructions};
+use linerate_memory::{
+    BitWork, Generation, Words, prefetch, prefetch_second, with_bit_instructions,
+};
 
 use self::writer::Builder;
 use super::{
@@ -58,7 +60,7 @@ const SKIPS: u64 = 1 << 7;
 /// Addresses that are looked up side by side.
 const BLOCK: usize = 128;
 /// How many addresses ahead words of the direct array are asked for.
-const AHEAD: usize = 32;
+const AHEAD: usize = 48;
 /// What readers share.
 #[derive(Debug)]
 pub struct Poptrie<const DIRECT: u32> {
@@ -101,47 +103,67 @@ fn up_to(branch: u32) -> u64 {
     u64::MAX >> (63 - branch)
 }
 
+/// The arrays as lookups read them: slices by themselves, which are not loaded anew behind every
+/// store.
+#[derive(Clone, Copy)]
+struct Arrays<'a, const DIRECT: u32> {
+    direct: &'a [AtomicU32],
+    nodes: &'a [[AtomicU64; WORDS]],
+    leaves: &'a [AtomicU32],
+}
+
 impl<const DIRECT: u32> Poptrie<DIRECT> {
+    #[inline(always)]
+    fn arrays(&self) -> Arrays<'_, DIRECT> {
+        let (nodes, _) = self.nodes.as_chunks();
+        Arrays { direct: &self.direct, nodes, leaves: &self.leaves }
+    }
+}
+
+impl<'a, const DIRECT: u32> Arrays<'a, DIRECT> {
     /// A node by its name; any node where a name was loaded that is being rewritten: the generation
     /// has the lookup retried then.
     #[inline(always)]
-    fn node(&self, name: u32) -> &[AtomicU64; WORDS] {
-        let (nodes, _) = self.nodes.as_chunks::<WORDS>();
-        &nodes[(name & !NODE) as usize & (nodes.len() - 1)]
+    fn node(self, name: u32) -> &'a [AtomicU64; WORDS] {
+        &self.nodes[(name & !NODE) as usize & (self.nodes.len() - 1)]
     }
 
-    /// Looks up to [`BLOCK`] addresses up in the direct array. Lists those that are not decided by
-    /// that, and their nodes; returns how many these are.
+    /// Looks addresses up in the direct array and asks for their nodes. Says whether any of them is
+    /// not decided by that.
     #[inline(always)]
-    fn open<A: Address>(
-        &self,
-        addresses: &[A],
-        hops: &mut [NextHop],
-        which: &mut [u32],
-        at: &mut [u32],
-    ) -> usize {
+    fn open<A: Address>(self, addresses: &[A], hops: &mut [NextHop]) -> bool {
         let word = |address: &A| &self.direct[address.bits(0, DIRECT) as usize];
-        let (first, later) = addresses.split_at(addresses.len().min(AHEAD));
-        first.iter().for_each(|address| prefetch(word(address)));
+        let ahead = addresses.len().min(AHEAD);
+        addresses[..ahead].iter().for_each(|address| prefetch_second(word(address)));
         let mut any = 0;
-        for ((address, hop), ahead) in addresses.iter().zip(hops.iter_mut()).zip(later) {
-            prefetch(word(ahead));
-            hop.0 = word(address).load(Ordering::Relaxed);
-            any |= hop.0;
+        let mut all = addresses.iter().zip(hops);
+        for later in &addresses[ahead..] {
+            prefetch_second(word(later));
+            if let Some((address, hop)) = all.next() {
+                hop.0 = word(address).load(Ordering::Relaxed);
+                any |= hop.0;
+                prefetch_second(self.node(hop.0));
+            }
         }
-        for (address, hop) in addresses.iter().zip(hops.iter_mut()).skip(later.len()) {
+        for (address, hop) in all {
             hop.0 = word(address).load(Ordering::Relaxed);
             any |= hop.0;
+            prefetch_second(self.node(hop.0));
         }
         if any & NODE == 0 {
-            return 0;
+            return false;
         }
         // Pairs with the fence in `publish`: whoever loaded a node's name loads the
         // node, and all below it.
         fence(Ordering::Acquire);
+        true
+    }
+
+    /// Lists the addresses that are not decided, and their nodes; returns how many these are.
+    #[inline(always)]
+    fn list(hops: &[NextHop], which: &mut [u32; BLOCK], at: &mut [u32; BLOCK]) -> usize {
         let mut open = 0;
         for (i, hop) in hops.iter().enumerate().take(BLOCK) {
-            prefetch(self.node(hop.0));
             (which[open % BLOCK], at[open % BLOCK]) = (i as u32, hop.0);
             open += (hop.0 / NODE) as usize;
         }
@@ -155,13 +177,13 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
     ///
     /// [`Dir24`]: super::dir24::Dir24
     #[inline(always)]
-    fn lookup_block<A: Address>(&self, addresses: &[A], hops: &mut [NextHop]) {
-        // Addresses that are not decided, and their nodes.
-        let (mut which, mut at) = ([0; BLOCK], [0; BLOCK]);
-        let mut open = self.open(addresses, hops, &mut which, &mut at);
-        if open == 0 {
+    fn lookup_block<A: Address>(self, addresses: &[A], hops: &mut [NextHop]) {
+        if !self.open(addresses, hops) {
             return;
         }
+        // Addresses that are not decided, and their nodes.
+        let (mut which, mut at) = ([0; BLOCK], [0; BLOCK]);
+        let mut open = Self::list(hops, &mut which, &mut at);
         // Those that a fork decided, and where in `leaves` their answers are.
         let (mut decided, mut place, mut done) = ([0; BLOCK], [0; BLOCK], 0);
         // Every node decides a bit at least, also where its words are being rewritten.
@@ -205,17 +227,14 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
             open = deeper;
             levels -= 1;
         }
-        self.answer(&decided[..done.min(BLOCK)], &place[..done.min(BLOCK)], hops);
+        let (decided, place) = (&decided[..done.min(BLOCK)], &place[..done.min(BLOCK)]);
+        self.answer(decided, place, hops);
     }
 
-    /// Fetches answers of forks: of the addresses `decided`, at `place` in the leaves.
+    /// Fetches answers of forks: of the addresses `decided`, at `place` in the leaves. None waits
+    /// for another, so the processor has many under way by itself.
     #[inline(always)]
-    fn answer(&self, decided: &[u32], place: &[u32], hops: &mut [NextHop]) {
-        for &place in place {
-            if let Some(leaf) = self.leaves.get(place as usize) {
-                prefetch(leaf);
-            }
-        }
+    fn answer(self, decided: &[u32], place: &[u32], hops: &mut [NextHop]) {
         for (&i, &place) in decided.iter().zip(place) {
             if let (Some(leaf), Some(hop)) =
                 (self.leaves.get(place as usize), hops.get_mut(i as usize))
@@ -228,7 +247,7 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
 
 /// A lookup, as work that is compiled for processors with POPCNT.
 struct Lookup<'a, A, const DIRECT: u32> {
-    trie: &'a Poptrie<DIRECT>,
+    arrays: Arrays<'a, DIRECT>,
     addresses: &'a [A],
     hops: &'a mut [NextHop],
 }
@@ -240,7 +259,7 @@ impl<A: Address, const DIRECT: u32> BitWork for Lookup<'_, A, DIRECT> {
     fn run(self) {
         // Not in a closure, which would be compiled for the oldest processor.
         for (addresses, hops) in self.addresses.chunks(BLOCK).zip(self.hops.chunks_mut(BLOCK)) {
-            self.trie.lookup_block(addresses, hops);
+            self.arrays.lookup_block(addresses, hops);
         }
     }
 }
@@ -311,7 +330,7 @@ impl<A: Address, const DIRECT: u32> Lpm<A> for Poptrie<DIRECT> {
 
     #[inline]
     fn lookup(&self, addresses: &[A], hops: &mut [NextHop]) {
-        let lookup = Lookup { trie: self, addresses, hops };
+        let lookup = Lookup { arrays: self.arrays(), addresses, hops };
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         let lookup = {
             if lookup.addresses.len() < wide::WORTH {

@@ -241,12 +241,21 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         Ok(())
     }
 
-    /// A word that leads to a branch, a node of which is put into a place of its own.
+    /// A word that leads to a branch, a node of which is put into a place of its own. The node that
+    /// a skip leads to is moved behind it, into the same line.
     fn word(&mut self, to: Branch) -> Result<u32, NoRoom> {
         Ok(match to {
             Branch::Leaf(hop) => hop.0,
             Branch::Fork(fork) => NODE | self.nodes(&[fork.words()])?,
-            Branch::Skip(skip) => NODE | self.nodes(&[skip.words()])?,
+            Branch::Skip(skip) if skip.inside & NODE == 0 => NODE | self.nodes(&[skip.words()])?,
+            Branch::Skip(skip) => {
+                let inside = self.trie.words_of(skip.inside & !NODE);
+                self.drop_place(skip.inside & !NODE);
+                let block = self.take_nodes(2)?;
+                let moved = Skip { inside: NODE | (block.start + 1), ..skip };
+                self.write(block, &[moved.words(), inside]);
+                NODE | block.start
+            }
         })
     }
 
@@ -441,15 +450,24 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
 
     /// Puts nodes side by side.
     fn nodes(&mut self, nodes: &[[u64; WORDS]]) -> Result<u32, NoRoom> {
-        let block = self.builder.nodes.take(nodes.len()).ok_or(NoRoom)?;
+        let block = self.take_nodes(nodes.len())?;
+        self.write(block, nodes);
+        Ok(block.start)
+    }
+
+    fn take_nodes(&mut self, count: usize) -> Result<Block, NoRoom> {
+        let block = self.builder.nodes.take(count).ok_or(NoRoom)?;
         self.change.taken[0].push(block);
+        Ok(block)
+    }
+
+    fn write(&mut self, block: Block, nodes: &[[u64; WORDS]]) {
         let words = &self.trie.nodes[block.start as usize * WORDS..];
         for (words, node) in words.chunks_exact(WORDS).zip(nodes) {
             for (word, value) in words.iter().zip(node) {
                 word.store(*value, Ordering::Relaxed);
             }
         }
-        Ok(block.start)
     }
 
     /// Retires a branch and all below it with this change.
@@ -473,6 +491,15 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
     fn retire_place(&mut self, word: u32) {
         if word & NODE != 0 {
             self.change.retired[0].push(Block::of(word & !NODE, 1));
+        }
+    }
+
+    /// Gives the place of a node back that was the last to be taken, or retires it.
+    fn drop_place(&mut self, node: u32) {
+        let block = Block::of(node, 1);
+        match self.change.taken[0].pop_if(|last| *last == block) {
+            Some(last) => self.builder.nodes.give(last),
+            None => self.change.retired[0].push(block),
         }
     }
 
@@ -559,9 +586,13 @@ fn worth<A: Address>(
 
 /// How the writer reads: nobody else changes anything.
 impl<const DIRECT: u32> Poptrie<DIRECT> {
-    fn read_node(&self, node: u32) -> Branch {
+    fn words_of(&self, node: u32) -> [u64; WORDS] {
         let word = |word: usize| self.nodes[node as usize * WORDS + word].load(Ordering::Relaxed);
-        Branch::of([0, 1, 2, 3].map(word))
+        [0, 1, 2, 3].map(word)
+    }
+
+    fn read_node(&self, node: u32) -> Branch {
+        Branch::of(self.words_of(node))
     }
 
     fn branch_at(&self, slot: u32) -> Branch {
