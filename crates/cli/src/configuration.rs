@@ -13,7 +13,7 @@ use linerate_graph::{
     Library, Plan,
     lang::{
         self, Classes, Diagnostics, Flat, FlatElement, Globals, Landmark, Library as LibraryText,
-        Loader, SourceMap, Span,
+        Loader, SourceMap, Span, config::quote,
     },
 };
 
@@ -131,10 +131,19 @@ impl Parsed {
     /// Adds a control socket, as if it had been declared.
     pub(crate) fn add_control_socket(&mut self, number: usize, config: String) {
         let suffix = if number == 0 { String::new() } else { format!("@{number}") };
+        self.add(format!("click_driver@@ControlSocket{suffix}"), "ControlSocket", config);
+    }
+
+    /// Adds a place where consumers attach, as if it had been declared.
+    pub(crate) fn add_cluster_socket(&mut self, address: &str) {
+        self.add("cluster@@ClusterSocket".into(), "ClusterSocket", quote(address.as_bytes()));
+    }
+
+    fn add(&mut self, name: String, class: &str, config: String) {
         let span = Span { file: self.flat.file, start: 0, end: 0 };
         self.flat.elements.push(FlatElement {
-            name: format!("click_driver@@ControlSocket{suffix}"),
-            class: "ControlSocket".into(),
+            name,
+            class: class.into(),
             config,
             landmark: Landmark { span, file: "click".into(), line: 0 },
         });

@@ -2,6 +2,7 @@
 
 use std::{io, process::ExitCode};
 
+use linerate_cluster::BrokerError;
 use linerate_graph::{
     BuildError,
     lang::{Cause, Diagnostic, Diagnostics, Severity, SourceMap},
@@ -182,14 +183,51 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
             _ => Code::Failure,
         });
     }
+    if let Some(error) = cause.downcast_ref::<BrokerError>() {
+        return Some(match error {
+            BrokerError::Address(_) => Code::Usage,
+            BrokerError::InUse(_) | BrokerError::NoSocket(_) => Code::Unavailable,
+            BrokerError::System { source, .. } => code_of_io(source),
+            _ => Code::Failure,
+        });
+    }
+    #[cfg(feature = "commands")]
+    if let Some(code) = code_of_client(cause) {
+        return Some(code);
+    }
     #[cfg(feature = "commands")]
     if let Some(code) = code_of_lab(cause) {
         return Some(code);
     }
-    cause.downcast_ref::<io::Error>().map(|error| match error.kind() {
+    cause.downcast_ref::<io::Error>().map(code_of_io)
+}
+
+fn code_of_io(error: &io::Error) -> Code {
+    match error.kind() {
         io::ErrorKind::PermissionDenied => Code::Permission,
         io::ErrorKind::AddrInUse => Code::Unavailable,
         _ => Code::File,
+    }
+}
+
+/// That of what a cluster's server does not do for us.
+#[cfg(feature = "commands")]
+fn code_of_client(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
+    use linerate_client::{ClientError, Reason};
+    Some(match cause.downcast_ref::<ClientError>()? {
+        ClientError::Address(_) => Code::Usage,
+        ClientError::Connect { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            Code::Permission
+        }
+        ClientError::Connect { .. } | ClientError::ServerGone | ClientError::Ended(_) => {
+            Code::Unavailable
+        }
+        ClientError::Refused { reason, .. } => match reason {
+            Reason::Unknown | Reason::Protocol => Code::Usage,
+            Reason::NotGranted | Reason::Stranger => Code::Permission,
+            _ => Code::Unavailable,
+        },
+        _ => Code::Failure,
     })
 }
 

@@ -19,7 +19,7 @@ const TITLES_EVERY: usize = 20;
 
 /// What the figures of a row are, by their names in JSON. Cycles are those of the
 /// time-stamp counter.
-const MEANINGS: [(&str, &str); 37] = [
+const MEANINGS: [(&str, &str); 39] = [
     ("received_pps", "packets received per second"),
     ("received_bps", "their bits per second"),
     ("forward_pps", "packets sent by the second port per second"),
@@ -55,6 +55,11 @@ const MEANINGS: [(&str, &str); 37] = [
     ("make_cycles", "those for making it (C_task), in some rounds"),
     ("transmit_cycles", "those for giving it to its port (part of C_IO), in some rounds"),
     ("mean_burst", "packets moved at a time"),
+    (
+        "missed_pps",
+        "packets for this program that it did not get because it did not keep up, per second",
+    ),
+    ("waiting", "packets that wait for this program"),
     ("links_up", "whether the other ends are there: a peer, or what is behind a cable"),
     ("idle", "part of the time in which there was nothing to do (C_busy)"),
 ];

@@ -187,6 +187,7 @@ impl Program {
             library: Library::default().with(classes)?,
             texts: self.libraries,
             watch: false,
+            socket: None,
         };
         run::run(subject, &line.operation)
     }

@@ -52,6 +52,24 @@ pub(crate) fn create_with_queues(
     }
 }
 
+/// What packet memory there will be.
+#[cfg(feature = "commands")]
+pub(crate) struct Needs {
+    pub(crate) bytes: usize,
+    pub(crate) buffers: u64,
+    pub(crate) buffer_size: usize,
+}
+
+/// What [`arena_for`] would make, where the machine has that much.
+#[cfg(feature = "commands")]
+pub(crate) fn precompute(args: &Memory, packets: usize) -> Needs {
+    let buffer_size = args.buffer_size.unwrap_or(ArenaOptions::default().buffer_size);
+    let bytes = args.arena.unwrap_or_else(|| with_queues(ARENA, buffer_size, packets));
+    let stride = stride_for(buffer_size);
+    let buffers = bytes / (stride + size_of::<Meta>() + size_of::<u32>());
+    Needs { bytes, buffers: buffers as u64, buffer_size: stride }
+}
+
 fn with_queues(least: usize, buffer_size: usize, packets: usize) -> usize {
     let buffer = stride_for(buffer_size) + size_of::<Meta>() + size_of::<u32>();
     let more = least.saturating_add(packets.saturating_mul(buffer));

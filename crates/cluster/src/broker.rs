@@ -36,7 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often buffers that have come back are looked for where no packets flow, and figures brought up to
 /// date.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long consumers that could write are waited for when the server ends.
+/// How long consumers that were told to go are waited for: they may take what is on their rings. One that
+/// could write is waited for as long as the server lives.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Why there is no broker.
@@ -178,8 +179,8 @@ enum Role {
     Asks,
     /// A consumer.
     Attached(usize, MemberId),
-    /// One that was told to go.
-    Leaving(usize, MemberId),
+    /// One that was told to go, and what it holds is taken back at that time, or when it has gone.
+    Leaving(usize, MemberId, Option<Instant>),
 }
 
 /// What the thread has.
@@ -210,6 +211,7 @@ impl Desk {
         let due = |client: &Client| match client.role {
             Role::New(until) => Some(until),
             Role::Asks => None,
+            Role::Leaving(.., Some(until)) => Some(until.min(now + LOOK)),
             Role::Attached(..) | Role::Leaving(..) => Some(now + LOOK),
         };
         let due = self.clients.iter().filter_map(due).min();
@@ -231,7 +233,10 @@ impl Desk {
         let now = Instant::now();
         let mut at = 0;
         for ready in &ready[2..] {
-            let late = matches!(self.clients[at].role, Role::New(until) if until <= now);
+            let late = match self.clients[at].role {
+                Role::New(until) | Role::Leaving(.., Some(until)) => until <= now,
+                _ => false,
+            };
             if (*ready && !self.hear(at)) || late {
                 self.dismiss(at);
             } else {
@@ -295,12 +300,13 @@ impl Desk {
         say(&self.clients[at].socket, &reply)
     }
 
-    /// Says why a client is dismissed. One that may write goes on holding what it has until it ends.
+    /// Says why a client is dismissed. A consumer goes on holding what it has until it ends.
     fn refuse(&mut self, at: usize, text: &str) -> bool {
         let client = &self.clients[at];
         say(&client.socket, &Reply::Refused(Reason::Protocol, text.into()));
         let Role::Attached(place, id) = client.role else { return false };
-        self.end(at, place, id, Reason::Protocol)
+        self.end(at, place, id, Reason::Protocol);
+        true
     }
 
     fn attach(
@@ -345,19 +351,19 @@ impl Desk {
         Reply::Done(0)
     }
 
-    /// Tells a consumer to go: `false` when its connection can be closed at once.
-    fn end(&mut self, at: usize, place: usize, id: MemberId, reason: Reason) -> bool {
+    /// Tells a consumer to go.
+    fn end(&mut self, at: usize, place: usize, id: MemberId, reason: Reason) {
         say(&self.clients[at].socket, &Reply::Ended(reason));
-        let gone = self.exchange().end(place, id);
-        self.clients[at].role = if gone { Role::Asks } else { Role::Leaving(place, id) };
-        !gone
+        let writes = self.exchange().end(place, id);
+        let until = (!writes).then(|| Instant::now() + FAREWELL);
+        self.clients[at].role = Role::Leaving(place, id, until);
     }
 
     /// Forgets a client whose connection has ended, and takes back what it held: no thread of its process
     /// has the memory any more.
     fn dismiss(&mut self, at: usize) {
         let client = self.clients.remove(at);
-        if let Role::Attached(place, id) | Role::Leaving(place, id) = client.role {
+        if let Role::Attached(place, id) | Role::Leaving(place, id, _) = client.role {
             self.exchange().remove(place, id);
         }
     }
@@ -366,24 +372,19 @@ impl Desk {
         let to_end = self.exchange().to_end();
         for (place, id, reason) in to_end {
             let role = Role::Attached(place, id);
-            if let Some(at) = self.clients.iter().position(|client| client.role == role)
-                && !self.end(at, place, id, reason)
-            {
-                self.clients.remove(at);
+            if let Some(at) = self.clients.iter().position(|client| client.role == role) {
+                self.end(at, place, id, reason);
             }
         }
         self.exchange().look_after();
     }
 
-    /// The server ends: consumers are told, and those that could write waited for, as what they hold is
-    /// theirs until they have ended.
+    /// The server ends: consumers are told, and waited for.
     fn farewell(&mut self) {
         let attached = |client: &Client| matches!(client.role, Role::Attached(..));
         while let Some(at) = self.clients.iter().position(attached) {
             let Role::Attached(place, id) = self.clients[at].role else { continue };
-            if !self.end(at, place, id, Reason::Gone) {
-                self.clients.remove(at);
-            }
+            self.end(at, place, id, Reason::Gone);
         }
         self.listener.unlink();
         self.clients.retain(|client| matches!(client.role, Role::Leaving(..)));
@@ -400,6 +401,11 @@ impl Desk {
                     at += 1;
                 }
             }
+        }
+        // Who only reads can do no harm; what others hold is theirs until they have ended.
+        let reads = |client: &Client| matches!(client.role, Role::Leaving(.., Some(_)));
+        while let Some(at) = self.clients.iter().position(reads) {
+            self.dismiss(at);
         }
     }
 }

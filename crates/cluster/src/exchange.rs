@@ -358,17 +358,13 @@ impl Exchange {
         self.board.set_figures(at, &figures);
     }
 
-    /// Lends a consumer nothing more. Returns whether it is gone by that: one that could write has to end
-    /// first.
+    /// Lends a consumer nothing more. Returns whether it could write: then it has to end before it can be
+    /// [removed](Exchange::remove).
     pub(crate) fn end(&mut self, at: usize, id: MemberId) -> bool {
-        if self.place(at).figures.writes == 0 {
-            self.remove(at, id);
-            return true;
-        }
         self.place(at).figures.state = 2;
         self.seat(at, Seat::Leaving(id));
         self.publish(at);
-        false
+        self.place(at).figures.writes == 1
     }
 
     /// Consumers that are to be ended, and why: their rings are broken, or no element uses them.
@@ -505,7 +501,7 @@ impl Exchange {
             );
             self.to.retain(|to| *to != 0);
         }
-        self.server.lend_each(&self.to, all, frame);
+        self.server.lend_each(&self.to, all, pool, frame);
         self.after(balancers);
     }
 

@@ -236,21 +236,20 @@ impl Plan {
     /// ([`Arg::holds`](crate::Arg::holds)). What is no number is another's to report, and
     /// counts nothing.
     pub fn packets_held(&self) -> usize {
-        let capacity = |at: usize| {
-            let mut args = self.elements[at].class.args.iter();
-            let arg = args.find(|arg| arg.holds != Holds::Nothing)?;
-            let arguments = self.arguments(at);
-            let text = arguments.last(arg.name).map_or(arg.default, |(text, _)| text);
-            let held = usize::try_from(parse_integer(text.trim())?).ok()?;
-            let times = match arg.holds {
-                Holds::ForEach => {
-                    arguments.left().flat_map(|(text, _)| text.split_whitespace()).count()
-                }
-                Holds::Once | Holds::Nothing => 1,
-            };
-            Some(held.saturating_mul(times))
-        };
-        (0..self.elements.len()).filter_map(capacity).fold(0, usize::saturating_add)
+        let held = (0..self.elements.len()).filter_map(|at| self.packets_held_by(at));
+        held.fold(0, usize::saturating_add)
+    }
+
+    /// Those that one of its elements holds, if it says so.
+    pub fn packets_held_by(&self, at: usize) -> Option<usize> {
+        let mut args = self.elements[at].class.args.iter();
+        let arg = args.find(|arg| arg.holds != Holds::Nothing)?;
+        let arguments = self.arguments(at);
+        let text = arguments.last(arg.name).map_or(arg.default, |(text, _)| text);
+        let held = usize::try_from(parse_integer(text.trim())?).ok()?;
+        let named = || arguments.left().flat_map(|(text, _)| text.split_whitespace()).count();
+        let times = if arg.holds == Holds::ForEach { named() } else { 1 };
+        Some(held.saturating_mul(times))
     }
 
     /// The element of that name.

@@ -494,7 +494,12 @@ fn each_packet_goes_to_members_of_its_own() {
     }
     // The second holds two at most, so it misses the packets 4 and 6, and nobody gets 1 and 6.
     let (one, two) = (first.bit(), second.bit());
-    server.lend_each(&[one, 0, two, one | two, one | two, one, two, one], false, &mut frame);
+    server.lend_each(
+        &[one, 0, two, one | two, one | two, one, two, one],
+        false,
+        &mut pool,
+        &mut frame,
+    );
     let firsts = |arena: &Arena, frame: &Frame| -> Vec<u8> {
         arena.packets(frame).map(|packet| packet[0]).collect()
     };
@@ -513,15 +518,38 @@ fn each_packet_goes_to_members_of_its_own() {
     // All or none: the second has no room, so that all behind its packet waits.
     pool.give(&mut frame);
     pool.take(&mut frame, 3, 60);
-    server.lend_each(&[one, one | two, one], true, &mut frame);
+    server.lend_each(&[one, one | two, one], true, &mut pool, &mut frame);
     assert_eq!((frame.len(), server.held(first), server.tally(second).missed), (2, 6, 2));
     readers.give(&mut read);
     reader.give_back(&mut readers, 0).unwrap();
     assert_eq!(server.receive(second, &mut pool, &mut Frame::new(1)), Ok(0));
-    server.lend_each(&[one | two, one], true, &mut frame);
+    server.lend_each(&[one | two, one], true, &mut pool, &mut frame);
     assert_eq!((frame.len(), server.held(first), server.held(second)), (0, 8, 1));
     server.remove(first, &mut pool);
     server.remove(second, &mut pool);
+    assert_eq!(arena.accounting().held, 0);
+}
+
+#[test]
+fn a_packet_that_a_member_has_already_is_copied_for_it() {
+    let (arena, mut server, id, mut member) = pair(Access::Read);
+    let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+    let mut frame = Frame::new(4);
+    pool.take(&mut frame, 1, 60);
+    arena.for_each_mut(&mut frame, |bytes| bytes.fill(5));
+    for _ in 0..3 {
+        let copy = pool.share(&mut frame.slots_mut()[0]).unwrap();
+        frame.push(copy).unwrap();
+    }
+    server.lend_each(&[id.bit(), id.bit(), 0, id.bit()], false, &mut pool, &mut frame);
+    assert_eq!((frame.len(), server.tally(id).packets, server.tally(id).missed), (1, 3, 0));
+    let mut got = Frame::new(4);
+    assert_eq!(member.receive(&mut theirs, &mut got), Ok(3));
+    assert!(member.arena().packets(&got).all(|packet| *packet == [5; 60]));
+    let places: Vec<usize> = got.slots().iter().map(|slot| member.arena().index_of(slot)).collect();
+    assert!(places[0] != places[1] && places[1] != places[2] && places[0] != places[2]);
+    pool.give(&mut frame);
+    server.remove(id, &mut pool);
     assert_eq!(arena.accounting().held, 0);
 }
 
@@ -538,7 +566,7 @@ fn a_member_with_a_broken_ring_keeps_nobody_waiting() {
     let mut frame = Frame::new(8);
     pool.take(&mut frame, 8, 60);
     let both = first.bit() | second.bit();
-    server.lend_each(&[both; 8], true, &mut frame);
+    server.lend_each(&[both; 8], true, &mut pool, &mut frame);
     assert!(server.is_broken(second) && !server.is_broken(first));
     assert_eq!((frame.len(), server.held(first), server.held(second)), (0, 8, 0));
     let mut got = Frame::new(8);

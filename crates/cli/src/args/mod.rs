@@ -2,6 +2,7 @@
 //! completions.
 
 mod capture;
+mod cluster;
 mod compile;
 mod connections;
 mod graph;
@@ -26,6 +27,7 @@ use crate::{
 
 pub(crate) use crate::options::{Configuration, Controlled, Host, Memory, Readiness, Showing};
 pub(crate) use capture::Capture;
+pub(crate) use cluster::{Attach, Balance, Cluster, ClusterCommand, Serve, Status, Top};
 pub(crate) use compile::Compile;
 use connections::parse_at_least_one;
 pub(crate) use connections::{Answered, Connections};
@@ -50,6 +52,7 @@ pub(crate) enum Command {
     Run(Run),
     Check(Check),
     Compile(Compile),
+    Cluster(Cluster),
     Elements(Elements),
     Call(Call),
     Forward(Forward),

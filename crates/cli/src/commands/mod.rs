@@ -3,6 +3,7 @@
 mod call;
 mod capture;
 mod check;
+mod cluster;
 mod compile;
 mod connections;
 mod doctor;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: Command, library: &Library) -> Result<()> {
     match command {
         Command::Run(args) => run::run(&args, library),
         Command::Check(args) => check::run(&args, library),
+        Command::Cluster(args) => cluster::run(&args, library),
         Command::Compile(args) => compile::run(&args, library),
         Command::Elements(args) => elements::run(&args, library),
         Command::Call(args) => call::run(&args),

@@ -17,6 +17,7 @@ pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
         library: library.clone(),
         texts: &[],
         watch: args.watch,
+        socket: None,
     };
     run::run(subject, &args.operation)
 }

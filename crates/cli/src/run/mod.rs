@@ -55,6 +55,8 @@ pub(crate) struct Subject {
     pub(crate) texts: &'static [LibraryText],
     /// Whether it is replaced whenever its file changes.
     pub(crate) watch: bool,
+    /// Where consumers attach, besides what it says itself.
+    pub(crate) socket: Option<String>,
 }
 
 /// Runs it until it ends, or somebody ends it.
@@ -62,7 +64,7 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     let begun = Instant::now();
     let mut service = Service::new(args.readiness.ready_fd)?;
     let running = &args.running;
-    let Subject { source, globals, devices, library, texts, watch } = subject;
+    let Subject { source, globals, devices, library, texts, watch, socket } = subject;
     let mut watch = match (&source, watch) {
         (_, false) => None,
         (Source::File(path), true) => Some(Watch::new(path)),
@@ -70,7 +72,7 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     };
     let control = args.controlled.control.clone();
     let token = args.controlled.token()?;
-    let loader = Arc::new(PlanLoader { source, globals, library, texts, control, token });
+    let loader = Arc::new(PlanLoader { source, globals, library, texts, socket, control, token });
     let (plan, sources) = loader.plan()?;
 
     let cores = running.cores()?;
@@ -204,6 +206,15 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     }
 }
 
+/// The checked graph of it, of which nothing is made.
+#[cfg(feature = "commands")]
+pub(crate) fn plan(subject: Subject, args: &Operation) -> Result<Plan> {
+    let Subject { source, globals, library, texts, socket, .. } = subject;
+    let (control, token) = (args.controlled.control.clone(), args.controlled.token()?);
+    let loader = PlanLoader { source, globals, library, texts, socket, control, token };
+    Ok(loader.plan()?.0)
+}
+
 /// Whole intervals that have been missed.
 fn late(by: Duration, interval: Duration) -> u32 {
     u32::try_from(by.as_nanos() / interval.as_nanos().max(1)).unwrap_or(0)
@@ -231,6 +242,7 @@ struct PlanLoader {
     globals: Globals,
     library: Library,
     texts: &'static [LibraryText],
+    socket: Option<String>,
     control: Vec<ControlAddress>,
     /// Where the token is that clients say.
     token: Option<String>,
@@ -260,6 +272,9 @@ impl PlanLoader {
         let mut parsed = Parsed::with_libraries(name, text, globals, library, &mut loader);
         for (number, address) in self.control.iter().enumerate() {
             parsed.add_control_socket(number, address.config(self.token.as_deref()));
+        }
+        if let Some(address) = &self.socket {
+            parsed.add_cluster_socket(address);
         }
         parsed
     }

@@ -9,6 +9,7 @@
 mod adapters;
 mod beside_linux;
 mod capture;
+mod cluster;
 mod compare;
 mod connections;
 mod cost;

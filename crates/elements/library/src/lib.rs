@@ -12,6 +12,7 @@ use linerate_graph::{Class, Library};
 pub const CRATES: &[(&str, &[&[&Class]])] = &[
     ("linerate-elements-basic", linerate_elements_basic::FAMILIES),
     ("linerate-elements-capture", linerate_elements_capture::FAMILIES),
+    ("linerate-elements-cluster", linerate_elements_cluster::FAMILIES),
     ("linerate-elements-control", linerate_elements_control::FAMILIES),
     ("linerate-elements-devices", linerate_elements_devices::FAMILIES),
     ("linerate-elements-ethernet", linerate_elements_ethernet::FAMILIES),

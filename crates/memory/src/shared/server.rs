@@ -290,10 +290,13 @@ impl Server {
     /// has it in his [`Tally`]. With `all` a packet is lent to all its members or to none, and nothing
     /// behind one that was not. A member with a broken ring gets nothing, and keeps nobody waiting.
     ///
+    /// A buffer is lent once to a member. Of one that he has already, from a packet that was shared in
+    /// this process, he gets a copy, as far as `pool` has a buffer for it.
+    ///
     /// # Panics
     ///
     /// When `to` is shorter than the frame, or a bit is that of no member.
-    pub fn lend_each(&mut self, to: &[u64], all: bool, frame: &mut Frame) {
+    pub fn lend_each(&mut self, to: &[u64], all: bool, pool: &mut PoolCache, frame: &mut Frame) {
         let anybody = to[..frame.len()].iter().fold(0, |any, to| any | to);
         let mut room = self.room(anybody, frame.len());
         let broken = bits(anybody)
@@ -306,6 +309,9 @@ impl Server {
                 stopped |= all && bits(to).any(|bit| room[bit] == 0);
                 if stopped {
                     return true;
+                }
+                if self.ledger.holders(self.arena.strip(slot).0) & to != 0 {
+                    pool.unshare(slot);
                 }
                 let added = self.lend_one(slot, to, &mut room, false);
                 for bit in bits(to & !added) {

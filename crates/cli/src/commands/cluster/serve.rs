@@ -1,0 +1,76 @@
+//! `linerate cluster serve`: `linerate run` with a place where programs attach, and what memory that
+//! takes.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use linerate_graph::Library;
+use serde_json::json;
+
+use crate::{
+    args::Serve,
+    output,
+    resources::precompute,
+    run::{self, Subject},
+    units::grouped,
+};
+
+pub(crate) fn run(args: &Serve, library: &Library) -> Result<()> {
+    let (source, globals) = args.configuration.source()?;
+    let subject = Subject {
+        source,
+        globals,
+        devices: args.configuration.devices(),
+        library: library.clone(),
+        texts: &[],
+        watch: args.watch,
+        socket: args.socket.clone(),
+    };
+    if args.precompute {
+        return say_memory(subject, args);
+    }
+    run::run(subject, &args.operation)
+}
+
+/// Says what packet memory a configuration needs, and what for.
+fn say_memory(subject: Subject, args: &Serve) -> Result<()> {
+    let running = &args.operation.running;
+    let plan = run::plan(subject, &args.operation)?;
+    let needs = precompute(&running.memory, plan.packets_held());
+    let holding: Vec<(&str, usize)> = (0..plan.elements.len())
+        .filter_map(|at| Some((&*plan.elements[at].name, plan.packets_held_by(at)?)))
+        .collect();
+    let pages = needs.bytes.div_ceil(2 << 20);
+    if running.showing.json {
+        let elements: Vec<_> = holding
+            .iter()
+            .map(|(name, packets)| json!({"element": name, "packets": packets}))
+            .collect();
+        let object = json!({
+            "bytes": needs.bytes,
+            "buffers": needs.buffers,
+            "buffer_size": needs.buffer_size,
+            "huge_pages": pages,
+            "held": elements,
+        });
+        return Ok(output::data(&format!("{object}\n"))?);
+    }
+    let mut text = String::new();
+    for (name, packets) in &holding {
+        let _ = writeln!(text, "{:>12} packets held by {name} when full", grouped(*packets as u64));
+    }
+    let _ = writeln!(text, "{:>12} buffers of {} bytes", grouped(needs.buffers), needs.buffer_size);
+    let _ = writeln!(
+        text,
+        "{:>12} MiB of packet memory: {pages} pages of 2 MiB (sysctl vm.nr_hugepages={pages})",
+        grouped((needs.bytes as u64).div_ceil(1 << 20)),
+    );
+    let held: usize = holding.iter().map(|(_, packets)| packets).sum();
+    if held as u64 > needs.buffers {
+        let _ = writeln!(
+            text,
+            "not enough for all of them at a time: choose smaller CELLS and queues, or --arena",
+        );
+    }
+    Ok(output::data(&text)?)
+}

@@ -1,0 +1,200 @@
+//! `linerate cluster`: a server and consumers, each a process, without privileges.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use linerate_port::pcap::Reader;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Sources that wait for no network. The rate is one that a debug build keeps up with beside others.
+const CONFIG: &str = "s :: RatedSource(LENGTH 100, RATE 5000, LIMIT -1) -> fan :: ConsumerFanOut(a b, recorder); \
+    FromConsumer(a) -> back :: Counter -> Discard";
+
+fn linerate(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.arg("cluster").args(words).stdin(Stdio::null());
+    command
+}
+
+fn output(words: &[&str]) -> Output {
+    linerate(words).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A process that is ended with SIGINT, or killed when the test has failed.
+struct Running(Child);
+
+impl Running {
+    fn start(words: &[&str]) -> Running {
+        let child = linerate(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Running(child.unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Ends it as Ctrl-C does; whether all was well, and what it said to people.
+    fn end(mut self) -> (bool, String) {
+        self.signal(Signal::INT);
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.0.wait().unwrap().success(), said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until `holds`.
+fn wait(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a server's figures say of a consumer.
+fn figure(address: &str, name: &str, key: &str) -> serde_json::Value {
+    let lines = text(&output(&["status", address, "--json"]));
+    let objects = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    let found = objects.into_iter().find(|object: &serde_json::Value| object["consumer"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {lines}"))[key].clone()
+}
+
+fn serve(address: &str) -> Running {
+    let serve = Running::start(&["serve", "-q", "-e", CONFIG, "--socket", address, "--no-huge"]);
+    wait("the server listens", || output(&["status", address]).status.success());
+    serve
+}
+
+#[test]
+fn programs_attach_are_shown_changed_detached_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = folder.path().join("c.sock").to_str().unwrap().to_owned();
+    let file = folder.path().join("trace.pcapng").to_str().unwrap().to_owned();
+    let server = serve(&address);
+    let recorder = Running::start(&["attach", &address, "recorder", "--write", &file, "-q"]);
+    let mut a =
+        Running::start(&["attach", &address, "a", "--send", "--json", "--interval", "50ms"]);
+    let b = Running::start(&["attach", &address, "b", "-q"]);
+    for name in ["a", "b", "recorder"] {
+        wait(name, || figure(&address, name, "state") == "attached");
+    }
+    let taken = output(&["attach", &address, "a"]);
+    assert_eq!(taken.status.code(), Some(7), "{taken:?}");
+    assert_eq!(output(&["attach", &address, "nobody"]).status.code(), Some(2));
+    assert_eq!(output(&["status", "/nowhere/c.sock"]).status.code(), Some(7));
+
+    let balanced = text(&output(&["balance", &address]));
+    let lines: Vec<Vec<&str>> =
+        balanced.lines().map(|line| line.split_whitespace().collect()).collect();
+    let table = [
+        ["balancer", "name", "weight", "buckets"],
+        ["fan.0", "a", "1", "512"],
+        ["fan.0", "b", "1", "512"],
+    ];
+    assert_eq!(lines[1..], table, "{balanced}");
+    let moved = text(&output(&["weights", &address, "fan.0", "1", "0"]));
+    assert_eq!(moved, "512 of 1024 buckets of flows have moved\n");
+    assert_eq!(output(&["weights", &address, "fan.0", "1"]).status.code(), Some(2));
+    // All packets are of one flow, which is a's now; they come back.
+    wait("a sends", || figure(&address, "a", "sent").as_u64().unwrap() > 100);
+    let shown = text(&output(&["status", &address]));
+    assert!(
+        shown.lines().next().unwrap().starts_with("name") && shown.contains("recorder"),
+        "{shown}"
+    );
+    let top =
+        text(&output(&["top", &address, "--interval", "100ms", "--duration", "300ms", "--json"]));
+    let last: serde_json::Value = serde_json::from_str(top.lines().last().unwrap()).unwrap();
+    assert!(last["packets_pps"].is_number() && last["time"].as_f64().unwrap() >= 0.3, "{top}");
+
+    text(&output(&["detach", &address, "b"]));
+    wait("b has gone", || figure(&address, "b", "state") == "absent");
+    assert!(!b.end().0, "it was told to go");
+    // One that is killed is replaced.
+    let died = figure(&address, "a", "died").as_u64().unwrap();
+    let rows = BufReader::new(a.0.stdout.take().unwrap());
+    assert!(rows.lines().take(3).all(|line| line.unwrap().contains("\"event\"")));
+    a.signal(Signal::KILL);
+    wait("a has gone", || figure(&address, "a", "state") == "absent");
+    assert!(figure(&address, "a", "died").as_u64().unwrap() <= died + 1);
+    drop(a);
+    let again = output(&["attach", &address, "a", "-n", "10", "-q"]);
+    assert!(again.status.success());
+
+    let (ok, said) = recorder.end();
+    assert!(ok && said.contains(" 0 lost because"), "{said}");
+    let mut packets = 0;
+    let mut reader = Reader::open(&file).unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        assert_eq!(record.data.len(), 100);
+        packets += 1;
+    }
+    assert!(
+        packets > 100 && said.starts_with(&format!("{packets} packets")) || packets >= 1000,
+        "{packets}: {said}"
+    );
+
+    let waiting = Running::start(&["attach", &address, "b", "-q"]);
+    wait("it is attached", || figure(&address, "b", "state") == "attached");
+    let (ok, said) = server.end();
+    assert!(ok && !said.contains("not given back"), "{said}");
+    let left = Instant::now() + Duration::from_secs(10);
+    let mut waiting = waiting;
+    while waiting.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < left, "it does not learn that the server has ended");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(waiting.0.wait().unwrap().code(), Some(7));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the capture is left");
+}
+
+#[test]
+fn memory_is_said_before_it_is_taken() {
+    let config =
+        "Idle -> ConsumerFanOut(a b, c, CELLS 4000); Idle -> q :: Queue(500) -> ToConsumer(d)";
+    let said = text(&output(&["serve", "-e", config, "--precompute", "--socket", "@unused"]));
+    assert!(said.contains("12,000 packets held by ConsumerFanOut@"), "{said}");
+    assert!(
+        said.contains("500 packets held by q") && said.contains("1,024 packets held by"),
+        "{said}"
+    );
+    assert!(said.contains("sysctl vm.nr_hugepages="), "{said}");
+    let json = text(&output(&["serve", "-e", config, "--precompute", "--json"]));
+    let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(object["buffers"].as_u64().unwrap() > 13_524, "{json}");
+}
+
+#[test]
+fn a_server_that_cannot_listen_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    for (socket, code) in [(file.to_str().unwrap(), 7), ("@", 2)] {
+        let output = output(&["serve", "-q", "-e", "Idle -> ToConsumer(a)", "--socket", socket]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            matches!(output.status.code(), Some(8)) || output.status.code() == Some(code),
+            "{said}"
+        );
+    }
+    let output = output(&["serve", "-q", "-e", "Idle -> ToConsumer(a)"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("linerate cluster serve --socket"), "{said}");
+}

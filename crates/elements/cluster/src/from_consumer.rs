@@ -1,0 +1,122 @@
+//! `FromConsumer`: what a consumer sends.
+
+use std::sync::Arc;
+
+use linerate_cluster::{Broker, PlaceUse};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Word,
+};
+use linerate_memory::Frame;
+use linerate_port::{Interest, Wake};
+
+use super::{FAMILY, place::broker};
+
+/// Most empty buffers of a consumer.
+const SPARE_LIMIT: u32 = 1 << 14;
+
+pub(super) const CLASS: Class = Class {
+    name: "FromConsumer",
+    family: FAMILY,
+    summary: "emits the packets that a program sends",
+    description: "`NAME` is that of a consumer, whose packets come from [ToConsumer](ToConsumer.md) or its \
+        like; without such an element it is one that only sends. It sends what it was given, changed or \
+        not, and packets of its own, for which it gets `SPARE` empty buffers at a time, where it may \
+        write. Without a FromConsumer what a consumer sends is given back.",
+    ports: "0/1",
+    processing: "h/h",
+    args: &[
+        Arg::required("NAME", "name", "the consumer's"),
+        Arg::keyword("SPARE", "buffers", "64", "empty buffers it has for packets of its own")
+            .holds(),
+    ],
+    handlers: &[
+        Handler::count("count", "packets that came"),
+        Handler::count("bytes", "their bytes"),
+        Handler::button("reset_counts", "sets both to zero"),
+    ],
+    role: Role::Io,
+    live: true,
+    cost: "A lock per frame, and eight bytes read per packet; packets are not touched.",
+    example: "ClusterSocket(@linerate-example-from); FromConsumer(generator) -> Discard; \
+        DriverManager(wait 10ms, stop);",
+    make: |make| Box::new(FromConsumer::new(make)),
+    ..Class::here()
+};
+
+struct FromConsumer {
+    name: String,
+    spare: u32,
+    from: Option<(Arc<Broker>, PlaceUse)>,
+    packets: u64,
+    bytes: u64,
+}
+
+impl FromConsumer {
+    fn new(make: &mut Make<'_>) -> FromConsumer {
+        let Word(name) = make.need("NAME");
+        let spare = make.or("SPARE", 64);
+        if spare > SPARE_LIMIT {
+            make.error(format!("SPARE: at most {SPARE_LIMIT}"));
+        }
+        FromConsumer { name, spare, from: None, packets: 0, bytes: 0 }
+    }
+}
+
+impl Element for FromConsumer {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        let broker = broker(&Arc::clone(cx.world()))?;
+        let from = PlaceUse::to_receive(&broker, &self.name, self.spare)?;
+        self.from = Some((broker, from));
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        let Some((broker, from)) = &self.from else { return Next::Sleep };
+        let received = broker.exchange().receive(from.place(), &mut cx.pool, frame);
+        if received == 0 {
+            return Next::Idle;
+        }
+        self.packets += received as u64;
+        self.bytes += frame.bytes();
+        cx.begin_packets(frame);
+        Next::Again
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        let Some((broker, from)) = &self.from else { return Wake::Never };
+        from.events().forget();
+        if broker.exchange().arm(from.place()) {
+            Wake::Fd(std::os::fd::AsFd::as_fd(from.events()), Interest::Read)
+        } else {
+            Wake::Now
+        }
+    }
+
+    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<FromConsumer>() {
+            self.packets += old.packets;
+            self.bytes += old.bytes;
+        }
+    }
+
+    fn close(&mut self, _: &mut Context) {
+        self.from = None;
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        match handler {
+            "count" => Ok(self.packets.to_string()),
+            "bytes" => Ok(self.bytes.to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        match handler {
+            "reset_counts" => (self.packets, self.bytes) = (0, 0),
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}

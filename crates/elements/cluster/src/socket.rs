@@ -1,0 +1,82 @@
+//! `ClusterSocket`: where consumers attach.
+
+use std::sync::Arc;
+
+use linerate_cluster::Broker;
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Role, Text, unquoted,
+};
+
+use super::{
+    FAMILY,
+    place::{Place, broker},
+};
+
+pub(super) const CLASS: Class = Class {
+    name: "ClusterSocket",
+    family: FAMILY,
+    summary: "listens for programs that get packets of this graph, or send it some",
+    description: "`ADDRESS` is a UNIX socket: a file's name, or `@NAME` for one without a file. Programs \
+        attach there (`linerate cluster attach`, or the client library) under the names that \
+        [ToConsumer](ToConsumer.md), [ConsumerBalancer](ConsumerBalancer.md), \
+        [ConsumerFanOut](ConsumerFanOut.md) and [FromConsumer](FromConsumer.md) have, and get packets \
+        in shared memory, without a copy. `linerate cluster status ADDRESS` shows them.\n\n\
+        Who may connect to the socket may see all packets; who runs as the same user may also \
+        write to those he gets, where an element grants it. A program that dies loses its place and \
+        nothing else. There is one of these elements in a graph.",
+    ports: "0/0",
+    args: &[Arg::required("ADDRESS", "UNIX socket", "where programs attach")],
+    handlers: &[
+        Handler::read("address", "where programs attach"),
+        Handler::read(
+            "consumers",
+            "the names there are, a line each, and the process that has it, or -",
+        ),
+    ],
+    role: Role::Information,
+    cost: "A thread that sleeps until somebody attaches or dies.",
+    example: "ClusterSocket(@linerate-example-socket); \
+        InfiniteSource(LIMIT 10, STOP true) -> ToConsumer(counter);",
+    make: |make| Box::new(ClusterSocket::new(make)),
+    ..Class::here()
+};
+
+struct ClusterSocket {
+    broker: Option<Arc<Broker>>,
+}
+
+impl ClusterSocket {
+    fn new(make: &mut Make<'_>) -> ClusterSocket {
+        let Text(address) = make.need("ADDRESS");
+        let address = unquoted(&address);
+        if !make.world.common::<Place>().set(&address) {
+            make.error("another element says already where programs attach");
+        }
+        ClusterSocket { broker: None }
+    }
+}
+
+impl Element for ClusterSocket {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        self.broker = Some(broker(&Arc::clone(cx.world()))?);
+        Ok(())
+    }
+
+    fn close(&mut self, _: &mut Context) {
+        self.broker = None;
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        let broker = self.broker.as_ref().ok_or_else(|| HandlerError::missing(handler))?;
+        match handler {
+            "address" => Ok(broker.address()),
+            _ => {
+                let lines = broker.exchange().consumers().into_iter().map(|(name, process)| {
+                    let process = process.map_or_else(|| "-".into(), |process| process.to_string());
+                    format!("{name} {process}")
+                });
+                Ok(lines.collect::<Vec<_>>().join("\n"))
+            }
+        }
+    }
+}
