@@ -59,7 +59,7 @@ pub(crate) struct Serve {
     pub(crate) configuration: Configuration,
 
     /// Where programs attach: a UNIX socket's file, or @NAME for one without a file [default: where
-    /// the configuration's ClusterSocket says]
+    /// the configuration says]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) socket: Option<String>,
 
