@@ -223,12 +223,20 @@ impl Action {
         }
     }
 
-    /// A loop of its own for each action. A frame too short for the addresses
-    /// goes on as it is.
-    #[inline]
-    fn apply(self, pool: &PoolCache, frame: &mut Frame) {
+    /// A frame too short for the addresses goes on as it is. Where there is nothing to do, no call
+    /// is made.
+    #[inline(always)]
+    fn apply(&self, pool: &PoolCache, frame: &mut Frame) {
+        if !matches!(self, Action::None) {
+            self.change(pool, frame);
+        }
+    }
+
+    /// A loop of its own for each action.
+    #[inline(never)]
+    fn change(&self, pool: &PoolCache, frame: &mut Frame) {
         let arena = pool.arena();
-        match self {
+        match *self {
             Action::None => {}
             Action::Swap => arena.for_each_mut(frame, |bytes| {
                 let _ = swap_macs(bytes);
