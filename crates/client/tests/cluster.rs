@@ -541,3 +541,26 @@ fn who_talks_nonsense_is_dismissed_and_harms_nobody() {
     drop(good);
     server.finish();
 }
+
+/// `examples/count.rs`, which is built with the tests.
+#[test]
+fn the_example_counts_until_its_server_ends() {
+    let mut server = Server::new();
+    server.add("b", &["one"], READ);
+    let tests = env::current_exe().unwrap();
+    let program = tests.parent().unwrap().parent().unwrap().join("examples/count");
+    let mut command = Command::new(program);
+    let counting = command.args([&server.address, "one"]).stdout(Stdio::piped()).spawn().unwrap();
+    server.wait_for("it attaches", |server| server.broker.exchange().is_attached("one"));
+    for _ in 0..4 {
+        assert_eq!(server.share_out(8), 0);
+    }
+    server
+        .wait_for("it takes them", |server| server.balancers[0].places()[0].figures().waiting == 0);
+    server.finish();
+    let output = counting.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success());
+    // What is behind the sixteenth byte is the number of the packet in its flow: the first of each.
+    assert!(said.contains("0.0.0.0/8: 32 packets") && said.ends_with("0 lost\n"), "{said}");
+}
