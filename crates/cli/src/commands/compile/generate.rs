@@ -21,7 +21,8 @@ const CONTROL: &str = "linerate-elements-control";
 const WIDTH: usize = 100;
 
 /// Crates in which packets meet code that is not generic.
-const HOT: [&str; 11] = [
+const HOT: [&str; 12] = [
+    "linerate-cluster",
     "linerate-elements-neighbours",
     "linerate-filter",
     "linerate-graph",
