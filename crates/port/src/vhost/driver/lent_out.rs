@@ -11,6 +11,7 @@ use linerate_memory::{Frame, PoolCache, Slot};
 use super::{
     lent::Lent,
     ring::{Ring, Used},
+    session::HEADER,
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -93,19 +94,18 @@ impl<R: Ring> LentOut<R> {
     #[inline]
     fn lend(&mut self, mut slot: Slot) -> Result<(), Slot> {
         let Some(number) = self.ring.vacant(0) else { return Err(slot) };
-        let len = self.header.len as usize;
-        if slot.push(len) {
-            if let Some(bytes) = self.lent.arena().packet_mut(&mut slot) {
+        if slot.push(HEADER) {
+            let bytes = self.lent.arena().packet_mut(&mut slot);
+            if let Some(header) = bytes.and_then(|bytes| bytes.first_chunk_mut()) {
                 // Unless it is there already: its line need not come back from the device then.
-                let header = &mut bytes[..len];
-                if header.iter().any(|&byte| byte != 0) {
-                    header.fill(0);
+                if *header != [0; HEADER] {
+                    *header = [0; HEADER];
                 }
                 self.ring.offer(&[self.lent.piece(&slot)], 0);
                 self.lent.lend(number, slot);
                 return Ok(());
             }
-            slot.pull(len);
+            slot.pull(HEADER);
         }
         self.lend_apart(number, slot)
     }
