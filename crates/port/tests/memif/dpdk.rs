@@ -200,12 +200,22 @@ fn come_and_go(ours: &str, theirs: &str) {
         load.run(&mut station, |station| !is_up(station));
         // What was on the way.
         while !station.take(0).is_empty() {}
-        // A link is down before all of it is closed: what the peer was lent is waited for first.
+        // A link is down before all of it is closed: what the peer was lent is waited for first. A queue
+        // lets go of its ring when it is looked at.
+        let let_go = |station: &mut Station| {
+            let transmit = station.port.queues[0].transmit.as_mut().unwrap();
+            transmit.flush(&mut station.pool).unwrap();
+        };
         let steady = *steady.get_or_insert_with(|| {
+            let_go(&mut station);
             thread::sleep(Duration::from_millis(300));
+            let_go(&mut station);
             resources()
         });
-        wait_for("all that belonged to the connection to go", || resources() == steady);
+        wait_for("all that belonged to the connection to go", || {
+            let_go(&mut station);
+            resources() == steady
+        });
     }
     let counts = station.sent();
     assert_eq!(counts.packets + counts.dropped(), load.taken);
