@@ -100,8 +100,7 @@ impl Slot {
         if count > self.length as usize {
             return false;
         }
-        self.offset += count as u16;
-        self.length -= count as u16;
+        self.shift(count as u64);
         true
     }
 
@@ -113,9 +112,18 @@ impl Slot {
         if count > self.offset as usize || count > u16::MAX as usize - self.length as usize {
             return false;
         }
-        self.offset -= count as u16;
-        self.length += count as u16;
+        self.shift((count as u64).wrapping_neg());
         true
+    }
+
+    /// Moves the start by `count`, and what that takes or gives from or to the length, of which
+    /// there is enough: neither field runs over into its neighbour.
+    ///
+    /// All by one store: a load of what two stores have just written waits until both are in
+    /// the cache, and the compiler loads four bytes where two are asked for.
+    #[inline(always)]
+    fn shift(&mut self, count: u64) {
+        self.set_word(self.word().wrapping_add((count << 32).wrapping_sub(count << 48)));
     }
 
     /// Cuts the packet to at most `length` bytes.

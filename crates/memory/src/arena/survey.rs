@@ -46,6 +46,8 @@ static NEXT_NUMBERS: AtomicU64 = AtomicU64::new(NUMBERS);
 /// behind `count` in the last group means nothing.
 pub struct Survey {
     pub(super) groups: Vec<Group>,
+    /// Where packets of a frame are that it is not of, a few at a time.
+    pub(super) run: Box<Group>,
     /// Words that are known of all network headers.
     pub(super) words: usize,
     /// Whether destinations are known.
@@ -102,6 +104,25 @@ impl Group {
         }
         self.metas = indices.map(|index| index * size_of::<Meta>() as u64);
         numbers.iter().fold(0, |bits, number| bits | *number) as u32
+    }
+
+    /// Finds the packets of slots up to the first that has no index, eight at most. Returns how
+    /// many those are, and with the one that has none if there is one.
+    #[inline(always)]
+    pub(super) fn find_run(
+        &mut self,
+        arena: &Inner,
+        slots: &[Slot],
+        index: impl Fn(&Slot) -> Option<u32>,
+    ) -> (usize, usize) {
+        for (lane, slot) in slots.iter().take(LANES).enumerate() {
+            let Some(index) = index(slot) else { return (lane, lane + 1) };
+            let at = u64::from(index) * u64::from(arena.stride);
+            self.starts[lane] = at + slot.headroom() as u64;
+            self.metas[lane] = u64::from(index) * size_of::<Meta>() as u64;
+        }
+        let len = slots.len().min(LANES);
+        (len, len)
     }
 
     /// Asks for the first lines of packets.
@@ -183,6 +204,7 @@ impl Survey {
     pub fn new(limit: usize) -> Survey {
         Survey {
             groups: vec![Group::NONE; limit.div_ceil(LANES)],
+            run: Box::new(Group::NONE),
             words: 0,
             has_destinations: false,
             count: 0,

@@ -102,19 +102,23 @@ impl Arena {
         mut judge: impl FnMut(&mut PacketMut<'_>) -> Result<(), V>,
         out: impl FnMut(usize, Slot, V),
     ) {
-        if !survey.survey(&self.inner, frame) {
-            return self.sift_packets(frame, judge, out);
+        let is_known = survey.survey(&self.inner, frame);
+        if is_known {
+            survey.keep(leaves);
         }
-        survey.keep(leaves);
+        let index = |slot: &Slot| {
+            let index = slot.buffer ^ self.inner.tag;
+            (index & !self.inner.mask == 0).then_some(index)
+        };
         let judge = |slot: &mut Slot, place| {
             self.track_used(slot.buffer);
-            // SAFETY: the survey is of this frame, so the slot's buffer is the arena's and not
-            // shared, and its places are these.
+            // SAFETY: the survey is of this frame, or `index` has looked: so the slot's buffer is
+            // the arena's and not shared, and its places are these.
             let mut packet = unsafe { PacketMut::at(self, slot, place) };
             let judged = judge(&mut packet);
             (judged, packet.start())
         };
-        sift_places(self, frame, survey, judge, out);
+        sift_places(self, (frame, is_known), survey, index, judge, out);
     }
 
     /// As [`Arena::sift_read`], with the places of packets where the survey has them. `leaves`
@@ -129,19 +133,20 @@ impl Arena {
         mut judge: impl FnMut(&mut Packet<'_>) -> Result<(), V>,
         out: impl FnMut(usize, Slot, V),
     ) {
-        if !survey.is_of(&self.inner, frame) {
-            return self.sift_read(frame, judge, out);
+        let is_known = survey.is_of(&self.inner, frame);
+        if is_known {
+            survey.keep(leaves);
         }
-        survey.keep(leaves);
         let tag = self.inner.tag;
+        let index = |slot: &Slot| Some((slot.buffer ^ tag) & !SHARED);
         let judge = |slot: &mut Slot, place| {
             let index = slot.buffer ^ tag;
-            // SAFETY: the survey is of this frame.
+            // SAFETY: the survey is of this frame, or they are found by the index.
             let mut packet = unsafe { Packet::new(self, slot, index, place) };
             let judged = judge(&mut packet);
             (judged, packet.start())
         };
-        sift_places(self, frame, survey, judge, out);
+        sift_places(self, (frame, is_known), survey, index, judge, out);
     }
 
     /// Sets the first four bytes of the destination annotation of each packet, the first one
@@ -333,37 +338,55 @@ impl BitWork for Stripped<'_> {
     }
 }
 
-/// Goes over a frame and the places that the survey has of its packets, which `judge` may move;
-/// the survey stays the frame's if all packets stay.
+/// Goes over a frame and the places of its packets, which `judge` may move: those that the survey
+/// has, which stays the frame's if all packets stay, or those that follow from `index`. Packets
+/// without one are kept without being judged.
+///
+/// There is one loop for all that, in runs of up to eight packets: a step that is called at two
+/// places is compiled into neither.
 #[inline(always)]
 fn sift_places<V>(
     arena: &Arena,
-    frame: &mut Frame,
+    (frame, is_known): (&mut Frame, bool),
     survey: &mut Survey,
+    index: impl Fn(&Slot) -> Option<u32>,
     mut judge: impl FnMut(&mut Slot, (*mut u8, *mut Meta)) -> (Result<(), V>, *mut u8),
     mut out: impl FnMut(usize, Slot, V),
 ) {
     let bases = arena.inner.bases();
+    let number = survey.number();
+    let Survey { groups, run, .. } = survey;
     let mut sift = frame.begin_sift();
-    let (mut any_left, mut first, mut left) = (false, 0, sift.slots().len());
-    for (slots, group) in sift.eights().iter_mut().zip(&mut survey.groups) {
-        // One loop for full groups and the last: with two the step is not compiled into either.
-        for (lane, slot) in slots.iter_mut().enumerate().take(left) {
-            let place = group.place(bases, lane);
+    let mut rest = sift.slots();
+    let count = rest.len();
+    let mut groups = groups[..if is_known { count.div_ceil(LANES) } else { 0 }].iter_mut();
+    let mut any_left = false;
+    while !rest.is_empty() {
+        let (group, len, passed) = match groups.next() {
+            Some(group) => (group, rest.len().min(LANES), rest.len().min(LANES)),
+            None => {
+                let (len, passed) = run.find_run(&arena.inner, rest, &index);
+                (&mut **run, len, passed)
+            }
+        };
+        let (slots, behind) = rest.split_at_mut(passed);
+        let places = group.starts.iter_mut().zip(&group.metas);
+        for (lane, (slot, (start, meta))) in slots[..len].iter_mut().zip(places).enumerate() {
+            let place = (bases.byte(*start), bases.meta_at(*meta));
             let (judged, begins) = judge(slot, place);
             if begins != place.0 {
-                group.starts[lane] = bases.offset(begins);
+                *start = bases.offset(begins);
             }
             if let Err(verdict) = judged {
                 any_left = true;
-                frame::eject(first + lane, frame::leave(slot), verdict, &mut out);
+                let at = count - behind.len() - passed + lane;
+                frame::eject(at, frame::leave(slot), verdict, &mut out);
             }
         }
-        left = left.saturating_sub(LANES);
-        first += LANES;
+        rest = behind;
     }
     sift.end(any_left);
-    if !any_left {
-        frame.set_survey(survey.number());
+    if is_known && !any_left {
+        frame.set_survey(number);
     }
 }
