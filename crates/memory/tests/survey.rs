@@ -236,12 +236,19 @@ impl Side {
                     WordAt { base: WordBase::Packet, offset },
                     WordAt { base: WordBase::Transport, offset: 0 },
                 ];
-                arena.gather(frame, survey, at, |columns, whole| {
+                let turns = frame.len().div_ceil(LANES);
+                let mut columns = vec![[0; LANES]; at.len() * turns];
+                let mut whole = vec![[true; LANES]; turns];
+                let column = |turn: usize, n: usize| turn * at.len() + n;
+                arena.gather(frame, survey, at, (&mut *columns, column), |turn, there| {
+                    whole[turn] = there;
+                });
+                for (columns, whole) in columns.chunks(at.len()).zip(whole) {
                     for lane in 0..LANES {
                         seen.push(u64::from(whole[lane]));
                         seen.extend(columns.iter().map(|column| u64::from(column[lane])));
                     }
-                });
+                }
             }
             Pass::Pull(count) => arena.strip_packets(frame, survey, count),
             Pass::Push(count) => {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use linerate_graph::{Context, HandlerError, HandlerResult, Make, Rank, Seconds};
-use linerate_memory::{Arena, Frame, PacketMut, Slot};
+use linerate_memory::{Arena, Frame, Leaves, PacketMut, Slot, Survey};
 
 use super::{Address, remembered::Remembered, shared::Shared};
 use linerate_kit::{ether::HEADER, room};
@@ -17,19 +17,39 @@ use linerate_kit::{ether::HEADER, room};
 const POLL_TIMEOUT: u32 = 60_000;
 
 /// Puts headers in front of the packets for whose destinations they are found; the others
-/// are missed.
+/// are missed, as are all where one has no room.
 #[inline(always)]
 fn put_headers<'a, A: Address>(
     arena: &Arena,
     frame: &mut Frame,
+    survey: &mut Survey,
     missed: &mut Vec<(usize, Slot)>,
     find: impl Fn(A::Bits) -> Option<&'a [u8; HEADER]>,
 ) {
-    let encapsulate = move |packet: &mut PacketMut<'_>| match find(A::destination(packet.meta())) {
-        Some(header) if room::put_header(packet, header, true) => Ok(()),
-        _ => Err(()),
+    let mut has_room = arena.unstrip_packets(frame, survey, HEADER);
+    if !has_room {
+        room::make(arena, frame, HEADER);
+        has_room = arena.unstrip_packets(frame, survey, HEADER);
+    }
+    if !has_room {
+        let count = frame.len();
+        let mut places = 0..count;
+        frame.drain_front(count, |slot| missed.extend(places.next().map(|place| (place, slot))));
+        return;
+    }
+    let leaves = Leaves { headers: false, destination: true };
+    let encapsulate = move |packet: &mut PacketMut<'_>| {
+        let header = find(A::destination(packet.meta())).ok_or(())?;
+        if let Some(to) = packet.bytes_mut().first_chunk_mut() {
+            *to = *header;
+        }
+        packet.mark_network(HEADER);
+        Ok(())
     };
-    arena.sift_packets(frame, encapsulate, |place, slot, ()| missed.push((place, slot)));
+    arena.sift_surveyed(frame, survey, leaves, encapsulate, |place, mut slot, ()| {
+        slot.pull(HEADER);
+        missed.push((place, slot));
+    });
 }
 
 /// One replica's table, what it remembers of it, and what it counts.
@@ -87,23 +107,24 @@ impl<A: Address> Querier<A> {
         no_buffer: usize,
     ) -> bool {
         cx.unshare(frame, no_buffer);
-        room::make(cx.pool.arena(), frame, HEADER);
         let Querier { shared: Some(shared), remembered, missed, .. } = self else {
             cx.discard(frame);
             return false;
         };
-        let (arena, generations) = (cx.pool.arena(), shared.generations());
-        if remembered.settle(frame.len(), now, generations) {
-            let remembered = &*remembered;
-            put_headers::<A>(arena, frame, missed, move |address| remembered.find_good(address));
+        let Context { pool, survey, .. } = cx;
+        let (arena, generations) = (pool.arena(), shared.generations());
+        let settled = remembered.settle(frame.len(), now, generations);
+        let finder = remembered.finder();
+        if settled {
+            let find = move |address| finder.find_good(address);
+            put_headers::<A>(arena, frame, survey, missed, find);
         } else {
             if remembered.is_far() {
-                let ask = |slot| remembered.ask(A::destination(arena.meta(slot)));
+                let ask = |slot| finder.ask(A::destination(arena.meta(slot)));
                 frame.slots().iter().for_each(ask);
             }
-            let remembered = &*remembered;
-            let find = move |address| remembered.find(address, now, generations);
-            put_headers::<A>(arena, frame, missed, find);
+            let find = move |address| finder.find(address, now, generations);
+            put_headers::<A>(arena, frame, survey, missed, find);
         }
         !missed.is_empty()
     }

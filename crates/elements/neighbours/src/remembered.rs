@@ -215,7 +215,7 @@ impl<A: Remember> Remembered<A> {
     }
 
     /// Before so many packets: whether everything that is remembered is good, so that
-    /// [`find_good`](Remembered::find_good) may be used for them.
+    /// [`find_good`](Finder::find_good) may be used for them.
     #[inline(always)]
     pub fn settle(&mut self, packets: usize, now: u64, generations: &Generations) -> bool {
         let (until, changes) = self.good;
@@ -244,53 +244,16 @@ impl<A: Remember> Remembered<A> {
         true
     }
 
-    /// The header for a neighbour in a table that is settled, unless the table of neighbours
-    /// has to be asked.
+    /// The table for packets to look into.
     #[inline(always)]
-    pub fn find_good(&self, address: A) -> Option<&[u8; HEADER]> {
-        let known = self.find_place(address)?;
-        known.has_header().then_some(&known.header)
+    pub fn finder(&self) -> Finder<'_, A> {
+        Finder { pairs: &self.pairs, shift: self.shift, by: self.by }
     }
 
-    #[inline(always)]
-    fn find_place(&self, address: A) -> Option<&Known<A>> {
-        let known = self.pairs.get(self.home(address))?.of(address);
-        if known.address == address { Some(known) } else { self.find_further(address) }
-    }
-
-    /// The header for a neighbour, unless the table has to be asked.
-    #[inline(always)]
-    pub fn find(&self, address: A, now: u64, generations: &Generations) -> Option<&[u8; HEADER]> {
-        let known = self.find_place(address)?;
-        known.is_good(now, generations).then_some(&known.header)
-    }
-
-    /// The place of an address that is not where looking begins.
-    #[cold]
-    fn find_further(&self, address: A) -> Option<&Known<A>> {
-        let (mut at, mask) = (self.home(address), self.pairs.len() - 1);
-        loop {
-            let pair = &self.pairs[at & mask];
-            let known = pair.of(address);
-            if known.address == address || !pair.is_full() {
-                return Some(known).filter(|known| known.address == address);
-            }
-            at += 1;
-        }
-    }
-
-    /// Whether [`ask`](Remembered::ask) is worth while.
+    /// Whether [`ask`](Finder::ask) is worth while.
     #[inline(always)]
     pub fn is_far(&self) -> bool {
         self.places() > NEAR
-    }
-
-    /// Asks for the line where a header is looked for first.
-    #[inline(always)]
-    pub fn ask(&self, address: A) {
-        if let Some(pair) = self.pairs.get(self.home(address)) {
-            prefetch(pair);
-        }
     }
 
     /// Remembers the header for a neighbour until some time, unless its generation
@@ -313,7 +276,7 @@ impl<A: Remember> Remembered<A> {
 
     /// Puts it into its place or a free one, if there is one among so many pairs.
     fn put(&mut self, known: Known<A>, among: usize) -> bool {
-        let (home, mask) = (self.home(known.address), self.pairs.len() - 1);
+        let (home, mask) = (self.finder().home(known.address), self.pairs.len() - 1);
         for at in (home..=home + mask).take(among) {
             for place in &mut self.pairs[at & mask].0 {
                 let free = place.until == 0;
@@ -341,10 +304,72 @@ impl<A: Remember> Remembered<A> {
             });
         }
     }
+}
+
+/// The table as packets look into it: a copy that stays in registers, where the one of [`Remembered`]
+/// would be loaded again after each packet that is written to.
+#[derive(Debug)]
+pub struct Finder<'a, A> {
+    pairs: &'a [Pair<A>],
+    shift: u32,
+    by: [u64; 2],
+}
+
+impl<A> Clone for Finder<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Finder<'_, A> {}
+
+impl<'a, A: Remember> Finder<'a, A> {
+    #[inline(always)]
+    fn home(self, address: A) -> usize {
+        (address.spread(self.by) >> self.shift) as usize
+    }
+
+    /// The header for a neighbour in a table that is settled, unless the table of neighbours
+    /// has to be asked.
+    #[inline(always)]
+    pub fn find_good(self, address: A) -> Option<&'a [u8; HEADER]> {
+        let known = self.find_place(address)?;
+        known.has_header().then_some(&known.header)
+    }
 
     #[inline(always)]
-    fn home(&self, address: A) -> usize {
-        (address.spread(self.by) >> self.shift) as usize
+    fn find_place(self, address: A) -> Option<&'a Known<A>> {
+        let known = self.pairs.get(self.home(address))?.of(address);
+        if known.address == address { Some(known) } else { self.find_further(address) }
+    }
+
+    /// The header for a neighbour, unless the table has to be asked.
+    #[inline(always)]
+    pub fn find(self, address: A, now: u64, generations: &Generations) -> Option<&'a [u8; HEADER]> {
+        let known = self.find_place(address)?;
+        known.is_good(now, generations).then_some(&known.header)
+    }
+
+    /// The place of an address that is not where looking begins.
+    #[cold]
+    fn find_further(self, address: A) -> Option<&'a Known<A>> {
+        let (mut at, mask) = (self.home(address), self.pairs.len() - 1);
+        loop {
+            let pair = &self.pairs[at & mask];
+            let known = pair.of(address);
+            if known.address == address || !pair.is_full() {
+                return Some(known).filter(|known| known.address == address);
+            }
+            at += 1;
+        }
+    }
+
+    /// Asks for the line where a header is looked for first.
+    #[inline(always)]
+    pub fn ask(self, address: A) {
+        if let Some(pair) = self.pairs.get(self.home(address)) {
+            prefetch(pair);
+        }
     }
 }
 
@@ -367,10 +392,10 @@ mod tests {
         for round in 0..2 {
             for (at, address) in (0..).zip(addresses.clone()) {
                 if round == 0 {
-                    assert_eq!(remembered.find(address, 1, &generations), None);
+                    assert_eq!(remembered.finder().find(address, 1, &generations), None);
                     remembered.insert(address, header(at), FOREVER, (1, &generations));
                 }
-                assert_eq!(remembered.find(address, 1, &generations), Some(&header(at)));
+                assert_eq!(remembered.finder().find(address, 1, &generations), Some(&header(at)));
             }
         }
         let count = addresses.count();
@@ -395,7 +420,7 @@ mod tests {
     fn what_is_not_good_any_more_is_not_found() {
         let (mut remembered, generations) = (Remembered::default(), Generations::default());
         let found = |remembered: &Remembered<u32>, address, now| {
-            remembered.find(address, now, &generations).copied()
+            remembered.finder().find(address, now, &generations).copied()
         };
         assert_eq!(found(&remembered, 0, 0), None, "what is not there is not 0.0.0.0");
         remembered.insert(5, header(1), (20, 1), (10, &generations));
@@ -433,8 +458,12 @@ mod tests {
                 }
                 settled += 1;
                 for address in 0..200 {
-                    let found = remembered.find(address, now, &generations);
-                    assert_eq!(remembered.find_good(address), found, "{address} in {round}");
+                    let found = remembered.finder().find(address, now, &generations);
+                    assert_eq!(
+                        remembered.finder().find_good(address),
+                        found,
+                        "{address} in {round}"
+                    );
                 }
             }
         }
@@ -450,13 +479,16 @@ mod tests {
         assert!(remembered.settle(1, 10, &generations) && remembered.settle(0, 19, &generations));
         assert!(!remembered.settle(0, 20, &generations), "its time is over");
         assert!(remembered.settle(enough, 20, &generations));
-        assert_eq!((remembered.find_good(5), remembered.find_good(0)), (None, None));
+        assert_eq!(
+            (remembered.finder().find_good(5), remembered.finder().find_good(0)),
+            (None, None)
+        );
         generations.advance(6u32);
         assert!(!remembered.settle(0, 20, &generations));
         assert!(remembered.settle(enough, 20, &generations));
         // Soon over.
         remembered.insert(7, header(2), (25, generations.of(7u32)), (20, &generations));
-        assert_eq!(remembered.find_good(7), Some(&header(2)));
+        assert_eq!(remembered.finder().find_good(7), Some(&header(2)));
         assert!(!remembered.settle(0, 25, &generations));
     }
 
@@ -467,7 +499,7 @@ mod tests {
             remembered.insert(address, header(1), FOREVER, (1, &generations));
         }
         generations.advance(77u32);
-        let found = |address: &u32| remembered.find(*address, 1, &generations).is_some();
+        let found = |address: &u32| remembered.finder().find(*address, 1, &generations).is_some();
         assert!(!found(&77) && found(&76) && found(&78));
         assert_eq!((0..65_536).filter(found).count(), 65_536 / PARTS * (PARTS - 1));
     }
@@ -482,7 +514,7 @@ mod tests {
                 let until = if changing { u64::MAX } else { now + 100 };
                 let good = (until, generations.of(address));
                 remembered.insert(address, header(1), good, (now, &generations));
-                assert!(remembered.find(address, now, &generations).is_some());
+                assert!(remembered.finder().find(address, now, &generations).is_some());
                 if changing && address % 512 == 0 {
                     generations.advance_all();
                 }
@@ -499,6 +531,6 @@ mod tests {
             assert!(remembered.used * 2 <= remembered.places());
         }
         assert_eq!(remembered.places(), MOST);
-        assert!(remembered.find(3 * MOST as u32 / 2 - 1, 1, &generations).is_some());
+        assert!(remembered.finder().find(3 * MOST as u32 / 2 - 1, 1, &generations).is_some());
     }
 }

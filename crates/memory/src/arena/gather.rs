@@ -2,7 +2,7 @@
 //!
 //! For who decides by a few words of each packet, wherever these are: eight packets are found
 //! together, it is seen at once whether all of them are long enough, and then each word is a load and
-//! a store.
+//! a store to where it is wanted.
 
 use super::{
     Arena,
@@ -39,10 +39,11 @@ pub struct WordAt {
 }
 
 impl Arena {
-    /// Calls `each` with the words at these places of packets, and with which packets have all of
-    /// them: for eight packets at a time, as this machine reads them. Where there is no word, or it
-    /// would begin in front of the packet, it is zero. Where packets are is found for those behind
-    /// as well, and words of network headers that are known are not loaded again.
+    /// Reads the words at these places of packets, as this machine does, eight packets at a time:
+    /// those of the `turn`th eight at the `n`th place go to `to[column(turn, n)]`, or nowhere. Tells
+    /// `missing` which of eight packets have all of them, where not all have. A word is zero where
+    /// there is none, or it would begin in front of the packet. Where packets are is found for those
+    /// behind as well, and words of network headers that are known are not loaded again.
     ///
     /// # Panics
     ///
@@ -53,7 +54,8 @@ impl Arena {
         frame: &mut Frame,
         survey: &mut Survey,
         at: [WordAt; N],
-        each: impl FnMut(&[Column; N], [bool; LANES]),
+        (to, column): (&mut [Column], impl Fn(usize, usize) -> usize),
+        missing: impl FnMut(usize, [bool; LANES]),
     ) {
         let is_known = survey.is_of(&self.inner, frame);
         let has_places = survey.survey(&self.inner, frame);
@@ -64,11 +66,21 @@ impl Arena {
             (is_word && word < words).then_some(word)
         });
         let groups = has_places.then_some(&*survey.groups);
-        with_vectors(Gather { arena: self, frame, groups, is_known, at, known, each });
+        with_vectors(Gather {
+            arena: self,
+            frame,
+            groups,
+            is_known,
+            at,
+            known,
+            to,
+            column,
+            missing,
+        });
     }
 }
 
-struct Gather<'a, E, const N: usize> {
+struct Gather<'a, C, M, const N: usize> {
     arena: &'a Arena,
     frame: &'a Frame,
     /// Where packets are, if none of them is shared and they are not too few.
@@ -78,10 +90,16 @@ struct Gather<'a, E, const N: usize> {
     at: [WordAt; N],
     /// Which of the words that the groups have of network headers these are.
     known: [Option<usize>; N],
-    each: E,
+    to: &'a mut [Column],
+    column: C,
+    missing: M,
 }
 
-impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> BitWork for Gather<'_, E, N> {
+impl<const N: usize, C, M> BitWork for Gather<'_, C, M, N>
+where
+    C: Fn(usize, usize) -> usize,
+    M: FnMut(usize, [bool; LANES]),
+{
     type Output = ();
 
     #[inline(always)]
@@ -94,11 +112,15 @@ impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> BitWork for Gather<'
     }
 }
 
-impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> Gather<'_, E, N> {
+impl<const N: usize, C, M> Gather<'_, C, M, N>
+where
+    C: Fn(usize, usize) -> usize,
+    M: FnMut(usize, [bool; LANES]),
+{
     /// With `HEADERS` some words are in headers, else all count from the start of packets.
     #[inline(always)]
     fn gather<const HEADERS: bool>(self) {
-        let Gather { arena, frame, groups, is_known, at, known, mut each } = self;
+        let Gather { arena, frame, groups, is_known, at, known, to, column, mut missing } = self;
         // Bytes that a packet has behind each base when it has all words; 0 where none is there.
         let reach = BASES.map(|base| {
             let ends = at.iter().filter(|at| at.base == base).map(|at| at.offset.saturating_add(4));
@@ -136,29 +158,31 @@ impl<const N: usize, E: FnMut(&[Column; N], [bool; LANES])> Gather<'_, E, N> {
             let bases =
                 group.and_then(|group| unsafe { group.bases::<HEADERS>(memory, slots, &reach) });
             let (Some(group), Some(bases)) = (group, bases) else {
-                gather_each(arena, slots, at, &mut each);
+                gather_each(arena, slots, at, (to, |n| column(turn, n)), |there| {
+                    missing(turn, there)
+                });
                 continue;
             };
-            let mut words = [[0; LANES]; N];
             // By number: iterators over arrays keep this loop a loop.
-            for column in 0..N {
-                if let (true, Some(word)) = (HEADERS, known[column]) {
-                    words[column] = group.words[word].map(u32::to_le);
+            for n in 0..N {
+                let Some(words) = to.get_mut(column(turn, n)) else { continue };
+                if let (true, Some(word)) = (HEADERS, known[n]) {
+                    *words = group.words[word].map(u32::to_le);
                     continue;
                 }
-                let first = memory.byte(at[column].offset as u64).cast_const();
-                let bases = &bases[at[column].base as usize];
+                let first = memory.byte(at[n].offset as u64).cast_const();
+                let bases = &bases[at[n].base as usize];
                 for lane in 0..LANES {
                     let place = first.wrapping_add(bases[lane] as usize).cast::<[u8; 4]>();
                     // SAFETY: in the packet, by the reach of the base, and borrowed with the
                     // frame.
-                    words[column][lane] = u32::from_ne_bytes(unsafe { place.read() });
+                    words[lane] = u32::from_ne_bytes(unsafe { place.read() });
                 }
             }
-            each(&words, [true; LANES]);
         }
         if !rest.is_empty() {
-            gather_each(arena, rest, at, &mut each);
+            let turn = eights.len();
+            gather_each(arena, rest, at, (to, |n| column(turn, n)), |there| missing(turn, there));
         }
     }
 }
@@ -169,18 +193,24 @@ fn gather_each<const N: usize>(
     arena: &Arena,
     slots: &[Slot],
     at: [WordAt; N],
-    each: &mut impl FnMut(&[Column; N], [bool; LANES]),
+    (to, column): (&mut [Column], impl Fn(usize) -> usize),
+    missing: impl FnOnce([bool; LANES]),
 ) {
-    let mut words = [[0; LANES]; N];
     let mut whole = [true; LANES];
-    for (lane, slot) in slots.iter().enumerate() {
-        for (column, at) in words.iter_mut().zip(at) {
+    for (n, at) in at.into_iter().enumerate() {
+        let mut words = [0; LANES];
+        for (lane, slot) in slots.iter().enumerate() {
             let word = arena.word_at(slot, at);
             whole[lane] &= word.is_some();
-            column[lane] = word.unwrap_or(0);
+            words[lane] = word.unwrap_or(0);
+        }
+        if let Some(to) = to.get_mut(column(n)) {
+            *to = words;
         }
     }
-    each(&words, whole);
+    if whole != [true; LANES] {
+        missing(whole);
+    }
 }
 
 impl Arena {
@@ -311,10 +341,20 @@ mod tests {
                 let mut survey = Survey::new(64);
                 for _ in 0..2 {
                     let mut seen = Vec::new();
-                    arena.gather(&mut frame, &mut survey, places, |columns, whole| {
-                        let words = |lane: usize| (columns.map(|column| column[lane]), whole[lane]);
-                        seen.extend((0..LANES).map(words));
+                    let turns = count.div_ceil(LANES);
+                    let mut columns = vec![[1; LANES]; 2 * turns];
+                    let mut whole = vec![[true; LANES]; turns];
+                    // The second words before the first.
+                    let column = |turn, n| turn + (1 - n) * turns;
+                    let to = (&mut *columns, column);
+                    arena.gather(&mut frame, &mut survey, places, to, |turn, there| {
+                        whole[turn] = there;
                     });
+                    for turn in 0..turns {
+                        let words = [0, 1].map(|n| columns[column(turn, n)]);
+                        let of = |lane: usize| (words.map(|word| word[lane]), whole[turn][lane]);
+                        seen.extend((0..LANES).map(of));
+                    }
                     assert_eq!(seen.len(), count.next_multiple_of(LANES));
                     assert_eq!(seen[..count], wanted);
                 }

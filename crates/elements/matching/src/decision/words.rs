@@ -1,8 +1,6 @@
 //! The words of packets that a program looks at.
 
-use linerate_memory::{
-    Arena, Column, Frame, HeaderStart, LANES as HALF, Slot, Survey, WordAt, WordBase,
-};
+use linerate_memory::{Arena, Frame, HeaderStart, LANES as HALF, Slot, Survey, WordAt, WordBase};
 
 use linerate_kit::mac_header;
 
@@ -230,26 +228,14 @@ impl Words {
         let mut all = true;
         if let Some(at) = gathered(&places).filter(|_| frame.len() >= HALF) {
             // Eight at once, half of a row.
-            let mut blocks = rows.chunks_exact_mut(stride);
-            let (mut halves, mut block) = (whole.as_chunks_mut::<HALF>().0.iter_mut(), None);
-            let put = |columns: &[Column; WORDS], there: [bool; HALF]| {
-                let (block_of_half, half) = match block.take() {
-                    Some(block) => (Some(block), 1),
-                    None => (blocks.next(), 0),
-                };
-                let (Some(rows), Some(whole)) = (block_of_half, halves.next()) else { return };
-                for (row, column) in rows[first..].iter_mut().zip(columns) {
-                    if let Some(row) = row.as_chunks_mut::<HALF>().0.get_mut(half) {
-                        *row = *column;
-                    }
-                }
-                if there != [true; HALF] {
+            let halves = rows.as_flattened_mut().as_chunks_mut::<HALF>().0;
+            let column = |turn: usize, n: usize| 2 * (turn / 2 * stride + first + n) + turn % 2;
+            arena.gather(frame, survey, at, (halves, column), |turn, there| {
+                if let Some(whole) = whole.as_chunks_mut::<HALF>().0.get_mut(turn) {
                     whole.iter_mut().zip(there).for_each(|(whole, there)| *whole &= there);
-                    all = false;
                 }
-                block = (half == 0).then_some(rows);
-            };
-            arena.gather(frame, survey, at, put);
+                all = false;
+            });
             return all;
         }
         let (mut at, mut block) = (0, first);
