@@ -159,7 +159,7 @@ where
                 group.and_then(|group| unsafe { group.bases::<HEADERS>(memory, slots, &reach) });
             let (Some(group), Some(bases)) = (group, bases) else {
                 gather_each(arena, slots, at, (to, |n| column(turn, n)), |there| {
-                    missing(turn, there)
+                    missing(turn, there);
                 });
                 continue;
             };
@@ -182,7 +182,9 @@ where
         }
         if !rest.is_empty() {
             let turn = eights.len();
-            gather_each(arena, rest, at, (to, |n| column(turn, n)), |there| missing(turn, there));
+            gather_each(arena, rest, at, (to, |n| column(turn, n)), |there| {
+                missing(turn, there);
+            });
         }
     }
 }
