@@ -171,6 +171,7 @@ fn commands_on_interfaces_do_what_it_says() {
 const SHIM: &str = r#"#!/bin/sh
 left=$#
 socket=
+cluster=
 while [ $left -gt 0 ]; do
     word=$1
     shift
@@ -178,6 +179,7 @@ while [ $left -gt 0 ]; do
     case $word in
     --cores | --duration) shift; left=$((left - 1)); continue ;;
     --control) socket=$1 ;;
+    --socket) cluster=$1 ;;
     esac
     set -- "$@" "$word"
 done
@@ -189,14 +191,25 @@ if [ -n "$socket" ]; then
     done
     exit
 fi
+case "$1 ${2-}" in
+"cluster serve")
+    "$PROGRAM" "$@" >/dev/null 2>errors &
+    until "$PROGRAM" cluster status "$cluster" >/dev/null 2>&1; do
+        kill -0 $! 2>/dev/null || { cat errors >&2; exit 1; }
+        sleep 0.05
+    done
+    exit ;;
+"cluster attach" | "cluster top") set -- "$@" --duration 300ms ;;
+esac
 case $1 in
 run | forward | generate | sink | capture | replay) set -- "$@" --duration 300ms ;;
 esac
 exec "$PROGRAM" "$@"
 "#;
 
-/// Interfaces with cables that lead nowhere, and files that the guide takes for granted.
+/// A place for sockets, interfaces with cables that lead nowhere, and files that the guide takes for granted.
 const PLACE: &str = r#"
+mount -t tmpfs none /run
 for number in 0 1 2 3; do
     ip link add eth$number type veth peer name far$number
     ip link set eth$number up
