@@ -180,6 +180,20 @@ fn memif_with_dpdk_as_zero_copy_client() {
     combine("server", "role=client,zero-copy=yes");
 }
 
+/// What there is of [`resources`] once that has been the same for a second.
+fn settled(mut let_go: impl FnMut()) -> (usize, usize) {
+    let (mut last, mut since) = (resources(), Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        let_go();
+        thread::sleep(Duration::from_millis(20));
+        let now = resources();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
 fn come_and_go(ours: &str, theirs: &str) {
     let _alone = alone();
     let restarts = restarts();
@@ -206,17 +220,10 @@ fn come_and_go(ours: &str, theirs: &str) {
             let transmit = station.port.queues[0].transmit.as_mut().unwrap();
             transmit.flush(&mut station.pool).unwrap();
         };
-        let steady = *steady.get_or_insert_with(|| {
-            let_go(&mut station);
-            thread::sleep(Duration::from_millis(300));
-            let_go(&mut station);
-            resources()
-        });
+        let steady = *steady.get_or_insert_with(|| settled(|| let_go(&mut station)));
         wait_for("all that belonged to the connection to go", || {
             let_go(&mut station);
-            let (files, mappings) = resources();
-            // Fewer is what there was yet to be closed when it was looked at first.
-            files <= steady.0 && mappings <= steady.1
+            resources() == steady
         });
     }
     let counts = station.sent();
