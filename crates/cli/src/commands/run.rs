@@ -9,15 +9,6 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
-    let (source, globals) = args.configuration.source()?;
-    let subject = Subject {
-        source,
-        globals,
-        devices: args.configuration.devices(),
-        library: library.clone(),
-        texts: &[],
-        watch: args.watch,
-        socket: None,
-    };
+    let subject = Subject::of(&args.configuration, library, args.watch)?;
     run::run(subject, &args.operation)
 }

@@ -30,7 +30,7 @@ use crate::{
     exit::{ConfigurationError, UsageError, cannot_read},
     life::{Life, readiness},
     links::{self, PortLink},
-    options::{GraphRunning, Operation},
+    options::{Configuration, GraphRunning, Operation},
     program::LibraryText,
     resources,
     service::Service,
@@ -57,6 +57,26 @@ pub(crate) struct Subject {
     pub(crate) watch: bool,
     /// Where consumers attach, besides what it says itself.
     pub(crate) socket: Option<String>,
+}
+
+impl Subject {
+    /// What a command line names.
+    pub(crate) fn of(
+        configuration: &Configuration,
+        library: &Library,
+        watch: bool,
+    ) -> Result<Subject> {
+        let (source, globals) = configuration.source()?;
+        Ok(Subject {
+            source,
+            globals,
+            devices: configuration.devices(),
+            library: library.clone(),
+            texts: &[],
+            watch,
+            socket: None,
+        })
+    }
 }
 
 /// Runs it until it ends, or somebody ends it.

@@ -16,15 +16,9 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Serve, library: &Library) -> Result<()> {
-    let (source, globals) = args.configuration.source()?;
     let subject = Subject {
-        source,
-        globals,
-        devices: args.configuration.devices(),
-        library: library.clone(),
-        texts: &[],
-        watch: args.watch,
         socket: args.socket.clone(),
+        ..Subject::of(&args.configuration, library, args.watch)?
     };
     if args.precompute {
         return say_memory(subject, args);
