@@ -10,7 +10,7 @@ use linerate_cluster::{
     wire::{Reply, Request},
 };
 use linerate_memory::{
-    Frame, PoolCache,
+    Arena, Frame, PoolCache,
     shared::{Access, Files, Member},
 };
 use linerate_port::peer::{self, event::Gathered};
@@ -123,6 +123,45 @@ impl Consumer {
         Ok(received)
     }
 
+    /// Takes packets into a frame of the caller's, behind those it has, as many as it has room for;
+    /// returns how many. They are the caller's until [`release`](Consumer::release) or
+    /// [`send_from`](Consumer::send_from), whatever becomes of the burst; who keeps them long gets no
+    /// others once it has as many as the server lends it. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Consumer::receive`].
+    pub fn receive_into(&mut self, frame: &mut Frame) -> Result<usize, ClientError> {
+        self.give_back()?;
+        let limit = frame.room().min(self.ahead.len());
+        let mut received = frame.append(&mut self.ahead, limit);
+        if self.ahead.is_empty() {
+            received += self.member.receive(&mut self.pool, frame)?;
+        }
+        if received == 0 {
+            self.idle += 1;
+            if self.idle >= LOOK {
+                self.look_at_server()?;
+            }
+        }
+        Ok(received)
+    }
+
+    /// Gives back the packets of a frame that [`Consumer::receive_into`] has filled.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone.
+    pub fn release(&mut self, frame: &mut Frame) -> Result<(), ClientError> {
+        self.pool.give(frame);
+        self.give_back()
+    }
+
+    /// The memory that packets lie in: what those of [`Consumer::receive_into`] are read with.
+    pub fn arena(&self) -> &Arena {
+        self.member.arena()
+    }
+
     /// The packets of the burst, oldest first.
     pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
         self.member.arena().packets(&self.burst)
@@ -144,19 +183,24 @@ impl Consumer {
     /// # Errors
     ///
     /// When the server is gone.
-    pub fn send(&mut self, mut choose: impl FnMut(&[u8]) -> bool) -> Result<usize, ClientError> {
-        let arena = self.member.arena();
-        let (out, pool) = (&mut self.out, &mut self.pool);
-        self.burst.sift(
-            |slot| !choose(arena.packet(slot)),
-            |slot| {
-                let _ = out.push(slot).map_err(|slot| pool.give_one(slot));
-            },
-        );
-        let sent = self.member.send(&mut self.pool, &mut self.out)?;
-        // As the ring has room for all that is held, this is what was sent and is held by others too.
-        self.pool.give(&mut self.out);
+    pub fn send(&mut self, choose: impl FnMut(&[u8]) -> bool) -> Result<usize, ClientError> {
+        let sent = send(&mut self.member, &mut self.pool, &mut self.out, &mut self.burst, choose)?;
         self.give_back()?;
+        Ok(sent)
+    }
+
+    /// The same with a frame that [`Consumer::receive_into`] has filled. It is empty then.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone.
+    pub fn send_from(
+        &mut self,
+        frame: &mut Frame,
+        choose: impl FnMut(&[u8]) -> bool,
+    ) -> Result<usize, ClientError> {
+        let sent = send(&mut self.member, &mut self.pool, &mut self.out, frame, choose)?;
+        self.release(frame)?;
         Ok(sent)
     }
 
@@ -264,6 +308,30 @@ impl Consumer {
             Some(_) => Err(ClientError::Protocol("nothing was asked")),
         }
     }
+}
+
+/// Sends those packets of a frame that are chosen; the others stay in it.
+fn send(
+    member: &mut Member,
+    pool: &mut PoolCache,
+    out: &mut Frame,
+    frame: &mut Frame,
+    mut choose: impl FnMut(&[u8]) -> bool,
+) -> Result<usize, ClientError> {
+    if out.limit() < frame.len() {
+        *out = Frame::new(frame.len());
+    }
+    let arena = member.arena();
+    frame.sift(
+        |slot| !choose(arena.packet(slot)),
+        |slot| {
+            let _ = out.push(slot).map_err(|slot| pool.give_one(slot));
+        },
+    );
+    let sent = member.send(pool, out)?;
+    // As the ring has room for all that is held, this is what was sent and is held by others too.
+    pool.give(out);
+    Ok(sent)
 }
 
 impl AsFd for Consumer {

@@ -178,6 +178,43 @@ fn packets_come_and_go_without_a_copy() {
 }
 
 #[test]
+fn packets_are_kept_in_frames_of_the_callers() {
+    let mut server = Server::new();
+    server.add("b", &["one"], WRITE);
+    let from = PlaceUse::to_receive(&server.broker, "one", 4).unwrap();
+    let mut consumer = Consumer::attach(&server.address, "one").unwrap();
+    server.share_out(32);
+    // What waiting has taken comes first, and as much of it as there is room for.
+    assert!(consumer.wait(None).unwrap());
+    let (mut kept, mut other, mut sent) = (Frame::new(5), Frame::new(100), Frame::new(128));
+    assert_eq!(consumer.receive_into(&mut kept).unwrap(), 5);
+    let flows = |consumer: &Consumer, frame: &Frame| -> Vec<u64> {
+        consumer.arena().packets(frame).map(|packet| check(packet).0).collect()
+    };
+    assert_eq!(flows(&consumer, &kept), [0, 1, 2, 3, 4]);
+    // All others are used again, while those stay.
+    for _ in 0..100 {
+        server.share_out(32);
+        while consumer.receive_into(&mut other).unwrap() > 0 {}
+        consumer.release(&mut other).unwrap();
+        assert_eq!(server.broker.exchange().receive(from.place(), &mut server.pool, &mut sent), 0);
+    }
+    assert_eq!(flows(&consumer, &kept), [0, 1, 2, 3, 4]);
+    // More at once than a burst has.
+    for _ in 0..3 {
+        server.share_out(32);
+    }
+    assert_eq!(consumer.receive_into(&mut other).unwrap(), 96);
+    assert_eq!(consumer.send_from(&mut other, |packet| check(packet).0 > 0).unwrap(), 95);
+    assert_eq!(consumer.send_from(&mut kept, |_| true).unwrap(), 5);
+    assert!(kept.is_empty() && other.is_empty());
+    assert_eq!(server.broker.exchange().receive(from.place(), &mut server.pool, &mut sent), 100);
+    server.pool.give(&mut sent);
+    drop((consumer, from));
+    server.finish();
+}
+
+#[test]
 fn a_reader_writes_nothing_and_sends_what_it_has_seen() {
     let mut server = Server::new();
     server.add("b", &["one"], READ);

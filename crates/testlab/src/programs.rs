@@ -50,6 +50,8 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "pcap-config", package: "libpcap-dev", purpose: "a forwarder on libpcap" },
     Program { name: "dask-worker", package: "python3-distributed", purpose: "sweeps on a cluster" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
+    Program { name: "python3", package: "python3-numpy", purpose: "arrays over our packets" },
+    Program { name: "python3", package: "python3-venv", purpose: "a place to install a wheel in" },
 ];
 
 /// Directories searched after `PATH`: a plain user's `PATH` often lacks them.
@@ -57,16 +59,41 @@ const SYSTEM_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
 impl Program {
     /// Where the program is, if it is installed. For `python3` that is the interpreter that has
-    /// scapy, since that is what tests call it for: Debian's own, even when another comes first on
-    /// `PATH`.
+    /// the package's module, since that is what tests call it for.
     #[must_use]
     pub fn path(&self) -> Option<PathBuf> {
-        if self.package == "python3-scapy" {
-            let candidates = [find(self.name), Some(PathBuf::from("/usr/bin/python3"))];
-            return candidates.into_iter().flatten().find(|python| has_scapy(python));
+        match self.package {
+            "python3-scapy" => python(&["scapy"]),
+            "python3-numpy" => python(&["numpy"]),
+            "python3-venv" => python(PYTHON_WITH_NUMPY),
+            _ => find(self.name),
         }
-        find(self.name)
     }
+}
+
+/// Modules of a Python that has NumPy and makes environments.
+const PYTHON_WITH_NUMPY: &[&str] = &["numpy", "ensurepip"];
+
+/// The Python that has these modules: Debian's own, even when another comes first on `PATH`.
+fn python(modules: &[&str]) -> Option<PathBuf> {
+    let candidates = [find("python3"), Some(PathBuf::from("/usr/bin/python3"))];
+    candidates.into_iter().flatten().find(|python| has_modules(python, modules))
+}
+
+/// Demands a Python that has NumPy and makes environments with pip.
+///
+/// # Panics
+///
+/// When there is none, as [`require`].
+#[track_caller]
+#[must_use]
+pub fn require_python_with_numpy() -> PathBuf {
+    python(PYTHON_WITH_NUMPY).unwrap_or_else(|| {
+        panic!(
+            "this test needs Python with NumPy: run `cargo xtask peers` or `apt-get install \
+             python3-numpy python3-venv`"
+        )
+    })
 }
 
 /// The path of an executable, searched on `PATH` and in the system directories.
@@ -117,10 +144,12 @@ pub(crate) fn command(name: &str) -> Command {
     Command::new(require(name))
 }
 
-/// Whether this Python has the module scapy, found out without the second its import takes.
-fn has_scapy(python: &Path) -> bool {
-    let probe = "import importlib.util,sys; sys.exit(importlib.util.find_spec('scapy') is None)";
-    Command::new(python).args(["-c", probe]).output().is_ok_and(|output| output.status.success())
+/// Whether this Python has the modules, found out without the second that importing one may take.
+fn has_modules(python: &Path, modules: &[&str]) -> bool {
+    let probe = "import sys; from importlib.util import find_spec; \
+                 sys.exit(not all(map(find_spec, sys.argv[1:])))";
+    let output = Command::new(python).args(["-c", probe]).args(modules).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 fn is_executable(path: &Path) -> bool {

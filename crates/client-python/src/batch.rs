@@ -1,0 +1,169 @@
+//! Packets that have come together.
+
+use std::sync::{Arc, Mutex};
+
+use linerate_memory::Slot;
+use pyo3::{
+    exceptions::{PyIndexError, PyPermissionError, PyValueError},
+    prelude::*,
+    types::{PyBytes, PyMemoryView},
+};
+
+use crate::{
+    Failure,
+    held::{State, Ticket, lock},
+    view::View,
+};
+
+/// Packets that have come together, oldest first.
+#[pyclass(frozen, sequence, module = "linerate")]
+#[derive(Debug)]
+pub(crate) struct Batch {
+    state: Arc<Mutex<State>>,
+    ticket: Ticket,
+}
+
+impl Batch {
+    pub(crate) fn new(state: &Arc<Mutex<State>>, ticket: Ticket) -> Batch {
+        Batch { state: state.clone(), ticket }
+    }
+
+    /// Something of each packet: of where it lies from the start of the arena, and what is known of it.
+    fn each<T>(&self, of: impl Fn(usize, &Slot, u64) -> T) -> Result<Vec<T>, Failure> {
+        let mut state = lock(&self.state);
+        let (consumer, frame) = state.packets(self.ticket)?;
+        let arena = consumer.arena();
+        let each = frame.slots().iter();
+        Ok(each.map(|slot| of(arena.position(slot), slot, arena.meta(slot).timestamp)).collect())
+    }
+
+    /// A view of a packet, for writing where that is asked for and may be.
+    fn packet(&self, at: isize, writable: bool) -> PyResult<View> {
+        let count = self.ticket.count as isize;
+        let from_start = if at < 0 { at + count } else { at };
+        if !(0..count).contains(&from_start) {
+            return Err(PyIndexError::new_err("the batch has not so many packets"));
+        }
+        let mut state = lock(&self.state);
+        let (consumer, frame) = state.packets(self.ticket)?;
+        let (arena, slot) = (consumer.arena(), &mut frame.slots_mut()[from_start as usize]);
+        if writable && arena.packet_mut(slot).is_none() {
+            return Err(PyPermissionError::new_err(
+                "others have this packet, too, or this consumer only reads",
+            ));
+        }
+        // SAFETY: a packet lies inside its arena.
+        let start = unsafe { arena.region().0.add(arena.position(slot)) };
+        let length = slot.len();
+        state.look(self.ticket);
+        drop(state);
+        Ok(View::of_batch(&self.state, self.ticket, start, length, writable))
+    }
+}
+
+#[pymethods]
+impl Batch {
+    fn __len__(&self) -> usize {
+        self.ticket.count
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, at: isize) -> PyResult<Bound<'py, PyMemoryView>> {
+        self.packet(at, false)?.show(py)
+    }
+
+    fn writable<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyMemoryView>> {
+        self.packet(index, true)?.show(py)
+    }
+
+    #[getter]
+    fn arena<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        let mut state = lock(&self.state);
+        let (start, length) = state.packets(self.ticket)?.0.arena().region();
+        state.look(self.ticket);
+        drop(state);
+        View::of_batch(&self.state, self.ticket, start, length, false).show(py)
+    }
+
+    #[getter]
+    fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        View::of_words(self.each(|position, _, _| position as u64)?).show(py)
+    }
+
+    #[getter]
+    fn lengths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        View::of_halves(self.each(|_, slot, _| slot.len() as u32)?).show(py)
+    }
+
+    #[getter]
+    fn timestamps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        View::of_words(self.each(|_, _, time| time)?).show(py)
+    }
+
+    fn fields<'py>(
+        &self,
+        py: Python<'py>,
+        offset: usize,
+        size: usize,
+    ) -> PyResult<Bound<'py, PyMemoryView>> {
+        if !(1..=1 << 16).contains(&size) {
+            return Err(PyValueError::new_err("fields have 1 to 65536 bytes"));
+        }
+        let mut rows = vec![0; self.ticket.count * size];
+        let mut state = lock(&self.state);
+        let (consumer, frame) = state.packets(self.ticket)?;
+        for (row, packet) in rows.chunks_exact_mut(size).zip(consumer.arena().packets(frame)) {
+            let there = packet.get(offset..).unwrap_or_default();
+            let count = there.len().min(size);
+            row[..count].copy_from_slice(&there[..count]);
+        }
+        drop(state);
+        View::of_rows(rows, size).show(py)
+    }
+
+    #[pyo3(signature = (chosen = None))]
+    fn send(&self, chosen: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+        let chosen = chosen.map(bytes).transpose()?;
+        let chosen = chosen.as_ref().map(|bytes| bytes.as_bytes());
+        if chosen.is_some_and(|chosen| chosen.len() != self.ticket.count) {
+            return Err(PyValueError::new_err("there is to be a byte or bool for each packet"));
+        }
+        let sent = lock(&self.state)
+            .send(self.ticket, |at| chosen.is_none_or(|chosen| chosen[at] != 0))?;
+        Ok(sent)
+    }
+
+    fn release(&self) -> PyResult<()> {
+        Ok(lock(&self.state).release(self.ticket)?)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) {
+        lock(&self.state).abandon(self.ticket);
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<linerate.Batch of {} packets>", self.ticket.count)
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        lock(&self.state).abandon(self.ticket);
+    }
+}
+
+/// What a buffer has, whatever Python calls its items.
+pub(crate) fn bytes<'py>(buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    if let Ok(bytes) = buffer.cast::<PyBytes>() {
+        return Ok(bytes.clone());
+    }
+    Ok(PyMemoryView::from(buffer)?.call_method0("tobytes")?.cast_into::<PyBytes>()?)
+}

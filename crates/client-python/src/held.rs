@@ -1,0 +1,199 @@
+//! What a consumer has, and who looks at it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use linerate_client::{ClientError, Consumer};
+use linerate_memory::Frame;
+
+use crate::Failure;
+
+/// A consumer, and the packets of all its batches.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Until it is closed and no view is left.
+    consumer: Option<Consumer>,
+    closing: bool,
+    /// Packets of a batch.
+    burst: usize,
+    held: Vec<Held>,
+    /// Those of them that no batch has.
+    free: Vec<usize>,
+    /// Views of all batches.
+    views: usize,
+}
+
+/// Packets of a batch.
+#[derive(Debug)]
+struct Held {
+    frame: Frame,
+    /// How manieth batch has this place.
+    turn: u64,
+    views: usize,
+    /// The batch was deleted: the last view gives the packets back.
+    abandoned: bool,
+}
+
+/// What a batch knows of its packets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticket {
+    place: usize,
+    turn: u64,
+    pub(crate) count: usize,
+}
+
+/// The state, which no panic leaves half changed: what panics is asked before it is.
+pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    pub(crate) fn new(consumer: Consumer, burst: usize) -> State {
+        State {
+            consumer: Some(consumer),
+            closing: false,
+            burst,
+            held: Vec::new(),
+            free: Vec::new(),
+            views: 0,
+        }
+    }
+
+    /// The consumer, unless it is closed.
+    pub(crate) fn consumer(&mut self) -> Result<&mut Consumer, Failure> {
+        match &mut self.consumer {
+            Some(consumer) if !self.closing => Ok(consumer),
+            _ => Err(Failure::Closed),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closing
+    }
+
+    /// The next packets, perhaps none.
+    pub(crate) fn receive(&mut self) -> Result<Ticket, Failure> {
+        self.consumer()?;
+        let place = self.free.pop().unwrap_or_else(|| {
+            let frame = Frame::new(self.burst);
+            self.held.push(Held { frame, turn: 0, views: 0, abandoned: false });
+            self.held.len() - 1
+        });
+        let (consumer, held) = (self.consumer.as_mut().expect("seen"), &mut self.held[place]);
+        match consumer.receive_into(&mut held.frame) {
+            Ok(count) => Ok(Ticket { place, turn: held.turn, count }),
+            Err(error) => {
+                self.free.push(place);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The packets of a batch, and who can read them.
+    pub(crate) fn packets(&mut self, ticket: Ticket) -> Result<(&Consumer, &mut Frame), Failure> {
+        let held = &mut self.held[ticket.place];
+        match &self.consumer {
+            Some(consumer) if held.turn == ticket.turn => Ok((consumer, &mut held.frame)),
+            _ => Err(Failure::Released),
+        }
+    }
+
+    /// Somebody looks at packets of a batch from now on, which has been found to have some.
+    pub(crate) fn look(&mut self, ticket: Ticket) {
+        self.held[ticket.place].views += 1;
+        self.views += 1;
+    }
+
+    /// One of those who look does no more.
+    pub(crate) fn look_away(&mut self, ticket: Ticket) {
+        self.views -= 1;
+        let held = &mut self.held[ticket.place];
+        held.views -= 1;
+        if held.abandoned && held.views == 0 {
+            // A server that is gone is noticed when packets are asked for.
+            let _ = self.give_back(ticket);
+        }
+        if self.closing && self.views == 0 {
+            self.shut();
+        }
+    }
+
+    /// Gives a batch back that nobody looks at.
+    pub(crate) fn release(&mut self, ticket: Ticket) -> Result<(), Failure> {
+        let held = &self.held[ticket.place];
+        match held.views {
+            _ if held.turn != ticket.turn => Ok(()),
+            0 => Ok(self.give_back(ticket)?),
+            views => Err(Failure::Viewed(views)),
+        }
+    }
+
+    /// The same for a batch that was deleted: by its last view, if it has some.
+    pub(crate) fn abandon(&mut self, ticket: Ticket) {
+        if matches!(self.release(ticket), Err(Failure::Viewed(_))) {
+            self.held[ticket.place].abandoned = true;
+        }
+    }
+
+    /// Sends those packets of a batch that `choose` wants and gives back the others.
+    pub(crate) fn send(
+        &mut self,
+        ticket: Ticket,
+        mut choose: impl FnMut(usize) -> bool,
+    ) -> Result<usize, Failure> {
+        self.consumer()?;
+        let held = &mut self.held[ticket.place];
+        if held.turn != ticket.turn {
+            return Err(Failure::Released);
+        }
+        if held.views > 0 {
+            return Err(Failure::Viewed(held.views));
+        }
+        let consumer = self.consumer.as_mut().expect("seen");
+        let mut at = 0;
+        let sent = consumer.send_from(&mut held.frame, |_| {
+            at += 1;
+            choose(at - 1)
+        });
+        self.vacate(ticket.place);
+        Ok(sent?)
+    }
+
+    /// Detaches, as soon as nobody looks at packets any more.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+        if self.views == 0 {
+            self.shut();
+        }
+    }
+
+    fn give_back(&mut self, ticket: Ticket) -> Result<(), ClientError> {
+        let given = match &mut self.consumer {
+            Some(consumer) => consumer.release(&mut self.held[ticket.place].frame),
+            None => Ok(()),
+        };
+        self.vacate(ticket.place);
+        given
+    }
+
+    /// A place is for the next batch.
+    fn vacate(&mut self, place: usize) {
+        let held = &mut self.held[place];
+        held.turn += 1;
+        held.abandoned = false;
+        self.free.push(place);
+    }
+
+    fn shut(&mut self) {
+        let Some(mut consumer) = self.consumer.take() else { return };
+        for held in &mut self.held {
+            // What cannot be given back is taken back when this program has gone.
+            let _ = consumer.release(&mut held.frame);
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}

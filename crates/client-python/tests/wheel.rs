@@ -1,0 +1,197 @@
+//! A wheel is made, installed into an environment of its own, and used there: by programs in Python
+//! that get packets of a server in this process.
+#![allow(missing_docs, reason = "a test program")]
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use linerate_cluster::{BalancerUse, Broker, Granted, PlaceUse};
+use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache, shared::Access};
+use linerate_testlab::programs::require_python_with_numpy;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn done(command: &mut Command) {
+    let output = command.output().unwrap();
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    assert!(output.status.success(), "{command:?}: {}", said.concat());
+}
+
+/// The Python of an environment that has the wheel and, from the system, NumPy.
+fn environment(folder: &Path) -> PathBuf {
+    let library =
+        env::current_exe().unwrap().parent().unwrap().join("liblinerate_client_python.so");
+    let python = require_python_with_numpy();
+    let environment = folder.join("environment");
+    done(Command::new(python).args(["-m", "venv", "--system-site-packages"]).arg(&environment));
+    let python = environment.join("bin/python");
+    let pip = || {
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "--isolated", "--disable-pip-version-check"]).current_dir(folder);
+        // Nothing may be fetched.
+        pip.env_remove("PIP_FIND_LINKS").env("PIP_NO_INDEX", "1");
+        pip
+    };
+    done(pip().args(["wheel", "--no-deps"]).arg(package()).env("LINERATE_LIBRARY", library));
+    let wheels = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let wheel = wheels.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
+    done(pip().args(["install", "--no-index"]).arg(wheel.unwrap()));
+    python
+}
+
+/// A server with a place called `one`.
+struct Server {
+    arena: Arena,
+    pool: PoolCache,
+    broker: Arc<Broker>,
+    address: String,
+    balancer: BalancerUse,
+    from: PlaceUse,
+    /// The number of the next packet.
+    next: u64,
+}
+
+impl Server {
+    fn new(name: &str) -> Server {
+        let options = ArenaOptions { size: 2 << 20, huge: false, ..ArenaOptions::default() };
+        let arena = options.create().unwrap();
+        let address = format!("@linerate-python-{}-{name}", std::process::id());
+        let broker = Broker::open(&address, &arena).unwrap();
+        let granted = Granted { access: Access::Write, cells: 64 };
+        let consumers = [("one".to_string(), 1)];
+        let balancer = BalancerUse::new(&broker, "b", &consumers, granted, true).unwrap();
+        let from = PlaceUse::to_receive(&broker, "one", 4).unwrap();
+        Server { pool: arena.cache(64), arena, broker, address, balancer, from, next: 0 }
+    }
+
+    /// Shares out packets that `fill` makes of their number and 60 bytes and as many as that.
+    fn share_out(&mut self, count: usize, fill: impl Fn(u64, &mut [u8])) {
+        let (mut frame, mut absent) = (Frame::new(64), Frame::new(64));
+        for _ in 0..count {
+            let mut slot = self.pool.take_one(60 + (self.next % 1000) as usize).expect("a buffer");
+            self.arena.meta_mut(&mut slot).unwrap().timestamp = 1_000_000_000 + self.next;
+            fill(self.next, self.arena.packet_mut(&mut slot).unwrap());
+            self.next += 1;
+            frame.push(slot).unwrap();
+        }
+        let ids = [self.balancer.balancer()];
+        let hashes = vec![0; count];
+        let mut exchange = self.broker.exchange();
+        exchange.share_out(&ids, &hashes, false, &mut self.pool, &mut frame, &mut absent);
+        assert!(frame.is_empty() && absent.is_empty());
+    }
+
+    /// Takes what the consumer has sent to the end of a list.
+    fn receive(&mut self, sent: &mut Vec<Vec<u8>>) {
+        let mut frame = Frame::new(64);
+        self.broker.exchange().receive(self.from.place(), &mut self.pool, &mut frame);
+        sent.extend(self.arena.packets(&frame).map(<[u8]>::to_vec));
+        self.pool.give(&mut frame);
+    }
+
+    fn start(&self, python: &Path, script: &str) -> Child {
+        let mut command = Command::new(python);
+        command.arg(package().join(script)).args([&self.address, "one"]);
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn wait_for(&self, what: &str, holds: impl Fn(&Server) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !holds(self) {
+            assert!(Instant::now() < until, "{what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends when its consumer has seen all, and says what that has said.
+    fn ends(self, consumer: Child) -> String {
+        self.wait_for("it looks at all packets", |server| server.from.figures().waiting == 0);
+        let Server { arena, pool, broker, balancer, from, .. } = self;
+        drop((balancer, from, broker));
+        let output = consumer.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}, {said}", output.status);
+        drop(pool);
+        assert_eq!(arena.accounting().held, 0, "buffers are lost");
+        said
+    }
+}
+
+/// An IPv4 packet, as far as the examples look at it.
+fn ipv4(number: u64, bytes: &mut [u8]) {
+    bytes.fill(0);
+    bytes[12] = 8;
+    bytes[23] = if number.is_multiple_of(3) { 6 } else { 17 };
+    bytes[26] = 10 + (number % 2) as u8;
+    bytes[30] = 20;
+}
+
+#[test]
+#[ignore = "needs Python with NumPy"]
+fn a_wheel_is_installed_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = environment(folder.path());
+    done(Command::new(&python).arg(package().join("tests/stubs.py")));
+    everything_there_is(&python);
+    examples(&python);
+}
+
+fn everything_there_is(python: &Path) {
+    let mut server = Server::new("all");
+    let mut program = server.start(python, "tests/consumer.py");
+    let (line, lines) = mpsc::channel();
+    let stdout = BufReader::new(program.stdout.take().unwrap());
+    let reader = thread::spawn(move || {
+        stdout.lines().map_while(Result::ok).for_each(|text| line.send(text).unwrap());
+    });
+    let mut sent = Vec::new();
+    loop {
+        server.receive(&mut sent);
+        match lines.recv_timeout(Duration::from_millis(1)) {
+            Ok(text) if text == "end" => break,
+            Ok(text) => server.share_out(text.parse().unwrap(), |number, bytes| {
+                bytes.fill(number as u8);
+                bytes[..8].copy_from_slice(&number.to_ne_bytes());
+            }),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{}", program.wait().unwrap()),
+        }
+    }
+    server.ends(program);
+    assert_eq!(lines.iter().collect::<Vec<_>>(), ["done"]);
+    reader.join().unwrap();
+    assert_eq!(sent.len(), 7);
+    assert_eq!((&sent[0][8..12], &sent[1][8..12]), (&b"here"[..], &b"also"[..]));
+    assert_eq!((&sent[5][..], &sent[6][..]), (&b"from Python"[..], &[0; 70][..]));
+}
+
+fn examples(python: &Path) {
+    let ended = "the server has ended this consumer: the server has ended, or has no such consumer \
+                 any more\n";
+    let matrix = "       to 10  11  20 \nfrom  10          @@@\nfrom  11          @@@\n\
+                  from  20             \n11.0.0.0/8 to 20.0.0.0/8: 1125 bytes\n\
+                  10.0.0.0/8 to 20.0.0.0/8: 1110 bytes\n0 packets lost\n";
+    let expected = [
+        ("count", "protocol 6: 10 packets\nprotocol 17: 20 packets\n2235 bytes, 0 packets lost\n"),
+        ("matrix", matrix),
+    ];
+    for (name, expected) in expected {
+        let mut server = Server::new(name);
+        let program = server.start(python, &format!("examples/{name}.py"));
+        server.wait_for("it attaches", |server| server.broker.exchange().is_attached("one"));
+        server.share_out(30, ipv4);
+        assert_eq!(server.ends(program), format!("{ended}{expected}"), "{name}");
+    }
+}
