@@ -60,6 +60,7 @@ impl Foul {
                 length: u16::from(bytes.byte()),
                 kept: bytes.one_in(3),
                 empty: bytes.one_in(3),
+                flow: bytes.one_in(3),
             }
             .pack(),
             2 => u64::from(bytes.byte()),

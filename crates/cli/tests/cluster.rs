@@ -76,8 +76,8 @@ fn figure(address: &str, name: &str, key: &str) -> serde_json::Value {
     found.unwrap_or_else(|| panic!("no {name} in {lines}"))[key].clone()
 }
 
-fn serve(address: &str) -> Running {
-    let serve = Running::start(&["serve", "-q", "-e", CONFIG, "--socket", address, "--no-huge"]);
+fn serve(address: &str, config: &str) -> Running {
+    let serve = Running::start(&["serve", "-q", "-e", config, "--socket", address, "--no-huge"]);
     wait("the server listens", || output(&["status", address]).status.success());
     serve
 }
@@ -87,7 +87,7 @@ fn programs_attach_are_shown_changed_detached_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let address = folder.path().join("c.sock").to_str().unwrap().to_owned();
     let file = folder.path().join("trace.pcapng").to_str().unwrap().to_owned();
-    let server = serve(&address);
+    let server = serve(&address, CONFIG);
     let recorder = Running::start(&["attach", &address, "recorder", "--write", &file, "-q"]);
     let mut a =
         Running::start(&["attach", &address, "a", "--send", "--json", "--interval", "50ms"]);
@@ -192,4 +192,71 @@ fn a_server_that_cannot_listen_says_so() {
     let output = output(&["serve", "-q", "-e", "Idle -> ToConsumer(a)"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("linerate cluster serve --socket"), "{said}");
+}
+
+/// A program that is asked about packets is stopped, goes on, is killed and comes again: traffic goes on,
+/// or stops, as the configuration says, and what comes through is in order, and nothing of it twice.
+#[test]
+fn who_is_asked_about_packets_may_be_stopped_and_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    for (fail, access) in
+        [("open", "read"), ("open", "write"), ("closed", "write"), ("open", "isolated")]
+    {
+        let address = folder.path().join("i.sock").to_str().unwrap().to_owned();
+        let file = folder.path().join("trace.pcap").to_str().unwrap().to_owned();
+        let config = format!(
+            "RatedSource(LENGTH 60, RATE 5000, LIMIT -1) -> NumberPacket(0) \
+             -> InlineConsumer(ids, FAIL {fail}, ACCESS {access}, LIMIT 20ms) -> ToConsumer(recorder)"
+        );
+        let server = serve(&address, &config);
+        let ask = || Running::start(&["attach", &address, "ids", "--send", "-q"]);
+        let mut ids = ask();
+        wait("it is asked", || figure(&address, "ids", "passed").as_u64().unwrap() > 0);
+        let recorder = Running::start(&["attach", &address, "recorder", "--write", &file, "-q"]);
+        wait("it records", || figure(&address, "recorder", "packets").as_u64().unwrap() > 0);
+        let number = |key: &str| figure(&address, "ids", key).as_u64().unwrap();
+        let recorded = || figure(&address, "recorder", "packets").as_u64().unwrap();
+        let silent = || {
+            // Decided without it, and at least one of them after a time that it let run out.
+            let before = number("unasked") + number("unanswered");
+            wait("others are decided", || number("unasked") + number("unanswered") > before + 500);
+            let before = recorded();
+            wait("traffic goes on, or not", || {
+                thread::sleep(Duration::from_millis(50));
+                (recorded() > before) == (fail == "open")
+            });
+        };
+        let normal = || {
+            wait("it is asked about all", || {
+                let before = (number("passed"), number("unasked") + number("unanswered"));
+                thread::sleep(Duration::from_millis(50));
+                number("passed") > before.0 && number("unasked") + number("unanswered") == before.1
+            });
+        };
+        ids.signal(Signal::STOP);
+        silent();
+        assert!(number("unanswered") > 0);
+        ids.signal(Signal::CONT);
+        normal();
+        assert!(number("late") > 0);
+        ids.signal(Signal::KILL);
+        wait("it has gone", || figure(&address, "ids", "state") == "absent");
+        silent();
+        drop(ids);
+        ids = ask();
+        normal();
+        let (ok, said) = recorder.end();
+        assert!(ok && said.contains(" 0 lost because"), "{said}");
+        drop(ids);
+        assert!(server.end().0);
+        let mut numbers = Vec::new();
+        let mut reader = Reader::open(&file).unwrap();
+        while let Some(record) = reader.next().unwrap() {
+            numbers.push(u64::from_le_bytes(record.data[..8].try_into().unwrap()));
+        }
+        let how = format!("{fail} {access}");
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{how}: twice, or out of order");
+        let missing = numbers.last().unwrap() - numbers[0] + 1 - numbers.len() as u64;
+        assert_eq!(missing == 0, fail == "open", "{how}: {missing} of {}", numbers.len());
+    }
 }

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{BalancerUse, Broker, Granted};
-use linerate_memory::{ArenaOptions, Frame, shared::Access};
+use linerate_cluster::{Access, BalancerUse, Broker, Granted};
+use linerate_memory::{ArenaOptions, Frame};
 
 /// All other functions than those the example uses, and what they return when they should not work.
 const OTHERS: &str = r#"

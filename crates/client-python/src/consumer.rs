@@ -75,7 +75,10 @@ impl Consumer {
             None => None,
             Some("read") => Some(Access::Read),
             Some("write") => Some(Access::Write),
-            Some(_) => return Err(PyValueError::new_err("access is \"read\" or \"write\"")),
+            Some("isolated") => Some(Access::Isolated),
+            Some(_) => {
+                return Err(PyValueError::new_err("access is \"read\", \"write\" or \"isolated\""));
+            }
         };
         if !(1..=FRAME_LIMIT).contains(&burst) {
             return Err(PyValueError::new_err(format!("burst is 1 to {FRAME_LIMIT}")));
@@ -88,6 +91,7 @@ impl Consumer {
             access: match attached.access() {
                 Access::Read => "read",
                 Access::Write => "write",
+                Access::Isolated => "isolated",
             },
             name,
             state: Arc::new(Mutex::new(State::new(attached, burst))),

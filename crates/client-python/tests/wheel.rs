@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{BalancerUse, Broker, Granted, PlaceUse};
-use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache, shared::Access};
+use linerate_cluster::{Access, BalancerUse, Broker, Granted, PlaceUse};
+use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_testlab::programs::require_python_with_numpy;
 
 const PATIENCE: Duration = Duration::from_secs(20);

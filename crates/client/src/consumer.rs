@@ -7,11 +7,11 @@ use std::{
 
 use linerate_cluster::{
     figures::{FigureView, Figures},
-    wire::{Reply, Request},
+    wire::{Access, Reply, Request},
 };
 use linerate_memory::{
     Arena, Frame, PoolCache,
-    shared::{Access, Files, Member},
+    shared::{self, Files, Member},
 };
 use linerate_port::peer::{self, event::Gathered};
 
@@ -22,6 +22,19 @@ const BURST: usize = 64;
 /// How often a consumer that finds nothing looks whether the server is still there.
 const LOOK: u32 = 256;
 
+/// What is to become of a packet that this program is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It goes on, changed or not.
+    Pass,
+    /// It is dropped.
+    Drop,
+    /// It goes on, and so do from now on all of its flow, in both directions, unasked.
+    PassFlow,
+    /// It is dropped, and so are from now on all of its flow, in both directions, unasked.
+    DropFlow,
+}
+
 /// A place in a cluster, as long as this lives.
 ///
 /// Packets lie in the server's memory. They belong to this program until it sends them, or until the
@@ -30,6 +43,8 @@ const LOOK: u32 = 256;
 #[derive(Debug)]
 pub struct Consumer {
     member: Member,
+    access: Access,
+    asked: bool,
     pool: PoolCache,
     burst: Frame,
     out: Frame,
@@ -56,7 +71,7 @@ impl Consumer {
         Consumer::attach_for(address, name, None)
     }
 
-    /// The same, for reading or writing.
+    /// The same, with that access.
     ///
     /// # Errors
     ///
@@ -68,7 +83,7 @@ impl Consumer {
     ) -> Result<Consumer, ClientError> {
         let connection = Connection::open(address)?;
         let (reply, files) = connection.ask(&Request::Attach { name: name.into(), access })?;
-        let Reply::Attached { line, spare, .. } = reply else {
+        let Reply::Attached { line, access, spare, asked } = reply else {
             return Err(ClientError::Protocol("that is no answer"));
         };
         let Ok([directory, packets, channel, doorbell, figures]) = <[_; 5]>::try_from(files) else {
@@ -84,6 +99,8 @@ impl Consumer {
         Ok(Consumer {
             pool,
             member,
+            access,
+            asked,
             burst: Frame::new(BURST),
             out: Frame::new(BURST),
             spare: spare as usize,
@@ -96,9 +113,15 @@ impl Consumer {
         })
     }
 
-    /// Whether packets that are this program's alone may be written.
+    /// What this program may do: with [`Access::Write`] write packets that nobody else has, with
+    /// [`Access::Isolated`] all, for they are copies.
     pub fn access(&self) -> Access {
-        self.member.access()
+        self.access
+    }
+
+    /// Whether the server asks this program what is to become of packets, see [`Consumer::answer`].
+    pub fn is_asked(&self) -> bool {
+        self.asked
     }
 
     /// Gives back what is left of the last burst and takes the next, up to 64 packets; returns how many.
@@ -204,6 +227,30 @@ impl Consumer {
         Ok(sent)
     }
 
+    /// Says what is to become of each packet of the burst, where an `InlineConsumer` of the server's
+    /// configuration asks. They leave the burst. To [send](Consumer::send) one says that it passes, too,
+    /// and to give it back that it is dropped. Returns how many pass.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone.
+    pub fn answer(&mut self, decide: impl FnMut(&[u8]) -> Verdict) -> Result<usize, ClientError> {
+        answer(&mut self.member, &mut self.pool, &mut self.burst, decide)
+    }
+
+    /// The same with a frame that [`Consumer::receive_into`] has filled. It is empty then.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone.
+    pub fn answer_from(
+        &mut self,
+        frame: &mut Frame,
+        decide: impl FnMut(&[u8]) -> Verdict,
+    ) -> Result<usize, ClientError> {
+        answer(&mut self.member, &mut self.pool, frame, decide)
+    }
+
     /// Sends a packet of this program's own: `false` when there is no buffer for it now, or it is longer
     /// than one. The server's configuration says how many there are (`SPARE` of a `FromConsumer`).
     ///
@@ -293,8 +340,10 @@ impl Consumer {
         self.pool.give(&mut self.burst);
         // Who only reads has no buffers to himself.
         let free = match self.member.access() {
-            Access::Read => 0,
-            Access::Write => self.member.arena().accounting().free.saturating_sub(self.spare),
+            shared::Access::Read => 0,
+            shared::Access::Write => {
+                self.member.arena().accounting().free.saturating_sub(self.spare)
+            }
         };
         self.member.give_back(&mut self.pool, free)?;
         Ok(())
@@ -334,6 +383,24 @@ fn send(
     Ok(sent)
 }
 
+/// Answers for the packets of a frame.
+fn answer(
+    member: &mut Member,
+    pool: &mut PoolCache,
+    frame: &mut Frame,
+    mut decide: impl FnMut(&[u8]) -> Verdict,
+) -> Result<usize, ClientError> {
+    let passed = member.answer(pool, frame, |packet| match decide(packet) {
+        Verdict::Pass => (true, false),
+        Verdict::Drop => (false, false),
+        Verdict::PassFlow => (true, true),
+        Verdict::DropFlow => (false, true),
+    })?;
+    // As the ring has room for all that is held, nothing is left.
+    pool.give(frame);
+    Ok(passed)
+}
+
 impl AsFd for Consumer {
     /// What is readable once there are packets or the server is gone, for who has called
     /// [`Consumer::prepare_wait`].
@@ -344,7 +411,10 @@ impl AsFd for Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        // What cannot be given back is taken back.
+        // What is not given back is taken back. To give it back would be an answer for it.
+        if self.asked {
+            return;
+        }
         self.spare = 0;
         self.pool.give(&mut self.ahead);
         let _ = self.give_back();

@@ -19,6 +19,9 @@
 //! # }
 //! ```
 //!
+//! A consumer that an `InlineConsumer` of the configuration asks about packets says what is to become of
+//! each by [`Consumer::answer`].
+//!
 //! When the server ends, however it does, each of these calls says so: attach anew to the next one.
 #![forbid(unsafe_code)]
 
@@ -28,12 +31,11 @@ mod consumer;
 use std::io;
 
 pub use connection::Connection;
-pub use consumer::Consumer;
+pub use consumer::{Consumer, Verdict};
 pub use linerate_cluster::{
     figures::{FigureView, Figures, Share},
-    wire::Reason,
+    wire::{Access, Reason},
 };
-pub use linerate_memory::shared::Access;
 use linerate_memory::shared::{AttachError, Broken};
 
 /// Why a program is no consumer, or is none any more.

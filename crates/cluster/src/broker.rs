@@ -11,10 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_memory::{
-    Arena,
-    shared::{AttachError, MemberId},
-};
+use linerate_memory::{Arena, shared::AttachError};
 use linerate_port::peer::{
     self,
     address::Address,
@@ -26,7 +23,7 @@ use rustix::net::{SocketFlags, SocketType};
 use crate::{
     exchange::{Admitted, Exchange},
     transport::{self, Received},
-    wire::{Reason, Reply, Request},
+    wire::{Access, Reason, Reply, Request},
 };
 
 /// Clients at a time, consumers and others.
@@ -177,10 +174,10 @@ enum Role {
     New(Instant),
     /// Asks for figures and changes.
     Asks,
-    /// A consumer.
-    Attached(usize, MemberId),
+    /// The consumer of a place.
+    Attached(usize),
     /// One that was told to go, and what it holds is taken back at that time, or when it has gone.
-    Leaving(usize, MemberId, Option<Instant>),
+    Leaving(usize, Option<Instant>),
 }
 
 /// What the thread has.
@@ -211,7 +208,7 @@ impl Desk {
         let due = |client: &Client| match client.role {
             Role::New(until) => Some(until),
             Role::Asks => None,
-            Role::Leaving(.., Some(until)) => Some(until.min(now + LOOK)),
+            Role::Leaving(_, Some(until)) => Some(until.min(now + LOOK)),
             Role::Attached(..) | Role::Leaving(..) => Some(now + LOOK),
         };
         let due = self.clients.iter().filter_map(due).min();
@@ -234,7 +231,7 @@ impl Desk {
         let mut at = 0;
         for ready in &ready[2..] {
             let late = match self.clients[at].role {
-                Role::New(until) | Role::Leaving(.., Some(until)) => until <= now,
+                Role::New(until) | Role::Leaving(_, Some(until)) => until <= now,
                 _ => false,
             };
             if (*ready && !self.hear(at)) || late {
@@ -304,30 +301,31 @@ impl Desk {
     fn refuse(&mut self, at: usize, text: &str) -> bool {
         let client = &self.clients[at];
         say(&client.socket, &Reply::Refused(Reason::Protocol, text.into()));
-        let Role::Attached(place, id) = client.role else { return false };
-        self.end(at, place, id, Reason::Protocol);
+        let Role::Attached(place) = client.role else { return false };
+        self.end(at, place, Reason::Protocol);
         true
     }
 
-    fn attach(
-        &mut self,
-        at: usize,
-        name: &str,
-        access: Option<linerate_memory::shared::Access>,
-    ) -> bool {
+    fn attach(&mut self, at: usize, name: &str, access: Option<Access>) -> bool {
         let client = &self.clients[at];
-        let admitted = self.exchange().admit(name, access, client.socket.as_fd(), client.process);
-        let Admitted { place, id, files, access, spare } = match admitted {
-            Ok(admitted) => admitted,
+        let invited = self.exchange().invite(name, access, client.socket.as_fd());
+        // Files are made while workers have the exchange.
+        let made = invited.and_then(|invited| {
+            let (ready, files) = invited.make()?;
+            let figures = self.exchange().figures_file();
+            let figures = figures.map_err(|error| (Reason::System, error.to_string()))?;
+            Ok((self.exchange().admit(ready, client.process)?, files, figures))
+        });
+        let (Admitted { place, access, spare, asked }, files, figures) = match made {
+            Ok(made) => made,
             Err((reason, text)) => {
                 say(&client.socket, &Reply::Refused(reason, text));
                 return false;
             }
         };
-        self.clients[at].role = Role::Attached(place, id);
-        let Ok(figures) = self.exchange().figures_file() else { return false };
+        self.clients[at].role = Role::Attached(place);
         let files = [&files.directory, &files.packets, &files.channel, &files.doorbell, &figures];
-        let reply = Reply::Attached { line: place as u32, access, spare };
+        let reply = Reply::Attached { line: place as u32, access, spare, asked };
         transport::send(&self.clients[at].socket, &reply.encode(), &files.map(AsFd::as_fd)).is_ok()
     }
 
@@ -341,39 +339,39 @@ impl Desk {
 
     /// Detaches the consumer of a name.
     fn detach(&mut self, name: &str) -> Reply {
-        let Some((place, id)) = self.exchange().find(name) else {
+        let Some(place) = self.exchange().find(name) else {
             return Reply::Refused(Reason::Unknown, format!("nobody is attached as {name}"));
         };
-        let role = Role::Attached(place, id);
+        let role = Role::Attached(place);
         if let Some(at) = self.clients.iter().position(|client| client.role == role) {
-            self.end(at, place, id, Reason::Detached);
+            self.end(at, place, Reason::Detached);
         }
         Reply::Done(0)
     }
 
     /// Tells a consumer to go.
-    fn end(&mut self, at: usize, place: usize, id: MemberId, reason: Reason) {
+    fn end(&mut self, at: usize, place: usize, reason: Reason) {
         say(&self.clients[at].socket, &Reply::Ended(reason));
-        let writes = self.exchange().end(place, id);
+        let writes = self.exchange().end(place);
         let until = (!writes).then(|| Instant::now() + FAREWELL);
-        self.clients[at].role = Role::Leaving(place, id, until);
+        self.clients[at].role = Role::Leaving(place, until);
     }
 
     /// Forgets a client whose connection has ended, and takes back what it held: no thread of its process
     /// has the memory any more.
     fn dismiss(&mut self, at: usize) {
         let client = self.clients.remove(at);
-        if let Role::Attached(place, id) | Role::Leaving(place, id, _) = client.role {
-            self.exchange().remove(place, id);
+        if let Role::Attached(place) | Role::Leaving(place, _) = client.role {
+            self.exchange().remove(place);
         }
     }
 
     fn house_keeping(&mut self) {
-        let to_end = self.exchange().to_end();
-        for (place, id, reason) in to_end {
-            let role = Role::Attached(place, id);
+        let due = self.exchange().due_to_end();
+        for (place, reason) in due {
+            let role = Role::Attached(place);
             if let Some(at) = self.clients.iter().position(|client| client.role == role) {
-                self.end(at, place, id, reason);
+                self.end(at, place, reason);
             }
         }
         self.exchange().look_after();
@@ -383,8 +381,8 @@ impl Desk {
     fn farewell(&mut self) {
         let attached = |client: &Client| matches!(client.role, Role::Attached(..));
         while let Some(at) = self.clients.iter().position(attached) {
-            let Role::Attached(place, id) = self.clients[at].role else { continue };
-            self.end(at, place, id, Reason::Gone);
+            let Role::Attached(place) = self.clients[at].role else { continue };
+            self.end(at, place, Reason::Gone);
         }
         self.listener.unlink();
         self.clients.retain(|client| matches!(client.role, Role::Leaving(..)));
@@ -403,7 +401,7 @@ impl Desk {
             }
         }
         // Who only reads can do no harm; what others hold is theirs until they have ended.
-        let reads = |client: &Client| matches!(client.role, Role::Leaving(.., Some(_)));
+        let reads = |client: &Client| matches!(client.role, Role::Leaving(_, Some(_)));
         while let Some(at) = self.clients.iter().position(reads) {
             self.dismiss(at);
         }

@@ -40,110 +40,77 @@ const WORDS: usize = word::BALANCERS_AT + BALANCERS * word::BALANCER;
 
 const _: () = assert!(word::SHARES + WEIGHTS_MAX <= word::BALANCER);
 
-/// What is known of a consumer, in the order of the words in its line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Figures {
-    /// Whether somebody is attached: 0 nobody, 1 somebody, 2 one who was told to go and has not.
-    pub state: u64,
-    /// Who is or was the last: the number of its process.
-    pub process: u64,
-    /// 1 where it may write.
-    pub writes: u64,
-    /// Most buffers it holds.
-    pub cells: u64,
-    /// Times somebody was attached.
-    pub attached: u64,
-    /// Times somebody went without having given back all he held.
-    pub died: u64,
-    /// Buffers that were taken back from those.
-    pub reclaimed: u64,
-    /// Packets lent to it.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Packets for it that it did not get because it did not keep up.
-    pub lost_full: u64,
-    /// Packets for it that it did not get because nobody was attached.
-    pub lost_absent: u64,
-    /// Packets it has sent.
-    pub sent: u64,
-    /// Their bytes.
-    pub sent_bytes: u64,
-    /// Packets it has sent and nobody received: no `FromConsumer` is there.
-    pub unheard: u64,
-    /// What it wrote to its ring and named no buffer it holds.
-    pub malformed: u64,
-    /// Buffers it holds now.
-    pub held: u64,
-    /// Packets that wait for it now, which it has not looked at.
-    pub waiting: u64,
+/// The words of a consumer's line, in their order: what they are called and what they say.
+macro_rules! figures {
+    ($($(#[doc = $says:literal])+ $name:ident,)+) => {
+        /// What is known of a consumer, in the order of the words in its line.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Figures {
+            $($(#[doc = $says])+ pub $name: u64,)+
+        }
+
+        impl Figures {
+            const COUNT: usize = [$(stringify!($name)),+].len();
+
+            fn words(&self) -> [u64; Figures::COUNT] {
+                [$(self.$name),+]
+            }
+
+            fn of_words(words: [u64; Figures::COUNT]) -> Figures {
+                let [$($name),+] = words;
+                Figures { $($name),+ }
+            }
+        }
+    };
 }
 
-impl Figures {
-    const COUNT: usize = 17;
-
-    fn words(&self) -> [u64; Figures::COUNT] {
-        [
-            self.state,
-            self.process,
-            self.writes,
-            self.cells,
-            self.attached,
-            self.died,
-            self.reclaimed,
-            self.packets,
-            self.bytes,
-            self.lost_full,
-            self.lost_absent,
-            self.sent,
-            self.sent_bytes,
-            self.unheard,
-            self.malformed,
-            self.held,
-            self.waiting,
-        ]
-    }
-
-    fn of_words(words: [u64; Figures::COUNT]) -> Figures {
-        let [
-            state,
-            process,
-            writes,
-            cells,
-            attached,
-            died,
-            reclaimed,
-            packets,
-            bytes,
-            lost_full,
-            lost_absent,
-            sent,
-            sent_bytes,
-            unheard,
-            malformed,
-            held,
-            waiting,
-        ] = words;
-        Figures {
-            state,
-            process,
-            writes,
-            cells,
-            attached,
-            died,
-            reclaimed,
-            packets,
-            bytes,
-            lost_full,
-            lost_absent,
-            sent,
-            sent_bytes,
-            unheard,
-            malformed,
-            held,
-            waiting,
-        }
-    }
+figures! {
+    /// Whether somebody is attached: 0 nobody, 1 somebody, 2 one who was told to go and has not.
+    state,
+    /// Who is or was the last: the number of its process.
+    process,
+    /// What it may: 0 read, 1 write, 2 read and write copies in memory of its own.
+    access,
+    /// Most buffers it holds.
+    cells,
+    /// Times somebody was attached.
+    attached,
+    /// Times somebody went without having given back all he held.
+    died,
+    /// Buffers that were taken back from those.
+    reclaimed,
+    /// Packets lent to it.
+    packets,
+    /// Their bytes.
+    bytes,
+    /// Packets for it that it did not get because it did not keep up.
+    lost_full,
+    /// Packets for it that it did not get because nobody was attached.
+    lost_absent,
+    /// Packets it has sent.
+    sent,
+    /// Their bytes.
+    sent_bytes,
+    /// Packets it has sent and nobody received: no `FromConsumer` is there.
+    unheard,
+    /// What it wrote to its ring and named no buffer it holds.
+    malformed,
+    /// Buffers it holds now.
+    held,
+    /// Packets that wait for it now, which it has not looked at.
+    waiting,
+    /// Bytes that were copied for it: none where packets are shared.
+    copied,
+    /// Packets it has let pass, or of a flow of which it has said so.
+    passed,
+    /// Packets it has not let pass, or of a flow of which it has said so.
+    denied,
+    /// Packets it was asked about and did not answer for in time, or went.
+    unanswered,
+    /// Packets it was not asked about: it was not there, silent, or held as many as it may.
+    unasked,
+    /// Answers that came when nobody waited for them any more.
+    late,
 }
 
 const _: () = assert!(word::NUMBERS + Figures::COUNT <= word::LINE);
@@ -295,7 +262,7 @@ mod tests {
         assert_eq!((view.consumers(), view.balancers()), (Vec::new(), Vec::new()));
         let name = "x".repeat(NAME_MAX);
         let figures = Figures::of_words(std::array::from_fn(|word| word as u64 + 1));
-        assert_eq!((figures.state, figures.waiting), (1, 17));
+        assert_eq!((figures.state, figures.waiting, figures.late), (1, 17, 23));
         board.set_line(62, &name);
         board.set_figures(62, &figures);
         let shares = vec![Share { line: 62, weight: u32::MAX, buckets: 1024 }; WEIGHTS_MAX];

@@ -22,4 +22,5 @@ pub mod transport;
 pub mod wire;
 
 pub use broker::{Broker, BrokerError};
-pub use exchange::{BalancerUse, Exchange, Granted, PlaceUse};
+pub use exchange::{BalancerUse, Exchange, Granted, InlineUse, PlaceUse, Refused, Settled, Terms};
+pub use wire::Access;

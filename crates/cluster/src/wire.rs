@@ -1,8 +1,6 @@
 //! What a server and its clients say to each other: messages of one size, each with the descriptors it
 //! hands over. The format, field by field, is in `docs/cluster.md`.
 
-use linerate_memory::shared::Access;
-
 /// Bytes of every message.
 pub const SIZE: usize = 512;
 /// The version both must be of.
@@ -33,11 +31,21 @@ mod field {
     pub(super) const WEIGHTS: usize = 256;
 }
 
+/// What a consumer may do with packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read those of everybody, where they are.
+    Read,
+    /// The same, and write those that are its alone.
+    Write,
+    /// Read and write copies, in memory of its own.
+    Isolated,
+}
+
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// To be the consumer of that name, with access for reading or writing, or whichever the server
-    /// grants.
+    /// To be the consumer of that name, with that access, or whichever the server grants.
     Attach {
         /// Which.
         name: String,
@@ -71,6 +79,8 @@ pub enum Reply {
         access: Access,
         /// Empty buffers it gets for packets of its own.
         spare: u32,
+        /// Whether it is asked what is to become of packets.
+        asked: bool,
     },
     /// With the figures.
     Figures,
@@ -187,11 +197,15 @@ impl Reading<'_> {
     }
 }
 
+/// Beside an access: the consumer is asked what is to become of packets.
+const ASKED: u32 = 4;
+
 fn access_code(access: Option<Access>) -> u32 {
     match access {
         Some(Access::Read) => 0,
         Some(Access::Write) => 1,
         None => 2,
+        Some(Access::Isolated) => 3,
     }
 }
 
@@ -200,6 +214,7 @@ fn access_of(code: u32) -> Option<Option<Access>> {
         0 => Some(Some(Access::Read)),
         1 => Some(Some(Access::Write)),
         2 => Some(None),
+        3 => Some(Some(Access::Isolated)),
         _ => None,
     }
 }
@@ -260,8 +275,9 @@ impl Reply {
             place.expect("all are listed") as u32 + 1
         };
         match self {
-            Reply::Attached { line, access, spare } => {
-                Writing::new(17, [*line, access_code(Some(*access)), *spare], "").0
+            Reply::Attached { line, access, spare, asked } => {
+                let access = access_code(Some(*access)) | if *asked { ASKED } else { 0 };
+                Writing::new(17, [*line, access, *spare], "").0
             }
             Reply::Figures => Writing::new(18, [0; 3], "").0,
             Reply::Done(buckets) => Writing::new(19, [*buckets, 0, 0], "").0,
@@ -284,9 +300,10 @@ impl Reply {
         };
         match message.number(field::KIND) {
             17 => {
-                let access = access_of(message.number(field::SECOND)).flatten();
-                let access = access.ok_or("no such access")?;
-                Ok(Reply::Attached { line: first, access, spare: message.number(field::THIRD) })
+                let second = message.number(field::SECOND);
+                let access = access_of(second & !ASKED).flatten().ok_or("no such access")?;
+                let (spare, asked) = (message.number(field::THIRD), second & ASKED != 0);
+                Ok(Reply::Attached { line: first, access, spare, asked })
             }
             18 => Ok(Reply::Figures),
             19 => Ok(Reply::Done(first)),
@@ -323,6 +340,7 @@ mod tests {
         for request in [
             Request::Attach { name: name(), access: None },
             Request::Attach { name: "x".repeat(NAME_MAX), access: Some(Access::Write) },
+            Request::Attach { name: name(), access: Some(Access::Isolated) },
             Request::Look,
             Request::Weigh { name: "n".repeat(NAME_MAX), weights: (0..63).collect() },
             Request::Weigh { name: name(), weights: Vec::new() },
@@ -332,7 +350,8 @@ mod tests {
         }
         let refusals = Reason::ALL.map(|why| Reply::Refused(why, "über".into()));
         let others = [
-            Reply::Attached { line: 7, access: Access::Read, spare: 9 },
+            Reply::Attached { line: 7, access: Access::Read, spare: 9, asked: false },
+            Reply::Attached { line: 7, access: Access::Isolated, spare: 0, asked: true },
             Reply::Figures,
             Reply::Done(3),
             Reply::Ended(Reason::Gone),

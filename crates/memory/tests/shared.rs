@@ -11,7 +11,7 @@ use std::{
 
 use linerate_memory::{
     Arena, ArenaOptions, ForeignRegion, Frame, PoolCache,
-    shared::{Access, Board, BoardView, Files, Member, MemberId, Server},
+    shared::{Access, Board, BoardView, Files, Isolated, Member, MemberId, Sent, Server},
 };
 use proptest::prelude::*;
 use rustix::{
@@ -494,12 +494,9 @@ fn each_packet_goes_to_members_of_its_own() {
     }
     // The second holds two at most, so it misses the packets 4 and 6, and nobody gets 1 and 6.
     let (one, two) = (first.bit(), second.bit());
-    server.lend_each(
-        &[one, 0, two, one | two, one | two, one, two, one],
-        false,
-        &mut pool,
-        &mut frame,
-    );
+    let mut to = [one, 0, two, one | two, one | two, one, two, one];
+    server.lend_each(&mut to, false, &mut pool, &mut frame);
+    assert_eq!(to, [one, 0, two, one | two, one, one, 0, one]);
     let firsts = |arena: &Arena, frame: &Frame| -> Vec<u8> {
         arena.packets(frame).map(|packet| packet[0]).collect()
     };
@@ -518,12 +515,12 @@ fn each_packet_goes_to_members_of_its_own() {
     // All or none: the second has no room, so that all behind its packet waits.
     pool.give(&mut frame);
     pool.take(&mut frame, 3, 60);
-    server.lend_each(&[one, one | two, one], true, &mut pool, &mut frame);
+    server.lend_each(&mut [one, one | two, one], true, &mut pool, &mut frame);
     assert_eq!((frame.len(), server.held(first), server.tally(second).missed), (2, 6, 2));
     readers.give(&mut read);
     reader.give_back(&mut readers, 0).unwrap();
     assert_eq!(server.receive(second, &mut pool, &mut Frame::new(1)), Ok(0));
-    server.lend_each(&[one | two, one], true, &mut pool, &mut frame);
+    server.lend_each(&mut [one | two, one], true, &mut pool, &mut frame);
     assert_eq!((frame.len(), server.held(first), server.held(second)), (0, 8, 1));
     server.remove(first, &mut pool);
     server.remove(second, &mut pool);
@@ -541,8 +538,10 @@ fn a_packet_that_a_member_has_already_is_copied_for_it() {
         let copy = pool.share(&mut frame.slots_mut()[0]).unwrap();
         frame.push(copy).unwrap();
     }
-    server.lend_each(&[id.bit(), id.bit(), 0, id.bit()], false, &mut pool, &mut frame);
+    server.lend_each(&mut [id.bit(), id.bit(), 0, id.bit()], false, &mut pool, &mut frame);
     assert_eq!((frame.len(), server.tally(id).packets, server.tally(id).missed), (1, 3, 0));
+    let headroom = frame.slots()[0].headroom() as u64;
+    assert_eq!(server.tally(id).copied, 2 * (headroom + 60));
     let mut got = Frame::new(4);
     assert_eq!(member.receive(&mut theirs, &mut got), Ok(3));
     assert!(member.arena().packets(&got).all(|packet| *packet == [5; 60]));
@@ -551,6 +550,39 @@ fn a_packet_that_a_member_has_already_is_copied_for_it() {
     pool.give(&mut frame);
     server.remove(id, &mut pool);
     assert_eq!(arena.accounting().held, 0);
+}
+
+/// An answer is one word, whether the packet is the member's alone or others have it too.
+#[test]
+fn a_member_answers_for_each_packet_and_has_none_of_them_any_more() {
+    for access in [Access::Write, Access::Read] {
+        let (arena, mut server, id, mut member) = pair(access);
+        let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+        let mut frame = Frame::new(4);
+        pool.take(&mut frame, 4, 60);
+        for (at, slot) in frame.slots_mut().iter_mut().enumerate() {
+            arena.packet_mut(slot).unwrap().fill(at as u8);
+            assert!(server.new_to(id, slot, &mut pool).is_some());
+        }
+        assert!(server.room_of(id, 2) == 2 && server.room_of(id, 100) < 100);
+        assert_eq!(server.lend(&[id], &mut frame).unwrap().packets, 4);
+        let mut got = Frame::new(4);
+        member.receive(&mut theirs, &mut got).unwrap();
+        let answers = |packet: &[u8]| (packet[0].is_multiple_of(2), packet[0] >= 2);
+        assert_eq!(member.answer(&mut theirs, &mut got, answers), Ok(2));
+        assert!(got.is_empty());
+        let mut said = Vec::new();
+        let taken = server.receive_each(id, &mut pool, 3, |pool, back| {
+            said.push((back.packet.as_ref().map(|slot| arena.packet(slot)[0]), back.flow));
+            back.packet.into_iter().for_each(|slot| pool.give_one(slot));
+        });
+        assert_eq!(taken, Ok(3), "no more than it was asked for");
+        server.receive_each(id, &mut pool, 9, |_, back| said.push((None, back.flow))).unwrap();
+        assert_eq!(said, [(Some(0), false), (None, false), (Some(2), true), (None, true)]);
+        assert_eq!((server.held(id), server.malformed(id)), (0, 0));
+        server.remove(id, &mut pool);
+        assert_eq!(arena.accounting().held, 0);
+    }
 }
 
 #[test]
@@ -566,7 +598,7 @@ fn a_member_with_a_broken_ring_keeps_nobody_waiting() {
     let mut frame = Frame::new(8);
     pool.take(&mut frame, 8, 60);
     let both = first.bit() | second.bit();
-    server.lend_each(&[both; 8], true, &mut pool, &mut frame);
+    server.lend_each(&mut [both; 8], true, &mut pool, &mut frame);
     assert!(server.is_broken(second) && !server.is_broken(first));
     assert_eq!((frame.len(), server.held(first), server.held(second)), (0, 8, 0));
     let mut got = Frame::new(8);
@@ -583,7 +615,11 @@ fn who_is_at_a_socket_decides_who_may_write() {
     let mut server = Server::new(&arena).unwrap();
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    let (_, files) = server.admit_from(near.as_fd(), Access::Write, 4).unwrap();
+    let (joining, files) =
+        server.invite_from(near.as_fd(), Access::Write, 4).unwrap().make().unwrap();
+    let (second, _) = server.invite_from(near.as_fd(), Access::Read, 4).unwrap().make().unwrap();
+    server.welcome(joining).unwrap();
+    assert!(server.welcome(second).is_err(), "it was invited to the same place");
     let status = rustix::fs::fstat(&files.packets).unwrap();
     assert_eq!(status.st_mode & 0o777, 0o600, "others could open it once more");
     assert!(Member::attach_from(far.as_fd(), files).is_ok());
@@ -600,4 +636,65 @@ fn figures_are_read_while_their_writer_lives_and_after() {
     assert!(ForeignRegion::map(&file, 32).is_err(), "others could write it");
     drop(board);
     assert_eq!(view.get(2), u64::MAX);
+}
+
+/// To the member its memory is an arena like any other; what it says is checked against the ledger.
+#[test]
+fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
+    let like = arena();
+    let (mut isolated, files) = Isolated::create(&like, 3).unwrap();
+    let len = rustix::fs::fstat(&files.channel).unwrap().st_size as u64;
+    let channel = ForeignRegion::map(&files.channel, len).unwrap();
+    // SAFETY: they come from a server of this process, and only `member` uses them.
+    let mut member = unsafe { Member::attach(files).unwrap() };
+    let mut theirs = member.arena().cache(4);
+    assert_eq!((isolated.room(9), isolated.longest()), (4, like.room()));
+    assert!(isolated.lend(&vec![0; like.room() + 1]).is_none());
+    for length in [60, like.room(), 0, 1] {
+        assert!(isolated.lend(&vec![length as u8; length]).is_some());
+    }
+    assert!(isolated.lend(&[1]).is_none(), "it holds as many as it may");
+    isolated.publish();
+    let mut got = Frame::new(8);
+    assert_eq!(member.receive(&mut theirs, &mut got), Ok(4));
+    let lengths: Vec<usize> = member.arena().packets(&got).map(<[u8]>::len).collect();
+    assert_eq!(lengths, [60, like.room(), 0, 1]);
+    assert!(
+        member.arena().packets(&got).all(|packet| packet.iter().all(|b| *b == packet.len() as u8))
+    );
+    member.arena().packet_mut(&mut got.slots_mut()[0]).unwrap().fill(7);
+    let decide = |packet: &[u8]| (packet.len() == 60, packet.len() == 1);
+    assert_eq!(member.answer(&mut theirs, &mut got, decide), Ok(1));
+    let mut said = Vec::new();
+    let each = |sent: Sent<'_>| {
+        let mut bytes = vec![0; sent.packet.map_or(0, |packet| packet.len())];
+        assert!(sent.packet.is_none_or(|packet| packet.read(&mut bytes)));
+        said.push((sent.flow, bytes));
+        60
+    };
+    assert_eq!(isolated.receive_each(9, each), Ok(4));
+    let none = Vec::new;
+    assert_eq!(said, [(false, vec![7; 60]), (false, none()), (false, none()), (true, none())]);
+    let tally = isolated.tally();
+    assert_eq!((tally.packets, tally.missed, tally.malformed), (4, 2, 0));
+    assert_eq!(tally.copied, 60 + like.room() as u64 + 1 + 4 * 60);
+    assert_eq!((isolated.held(), isolated.waiting(), isolated.supply(9)), (0, 0, 4));
+    // Besides a true one: what it says it keeps, what is outside, and what it does not hold any more.
+    let words = [0, 1 << 31, 9, u64::from(u16::MAX) << 48, 1 << 30];
+    let to_server = 8 + 24 + 8;
+    isolated.receive_each(0, |_| 0).unwrap();
+    let word = |at: usize, word: u64| {
+        let words = channel.words(8 * at, 1).unwrap();
+        words[0].store(word, std::sync::atomic::Ordering::Release);
+    };
+    for (at, lie) in words.into_iter().enumerate() {
+        word(to_server + 24 + (4 + at) % 4, lie);
+        word(to_server, 5 + at as u64);
+        isolated.receive_each(9, |_| 0).unwrap();
+    }
+    // The true one sent an empty buffer as a packet of no bytes.
+    assert_eq!((isolated.tally().malformed, isolated.held()), (4, 3));
+    word(to_server, 3);
+    assert!(isolated.receive_each(9, |_| 0).is_err() && isolated.is_broken());
+    assert_eq!((isolated.room(1), isolated.lend(&[1])), (0, None));
 }

@@ -82,6 +82,13 @@ Examples:
   linerate cluster status /run/cluster.sock
   linerate cluster status /run/cluster.sock --json | jq 'select(.consumer).lost_slow'")]
 pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) asked: Asked,
+}
+
+/// Whose figures, and how they are shown.
+#[derive(Debug, Args)]
+pub(crate) struct Asked {
     /// The cluster's socket
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: String,
@@ -98,9 +105,8 @@ Examples:
   linerate cluster top /run/cluster.sock
   linerate cluster top /run/cluster.sock --interval 200ms --duration 10s")]
 pub(crate) struct Top {
-    /// The cluster's socket
-    #[arg(value_name = "ADDRESS")]
-    pub(crate) address: String,
+    #[command(flatten)]
+    pub(crate) asked: Asked,
 
     /// Time between two tables
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
@@ -109,10 +115,6 @@ pub(crate) struct Top {
     /// Stop after this time [default: run until Ctrl-C]
     #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-
-    /// Print JSON, one object per line
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Attach to a cluster: count packets, record them, or send them back
@@ -123,7 +125,8 @@ Examples:
       count them
   linerate cluster attach /run/cluster.sock recorder --write trace.pcapng
   linerate cluster attach /run/cluster.sock wire --send
-      all go back to where the server's configuration has them by FromConsumer(wire)
+      all go back to where the server's configuration has them by FromConsumer(wire); where an
+      InlineConsumer(wire) asks what is to become of packets, all pass
 
 When the server ends so does this, with exit code 7; --again attaches to the next one.")]
 pub(crate) struct Attach {
@@ -166,13 +169,8 @@ Example:
   linerate cluster balance /run/cluster.sock
       each balancer's programs, their weights, and the buckets of flows, of 1024, they have now")]
 pub(crate) struct Balance {
-    /// The cluster's socket
-    #[arg(value_name = "ADDRESS")]
-    pub(crate) address: String,
-
-    /// Print JSON, one object per line
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) asked: Asked,
 }
 
 /// Change the weights of a balancer; as few flows move as can be

@@ -27,7 +27,7 @@ class Consumer:
         socket: str,
         name: str,
         *,
-        access: Literal["read", "write"] | None = None,
+        access: Literal["read", "write", "isolated"] | None = None,
         burst: int = 256,
     ) -> Self:
         """Attaches to the cluster at a socket, a file's name or @NAME, as the consumer of that name.
@@ -40,7 +40,7 @@ class Consumer:
     def name(self) -> str:
         """The name it has attached as."""
     @property
-    def access(self) -> Literal["read", "write"]:
+    def access(self) -> Literal["read", "write", "isolated"]:
         """Whether packets that are this program's alone may be written."""
     @property
     def closed(self) -> bool:

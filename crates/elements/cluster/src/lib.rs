@@ -3,7 +3,9 @@
 
 use linerate_graph::Class;
 
+mod access;
 mod from_consumer;
+mod inline;
 mod place;
 mod sharing;
 mod socket;
@@ -16,6 +18,7 @@ pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
 const CLASSES: &[&Class] = &[
     &from_consumer::CLASS,
+    &inline::CLASS,
     &sharing::BALANCER,
     &sharing::FAN_OUT,
     &sharing::TO_CONSUMER,

@@ -5,37 +5,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{BalancerUse, Broker, Granted, PlaceUse};
+use linerate_cluster::{Access, BalancerUse, Broker, Granted, PlaceUse};
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Signals,
     Text, Word, unquoted,
 };
-use linerate_memory::{Frame, shared::Access};
+use linerate_memory::Frame;
 use linerate_packet::{
     affinity::{Affinity, Parts},
     flow::VlanRule,
 };
 use linerate_port::Wake;
 
-use super::{FAMILY, place::broker, weights};
+use super::{
+    FAMILY,
+    access::{self, ACCESS, CELLS},
+    place::broker,
+    weights,
+};
 
 /// Drop reasons.
 const ABSENT: usize = 0;
 const FULL: usize = 1;
 const DROPS: &[&str] = &["no program attached", "programs did not keep up"];
 
-/// Most buffers of a consumer.
-const CELLS_LIMIT: u32 = 1 << 16;
 /// How soon a consumer that had no room is asked again.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
-const ACCESS: Arg = Arg::keyword(
-    "ACCESS",
-    "read or write",
-    "read",
-    "whether packets that only it has may be written",
-);
-const CELLS: Arg = Arg::keyword("CELLS", "packets", "1024", "most packets a program has at a time");
+const ISOLATED: Arg =
+    Arg::keyword("ISOLATED", "names", "none", "programs that get copies, in memory of their own");
 const WAIT: Arg = Arg::keyword("WAIT", "bool", "false", "whether packets wait for slow programs");
 const BY: Arg = Arg::keyword(
     "BY",
@@ -63,7 +61,9 @@ pub(super) const TO_CONSUMER: Class = Class {
     summary: "gives packets to a program that attaches under a name",
     description: "A queue to another process, without a copy: a program attaches as `NAME` at the \
         [ClusterSocket](ClusterSocket.md) and has up to `CELLS` packets at a time. With `ACCESS write` \
-        it may change those that nobody else has. With a pull input it pulls as fast as the program takes \
+        it may change those that nobody else has. One that is not trusted to look at other packets than \
+        those gets `ACCESS isolated`: memory of its own, into which packets are copied, and all that it \
+        does there is nobody's concern. With a pull input it pulls as fast as the program takes \
         packets. With a push input packets that it has no room for are dropped; with `WAIT true` they wait, \
         and sources that ask whether there is room stop meanwhile. While nobody is attached packets are \
         dropped. What it sends back comes from a [FromConsumer](FromConsumer.md).",
@@ -99,6 +99,7 @@ pub(super) const BALANCER: Class = Class {
         possible. When a program goes, its flows alone move, to the others by weight, and exactly those \
         come back when it does. Packets of a flow that moves may overtake those that went to the old \
         program.\n\n\
+        Those programs that `ISOLATED` names get copies, as with `ACCESS isolated`.\n\n\
         Who can choose addresses and does not know `SEED` cannot choose programs.",
     args: &[
         Arg::rest("NAME", "names", "what the programs attach as"),
@@ -108,6 +109,7 @@ pub(super) const BALANCER: Class = Class {
         SYMMETRIC,
         SEED,
         ACCESS,
+        ISOLATED,
         CELLS.holds_for_each(),
         WAIT,
     ],
@@ -132,13 +134,15 @@ pub(super) const FAN_OUT: Class = Class {
         packets are balanced as by a [ConsumerBalancer](ConsumerBalancer.md). All applications see all \
         packets, of which there is one copy, that nobody writes. `ConsumerFanOut(ids0 ids1, recorder)` is \
         an intrusion detector in two processes and a recorder. Who is slow loses packets of his own, \
-        each of which is counted; with `WAIT true` all wait for the slowest.",
+        each of which is counted; with `WAIT true` all wait for the slowest. Programs that `ISOLATED` \
+        names get copies, in memory of their own, and see nothing else.",
     args: &[
         Arg::rest("APPLICATION", "names", "what the programs of an application attach as"),
         BY,
         INNER,
         SYMMETRIC,
         SEED,
+        ISOLATED,
         CELLS.holds_for_each(),
         WAIT,
     ],
@@ -153,12 +157,11 @@ pub(super) const FAN_OUT: Class = Class {
 /// Programs among which packets are balanced.
 struct Application {
     name: String,
-    consumers: Vec<(String, u32)>,
+    consumers: Vec<(String, u32, Granted)>,
 }
 
 pub(super) struct Sharing {
     applications: Vec<Application>,
-    granted: Granted,
     /// By what packets stay together; by nothing where programs take turns.
     affinity: Option<Affinity>,
     /// Whether packets wait for programs, and whether they are pulled for them.
@@ -179,18 +182,31 @@ pub(super) struct Sharing {
 impl Sharing {
     fn new(
         make: &mut Make<'_>,
-        applications: Vec<Application>,
+        applications: Vec<(String, Vec<(String, u32)>)>,
         affinity: Option<Affinity>,
         access: Access,
+        isolated: &str,
     ) -> Sharing {
-        let cells = make.or("CELLS", 1024);
-        if !(1..=CELLS_LIMIT).contains(&cells) {
-            make.error(format!("CELLS: must be between 1 and {CELLS_LIMIT}"));
+        let cells = access::cells(make);
+        let isolated: Vec<&str> = isolated.split_whitespace().collect();
+        let known = |name: &str| {
+            applications.iter().any(|(_, consumers)| consumers.iter().any(|(of, _)| of == name))
+        };
+        for name in isolated.iter().filter(|name| !known(name)) {
+            make.error(format!("ISOLATED: `{name}` is not among its programs"));
         }
+        let granted = |(name, weight): (String, u32)| {
+            let apart = isolated.contains(&name.as_str());
+            let access = if apart { Access::Isolated } else { access };
+            (name, weight, Granted { access, cells })
+        };
+        let application = |(name, consumers): (String, Vec<(String, u32)>)| Application {
+            name,
+            consumers: consumers.into_iter().map(granted).collect(),
+        };
         let (limit, pulls) = (make.world.frame_limit, make.input_is_pull(0));
         Sharing {
-            applications,
-            granted: Granted { access, cells: cells.clamp(1, CELLS_LIMIT) },
+            applications: applications.into_iter().map(application).collect(),
             affinity,
             waits: make.or("WAIT", false) || pulls,
             pulls,
@@ -206,10 +222,9 @@ impl Sharing {
 
     fn to_consumer(make: &mut Make<'_>) -> Sharing {
         let Word(name) = make.need("NAME");
-        let access = access(make);
-        let consumers = vec![(name, 1)];
-        let application = Application { name: make.name().into(), consumers };
-        Sharing::new(make, vec![application], None, access)
+        let access = access::of(make);
+        let application = (make.name().into(), vec![(name, 1)]);
+        Sharing::new(make, vec![application], None, access, "")
     }
 
     fn balancer(make: &mut Make<'_>) -> Sharing {
@@ -224,10 +239,9 @@ impl Sharing {
             make.error(format!("WEIGHTS: {error}"));
             vec![1; names.len()]
         });
-        let (affinity, access) = (affinity(make), access(make));
-        let consumers = names.into_iter().zip(weights).collect();
-        let application = Application { name: make.name().into(), consumers };
-        Sharing::new(make, vec![application], affinity, access)
+        let (affinity, access, isolated) = (affinity(make), access::of(make), isolated(make));
+        let application = (make.name().into(), names.into_iter().zip(weights).collect());
+        Sharing::new(make, vec![application], affinity, access, &isolated)
     }
 
     fn fan_out(make: &mut Make<'_>) -> Sharing {
@@ -235,13 +249,13 @@ impl Sharing {
         if texts.is_empty() {
             make.error("it needs the name of a program at least");
         }
-        let application = |(number, text): (usize, &String)| Application {
-            name: format!("{}.{number}", make.name()),
-            consumers: text.split_whitespace().map(|name| (name.into(), 1)).collect(),
+        let application = |(number, text): (usize, &String)| {
+            let consumers = text.split_whitespace().map(|name| (name.into(), 1)).collect();
+            (format!("{}.{number}", make.name()), consumers)
         };
         let applications = texts.iter().enumerate().map(application).collect();
-        let affinity = affinity(make);
-        Sharing::new(make, applications, affinity, Access::Read)
+        let (affinity, isolated) = (affinity(make), isolated(make));
+        Sharing::new(make, applications, affinity, Access::Read, &isolated)
     }
 
     /// Gives packets to programs, and drops those nobody is attached for. What nobody had room for stays.
@@ -274,25 +288,15 @@ impl Sharing {
     fn places(&self) -> impl Iterator<Item = (&str, &PlaceUse)> {
         let applications = self.applications.iter().zip(&self.balancers);
         applications.flat_map(|(application, balancer)| {
-            let names = application.consumers.iter().map(|(name, _)| name.as_str());
+            let names = application.consumers.iter().map(|(name, ..)| name.as_str());
             names.zip(balancer.places())
         })
     }
 }
 
-/// What a program may do.
-fn access(make: &mut Make<'_>) -> Access {
-    match make.get::<Word>("ACCESS") {
-        None => Access::Read,
-        Some(Word(word)) => match word.as_str() {
-            "read" => Access::Read,
-            "write" => Access::Write,
-            _ => {
-                make.error("ACCESS: `read` or `write`");
-                Access::Read
-            }
-        },
-    }
+/// Programs that get copies, separated by spaces.
+fn isolated(make: &mut Make<'_>) -> String {
+    make.get::<Text>("ISOLATED").map(|Text(text)| unquoted(&text)).unwrap_or_default()
 }
 
 /// By what packets stay together.
@@ -318,7 +322,7 @@ impl Element for Sharing {
         let broker = broker(&Arc::clone(cx.world()))?;
         for Application { name, consumers } in &self.applications {
             let by_hash = self.affinity.is_some();
-            let balancer = BalancerUse::new(&broker, name, consumers, self.granted, by_hash)?;
+            let balancer = BalancerUse::granting(&broker, name, consumers, by_hash)?;
             self.ids.push(balancer.balancer());
             self.balancers.push(balancer);
         }

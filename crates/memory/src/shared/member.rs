@@ -25,8 +25,8 @@ pub struct Member {
     doorbell: OwnedFd,
     /// Buffers that other processes hold as well and this one has not returned.
     anchored: Vec<u32>,
-    /// Whether a buffer is one of those.
-    is_anchored: Vec<bool>,
+    /// By buffer its place among those, counted from 1; 0 when it is none of them.
+    anchors: Vec<u32>,
     malformed: u64,
 }
 
@@ -80,7 +80,7 @@ impl Member {
             to_server: Sender::new(region, files::to_server(channel.cells), channel.cells),
             doorbell: files.doorbell,
             anchored: Vec::with_capacity(channel.cells as usize),
-            is_anchored: vec![false; geometry.count as usize],
+            anchors: vec![0; geometry.count as usize],
             malformed: 0,
             arena,
         })
@@ -117,7 +117,8 @@ impl Member {
             let ours = |word: &Word| {
                 self.ledger.holds(self.number, word.index)
                     && (word.kept || self.access == Access::Write)
-                    && !self.is_anchored[word.index as usize]
+                    && !word.flow
+                    && !self.is_anchored(word.index)
             };
             let Some(word) = word.filter(ours) else {
                 self.malformed += 1;
@@ -139,13 +140,30 @@ impl Member {
         Ok(frame.len() - before)
     }
 
+    fn is_anchored(&self, index: u32) -> bool {
+        self.anchors[index as usize] != 0
+    }
+
     fn anchor(&mut self, slot: &mut Slot) {
         let index = self.arena.index_of(slot);
-        if !self.is_anchored[index] {
+        if !self.is_anchored(index as u32) {
             self.arena.anchor(slot);
-            self.is_anchored[index] = true;
             self.anchored.push(index as u32);
+            self.anchors[index] = self.anchored.len() as u32;
         }
+    }
+
+    /// Whether a buffer that others hold can be returned: this process has no slot of it any more.
+    fn weigh_anchor(&mut self, index: u32) -> bool {
+        let weighed = self.arena.weigh_anchor(index);
+        if weighed {
+            let at = std::mem::take(&mut self.anchors[index as usize]) as usize - 1;
+            self.anchored.swap_remove(at);
+            if let Some(&moved) = self.anchored.get(at) {
+                self.anchors[moved as usize] = at as u32 + 1;
+            }
+        }
+        weighed
     }
 
     /// Sends packets from the front of `frame` to the server, as many as fit; returns how many. One
@@ -183,14 +201,12 @@ impl Member {
         let mut at = 0;
         while at < self.anchored.len() && given < room {
             let index = self.anchored[at];
-            if !self.arena.weigh_anchor(index) {
+            if !self.weigh_anchor(index) {
                 at += 1;
                 continue;
             }
-            self.anchored.swap_remove(at);
-            self.is_anchored[index as usize] = false;
-            let word = Word { index, offset: 0, length: 0, kept: false, empty: true };
-            self.to_server.put(word.pack());
+            let (kept, empty, flow) = (false, true, false);
+            self.to_server.put(Word { index, offset: 0, length: 0, kept, empty, flow }.pack());
             given += 1;
         }
         for _ in 0..count.min(room - given) {
@@ -200,6 +216,44 @@ impl Member {
         }
         self.publish();
         Ok(given)
+    }
+
+    /// Answers for packets, as many from the front of `frame` as fit: each is sent, or returned without
+    /// being sent, and whether that holds for all of its flow, as `decide` says. This process has none of
+    /// them any more. Returns how many were sent.
+    ///
+    /// # Errors
+    ///
+    /// When the ring is broken.
+    pub fn answer(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        mut decide: impl FnMut(&[u8]) -> (bool, bool),
+    ) -> Result<usize, Broken> {
+        let count = self.to_server.room(frame.len())?.min(frame.len());
+        let mut sent = 0;
+        frame.drain_front(count, |mut slot| {
+            let (sends, flow) = decide(self.arena.packet(&slot));
+            sent += usize::from(sends);
+            let (offset, length) = (slot.headroom() as u16, slot.len() as u16);
+            let is_ours = !slot.is_shared() || self.arena.reclaim_share(&mut slot);
+            let (index, is_last) = if is_ours {
+                (self.arena.part_with(slot), true)
+            } else {
+                self.anchor(&mut slot);
+                let index = self.arena.index_of(&slot) as u32;
+                pool.give_one(slot);
+                (index, self.weigh_anchor(index))
+            };
+            // One that this process has another slot of is returned when that has gone.
+            if is_last || sends {
+                let (kept, empty) = (!is_last, !sends);
+                self.to_server.put(Word { index, offset, length, kept, empty, flow }.pack());
+            }
+        });
+        self.publish();
+        Ok(sent)
     }
 
     /// Puts a slot on the ring, which has room.
@@ -213,7 +267,7 @@ impl Member {
         } else {
             self.arena.part_with(slot)
         };
-        self.to_server.put(Word { index, offset, length, kept, empty }.pack());
+        self.to_server.put(Word { index, offset, length, kept, empty, flow: false }.pack());
     }
 
     fn publish(&mut self) {

@@ -3,7 +3,7 @@
 //! One process, the server, has the arena, its free buffers and the ports. Others, members, get
 //! buffers of it by a ring each, and send or return them by another. Only the server writes who holds
 //! what ([`Ledger`]); so there is nothing that a member's death could leave half done, and what it held
-//! is found by looking. The format, field by field, is in `docs/shared-memory.md`.
+//! is found by looking. One that is not trusted gets memory of its own and copies ([`Isolated`]). The format, field by field, is in `docs/shared-memory.md`.
 
 mod ledger;
 mod ring;
@@ -14,6 +14,8 @@ mod board;
 #[cfg(not(any(loom, miri)))]
 mod files;
 #[cfg(not(any(loom, miri)))]
+mod isolated;
+#[cfg(not(any(loom, miri)))]
 mod member;
 #[cfg(not(any(loom, miri)))]
 mod server;
@@ -22,8 +24,9 @@ mod server;
 pub use self::{
     board::{Board, BoardView},
     files::{Access, AttachError, Files},
+    isolated::{Isolated, Sent},
     member::Member,
-    server::{Lent, MemberId, Server, Tally},
+    server::{Invitation, Joining, Lent, MemberId, Returned, Server, Tally},
 };
 pub use self::{
     ledger::{Ledger, MEMBERS_MAX},

@@ -1,6 +1,9 @@
 //! The side that has the arena.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 use super::{
     files::{self, Access, AttachError, Channel, Files, LEDGER, Region, TO_MEMBER},
@@ -30,6 +33,17 @@ pub struct Lent {
     pub missed: usize,
 }
 
+/// What a word of a member's says.
+#[derive(Debug)]
+pub struct Returned {
+    /// The buffer.
+    pub index: u32,
+    /// Whether what is decided by it holds for all of the packet's flow.
+    pub flow: bool,
+    /// The packet it has sent; none where it returned the buffer.
+    pub packet: Option<Slot>,
+}
+
 /// What has gone to a member and come from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
@@ -39,6 +53,8 @@ pub struct Tally {
     pub bytes: u64,
     /// Packets it was to be lent and was not, because its ring was full or it held too many.
     pub missed: u64,
+    /// Bytes that were copied for it.
+    pub copied: u64,
     /// Words from it that named no buffer it holds.
     pub malformed: u64,
 }
@@ -72,6 +88,56 @@ impl Peer {
             }
         }
     }
+}
+
+/// A place for a member, before its files are there.
+#[derive(Debug)]
+pub struct Invitation {
+    arena: Arena,
+    directory: OwnedFd,
+    channel: Channel,
+}
+
+/// A member whose files are there, before it is one.
+#[derive(Debug)]
+pub struct Joining {
+    bit: usize,
+    peer: Peer,
+}
+
+impl Invitation {
+    /// Makes the files to hand out.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn make(self) -> Result<(Joining, Files), AttachError> {
+        let Invitation { arena, directory, channel } = self;
+        let (region, file) = files::create_channel(channel)?;
+        let (doorbell, theirs) = files::create_doorbell().map_err(system("socketpair"))?;
+        // SAFETY: what those who invite have made sure of is what `fd` asks for.
+        let packets = unsafe { arena.fd() };
+        let packets = match channel.access {
+            Access::Write => packets.try_clone_to_owned().map_err(system("dup"))?,
+            Access::Read => files::read_only(packets)?,
+        };
+        let handed = Files { directory, packets, channel: file, doorbell: theirs };
+        let peer = Peer {
+            to_member: Sender::new(region.clone(), TO_MEMBER, channel.cells),
+            to_server: Receiver::new(region, files::to_server(channel.cells), channel.cells),
+            doorbell,
+            access: channel.access,
+            held: 0,
+            quota: channel.cells,
+            tally: Tally::default(),
+            broken: false,
+        };
+        Ok((Joining { bit: channel.member as usize, peer }, handed))
+    }
+}
+
+fn system(step: &'static str) -> impl Fn(io::Error) -> MemoryError {
+    move |source| MemoryError::System { step, source }
 }
 
 /// The bits of a word, by their places.
@@ -132,30 +198,35 @@ impl Server {
         access: Access,
         cells: u32,
     ) -> Result<(MemberId, Files), AttachError> {
-        self.take_in(access, cells)
+        let (joining, files) = self.invite(access, cells)?.make()?;
+        Ok((self.welcome(joining)?, files))
     }
 
-    /// The same for whoever is at the other end of a UNIX socket. Who may write is of the same user, or
-    /// the superuser, and could write to this process's memory anyway: so what is promised to
-    /// [`Server::admit`] is as true as it is of this process by itself. Others may read, and the kernel
-    /// keeps them from more: the descriptors cannot be written by, nor opened once more for it.
+    /// The first of three steps that take in whoever is at the other end of a UNIX socket: this one and
+    /// the last, [`Server::welcome`], are quick, and [`Invitation::make`] between them, which makes
+    /// files, needs no server.
+    ///
+    /// Who may write is of the same user, or the superuser, and could write to this process's memory
+    /// anyway: so what is promised to [`Server::admit`] is as true as it is of this process by itself.
+    /// Others may read, and the kernel keeps them from more: the descriptors cannot be written by, nor
+    /// opened once more for it.
     ///
     /// # Errors
     ///
-    /// As there, and when somebody else wants to write.
-    pub fn admit_from(
-        &mut self,
+    /// When there are too many members or cells, the kernel refuses, or somebody else wants to write.
+    pub fn invite_from(
+        &self,
         socket: BorrowedFd<'_>,
         access: Access,
         cells: u32,
-    ) -> Result<(MemberId, Files), AttachError> {
+    ) -> Result<Invitation, AttachError> {
         match files::stranger_at(socket)?.filter(|_| access == Access::Write) {
             Some(user) => Err(AttachError::Stranger(user)),
-            None => self.take_in(access, cells),
+            None => self.invite(access, cells),
         }
     }
 
-    fn take_in(&mut self, access: Access, cells: u32) -> Result<(MemberId, Files), AttachError> {
+    fn invite(&self, access: Access, cells: u32) -> Result<Invitation, AttachError> {
         let bad = |option, value, reason: &str| {
             AttachError::from(MemoryError::Option { option, value, reason: reason.into() })
         };
@@ -164,31 +235,25 @@ impl Server {
         if !(1..=CELLS_MAX).contains(&cells) {
             return Err(bad("cells", cells.into(), "choose 1 to 65536"));
         }
-        let cells = cells.next_power_of_two();
-        let system = |step| move |source| MemoryError::System { step, source };
-        let channel = Channel { member: bit as u32, cells, access };
-        let (region, file) = files::create_channel(channel)?;
-        let (doorbell, theirs) = files::create_doorbell().map_err(system("socketpair"))?;
-        let copy = |file: &OwnedFd| file.try_clone().map_err(system("dup"));
-        // SAFETY: what callers have made sure of is what `fd` asks for.
-        let packets = unsafe { self.arena.fd() };
-        let packets = match access {
-            Access::Write => packets.try_clone_to_owned().map_err(system("dup"))?,
-            Access::Read => files::read_only(packets)?,
-        };
-        let handed =
-            Files { directory: copy(&self.directory)?, packets, channel: file, doorbell: theirs };
-        self.members[bit] = Some(Peer {
-            to_member: Sender::new(region.clone(), TO_MEMBER, cells),
-            to_server: Receiver::new(region, files::to_server(cells), cells),
-            doorbell,
-            access,
-            held: 0,
-            quota: cells,
-            tally: Tally::default(),
-            broken: false,
-        });
-        Ok((MemberId(bit), handed))
+        let channel = Channel { member: bit as u32, cells: cells.next_power_of_two(), access };
+        let directory = self.directory.try_clone().map_err(system("dup"))?;
+        Ok(Invitation { arena: self.arena.clone(), directory, channel })
+    }
+
+    /// Takes in who was invited.
+    ///
+    /// # Errors
+    ///
+    /// When another has his place by now: who takes in several at a time invites them anew.
+    pub fn welcome(&mut self, joining: Joining) -> Result<MemberId, AttachError> {
+        let Joining { bit, peer } = joining;
+        if self.members[bit].is_some() {
+            let reason = "another has taken that place".into();
+            let (option, value) = ("members", bit as u64);
+            return Err(MemoryError::Option { option, value, reason }.into());
+        }
+        self.members[bit] = Some(peer);
+        Ok(MemberId(bit))
     }
 
     fn peer(&mut self, id: MemberId) -> &mut Peer {
@@ -202,6 +267,11 @@ impl Server {
     /// As all methods that take one, when the member was removed.
     pub fn held(&self, id: MemberId) -> usize {
         self.members[id.0].as_ref().expect("a member that was not removed").held as usize
+    }
+
+    /// Whether a member may write to what it alone holds.
+    pub fn access(&self, id: MemberId) -> Access {
+        self.members[id.0].as_ref().expect("a member that was not removed").access
     }
 
     /// What has gone to a member and come from it.
@@ -286,8 +356,8 @@ impl Server {
     }
 
     /// Lends each packet of a frame to members of its own: those whose [bits](MemberId::bit) `to` has
-    /// at its place. What somebody got leaves the frame, the rest stays, in order; who missed a packet
-    /// has it in his [`Tally`]. With `all` a packet is lent to all its members or to none, and nothing
+    /// at its place, and has then of those that got it. What somebody got leaves the frame, the rest
+    /// stays, in order; who missed a packet has it in his [`Tally`]. With `all` a packet is lent to all its members or to none, and nothing
     /// behind one that was not. A member with a broken ring gets nothing, and keeps nobody waiting.
     ///
     /// A buffer is lent once to a member. Of one that he has already, from a packet that was shared in
@@ -296,33 +366,61 @@ impl Server {
     /// # Panics
     ///
     /// When `to` is shorter than the frame, or a bit is that of no member.
-    pub fn lend_each(&mut self, to: &[u64], all: bool, pool: &mut PoolCache, frame: &mut Frame) {
+    pub fn lend_each(
+        &mut self,
+        to: &mut [u64],
+        all: bool,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+    ) {
         let anybody = to[..frame.len()].iter().fold(0, |any, to| any | to);
         let mut room = self.room(anybody, frame.len());
         let broken = bits(anybody)
             .filter(|&bit| self.peer(MemberId(bit)).broken)
             .fold(0, |broken, bit| broken | 1 << bit);
-        let (mut wanted, mut stopped) = (to.iter(), false);
+        let (mut wanted, mut stopped) = (to.iter_mut(), false);
         frame.sift(
             |slot| {
-                let to = wanted.next().map_or(0, |to| to & !broken);
+                let Some(got) = wanted.next() else { return true };
+                let to = std::mem::take(got) & !broken;
                 stopped |= all && bits(to).any(|bit| room[bit] == 0);
                 if stopped {
                     return true;
                 }
-                if self.ledger.holders(self.arena.strip(slot).0) & to != 0 {
-                    pool.unshare(slot);
-                }
-                let added = self.lend_one(slot, to, &mut room, false);
-                for bit in bits(to & !added) {
+                self.make_new_to(to, slot, pool);
+                *got = self.lend_one(slot, to, &mut room, false);
+                for bit in bits(to & !*got) {
                     self.peer(MemberId(bit)).tally.missed += 1;
                 }
-                added == 0
+                *got == 0
             },
             // It is the ledger's now.
             |_| (),
         );
         self.publish(anybody);
+    }
+
+    /// Copies a packet that one of these members holds already, as far as `pool` has a buffer for it.
+    fn make_new_to(&mut self, to: u64, slot: &mut Slot, pool: &mut PoolCache) {
+        let before = self.arena.strip(slot).0;
+        let have = self.ledger.holders(before) & to;
+        if have != 0 && pool.unshare(slot) && self.arena.strip(slot).0 != before {
+            let bytes = (slot.headroom() + slot.len()) as u64;
+            bits(have).for_each(|bit| self.peer(MemberId(bit)).tally.copied += bytes);
+        }
+    }
+
+    /// The packet as one that a member does not hold, and what buffer it is in: a copy where it has the
+    /// packet already. `None` when there is no buffer for that.
+    pub fn new_to(&mut self, id: MemberId, slot: &mut Slot, pool: &mut PoolCache) -> Option<u32> {
+        self.make_new_to(id.bit(), slot, pool);
+        let index = self.arena.strip(slot).0;
+        (!self.ledger.holds(id.0, index)).then_some(index)
+    }
+
+    /// Packets that a member can be lent now, at most `wanted`.
+    pub fn room_of(&mut self, id: MemberId, wanted: usize) -> usize {
+        (self.peer(id).room(wanted) as usize).min(wanted)
     }
 
     /// What each of these members can be lent of so many packets.
@@ -356,7 +454,8 @@ impl Server {
         let holders = before | added;
         let kept = shared || !may_write || holders.count_ones() > 1;
         let (offset, length) = (slot.headroom() as u16, slot.len() as u16);
-        let word = Word { index, offset, length, kept, empty: empty && !kept }.pack();
+        let empty = empty && !kept;
+        let word = Word { index, offset, length, kept, empty, flow: false }.pack();
         if before == 0 {
             self.shared[index as usize] = shared;
         } else {
@@ -401,16 +500,10 @@ impl Server {
         frame: &mut Frame,
     ) -> Result<usize, Broken> {
         let before = frame.len();
-        let peer = self.peer(id);
-        if peer.to_server.ready().is_err() {
-            peer.broken = true;
-        }
-        if peer.broken {
-            return Err(Broken);
-        }
+        self.begin_receiving(id)?;
         while frame.room() > 0 {
             let Some(word) = self.peer(id).to_server.take() else { break };
-            if let Some(slot) = self.take_back(id, word, pool) {
+            if let Some(slot) = self.take_back(id, word, pool).and_then(|back| back.packet) {
                 let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
             }
         }
@@ -418,16 +511,51 @@ impl Server {
         Ok(frame.len() - before)
     }
 
-    /// What a word of a member's says, if it is true; the packet, if it is one.
-    fn take_back(&mut self, id: MemberId, word: u64, pool: &mut PoolCache) -> Option<Slot> {
+    /// Takes what a member sent and returned, `limit` words at most, and calls `each` with what every
+    /// one of them says. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn receive_each(
+        &mut self,
+        id: MemberId,
+        pool: &mut PoolCache,
+        limit: usize,
+        mut each: impl FnMut(&mut PoolCache, Returned),
+    ) -> Result<usize, Broken> {
+        self.begin_receiving(id)?;
+        let mut taken = 0;
+        while taken < limit {
+            let Some(word) = self.peer(id).to_server.take() else { break };
+            taken += 1;
+            if let Some(back) = self.take_back(id, word, pool) {
+                each(pool, back);
+            }
+        }
+        self.peer(id).to_server.release();
+        Ok(taken)
+    }
+
+    fn begin_receiving(&mut self, id: MemberId) -> Result<(), Broken> {
+        let peer = self.peer(id);
+        if peer.to_server.ready().is_err() {
+            peer.broken = true;
+        }
+        if peer.broken { Err(Broken) } else { Ok(()) }
+    }
+
+    /// What a word of a member's says, if it is true. A buffer that nobody holds any more, and in which
+    /// there is no packet, goes to `pool`.
+    fn take_back(&mut self, id: MemberId, word: u64, pool: &mut PoolCache) -> Option<Returned> {
         let (count, stride) = (self.arena.count() as u32, self.arena.buffer_size() as u32);
         let word = Word::unpack(word, count, stride);
         let Some(word) = word.filter(|word| self.ledger.holds(id.0, word.index)) else {
             self.peer(id).tally.malformed += 1;
             return None;
         };
-        let index = word.index;
-        let left = if word.kept {
+        let Word { index, kept, empty, flow, .. } = word;
+        let left = if kept {
             self.ledger.holders(index)
         } else {
             self.peer(id).held -= 1;
@@ -438,20 +566,21 @@ impl Server {
             let shared = self.shared[index as usize];
             self.arena.restore(index, shared, (word.offset, word.length))
         };
-        if left == 0 {
-            if word.empty {
+        let packet = match (left, empty) {
+            (0, true) => {
                 pool.give_one(lent);
-                return None;
+                None
             }
-            return Some(lent);
-        }
-        if word.empty {
-            return None;
-        }
-        // The ledger keeps one share for all members.
-        let packet = pool.share(&mut lent);
-        self.shared[index as usize] = lent.is_shared();
-        packet
+            (0, false) => Some(lent),
+            (_, true) => None,
+            (_, false) => {
+                // The ledger keeps one share for all members.
+                let packet = pool.share(&mut lent);
+                self.shared[index as usize] = lent.is_shared();
+                packet
+            }
+        };
+        Some(Returned { index, flow, packet })
     }
 
     /// Takes a member off everything, after its process has ended: what it has returned, what is
@@ -465,7 +594,7 @@ impl Server {
         let held = self.held(id);
         if self.peer(id).to_server.ready().is_ok() {
             while let Some(word) = self.peer(id).to_server.take() {
-                if let Some(slot) = self.take_back(id, word, pool) {
+                if let Some(slot) = self.take_back(id, word, pool).and_then(|back| back.packet) {
                     pool.give_one(slot);
                 }
             }

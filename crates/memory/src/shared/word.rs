@@ -5,6 +5,8 @@
 const KEPT: u64 = 1 << 31;
 /// Only the buffer changes hands, there is no packet in it.
 const EMPTY: u64 = 1 << 30;
+/// In a ring to the server: what it says of the packet holds for the packet's flow.
+const FLOW: u64 = 1 << 29;
 
 /// One packet or buffer, named the same in every process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,9 @@ pub struct Word {
     pub kept: bool,
     /// Whether there is no packet in the buffer.
     pub empty: bool,
+    /// Whether what a member decides by it, to send the packet or not to, holds for all of the packet's
+    /// flow. Says nothing to those that ask for no decision.
+    pub flow: bool,
 }
 
 impl Word {
@@ -28,6 +33,7 @@ impl Word {
         u64::from(self.index)
             | if self.kept { KEPT } else { 0 }
             | if self.empty { EMPTY } else { 0 }
+            | if self.flow { FLOW } else { 0 }
             | u64::from(self.offset) << 32
             | u64::from(self.length) << 48
     }
@@ -37,7 +43,8 @@ impl Word {
     #[inline]
     pub fn unpack(word: u64, count: u32, stride: u32) -> Option<Word> {
         let (kept, empty) = (word & KEPT != 0, word & EMPTY != 0);
-        let index = word as u32 & ((1 << 30) - 1);
+        let flow = word & FLOW != 0;
+        let index = word as u32 & ((1 << 29) - 1);
         let (offset, length) = ((word >> 32) as u16, (word >> 48) as u16);
         let inside = u32::from(offset) + u32::from(length) <= stride;
         (index < count && inside && !(kept && empty)).then_some(Word {
@@ -46,6 +53,7 @@ impl Word {
             length,
             kept,
             empty,
+            flow,
         })
     }
 }

@@ -22,9 +22,9 @@ use crate::{
 const ALERT: Duration = Duration::from_millis(50);
 
 pub(crate) fn status(args: &Status) -> Result<()> {
-    let view = Connection::open(&args.address)?.figures()?;
+    let view = Connection::open(&args.asked.address)?.figures()?;
     let mut text = String::new();
-    if args.json {
+    if args.asked.json {
         for (line, name) in view.consumers() {
             let _ = writeln!(text, "{}", object(&name, &view.figures(line)));
         }
@@ -54,13 +54,14 @@ pub(crate) fn status(args: &Status) -> Result<()> {
             "died",
         ];
         text = table(&titles, rows.collect());
+        text += &asked_text(&view);
         text += &balance_text(&view);
     }
     Ok(output::data(&text)?)
 }
 
 pub(crate) fn top(args: &Top) -> Result<()> {
-    let connection = Connection::open(&args.address)?;
+    let connection = Connection::open(&args.asked.address)?;
     let view = connection.figures()?;
     let stop = stop_on_signals()?;
     let begun_at = Instant::now();
@@ -89,7 +90,7 @@ pub(crate) fn top(args: &Top) -> Result<()> {
             ]
         };
         let mut text = String::new();
-        if args.json {
+        if args.asked.json {
             for (line, name, of) in &now.1 {
                 let [packets, bits, slow, absent, sent] = rates(*line, of);
                 let mut object = object(name, of);
@@ -134,8 +135,8 @@ pub(crate) fn top(args: &Top) -> Result<()> {
 }
 
 pub(crate) fn balance(args: &Balance) -> Result<()> {
-    let view = Connection::open(&args.address)?.figures()?;
-    let text = if args.json {
+    let view = Connection::open(&args.asked.address)?.figures()?;
+    let text = if args.asked.json {
         balancers(&view).iter().map(|object| format!("{object}\n")).collect()
     } else {
         balance_text(&view)
@@ -155,12 +156,17 @@ fn begun(name: String, of: &Figures) -> Vec<String> {
         1 => of.process.to_string(),
         _ => format!("{} leaving", of.process),
     };
-    let access = match (of.state, of.writes) {
-        (0, _) => "-",
-        (_, 0) => "read",
-        _ => "write",
-    };
+    let access = if of.state == 0 { "-" } else { access(of) };
     vec![name, process, access.into()]
+}
+
+/// What a program may do.
+fn access(of: &Figures) -> &'static str {
+    match of.access {
+        0 => "read",
+        1 => "write",
+        _ => "isolated",
+    }
 }
 
 fn object(name: &str, of: &Figures) -> Value {
@@ -173,7 +179,7 @@ fn object(name: &str, of: &Figures) -> Value {
         "consumer": name,
         "state": state,
         "process": of.process,
-        "writes": of.writes == 1,
+        "access": access(of),
         "most": of.cells,
         "attached": of.attached,
         "died": of.died,
@@ -186,6 +192,12 @@ fn object(name: &str, of: &Figures) -> Value {
         "sent_bytes": of.sent_bytes,
         "unheard": of.unheard,
         "malformed": of.malformed,
+        "copied_bytes": of.copied,
+        "passed": of.passed,
+        "denied": of.denied,
+        "unanswered": of.unanswered,
+        "unasked": of.unasked,
+        "late": of.late,
         "held": of.held,
         "waiting": of.waiting,
     })
@@ -211,6 +223,22 @@ fn balancers(view: &FigureView) -> Vec<Value> {
         json!({"balancer": name, "consumers": consumers})
     };
     view.balancers().into_iter().map(balancer).collect()
+}
+
+/// Programs that are asked about packets.
+fn asked_text(view: &FigureView) -> String {
+    let asked = view.consumers().into_iter().filter_map(|(line, name)| {
+        let of = view.figures(line);
+        let counts = [of.passed, of.denied, of.unanswered, of.unasked, of.late];
+        let row = std::iter::once(name).chain(counts.map(grouped)).collect::<Vec<_>>();
+        counts.iter().any(|count| *count > 0).then_some(row)
+    });
+    let rows: Vec<_> = asked.collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let titles = ["name", "passed", "denied", "unanswered", "unasked", "late"];
+    format!("\n{}", table(&titles, rows))
 }
 
 /// Balancers of more than one program.
@@ -267,10 +295,11 @@ mod tests {
 
     #[test]
     fn who_is_absent_has_no_process() {
-        let of = Figures { process: 7, writes: 1, ..Figures::default() };
+        let of = Figures { process: 7, access: 1, ..Figures::default() };
         assert_eq!(begun("x".into(), &of), ["x", "-", "-"]);
         let there = Figures { state: 1, ..of };
         assert_eq!(begun("x".into(), &there), ["x", "7", "write"]);
         assert_eq!(object("x", &there)["state"], "attached");
+        assert_eq!(object("x", &Figures { access: 2, ..there })["access"], "isolated");
     }
 }

@@ -1,0 +1,294 @@
+//! Programs that come, and go.
+
+use std::os::fd::BorrowedFd;
+
+use linerate_memory::{
+    Arena, MemoryError,
+    shared::{self, AttachError, CELLS_MAX, Files, Invitation, Isolated, Joining, Tally},
+};
+use linerate_port::peer::event;
+
+use super::{
+    Exchange,
+    link::Link,
+    place::{Granted, Place, Seat},
+};
+use crate::wire::{Access, Reason};
+
+/// A client that may come, before there are files for it.
+#[derive(Debug)]
+pub(crate) struct Invited {
+    place: usize,
+    name: String,
+    access: Access,
+    cells: u32,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Sharing(Invitation),
+    Isolated(Arena),
+}
+
+/// One with files, before it is there.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    place: usize,
+    name: String,
+    access: Access,
+    cells: u32,
+    link: Joins,
+}
+
+#[derive(Debug)]
+enum Joins {
+    Sharing(Joining),
+    Isolated(Box<Isolated>),
+}
+
+impl Invited {
+    /// Makes the files to hand out, for which nothing of the exchange is needed.
+    pub(crate) fn make(self) -> Result<(Ready, Files), (Reason, String)> {
+        let Invited { place, name, access, cells, way } = self;
+        let (link, files) = match way {
+            Way::Sharing(invitation) => {
+                let (joining, files) = invitation.make().map_err(refusal)?;
+                (Joins::Sharing(joining), files)
+            }
+            Way::Isolated(like) => {
+                let (isolated, files) = Isolated::create(&like, cells).map_err(refusal)?;
+                (Joins::Isolated(Box::new(isolated)), files)
+            }
+        };
+        Ok((Ready { place, name, access, cells, link }, files))
+    }
+}
+
+/// A client that was taken in.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) place: usize,
+    pub(crate) access: Access,
+    pub(crate) spare: u32,
+    pub(crate) asked: bool,
+}
+
+fn refusal(error: AttachError) -> (Reason, String) {
+    let reason = match &error {
+        AttachError::Stranger(_) => Reason::Stranger,
+        AttachError::Memory(MemoryError::Option { .. }) => Reason::Full,
+        _ => Reason::System,
+    };
+    (reason, error.to_string())
+}
+
+fn name_of(access: Access) -> &'static str {
+    match access {
+        Access::Read => "read",
+        Access::Write => "read and write",
+        Access::Isolated => "get copies in memory of their own",
+    }
+}
+
+impl Exchange {
+    /// The first of three steps that take in a client as the consumer of that name: between this and
+    /// [`Exchange::admit`] its files are made.
+    pub(crate) fn invite(
+        &mut self,
+        name: &str,
+        wanted: Option<Access>,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Invited, (Reason, String)> {
+        let found = self.places.iter().position(|place| {
+            place.as_ref().is_some_and(|place| place.users > 0 && place.name == name)
+        });
+        let at = found.ok_or_else(|| (Reason::Unknown, self.names()))?;
+        let place = self.place(at);
+        if !place.seat.is_empty() {
+            let text = format!("process {} has it", place.figures.process);
+            return Err((Reason::Taken, text));
+        }
+        let granted = place.granted.unwrap_or(Granted { access: Access::Write, cells: 1 });
+        // Who may write may be content with reading.
+        let fits = match (wanted, granted.access) {
+            (None, _) | (Some(Access::Read), Access::Write) => true,
+            (Some(wanted), granted) => wanted == granted,
+        };
+        if !fits {
+            let text = format!("consumers of that name {}", name_of(granted.access));
+            return Err((Reason::NotGranted, text));
+        }
+        let spare = if granted.access == Access::Read { 0 } else { place.spare };
+        let cells = granted.cells.saturating_add(spare).min(CELLS_MAX);
+        let mut access = wanted.unwrap_or(granted.access);
+        let invite = |access| self.server.invite_from(socket, access, cells);
+        let way = match access {
+            Access::Isolated => Way::Isolated(self.arena().clone()),
+            Access::Read => Way::Sharing(invite(shared::Access::Read).map_err(refusal)?),
+            Access::Write => match invite(shared::Access::Write) {
+                // Who takes what there is may read.
+                Err(AttachError::Stranger(_)) if wanted.is_none() => {
+                    access = Access::Read;
+                    Way::Sharing(invite(shared::Access::Read).map_err(refusal)?)
+                }
+                invited => Way::Sharing(invited.map_err(refusal)?),
+            },
+        };
+        Ok(Invited { place: at, name: name.into(), access, cells, way })
+    }
+
+    /// Takes in a client that was invited, and for which there are files.
+    pub(crate) fn admit(
+        &mut self,
+        ready: Ready,
+        process: u64,
+    ) -> Result<Admitted, (Reason, String)> {
+        let Ready { place: at, name, access, cells, link } = ready;
+        let place = self.places.get_mut(at).and_then(Option::as_mut);
+        let is_free =
+            |place: &&mut Place| place.name == name && place.users > 0 && place.seat.is_empty();
+        let Some(place) = place.filter(is_free) else {
+            return Err((Reason::Gone, "the configuration has changed meanwhile".into()));
+        };
+        let link = match link {
+            Joins::Sharing(joining) => {
+                Link::Sharing(self.server.welcome(joining).map_err(refusal)?)
+            }
+            Joins::Isolated(isolated) => Link::Isolated(isolated),
+        };
+        if let Err(error) = place.events.add(link.event(&self.server)) {
+            if let Link::Sharing(id) = link {
+                self.server.remove(id, &mut self.pool);
+            }
+            return Err((Reason::System, error.to_string()));
+        }
+        place.seen = Tally::default();
+        place.owed = if access == Access::Read { 0 } else { place.spare };
+        let figures = &mut place.figures;
+        figures.state = 1;
+        figures.process = process;
+        figures.access = match access {
+            Access::Read => 0,
+            Access::Write => 1,
+            Access::Isolated => 2,
+        };
+        figures.cells = u64::from(cells.next_power_of_two());
+        figures.attached += 1;
+        if let Some(inline) = &mut place.inline {
+            inline.begin();
+        }
+        let (spare, asked) = (place.owed, place.inline.is_some());
+        self.sit(at, Seat::Taken(link));
+        let place = self.places[at].as_mut().expect("found above");
+        if let Some(link) = place.seat.taken() {
+            place.owed -= link.supply(&mut self.server, &mut self.pool, spare);
+        }
+        self.publish(at);
+        Ok(Admitted { place: at, access, spare, asked })
+    }
+
+    /// The names there are, for who asked for another.
+    fn names(&self) -> String {
+        let names: Vec<&str> =
+            self.places.iter().flatten().map(|place| place.name.as_str()).collect();
+        match names.len() {
+            0 => "there are none".into(),
+            _ => format!("there are {}", names.join(", ")),
+        }
+    }
+
+    /// Somebody has come to a place, or gone from it; returns who was there.
+    fn sit(&mut self, at: usize, seat: Seat) -> Seat {
+        let place = self.places[at].as_mut().expect("a place somebody uses");
+        let mut before = std::mem::replace(&mut place.seat, seat);
+        if let Some(inline) = place.inline.as_mut().filter(|_| place.seat.taken().is_none()) {
+            if let Some(link) = before.taken() {
+                inline.hear(link, &mut self.server, &mut self.pool, &mut place.figures);
+            }
+            inline.abandon(&mut place.figures);
+        }
+        event::set(&place.news);
+        self.settle_balancers_of(at);
+        before
+    }
+
+    /// The process of a consumer has ended, or can do no harm: all it held is taken back.
+    pub(crate) fn remove(&mut self, at: usize) {
+        self.publish(at);
+        let (Seat::Taken(link) | Seat::Leaving(link)) = self.sit(at, Seat::Empty) else { return };
+        let held = link.held(&self.server);
+        let place = self.places[at].as_mut().expect("somebody is there");
+        if let Link::Sharing(id) = link {
+            self.server.remove(id, &mut self.pool);
+        }
+        let figures = &mut place.figures;
+        (figures.state, figures.held, figures.waiting) = (0, 0, 0);
+        figures.died += u64::from(held > 0);
+        figures.reclaimed += held as u64;
+        self.board.set_figures(at, &place.figures);
+    }
+
+    /// Lends a consumer nothing more. Returns whether it could write to what others have: then it has to
+    /// end before it can be [removed](Exchange::remove).
+    pub(crate) fn end(&mut self, at: usize) -> bool {
+        self.place(at).figures.state = 2;
+        if let Seat::Taken(link) = self.sit(at, Seat::Empty) {
+            self.place(at).seat = Seat::Leaving(link);
+        }
+        self.publish(at);
+        self.place(at).figures.access == 1
+    }
+
+    /// Consumers that are to be ended, and why: their rings are broken, or no element uses them.
+    pub(crate) fn due_to_end(&mut self) -> Vec<(usize, Reason)> {
+        let mut list = Vec::new();
+        for (at, place) in self.places.iter_mut().enumerate() {
+            let Some(place) = place else { continue };
+            let unused = place.users == 0;
+            let Some(link) = place.seat.taken() else { continue };
+            if link.is_broken(&self.server) {
+                list.push((at, Reason::Broken));
+            } else if unused {
+                list.push((at, Reason::Gone));
+            }
+        }
+        list
+    }
+
+    /// The consumers there can be, and the process that is each of them.
+    pub fn consumers(&self) -> Vec<(String, Option<u64>)> {
+        let consumer = |place: &Place| {
+            let process = (!place.seat.is_empty()).then_some(place.figures.process);
+            (place.name.clone(), process)
+        };
+        self.places.iter().flatten().filter(|place| place.users > 0).map(consumer).collect()
+    }
+
+    /// Whether somebody is attached as that consumer.
+    pub fn is_attached(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The place of that name, if somebody is attached there.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.places.iter().position(|place| {
+            place.as_ref().is_some_and(|place| place.name == name && !place.seat.is_empty())
+        })
+    }
+
+    /// What is to be done now and then: buffers that have come back and that no element takes, figures,
+    /// and places that nobody needs any more.
+    pub(crate) fn look_after(&mut self) {
+        for at in 0..self.places.len() {
+            let Some(place) = &self.places[at] else { continue };
+            if !place.seat.is_empty() {
+                self.take_unheard(at, None);
+                self.publish(at);
+            } else if place.users == 0 {
+                self.places[at] = None;
+                self.board.set_line(at, "");
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What elements say there is: places for consumers, and balancers of them.
+
+use std::{io, sync::Arc};
+
+use linerate_memory::shared::Tally;
+use linerate_port::peer::event::{self, Gathered};
+
+use super::{
+    Exchange, free,
+    inline::{Inline, Terms},
+    place::{Granted, Place, Seat},
+};
+use crate::{
+    balance::Balance,
+    figures::{BALANCERS, Figures, LINES, Share},
+    wire::{Reason, is_name},
+};
+
+/// Several places among which packets are shared out.
+#[derive(Debug)]
+pub(super) struct Balancer {
+    name: String,
+    users: usize,
+    pub(super) places: Vec<usize>,
+    pub(super) balance: Balance,
+    /// The weights its element was configured with: others may have been chosen since.
+    configured: Vec<u32>,
+    /// Whether hashes choose, or the turn.
+    by_hash: bool,
+    turn: u64,
+}
+
+impl Balancer {
+    /// The place that a packet with that hash is for, attached or not.
+    pub(super) fn choose(&mut self, hash: Option<u64>) -> usize {
+        let bucket = match hash {
+            Some(hash) if self.by_hash => self.balance.bucket(hash),
+            _ => {
+                self.turn = self.turn.wrapping_add(1);
+                self.turn as usize
+            }
+        };
+        self.places[self.balance.owner(bucket).unwrap_or_else(|| self.balance.home(bucket))]
+    }
+}
+
+/// What an element does with a place.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Use {
+    /// Sends to it.
+    Sends(Granted),
+    /// Receives from it; its consumer has so many buffers for packets of its own.
+    Receives(u32),
+    /// Asks it about packets.
+    Asks(Granted, Terms),
+}
+
+impl Exchange {
+    /// A place of that name for one more element.
+    pub(super) fn join(&mut self, name: &str, how: Use) -> Result<usize, String> {
+        if !is_name(name) {
+            return Err(format!("`{name}` is no name: 1 to 63 letters, digits, and -_./@"));
+        }
+        let found = self
+            .places
+            .iter()
+            .position(|place| place.as_ref().is_some_and(|place| place.name == name));
+        let at = match found {
+            Some(at) => at,
+            None => self.add_place(name)?,
+        };
+        let place = self.place(at);
+        let asks = matches!(how, Use::Asks(..));
+        if place.users > 0 && place.inline.is_some() != asks {
+            return Err(format!(
+                "`{name}` is asked about packets by an element: no other sends to it or receives \
+                 from it"
+            ));
+        }
+        place.users += 1;
+        match how {
+            Use::Sends(granted) => place.granted = Some(granted),
+            Use::Receives(spare) => {
+                place.listeners += 1;
+                place.spare = spare;
+            }
+            Use::Asks(granted, terms) => {
+                place.listeners += 1;
+                place.granted = Some(granted);
+                place.spare = 0;
+                place.inline.get_or_insert_with(|| Inline::new(terms)).terms = terms;
+            }
+        }
+        Ok(at)
+    }
+
+    fn add_place(&mut self, name: &str) -> Result<usize, String> {
+        let failed = |error: io::Error| format!("consumer `{name}`: {error}");
+        let news = event::new().map_err(failed)?;
+        let events = Arc::new(Gathered::of(&[&news]).map_err(failed)?);
+        let at =
+            free(&mut self.places, LINES).ok_or_else(|| format!("more than {LINES} consumers"))?;
+        self.places[at] = Some(Place {
+            name: name.into(),
+            granted: None,
+            users: 0,
+            listeners: 0,
+            seat: Seat::Empty,
+            inline: None,
+            spare: 0,
+            owed: 0,
+            seen: Tally::default(),
+            figures: Figures::default(),
+            news,
+            events,
+        });
+        self.board.set_figures(at, &Figures::default());
+        self.board.set_line(at, name);
+        Ok(at)
+    }
+
+    pub(super) fn leave(&mut self, at: usize, listens: bool) {
+        let place = self.place(at);
+        place.users -= 1;
+        place.listeners -= usize::from(listens);
+        if place.users == 0 {
+            // Its queues have ended before.
+            place.inline = None;
+            event::set(&self.alarm);
+        }
+    }
+
+    pub(super) fn join_balancer(
+        &mut self,
+        name: &str,
+        places: &[usize],
+        weights: &[u32],
+        by_hash: bool,
+    ) -> Result<usize, String> {
+        let found = self
+            .balancers
+            .iter()
+            .position(|balancer| balancer.as_ref().is_some_and(|balancer| balancer.name == name));
+        if let Some(at) = found {
+            let balancer = self.balancers[at].as_mut().expect("found above");
+            balancer.users += 1;
+            balancer.by_hash = by_hash;
+            if balancer.places != places {
+                balancer.places = places.to_vec();
+                balancer.balance = Balance::new(weights);
+            } else if balancer.configured != weights {
+                balancer.balance.weigh(weights);
+            }
+            balancer.configured = weights.to_vec();
+            self.settle_balancer(at);
+            return Ok(at);
+        }
+        if !is_name(name) {
+            return Err(format!("`{name}` is no name: 1 to 63 letters, digits, and -_./@"));
+        }
+        let at = free(&mut self.balancers, BALANCERS)
+            .ok_or_else(|| format!("more than {BALANCERS} balancers"))?;
+        self.balancers[at] = Some(Balancer {
+            name: name.into(),
+            users: 1,
+            places: places.to_vec(),
+            balance: Balance::new(weights),
+            configured: weights.to_vec(),
+            by_hash,
+            turn: 0,
+        });
+        self.settle_balancer(at);
+        Ok(at)
+    }
+
+    pub(super) fn leave_balancer(&mut self, at: usize) {
+        let Some(balancer) = &mut self.balancers[at] else { return };
+        balancer.users -= 1;
+        if balancer.users == 0 {
+            self.balancers[at] = None;
+            self.board.set_balancer(at, "", &[]);
+        }
+    }
+
+    /// Tells balancers who is there, those that a place is of.
+    pub(super) fn settle_balancers_of(&mut self, place: usize) {
+        for number in 0..self.balancers.len() {
+            if self.balancers[number].as_ref().is_some_and(|of| of.places.contains(&place)) {
+                self.settle_balancer(number);
+            }
+        }
+    }
+
+    fn settle_balancer(&mut self, at: usize) {
+        let Some(balancer) = &mut self.balancers[at] else { return };
+        for (number, &place) in balancer.places.iter().enumerate() {
+            let seat = self.places[place].as_ref().map(|place| &place.seat);
+            balancer.balance.set_present(number, matches!(seat, Some(Seat::Taken(_))));
+        }
+        self.show_balancer(at);
+    }
+
+    /// Shows what a balancer does.
+    fn show_balancer(&self, at: usize) {
+        let Some(balancer) = &self.balancers[at] else { return };
+        let weights = balancer.balance.weights().iter().zip(balancer.balance.shares());
+        let share = |(&line, (&weight, buckets)): (&usize, (&u32, usize))| {
+            // A line is a place.
+            Share { line, weight, buckets }
+        };
+        let shares: Vec<Share> = balancer.places.iter().zip(weights).map(share).collect();
+        self.board.set_balancer(at, &balancer.name, &shares);
+    }
+
+    /// Changes the weights of a balancer. Returns how many buckets have moved.
+    ///
+    /// # Errors
+    ///
+    /// When there is none of that name, or it has another number of consumers.
+    pub fn weigh(&mut self, name: &str, weights: &[u32]) -> Result<usize, (Reason, String)> {
+        let found = self
+            .balancers
+            .iter()
+            .position(|balancer| balancer.as_ref().is_some_and(|balancer| balancer.name == name));
+        let Some(at) = found else {
+            let names: Vec<&str> =
+                self.balancers.iter().flatten().map(|other| other.name.as_str()).collect();
+            return Err((Reason::Unknown, format!("the balancers are: {}", names.join(", "))));
+        };
+        let balancer = self.balancers[at].as_mut().expect("found above");
+        let consumers = balancer.places.len();
+        if weights.len() != consumers {
+            let text = format!("{} weights for {consumers} consumers", weights.len());
+            return Err((Reason::Protocol, text));
+        }
+        let moved = balancer.balance.weigh(weights);
+        self.show_balancer(at);
+        Ok(moved)
+    }
+}

@@ -1,0 +1,153 @@
+//! The two ways a consumer has its packets.
+
+use std::os::fd::BorrowedFd;
+
+use linerate_memory::{
+    Frame, PoolCache, Slot,
+    shared::{Broken, Isolated, MemberId, Sent, Server, Tally},
+};
+
+/// How a consumer has its packets.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// They are where they were received.
+    Sharing(MemberId),
+    /// They are copied into memory of its own.
+    Isolated(Box<Isolated>),
+}
+
+/// What a consumer says of a packet.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The buffer, by the number that it was lent under.
+    pub(super) index: u32,
+    pub(super) flow: bool,
+    /// Whether it sends the packet, and the packet; that is missing where there was no buffer for it.
+    pub(super) sends: bool,
+    pub(super) packet: Option<Slot>,
+}
+
+impl Link {
+    pub(super) fn held(&self, server: &Server) -> usize {
+        match self {
+            Link::Sharing(id) => server.held(*id),
+            Link::Isolated(isolated) => isolated.held(),
+        }
+    }
+
+    pub(super) fn tally(&self, server: &Server) -> Tally {
+        match self {
+            Link::Sharing(id) => server.tally(*id),
+            Link::Isolated(isolated) => isolated.tally(),
+        }
+    }
+
+    pub(super) fn is_broken(&self, server: &Server) -> bool {
+        match self {
+            Link::Sharing(id) => server.is_broken(*id),
+            Link::Isolated(isolated) => isolated.is_broken(),
+        }
+    }
+
+    pub(super) fn waiting(&mut self, server: &mut Server) -> usize {
+        match self {
+            Link::Sharing(id) => server.waiting(*id),
+            Link::Isolated(isolated) => isolated.waiting(),
+        }
+    }
+
+    /// Packets it can be lent now, at most `wanted`.
+    pub(super) fn room(&mut self, server: &mut Server, wanted: usize) -> usize {
+        match self {
+            Link::Sharing(id) => server.room_of(*id, wanted),
+            Link::Isolated(isolated) => isolated.room(wanted),
+        }
+    }
+
+    pub(super) fn event<'a>(&'a self, server: &'a Server) -> BorrowedFd<'a> {
+        match self {
+            Link::Sharing(id) => server.event(*id),
+            Link::Isolated(isolated) => isolated.event(),
+        }
+    }
+
+    pub(super) fn arm(&mut self, server: &mut Server) -> bool {
+        match self {
+            Link::Sharing(id) => server.arm(*id) || server.is_broken(*id),
+            Link::Isolated(isolated) => isolated.arm() || isolated.is_broken(),
+        }
+    }
+
+    /// Lends `count` empty buffers at most; returns how many.
+    pub(super) fn supply(&mut self, server: &mut Server, pool: &mut PoolCache, count: u32) -> u32 {
+        let lent = match self {
+            Link::Sharing(id) => server.supply(*id, pool, count as usize).unwrap_or(0),
+            Link::Isolated(isolated) => isolated.supply(count as usize),
+        };
+        lent as u32
+    }
+
+    /// Takes packets that it has sent, as many as the frame has room for; returns how many.
+    pub(super) fn receive(
+        &mut self,
+        server: &mut Server,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+    ) -> usize {
+        let before = frame.len();
+        match self {
+            Link::Sharing(id) => server.receive(*id, pool, frame).unwrap_or(0),
+            Link::Isolated(isolated) => {
+                while frame.room() > 0 {
+                    let room = frame.room();
+                    let words = isolated.receive_each(room, |sent| {
+                        let Some(slot) = copied(&sent, pool) else { return 0 };
+                        let bytes = slot.len() as u64;
+                        let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
+                        bytes
+                    });
+                    if words.map_or(true, |words| words < room) {
+                        break;
+                    }
+                }
+                frame.len() - before
+            }
+        }
+    }
+
+    /// Takes what it says of packets, `limit` words at most.
+    pub(super) fn answers(
+        &mut self,
+        server: &mut Server,
+        pool: &mut PoolCache,
+        limit: usize,
+        mut each: impl FnMut(&mut PoolCache, Answer),
+    ) -> Result<usize, Broken> {
+        match self {
+            Link::Sharing(id) => server.receive_each(*id, pool, limit, |pool, back| {
+                let (index, flow, packet) = (back.index, back.flow, back.packet);
+                each(pool, Answer { index, flow, sends: packet.is_some(), packet });
+            }),
+            Link::Isolated(isolated) => isolated.receive_each(limit, |sent| {
+                let packet = copied(&sent, pool);
+                let bytes = packet.as_ref().map_or(0, |slot| slot.len() as u64);
+                let (index, flow, sends) = (sent.index, sent.flow, sent.packet.is_some());
+                each(pool, Answer { index, flow, sends, packet });
+                bytes
+            }),
+        }
+    }
+}
+
+/// What an isolated consumer has sent, in a buffer of ours; `None` when it sent nothing, or there is no
+/// buffer, or none that is so long.
+fn copied(sent: &Sent<'_>, pool: &mut PoolCache) -> Option<Slot> {
+    let bytes = sent.packet?;
+    if bytes.len() > pool.arena().room() {
+        return None;
+    }
+    let mut slot = pool.take_one(bytes.len())?;
+    let read = pool.arena().packet_mut(&mut slot).is_some_and(|to| bytes.read(to));
+    debug_assert!(read, "a buffer of ours that is as long");
+    Some(slot)
+}

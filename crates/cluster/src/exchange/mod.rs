@@ -1,0 +1,339 @@
+//! What goes to which consumer, and what has come back.
+
+mod clients;
+mod declare;
+mod inline;
+mod link;
+mod place;
+mod uses;
+
+use std::{io, os::fd::OwnedFd, sync::Arc};
+
+use linerate_memory::{
+    Arena, Frame, PoolCache,
+    shared::{AttachError, Server},
+};
+use linerate_port::peer::event;
+
+pub(crate) use self::clients::Admitted;
+use self::{
+    declare::Balancer,
+    link::Link,
+    place::{Place, Seat},
+};
+pub use self::{
+    inline::{Refused, Settled, Terms},
+    place::Granted,
+    uses::{BalancerUse, InlineUse, PlaceUse},
+};
+use crate::figures::FigureBoard;
+
+/// Buffers that the broker's thread keeps at hand.
+const CACHE: usize = 64;
+/// Packets nobody receives that are given back in one go.
+const UNHEARD: usize = 64;
+
+/// The server's side of all consumers of an arena.
+#[derive(Debug)]
+pub struct Exchange {
+    server: Server,
+    pool: PoolCache,
+    places: Vec<Option<Place>>,
+    balancers: Vec<Option<Balancer>>,
+    board: FigureBoard,
+    /// Wakes the broker's thread.
+    alarm: Arc<OwnedFd>,
+    /// For each packet of a frame which members are to get it, and which places are to get a copy.
+    to: Vec<u64>,
+    copies: Vec<u64>,
+    unheard: Frame,
+}
+
+impl Exchange {
+    pub(crate) fn new(arena: &Arena, alarm: Arc<OwnedFd>) -> Result<Exchange, AttachError> {
+        Ok(Exchange {
+            server: Server::new(arena)?,
+            pool: arena.cache(CACHE),
+            places: Vec::new(),
+            balancers: Vec::new(),
+            board: FigureBoard::create(arena.count())?,
+            alarm,
+            to: Vec::new(),
+            copies: Vec::new(),
+            unheard: Frame::new(UNHEARD),
+        })
+    }
+
+    pub(crate) fn arena(&self) -> &Arena {
+        self.pool.arena()
+    }
+
+    pub(crate) fn figures_file(&self) -> io::Result<OwnedFd> {
+        self.board.file()
+    }
+
+    fn place(&mut self, place: usize) -> &mut Place {
+        self.places[place].as_mut().expect("a place somebody uses")
+    }
+
+    // Packets that are shared out
+
+    /// Gives each packet of a frame to a consumer of each of these balancers, `hashes` saying to which.
+    /// What somebody got is gone from the frame. Packets for which nobody is attached go to `absent`,
+    /// those that nobody had room for stay. With `all` it ends at the first that not all of its consumers
+    /// have room for.
+    pub fn share_out(
+        &mut self,
+        balancers: &[usize],
+        hashes: &[u64],
+        all: bool,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        absent: &mut Frame,
+    ) {
+        self.take_back(balancers, pool);
+        self.choose(balancers, hashes, frame.len());
+        self.part_with_absent(pool, frame, absent);
+        let copies = self.copies.iter().any(|copies| *copies != 0);
+        if copies {
+            if all {
+                self.hold_back(frame.len());
+            }
+            self.copy_out(pool, frame);
+        }
+        self.server.lend_each(&mut self.to, all, pool, frame);
+        if copies {
+            // Of what is left, in its order, some have gone out as copies.
+            let left = self.to.iter().zip(&self.copies).filter(|(to, _)| **to == 0);
+            let mut left = left.map(|(_, copies)| *copies == 0);
+            frame.sift(|_| left.next().unwrap_or(true), |slot| pool.give_one(slot));
+        }
+        self.after(balancers);
+    }
+
+    /// Chooses for each of so many packets who is to get it.
+    fn choose(&mut self, balancers: &[usize], hashes: &[u64], count: usize) {
+        for list in [&mut self.to, &mut self.copies] {
+            list.clear();
+            list.resize(count, 0);
+        }
+        for &at in balancers {
+            let Some(balancer) = &mut self.balancers[at] else { continue };
+            for (number, (to, copies)) in self.to.iter_mut().zip(&mut self.copies).enumerate() {
+                let at = balancer.choose(hashes.get(number).copied());
+                let Some(place) = &mut self.places[at] else { continue };
+                match &place.seat {
+                    Seat::Taken(Link::Sharing(id)) => *to |= id.bit(),
+                    Seat::Taken(Link::Isolated(_)) => *copies |= 1 << at,
+                    Seat::Empty | Seat::Leaving(_) => place.figures.lost_absent += 1,
+                }
+            }
+        }
+    }
+
+    /// Moves packets that nobody is there for out of the frame.
+    fn part_with_absent(&mut self, pool: &mut PoolCache, frame: &mut Frame, absent: &mut Frame) {
+        let is_for_somebody = |(to, copies): (&u64, &u64)| to | copies != 0;
+        let mut chosen = self.to.iter().zip(&self.copies).map(is_for_somebody);
+        if chosen.clone().all(|there| there) {
+            return;
+        }
+        frame.sift(
+            |_| chosen.next().unwrap_or(true),
+            |slot| {
+                let _ = absent.push(slot).map_err(|slot| pool.give_one(slot));
+            },
+        );
+        let mut kept = 0;
+        for at in 0..self.to.len() {
+            if self.to[at] | self.copies[at] != 0 {
+                self.to.swap(kept, at);
+                self.copies.swap(kept, at);
+                kept += 1;
+            }
+        }
+        self.to.truncate(kept);
+        self.copies.truncate(kept);
+    }
+
+    /// Has nobody get the first packet that one of its consumers has no room for, and those behind it.
+    fn hold_back(&mut self, count: usize) {
+        let mut sharing = [usize::MAX; 64];
+        let mut isolated = [usize::MAX; 64];
+        for (at, place) in self.places.iter_mut().enumerate() {
+            let Some(link) = place.as_mut().and_then(|place| place.seat.taken()) else { continue };
+            // Who is to be ended keeps nobody waiting.
+            let room = link.room(&mut self.server, count);
+            let room = if link.is_broken(&self.server) { usize::MAX } else { room };
+            match link {
+                Link::Sharing(id) => sharing[id.bit().trailing_zeros() as usize] = room,
+                Link::Isolated(_) => isolated[at] = room,
+            }
+        }
+        let takes = |rooms: &mut [usize; 64], bits: u64| {
+            let of_them = |at: &usize| bits >> at & 1 != 0;
+            let fits = (0..64).filter(of_them).all(|at| rooms[at] > 0);
+            (0..64).filter(of_them).for_each(|at| rooms[at] = rooms[at].saturating_sub(1));
+            fits
+        };
+        let fit =
+            |(to, copies): (&u64, &u64)| takes(&mut sharing, *to) & takes(&mut isolated, *copies);
+        let stop = self.to.iter().zip(&self.copies).map(fit).position(|fits| !fits);
+        let stop = stop.unwrap_or(self.to.len());
+        self.to[stop..].fill(0);
+        self.copies[stop..].fill(0);
+    }
+
+    /// Copies packets to isolated consumers, and says in `copies` who has got one.
+    fn copy_out(&mut self, pool: &PoolCache, frame: &Frame) {
+        let mut all = 0;
+        for (packet, copies) in pool.arena().packets(frame).zip(&mut self.copies) {
+            all |= *copies;
+            for at in (0..64).filter(|at| *copies >> at & 1 != 0).collect::<Vec<_>>() {
+                let link = self.places[at].as_mut().and_then(|place| place.seat.taken());
+                let Some(Link::Isolated(isolated)) = link else { continue };
+                if isolated.lend(packet).is_none() {
+                    *copies &= !(1 << at);
+                }
+            }
+        }
+        for at in (0..64).filter(|at| all >> at & 1 != 0) {
+            let link = self.places[at].as_mut().and_then(|place| place.seat.taken());
+            if let Some(Link::Isolated(isolated)) = link {
+                isolated.publish();
+            }
+        }
+    }
+
+    /// Takes back what has been returned by consumers that no element receives from.
+    fn take_back(&mut self, balancers: &[usize], pool: &mut PoolCache) {
+        for &at in balancers {
+            let places = self.balancers[at].as_ref().map_or(0, |balancer| balancer.places.len());
+            for number in 0..places {
+                let Some(balancer) = &self.balancers[at] else { continue };
+                self.take_unheard(balancer.places[number], Some(pool));
+            }
+        }
+    }
+
+    /// Takes back what a consumer has returned, unless there is an element that does.
+    fn take_unheard(&mut self, at: usize, pool: Option<&mut PoolCache>) {
+        let Some(place) = self.places[at].as_mut().filter(|place| place.listeners == 0) else {
+            return;
+        };
+        let Some(link) = place.seat.link() else { return };
+        let pool = pool.unwrap_or(&mut self.pool);
+        let unheard = link.receive(&mut self.server, pool, &mut self.unheard);
+        if unheard > 0 {
+            place.figures.sent += unheard as u64;
+            place.figures.sent_bytes += self.unheard.bytes();
+            place.figures.unheard += unheard as u64;
+            pool.give(&mut self.unheard);
+        }
+    }
+
+    // Figures
+
+    /// Figures behind a frame, and an alarm where a ring was found broken.
+    fn after(&mut self, balancers: &[usize]) {
+        for &at in balancers {
+            let places = self.balancers[at].as_ref().map_or(0, |balancer| balancer.places.len());
+            for number in 0..places {
+                let Some(balancer) = &self.balancers[at] else { continue };
+                self.publish(balancer.places[number]);
+            }
+        }
+    }
+
+    /// Brings the figures of a place up to date.
+    fn publish(&mut self, at: usize) {
+        let Some(place) = &mut self.places[at] else { return };
+        let server = &mut self.server;
+        let stays = place.seat.taken().is_some();
+        if let Some(link) = place.seat.link() {
+            let (held, waiting) = (link.held(server) as u64, link.waiting(server) as u64);
+            if stays && link.is_broken(server) {
+                event::set(&self.alarm);
+            }
+            let tally = link.tally(server);
+            place.count(tally);
+            (place.figures.held, place.figures.waiting) = (held, waiting);
+        }
+        self.board.set_figures(at, &place.figures);
+    }
+
+    // Packets that consumers send
+
+    /// Packets that the consumer of a place has sent go to the end of `frame`, as many as there is room
+    /// for; returns how many. It gets buffers for more.
+    pub fn receive(&mut self, at: usize, pool: &mut PoolCache, frame: &mut Frame) -> usize {
+        let server = &mut self.server;
+        let place = self.places[at].as_mut().expect("a place somebody uses");
+        let Some(link) = place.seat.link() else { return 0 };
+        let before = frame.bytes();
+        let received = link.receive(server, pool, frame);
+        let is_broken = link.is_broken(server);
+        place.figures.sent += received as u64;
+        place.figures.sent_bytes += frame.bytes() - before;
+        place.owed = place.spare.min(place.owed + received as u32);
+        let owed = place.owed;
+        if let Some(link) = place.seat.taken().filter(|_| owed > 0) {
+            place.owed -= link.supply(server, pool, owed);
+        }
+        if received > 0 || is_broken {
+            self.publish(at);
+        }
+        received
+    }
+
+    /// Who receives from a place is going to sleep until there is something: `false` when there is.
+    pub fn arm(&mut self, at: usize) -> bool {
+        let place = self.places[at].as_mut().expect("a place somebody uses");
+        place.seat.taken().is_none_or(|link| link.arm(&mut self.server))
+    }
+
+    // Packets that consumers are asked about
+
+    /// Packets come into a queue of those that wait for what a consumer says of them. What there is no
+    /// room for stays in the frame.
+    pub fn ask(&mut self, of: &InlineUse, pool: &mut PoolCache, frame: &mut Frame) {
+        let Place { seat, inline, figures, .. } =
+            self.places[of.place()].as_mut().expect("a place somebody uses");
+        let inline = inline.as_mut().expect("as long as somebody uses it");
+        inline.ask(of.queue(), seat.taken(), &mut self.server, pool, frame, figures);
+    }
+
+    /// An element of those that wait ends; what it has is given back.
+    fn leave_queue(&mut self, at: usize, queue: usize) {
+        let place = self.places[at].as_mut().expect("a place somebody uses");
+        if let Some(inline) = &mut place.inline {
+            inline.leave(queue, &mut self.pool);
+        }
+    }
+
+    /// Hears what the consumer says. Those packets of a queue of which something is known, or whose time
+    /// is over, leave by `frame`, as far as it has room.
+    pub fn settle(&mut self, of: &InlineUse, pool: &mut PoolCache, frame: &mut Frame) -> Settled {
+        let Place { seat, inline, figures, .. } =
+            self.places[of.place()].as_mut().expect("a place somebody uses");
+        let inline = inline.as_mut().expect("as long as somebody uses it");
+        if let Some(link) = seat.link() {
+            inline.hear(link, &mut self.server, pool, figures);
+        }
+        let settled = inline.settle(of.queue(), pool, frame, figures);
+        self.publish(of.place());
+        settled
+    }
+}
+
+/// The first place that is free in a list with a limit.
+fn free<T>(list: &mut Vec<Option<T>>, limit: usize) -> Option<usize> {
+    let at = list.iter().position(Option::is_none).unwrap_or(list.len());
+    if at == list.len() {
+        if at == limit {
+            return None;
+        }
+        list.push(None);
+    }
+    Some(at)
+}

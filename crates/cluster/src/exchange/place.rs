@@ -1,0 +1,86 @@
+//! Names that programs attach as, and who is there.
+
+use std::{os::fd::OwnedFd, sync::Arc};
+
+use linerate_memory::shared::Tally;
+use linerate_port::peer::event::Gathered;
+
+use super::{inline::Inline, link::Link};
+use crate::{figures::Figures, wire::Access};
+
+/// What a consumer of some name gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Granted {
+    /// What it may do with packets.
+    pub access: Access,
+    /// Most buffers it holds at a time.
+    pub cells: u32,
+}
+
+/// Who is in a place.
+#[derive(Debug, Default)]
+pub(super) enum Seat {
+    #[default]
+    Empty,
+    Taken(Link),
+    /// Was told to go; may write to what it holds until its process has ended.
+    Leaving(Link),
+}
+
+impl Seat {
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Seat::Empty)
+    }
+
+    /// Whoever is there, going or not.
+    pub(super) fn link(&mut self) -> Option<&mut Link> {
+        match self {
+            Seat::Empty => None,
+            Seat::Taken(link) | Seat::Leaving(link) => Some(link),
+        }
+    }
+
+    /// Who is there and stays.
+    pub(super) fn taken(&mut self) -> Option<&mut Link> {
+        match self {
+            Seat::Taken(link) => Some(link),
+            Seat::Empty | Seat::Leaving(_) => None,
+        }
+    }
+}
+
+/// A name that a program can attach as.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) name: String,
+    /// What elements that send to it have said; nothing where it only sends.
+    pub(super) granted: Option<Granted>,
+    /// Elements that send to it or receive from it, and those that receive.
+    pub(super) users: usize,
+    pub(super) listeners: usize,
+    pub(super) seat: Seat,
+    /// Packets that wait for what it says about them, where it is asked.
+    pub(super) inline: Option<Inline>,
+    /// Empty buffers it is to have for packets of its own, and those of them it has yet to get.
+    pub(super) spare: u32,
+    pub(super) owed: u32,
+    /// What of its link's tally is in the figures.
+    pub(super) seen: Tally,
+    pub(super) figures: Figures,
+    /// Wakes whoever receives from it: that somebody was attached, or has sent.
+    pub(super) news: OwnedFd,
+    pub(super) events: Arc<Gathered>,
+}
+
+impl Place {
+    /// Adds what its link has counted since.
+    pub(super) fn count(&mut self, now: Tally) {
+        let (figures, seen) = (&mut self.figures, self.seen);
+        figures.packets += now.packets - seen.packets;
+        figures.bytes += now.bytes - seen.bytes;
+        figures.copied += now.copied - seen.copied;
+        figures.lost_full += now.missed - seen.missed;
+        figures.malformed += now.malformed - seen.malformed;
+        self.seen = now;
+    }
+}

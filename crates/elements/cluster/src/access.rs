@@ -1,0 +1,39 @@
+//! What programs are granted, as it is written.
+
+use linerate_cluster::Access;
+use linerate_graph::{Arg, Make, Word};
+
+/// Most buffers of a consumer.
+const CELLS_LIMIT: u32 = 1 << 16;
+
+pub(super) const ACCESS: Arg = Arg::keyword(
+    "ACCESS",
+    "read, write or isolated",
+    "read",
+    "whether packets that only it has may be written, or it gets copies in memory of its own",
+);
+pub(super) const CELLS: Arg =
+    Arg::keyword("CELLS", "packets", "1024", "most packets a program has at a time");
+
+/// What a program may do.
+pub(super) fn of(make: &mut Make<'_>) -> Access {
+    let word = make.get::<Word>("ACCESS").map_or_else(|| "read".into(), |Word(word)| word);
+    match word.as_str() {
+        "read" => Access::Read,
+        "write" => Access::Write,
+        "isolated" => Access::Isolated,
+        _ => {
+            make.error("ACCESS: `read`, `write` or `isolated`");
+            Access::Read
+        }
+    }
+}
+
+/// How many packets a program has at a time.
+pub(super) fn cells(make: &mut Make<'_>) -> u32 {
+    let cells = make.or("CELLS", 1024);
+    if !(1..=CELLS_LIMIT).contains(&cells) {
+        make.error(format!("CELLS: must be between 1 and {CELLS_LIMIT}"));
+    }
+    cells.clamp(1, CELLS_LIMIT)
+}

@@ -1,0 +1,244 @@
+//! Memory of one member's own, into which packets are copied: for one that is trusted with nothing.
+//!
+//! To the member it is an arena like any other that it may write to, with the same files and rings
+//! ([the format](super)). To the server it is foreign memory: there are no slots of it, no free list in
+//! it and no reference to any of its bytes; they are copied in and out. What the member has is in a
+//! ledger that only the server can write, and all that it says by its ring is checked against that.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::{
+    files::{self, Access, AttachError, Channel, Files, LEDGER, Region, TO_MEMBER},
+    ledger::Ledger,
+    ring::{Broken, CELLS_MAX, Receiver, Sender},
+    server::Tally,
+    word::Word,
+};
+use crate::{
+    MemoryError,
+    arena::{Arena, Geometry},
+    foreign::{ForeignBytes, ForeignRegion},
+    meta::Meta,
+    pages::PAGE,
+};
+
+/// The bit that its one member has in the ledger.
+const MEMBER: usize = 1;
+
+/// The server's side of one member's own memory.
+#[derive(Debug)]
+pub struct Isolated {
+    region: ForeignRegion,
+    geometry: Geometry,
+    ledger: Ledger<Region>,
+    /// Buffers that it does not hold.
+    free: Vec<u32>,
+    to_member: Sender<Region>,
+    to_server: Receiver<Region>,
+    doorbell: OwnedFd,
+    tally: Tally,
+    broken: bool,
+}
+
+/// What a word of an isolated member's says.
+#[derive(Debug)]
+pub struct Sent<'a> {
+    /// The buffer.
+    pub index: u32,
+    /// Whether what is decided by it holds for all of the packet's flow.
+    pub flow: bool,
+    /// The packet it has sent, which it may go on writing; none where it returned the buffer.
+    pub packet: Option<ForeignBytes<'a>>,
+}
+
+impl Isolated {
+    /// Memory for one member that holds at most `cells` buffers (rounded up to a power of two), each as
+    /// large as those of `like`, and the files to hand to it.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many cells, or the kernel refuses.
+    pub fn create(like: &Arena, cells: u32) -> Result<(Isolated, Files), AttachError> {
+        if !(1..=CELLS_MAX).contains(&cells) {
+            let (option, value) = ("cells", cells.into());
+            let reason = "choose 1 to 65536".into();
+            return Err(MemoryError::Option { option, value, reason }.into());
+        }
+        let count = cells.next_power_of_two();
+        let Geometry { stride, headroom, .. } = like.geometry();
+        let buffers = (count as usize * size_of::<Meta>()).next_multiple_of(PAGE);
+        let size = (buffers + count as usize * stride as usize).next_multiple_of(PAGE);
+        let (size, buffers) = (size as u64, buffers as u64);
+        let geometry = Geometry { count, stride, headroom, size, meta: 0, buffers };
+        let (region, packets) = ForeignRegion::create("linerate-isolated", size as usize)?;
+        let (ledger, directory) = files::create_directory(&geometry)?;
+        let access = Access::Write;
+        let (channel, file) =
+            files::create_channel(Channel { member: MEMBER as u32, cells: count, access })?;
+        let system = |source| MemoryError::System { step: "socketpair", source };
+        let (doorbell, theirs) = files::create_doorbell().map_err(system)?;
+        let isolated = Isolated {
+            region,
+            geometry,
+            ledger: Ledger::new(ledger, LEDGER, count),
+            free: (0..count).rev().collect(),
+            to_member: Sender::new(channel.clone(), TO_MEMBER, count),
+            to_server: Receiver::new(channel, files::to_server(count), count),
+            doorbell,
+            tally: Tally::default(),
+            broken: false,
+        };
+        Ok((isolated, Files { directory, packets, channel: file, doorbell: theirs }))
+    }
+
+    /// Packets it can be lent now, at most `wanted`; none once its ring is broken.
+    pub fn room(&mut self, wanted: usize) -> usize {
+        if self.broken {
+            return 0;
+        }
+        match self.to_member.room(wanted) {
+            Ok(room) => room.min(self.free.len()).min(wanted),
+            Err(Broken) => {
+                self.broken = true;
+                0
+            }
+        }
+    }
+
+    /// Longest packet that it can be lent.
+    pub fn longest(&self) -> usize {
+        (self.geometry.stride - self.geometry.headroom) as usize
+    }
+
+    /// Copies a packet into a buffer and puts it on the ring; the member is told by
+    /// [`Isolated::publish`]. Returns the buffer; `None`, and the packet is missed, where there is no
+    /// room or it is too long.
+    pub fn lend(&mut self, packet: &[u8]) -> Option<u32> {
+        let headroom = self.geometry.headroom as usize;
+        let (offset, length) = (headroom as u16, packet.len() as u16);
+        let lent = if packet.len() <= self.longest() && self.room(1) > 0 {
+            let index = self.free.pop().expect("there is room");
+            let to = self.region.bytes(self.at(index) + headroom, packet.len());
+            let written = to.is_some_and(|to| to.write(packet));
+            debug_assert!(written, "a buffer is inside of the region");
+            self.put(index, (offset, length), false);
+            Some(index)
+        } else {
+            None
+        };
+        match lent {
+            Some(_) => {
+                self.tally.packets += 1;
+                self.tally.bytes += packet.len() as u64;
+                self.tally.copied += packet.len() as u64;
+            }
+            None => self.tally.missed += 1,
+        }
+        lent
+    }
+
+    /// Lends empty buffers, `count` at most; returns how many.
+    pub fn supply(&mut self, count: usize) -> usize {
+        let count = self.room(count);
+        for _ in 0..count {
+            let index = self.free.pop().expect("there is room");
+            self.put(index, (0, 0), true);
+        }
+        self.publish();
+        count
+    }
+
+    /// Where a buffer begins.
+    fn at(&self, index: u32) -> usize {
+        self.geometry.buffers as usize + index as usize * self.geometry.stride as usize
+    }
+
+    fn put(&mut self, index: u32, (offset, length): (u16, u16), empty: bool) {
+        // First, so that whoever finds the word is a holder.
+        self.ledger.set(index, 1 << MEMBER);
+        let (kept, flow) = (false, false);
+        self.to_member.put(Word { index, offset, length, kept, empty, flow }.pack());
+    }
+
+    /// Tells the member of what was put on its ring.
+    pub fn publish(&mut self) {
+        if self.to_member.publish() {
+            files::ring(&self.doorbell);
+        }
+    }
+
+    /// Takes what it sent and returned, `limit` words at most, and calls `each` with what every one of
+    /// them says: it copies what is to be kept, for the buffer is free behind that, and returns how many
+    /// bytes those were. Returns how many words there were.
+    ///
+    /// # Errors
+    ///
+    /// When the ring is broken.
+    pub fn receive_each(
+        &mut self,
+        limit: usize,
+        mut each: impl FnMut(Sent<'_>) -> u64,
+    ) -> Result<usize, Broken> {
+        self.broken |= self.to_server.ready().is_err();
+        if self.broken {
+            return Err(Broken);
+        }
+        let mut taken = 0;
+        while taken < limit {
+            let Some(word) = self.to_server.take() else { break };
+            taken += 1;
+            let word = Word::unpack(word, self.geometry.count, self.geometry.stride);
+            // Nobody else holds anything here, so there is nothing to keep.
+            let Some(word) =
+                word.filter(|word| !word.kept && self.ledger.holds(MEMBER, word.index))
+            else {
+                self.tally.malformed += 1;
+                continue;
+            };
+            self.ledger.release(MEMBER, word.index);
+            let at = self.at(word.index) + usize::from(word.offset);
+            let packet = if word.empty { None } else { self.region.bytes(at, word.length.into()) };
+            self.tally.copied += each(Sent { index: word.index, flow: word.flow, packet });
+            self.free.push(word.index);
+        }
+        self.to_server.release();
+        Ok(taken)
+    }
+
+    /// Buffers that it holds.
+    pub fn held(&self) -> usize {
+        self.geometry.count as usize - self.free.len()
+    }
+
+    /// Words on its ring that it has not taken.
+    pub fn waiting(&mut self) -> usize {
+        let cells = self.geometry.count as usize;
+        self.to_member.room(cells).map_or(0, |room| cells - room)
+    }
+
+    /// What has gone to it and come from it.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Whether one of its rings was found broken.
+    pub fn is_broken(&self) -> bool {
+        self.broken || self.region.is_broken()
+    }
+
+    /// As [`Server::arm`](super::Server::arm).
+    pub fn arm(&mut self) -> bool {
+        files::hush(&self.doorbell);
+        self.to_server.arm();
+        let sleeps = matches!(self.to_server.ready(), Ok(0));
+        if !sleeps {
+            self.to_server.disarm();
+        }
+        sleeps
+    }
+
+    /// As [`Server::event`](super::Server::event).
+    pub fn event(&self) -> BorrowedFd<'_> {
+        self.doorbell.as_fd()
+    }
+}
