@@ -1,8 +1,13 @@
-//! The C interface of a cluster's consumers. What functions do is said in `include/linerate_client.h`,
-//! which is part of the interface; here is what they rely on.
+//! The C interface of a cluster's consumers.
+//!
+//! What is said of functions and structures here is said to users of the header, which is made of it
+//! (`include/linerate_client.h`; a test finds it as it should be). They vouch for what the header says at
+//! its beginning: a consumer comes from `lr_attach`, was not detached, and is used by one thread at a
+//! time; arrays have the size that is said, texts end with a zero.
 //!
 //! Unsafe code is what a C interface consists of: pointers that callers vouch for.
 #![allow(unsafe_code, reason = "a C interface")]
+#![allow(clippy::missing_safety_doc, reason = "said once, above, and to users of the header")]
 
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -13,10 +18,10 @@ use std::{
 
 use linerate_client::{ClientError, Consumer};
 
-/// Most packets of a burst, as the header says.
-const BURST: usize = 64;
+/// Most packets of a burst.
+pub const LR_BURST: usize = 64;
 
-/// `lr_consumer`.
+/// A place in a cluster.
 #[derive(Debug)]
 pub struct Handle {
     consumer: Consumer,
@@ -24,28 +29,40 @@ pub struct Handle {
     error: CString,
 }
 
-/// `lr_packet`.
+/// A packet of a burst. It is there until the next call of `lr_receive`, `lr_send`, `lr_wait`,
+/// `lr_prepare_wait` or `lr_detach`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
+    /// Its bytes.
     data: *const u8,
+    /// How many.
     length: usize,
+    /// When it was received, in nanoseconds since the epoch; 0 where nobody asked for it.
+    time: u64,
 }
 
-/// `lr_figures`.
+/// What the server counts of a consumer, over all programs that were attached by its name.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
+    /// Packets lent to it.
     packets: u64,
+    /// Their bytes.
     bytes: u64,
+    /// Packets it did not get because it did not keep up.
     lost_full: u64,
+    /// Packets it did not get because nobody was attached.
     lost_absent: u64,
+    /// Packets it has sent.
     sent: u64,
+    /// Buffers it holds now.
     held: u64,
+    /// Packets that wait for it now.
     waiting: u64,
 }
 
-const _: () = assert!(size_of::<Packet>() == 16 && size_of::<Figures>() == 56);
+const _: () = assert!(size_of::<Packet>() == 24 && size_of::<Figures>() == 56);
 
 impl Handle {
     /// What a function returns.
@@ -77,11 +94,8 @@ unsafe fn string<'a>(pointer: *const c_char) -> Option<&'a str> {
     unsafe { CStr::from_ptr(pointer) }.to_str().ok()
 }
 
-/// Attaches.
-///
-/// # Safety
-///
-/// `socket` and `name` are C strings; `error` is null or has `size` bytes.
+/// Attaches to the cluster at a socket, a file's name or @NAME, as the consumer of that name. NULL when
+/// it cannot: `error`, of `size` bytes and perhaps NULL, then has a text that says why.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_attach(
     socket: *const c_char,
@@ -112,29 +126,23 @@ pub unsafe extern "C" fn lr_attach(
     }
 }
 
-/// Takes the next burst.
-///
-/// # Safety
-///
-/// `consumer` comes from `lr_attach`, is not in use by another thread and not detached, here and in all
-/// functions below; `packets` has room for 64.
+/// Gives back what is left of the last burst, takes the next and puts its packets into an array of
+/// `LR_BURST`; returns how many. Never waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_receive(consumer: *mut Handle, packets: *mut Packet) -> c_int {
     // SAFETY: the caller's promise.
     let handle = unsafe { &mut *consumer };
     let received = handle.consumer.receive();
-    for (at, packet) in handle.consumer.packets().take(BURST).enumerate() {
-        // SAFETY: `at` is below 64, for which the caller has room.
-        unsafe { packets.add(at).write(Packet { data: packet.as_ptr(), length: packet.len() }) };
+    for (at, (time, packet)) in handle.consumer.timed_packets().take(LR_BURST).enumerate() {
+        let packet = Packet { data: packet.as_ptr(), length: packet.len(), time };
+        // SAFETY: `at` is below the number for which the caller has room.
+        unsafe { packets.add(at).write(packet) };
     }
     handle.answer(received, |received| received as c_int)
 }
 
-/// The bytes of a packet, for writing.
-///
-/// # Safety
-///
-/// As above.
+/// The bytes of a packet of the burst, for writing; NULL where others have it too, this consumer may only
+/// read, or there are not so many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_writable(consumer: *mut Handle, at: usize) -> *mut u8 {
     // SAFETY: the caller's promise.
@@ -145,17 +153,14 @@ pub unsafe extern "C" fn lr_writable(consumer: *mut Handle, at: usize) -> *mut u
     handle.consumer.packet_mut(at).map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr())
 }
 
-/// Sends packets of the burst.
-///
-/// # Safety
-///
-/// As above; `chosen` is null or has 64 bytes.
+/// Sends those packets of the burst whose byte in an array of `LR_BURST` is not zero, or all where it is
+/// NULL; returns how many. The burst is over then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_send(consumer: *mut Handle, chosen: *const u8) -> c_int {
     // SAFETY: the caller's promise.
     let handle = unsafe { &mut *consumer };
     // SAFETY: likewise.
-    let chosen = (!chosen.is_null()).then(|| unsafe { slice::from_raw_parts(chosen, BURST) });
+    let chosen = (!chosen.is_null()).then(|| unsafe { slice::from_raw_parts(chosen, LR_BURST) });
     let mut at = 0;
     let sent = handle.consumer.send(|_| {
         let this = at;
@@ -165,11 +170,7 @@ pub unsafe extern "C" fn lr_send(consumer: *mut Handle, chosen: *const u8) -> c_
     handle.answer(sent, |sent| sent as c_int)
 }
 
-/// Sends a packet of the caller's.
-///
-/// # Safety
-///
-/// As above; `data` has `length` bytes.
+/// Sends a packet of this program's own, which is copied: 1, or 0 when there is no buffer for it now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_transmit(
     consumer: *mut Handle,
@@ -187,11 +188,8 @@ pub unsafe extern "C" fn lr_transmit(
     handle.answer(sent, c_int::from)
 }
 
-/// Waits for packets.
-///
-/// # Safety
-///
-/// As above.
+/// Waits for packets, for so many milliseconds at most, without limit below zero: 1 when there are some,
+/// else 0. A signal does not end it. The burst is over then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_wait(consumer: *mut Handle, milliseconds: c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -201,11 +199,8 @@ pub unsafe extern "C" fn lr_wait(consumer: *mut Handle, milliseconds: c_int) -> 
     handle.answer(there, c_int::from)
 }
 
-/// Prepares to wait.
-///
-/// # Safety
-///
-/// As above.
+/// For who waits by poll(2) or epoll(7): to be called each time before, 1 when there is something to wait
+/// for, 0 when there are packets already. The burst is over then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_prepare_wait(consumer: *mut Handle) -> c_int {
     // SAFETY: the caller's promise.
@@ -214,22 +209,14 @@ pub unsafe extern "C" fn lr_prepare_wait(consumer: *mut Handle) -> c_int {
     handle.answer(waits, c_int::from)
 }
 
-/// What is waited for.
-///
-/// # Safety
-///
-/// As above.
+/// The descriptor that is readable then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_fd(consumer: *const Handle) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { &*consumer }.consumer.as_fd().as_raw_fd()
 }
 
-/// Figures.
-///
-/// # Safety
-///
-/// As above; `figures` has room for them.
+/// The figures of this consumer, as the server has them, or had when it ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_read_figures(consumer: *const Handle, figures: *mut Figures) {
     // SAFETY: the caller's promise.
@@ -247,22 +234,14 @@ pub unsafe extern "C" fn lr_read_figures(consumer: *const Handle, figures: *mut 
     unsafe { figures.write(read) };
 }
 
-/// What went wrong last.
-///
-/// # Safety
-///
-/// As above. The text is there until the next call.
+/// What went wrong last: a text that is there until the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_error(consumer: *const Handle) -> *const c_char {
     // SAFETY: the caller's promise.
     unsafe { &*consumer }.error.as_ptr()
 }
 
-/// Ends the consumer.
-///
-/// # Safety
-///
-/// As above, or null; the pointer and packets of the burst are used no more.
+/// Gives all back and ends the consumer. NULL is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_detach(consumer: *mut Handle) {
     if !consumer.is_null() {

@@ -2,15 +2,21 @@
 #![allow(missing_docs, reason = "a test program")]
 
 use std::{
-    env,
+    env, fs,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use linerate_cluster::{Access, BalancerUse, Broker, Granted};
-use linerate_memory::{ArenaOptions, Frame};
+use linerate_memory::{Arena, ArenaOptions, Frame};
+use linerate_testlab::programs::require;
 
 /// All other functions than those the example uses, and what they return when they should not work.
 const OTHERS: &str = r#"
@@ -36,7 +42,7 @@ int main(int argc, char **argv)
 		if (lr_prepare_wait(consumer) && poll(&waited, 1, 10000) != 1)
 			return 12;
 	}
-	if (received != 3 || packets[2].length != 60 || packets[2].data[0] != 2)
+	if (received != 3 || packets[2].length != 60 || packets[2].data[0] != 2 || packets[1].time != 12345678901234)
 		return 13;
 	uint8_t *first = lr_writable(consumer, 0);
 	if (!first || lr_writable(consumer, 3))
@@ -63,70 +69,288 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Compiles a program against the shared library that this test was built with.
-fn compiled(source: &Path, folder: &Path) -> Command {
-    let libraries = env::current_exe().unwrap().parent().unwrap().to_path_buf();
+/// What the package installs, in a folder, from the libraries that this test was built with.
+fn installed(folder: &Path) -> PathBuf {
+    let prefix = folder.join("prefix");
+    // Cargo leaves them beside the tests, the static one with a hash in its name.
+    let built = env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    let mut install = Command::new("sh");
+    install.arg(package().join("install.sh")).arg(&built).arg(&prefix);
+    done(&mut install);
+    prefix
+}
+
+fn done(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    assert!(output.status.success(), "{command:?}: {}", said.concat());
+    said.concat()
+}
+
+/// What pkg-config says of the installed library, with the libraries that it needs itself or without.
+fn flags(prefix: &Path, words: &[&str]) -> Vec<String> {
+    let mut ask = Command::new(require("pkg-config"));
+    ask.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).args(words).arg("linerate-client");
+    done(&mut ask).split_whitespace().map(str::to_owned).collect()
+}
+
+/// Compiles a program against what is installed.
+fn compiled(source: &Path, folder: &Path, prefix: &Path) -> Command {
     let program: PathBuf = folder.join(source.file_stem().unwrap());
     let mut compile = Command::new("cc");
     compile.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-o"]);
-    compile.arg(&program).arg(source).arg("-I").arg(package().join("include"));
-    compile.arg("-L").arg(&libraries).arg("-llinerate_client_c");
-    let done = compile.output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    compile.arg(&program).arg(source).arg("-I").arg(prefix.join("include"));
+    compile.arg("-L").arg(prefix.join("lib")).arg("-llinerate_client");
+    done(&mut compile);
     let mut run = Command::new(program);
-    run.env("LD_LIBRARY_PATH", libraries);
+    run.env("LD_LIBRARY_PATH", prefix.join("lib"));
     run
 }
 
-#[test]
-fn programs_in_c_get_packets() {
-    let folder = tempfile::tempdir().unwrap();
-    let others = folder.path().join("others.c");
-    std::fs::write(&others, OTHERS).unwrap();
-    let example = package().join("examples/flows.c");
-    let arena =
-        ArenaOptions { size: 1 << 20, huge: false, ..ArenaOptions::default() }.create().unwrap();
-    for (source, ends) in [(&example, true), (&others, false)] {
-        let address = format!("@linerate-c-{}", std::process::id());
+/// A server with a place called `one`, and a program that has attached to it.
+struct Server {
+    arena: Arena,
+    broker: Arc<Broker>,
+    balancer: BalancerUse,
+    program: Child,
+}
+
+impl Server {
+    fn of(mut program: Command, options: &[&str]) -> Server {
+        let options_of_memory =
+            ArenaOptions { size: 1 << 20, huge: false, ..ArenaOptions::default() };
+        let arena = options_of_memory.create().unwrap();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let address = format!("@linerate-c-{}-{number}", std::process::id());
         let broker = Broker::open(&address, &arena).unwrap();
         let granted = Granted { access: Access::Write, cells: 64 };
         let consumers = [("one".to_string(), 1)];
         let balancer = BalancerUse::new(&broker, "b", &consumers, granted, true).unwrap();
-        let mut program = compiled(source, folder.path());
-        program.args([&address, "one"]).stdout(Stdio::piped());
-        let program = program.spawn().unwrap();
+        program.args(options).args([&address, "one"]);
+        let program = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let server = Server { arena, broker, balancer, program };
+        server.wait_for("it attaches", |server| server.broker.exchange().is_attached("one"));
+        server
+    }
+
+    fn wait_for(&self, what: &str, holds: impl Fn(&Server) -> bool) {
         let until = Instant::now() + Duration::from_secs(20);
-        while !broker.exchange().is_attached("one") {
-            assert!(Instant::now() < until, "it does not attach");
+        while !holds(self) {
+            assert!(Instant::now() < until, "{what}");
             thread::sleep(Duration::from_millis(1));
         }
-        let mut pool = arena.cache(8);
-        let (mut frame, mut absent) = (Frame::new(8), Frame::new(8));
-        pool.take(&mut frame, 3, 60);
-        for (at, slot) in frame.slots_mut().iter_mut().enumerate() {
-            let bytes = arena.packet_mut(slot).unwrap();
-            bytes.fill(17);
-            bytes[0] = at as u8;
+    }
+
+    fn share_out(&self, packets: &[Vec<u8>]) {
+        let mut pool = self.arena.cache(32);
+        for packets in packets.chunks(32) {
+            self.wait_for("it keeps up", |server| server.balancer.places()[0].figures().held < 32);
+            let (mut frame, mut absent) = (Frame::new(32), Frame::new(32));
+            for packet in packets {
+                let mut slot = pool.take_one(packet.len()).unwrap();
+                self.arena.packet_mut(&mut slot).unwrap().copy_from_slice(packet);
+                self.arena.meta_mut(&mut slot).unwrap().timestamp = 12_345_678_901_234;
+                frame.push(slot).unwrap();
+            }
+            let ids = [self.balancer.balancer()];
+            let hashes = vec![0; frame.len()];
+            let mut exchange = self.broker.exchange();
+            exchange.share_out(&ids, &hashes, false, &mut pool, &mut frame, &mut absent);
+            assert!(frame.is_empty() && absent.is_empty());
         }
-        let ids = [balancer.balancer()];
-        broker.exchange().share_out(&ids, &[0; 3], false, &mut pool, &mut frame, &mut absent);
-        assert!(frame.is_empty() && absent.is_empty());
-        if ends {
+    }
+
+    /// What the program says when it has ended by itself, or because the server does once it has seen
+    /// all packets.
+    fn said(self, ends_first: bool) -> String {
+        let Server { arena, broker, balancer, program } = self;
+        if ends_first {
+            let until = Instant::now() + Duration::from_secs(20);
             while balancer.places()[0].figures().waiting > 0 {
+                assert!(Instant::now() < until, "it looks at all packets");
                 thread::sleep(Duration::from_millis(1));
             }
             drop((balancer, broker));
         }
         let output = program.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{source:?}: {:?}, {said}", output.status);
-        let expected = if ends {
-            "the server has ended this consumer: the server has ended, or has no such consumer any \
-             more\nprotocol 17: 3 packets\nlost: 0\n"
-        } else {
-            "done\n"
-        };
-        assert_eq!(said, expected);
+        let said = [output.stderr, output.stdout].map(|said| String::from_utf8(said).unwrap());
+        assert!(output.status.success(), "{}, {}", output.status, said.concat());
+        // Dropped above, or now.
+        assert!(!ends_first || arena.accounting().held == 0);
+        said.concat()
     }
-    assert_eq!(arena.accounting().held, 0);
+}
+
+const ENDED: &str = "the server has ended this consumer: the server has ended, or has no such \
+                     consumer any more\n";
+
+#[test]
+fn programs_in_c_get_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = installed(folder.path());
+    let others = folder.path().join("others.c");
+    fs::write(&others, OTHERS).unwrap();
+    let packets = [0, 1, 2].map(|number| {
+        let mut packet = vec![17; 60];
+        packet[0] = number;
+        packet
+    });
+    let count = package().join("examples/count.c");
+    let server = Server::of(compiled(&count, folder.path(), &prefix), &[]);
+    server.share_out(&packets);
+    assert_eq!(server.said(true), format!("{ENDED}protocol 17: 3 packets\nlost: 0\n"));
+    let server = Server::of(compiled(&others, folder.path(), &prefix), &[]);
+    server.share_out(&packets);
+    assert_eq!(server.said(false), "done\n");
+}
+
+/// An IP packet of UDP between two hosts, or of another protocol, with a tag or without.
+fn ip(version: u8, protocol: u8, from: (u8, u16), to: (u8, u16), tag: bool) -> Vec<u8> {
+    let mut packet = vec![0; 12];
+    if tag {
+        packet.extend([0x81, 0, 0, 7]);
+    }
+    let start = packet.len() + 2;
+    if version == 4 {
+        packet.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0]);
+        packet.extend([10, 0, 0, from.0, 10, 0, 0, to.0]);
+        assert_eq!(packet.len(), start + 20);
+    } else {
+        packet.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, protocol, 64]);
+        for host in [from.0, to.0] {
+            packet.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+        }
+        assert_eq!(packet.len(), start + 40);
+    }
+    packet.extend([from.1.to_be_bytes(), to.1.to_be_bytes()].concat());
+    packet.resize(100, 0);
+    packet
+}
+
+#[test]
+fn flows_are_counted_in_both_directions() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = installed(folder.path());
+    let source = package().join("examples/flows.c");
+    let start = |options: &[&str]| {
+        Server::of(compiled(&source, folder.path(), &prefix), &[&["-i", "0"], options].concat())
+    };
+    let mut packets = Vec::new();
+    // The lesser side of the first flow is the one with the lesser port.
+    packets.extend(vec![ip(4, 17, (1, 9), (1, 300), false); 5]);
+    packets.extend(vec![ip(4, 17, (1, 300), (1, 9), true); 4]);
+    packets.extend(vec![ip(6, 6, (2, 80), (1, 4000), false); 3]);
+    packets.extend(vec![ip(4, 1, (1, 8), (2, 9), false); 2]);
+    packets.push(vec![0; 60]);
+    packets.push([0x81, 0].repeat(7));
+    let server = start(&[]);
+    server.share_out(&packets);
+    let first =
+        "10.0.0.1 9, 10.0.0.1 300, protocol 17: 5 packets 500 bytes, back 4 packets 400 bytes\n";
+    let expected = "2001:db8::1 4000, 2001:db8::2 80, protocol 6: 0 packets 0 bytes, back 3 packets \
+                    300 bytes\n10.0.0.1 0, 10.0.0.2 0, protocol 1: 2 packets 200 bytes, back 0 \
+                    packets 0 bytes\n3 flows, 0 forgotten; 0 packets of others, 2 not of IP, 0 lost\n";
+    assert_eq!(server.said(true), format!("flows: {ENDED}{first}{expected}"));
+    // No room for the third, and no more than one is printed.
+    let server = start(&["-m", "2", "-t", "1"]);
+    server.share_out(&packets);
+    let expected = "2 flows, 0 forgotten; 2 packets of others, 2 not of IP, 0 lost\n";
+    assert_eq!(server.said(true), format!("flows: {ENDED}{first}{expected}"));
+    // Thousands of flows are each found again, and one signal ends it.
+    let server = start(&["-m", "5000", "-t", "0"]);
+    let many: Vec<_> = (0..5000).map(|port| ip(4, 17, (1, port), (2, 53), false)).collect();
+    server.share_out(&many);
+    server.share_out(&many);
+    // What it has given back it has counted.
+    server.wait_for("it looks at all", |server| server.balancer.places()[0].figures().held == 0);
+    done(Command::new("kill").args(["-INT", &server.program.id().to_string()]));
+    let expected = "5000 flows, 0 forgotten; 0 packets of others, 0 not of IP, 0 lost\n";
+    assert_eq!(server.said(false), expected);
+}
+
+#[test]
+fn flows_are_forgotten_when_they_are_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = installed(folder.path());
+    let source = package().join("examples/flows.c");
+    let program = compiled(&source, folder.path(), &prefix);
+    let mut server = Server::of(program, &["-i", "1", "-e", "1", "-t", "3"]);
+    let packets = [1, 2, 3].map(|host| ip(4, 17, (host, 1), (9, 1), false));
+    server.share_out(&packets);
+    let stdout = BufReader::new(server.program.stdout.take().unwrap());
+    let mut lines = stdout.lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("3 flows, 0 forgotten")));
+    assert!(lines.any(|line| line.starts_with("0 flows, 3 forgotten")));
+    server.share_out(&packets[..1]);
+    assert!(lines.any(|line| line.starts_with("1 flows, 3 forgotten")));
+    server.program.kill().unwrap();
+    server.program.wait().unwrap();
+}
+
+#[test]
+#[ignore = "needs pkg-config"]
+fn what_is_installed_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = installed(folder.path());
+    let example = package().join("examples/count.c");
+    let program = folder.path().join("program");
+    let compile = |flags: &[String]| {
+        let mut compile = Command::new("cc");
+        done(compile.arg("-o").arg(&program).arg(&example).args(flags));
+        let libraries = prefix.join("lib");
+        let status = Command::new(&program).env("LD_LIBRARY_PATH", libraries).status();
+        assert_eq!(status.unwrap().code(), Some(2), "it asks for its arguments");
+    };
+    compile(&flags(&prefix, &["--cflags", "--libs"]));
+    // The static library needs what is said of it, and no more.
+    fs::remove_file(prefix.join("lib/liblinerate_client.so")).unwrap();
+    fs::remove_file(prefix.join("lib/liblinerate_client.so.0")).unwrap();
+    compile(&flags(&prefix, &["--cflags", "--libs", "--static"]));
+    let prefix = installed(folder.path());
+    // The page knows every function of the header, as it is declared.
+    let header = fs::read_to_string(prefix.join("include/linerate_client.h")).unwrap();
+    let code: String = header
+        .split("/*")
+        .map(|part| part.split_once("*/").map_or(part, |(_, code)| code))
+        .collect();
+    let dense = |text: &str| text.split_whitespace().collect::<String>();
+    let page = fs::read_to_string(prefix.join("share/man/man3/linerate_client.3")).unwrap();
+    let synopsis = page.lines().filter_map(|line| line.strip_prefix(".BI ")).collect::<String>();
+    let synopsis = dense(&synopsis.replace('"', ""));
+    let mut functions = 0;
+    for declaration in code.split(';').filter(|declaration| declaration.contains('(')) {
+        let (front, parameters) = declaration.split_once('(').unwrap();
+        let name =
+            front.rsplit(|byte: char| byte != '_' && !byte.is_alphanumeric()).next().unwrap();
+        let function = dense(&format!("{name}({parameters};"));
+        assert!(synopsis.contains(&function), "{function} is not in {synopsis}");
+        let page = prefix.join("share/man/man3").join(format!("{name}.3"));
+        assert!(page.exists(), "{page:?}");
+        functions += 1;
+    }
+    assert_eq!(functions, 11);
+    // What it shows compiles.
+    let shown = page.split(".EX").last().unwrap().split(".EE").next().unwrap();
+    let source = folder.path().join("shown.c");
+    fs::write(&source, shown.replace("\\-", "-").replace("\\en", "\\n")).unwrap();
+    compiled(&source, folder.path(), &prefix);
+}
+
+/// `LINERATE_HEADER=write` has it written anew.
+#[test]
+fn the_header_is_made_of_the_source() {
+    let config = cbindgen::Config::from_file(package().join("cbindgen.toml")).unwrap();
+    let source = package().join("src/lib.rs");
+    let bindings = cbindgen::Builder::new().with_config(config).with_src(source).generate();
+    let mut made = Vec::new();
+    bindings.unwrap().write(&mut made);
+    // Marks of code are of the language that the source's words are in.
+    let made = String::from_utf8(made).unwrap().replace('`', "");
+    let path = package().join("include/linerate_client.h");
+    if env::var("LINERATE_HEADER").is_ok_and(|value| value == "write") {
+        fs::write(&path, &made).unwrap();
+    }
+    assert!(fs::read_to_string(path).unwrap() == made, "LINERATE_HEADER=write makes it anew");
 }

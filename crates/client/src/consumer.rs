@@ -190,6 +190,12 @@ impl Consumer {
         self.member.arena().packets(&self.burst)
     }
 
+    /// The same with when each was received, in nanoseconds since the epoch: 0 where nobody asked for it.
+    pub fn timed_packets(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let (arena, slots) = (self.member.arena(), self.burst.slots().iter());
+        slots.map(|slot| (arena.meta(slot).timestamp, arena.packet(slot)))
+    }
+
     /// A packet of the burst, for writing; `None` where others have it too, or this consumer only reads.
     ///
     /// # Panics

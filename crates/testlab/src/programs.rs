@@ -47,6 +47,11 @@ pub const PROGRAMS: &[Program] = &[
     },
     Program { name: "busybox", package: "busybox-static", purpose: "what runs in the guest" },
     Program { name: "gcc", package: "gcc", purpose: "forwarders compiled for this machine" },
+    Program {
+        name: "pkg-config",
+        package: "pkg-config",
+        purpose: "a library as its user finds it",
+    },
     Program { name: "pcap-config", package: "libpcap-dev", purpose: "a forwarder on libpcap" },
     Program { name: "dask-worker", package: "python3-distributed", purpose: "sweeps on a cluster" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
