@@ -3,14 +3,15 @@
 #![allow(missing_docs, reason = "a test program")]
 
 use std::{
-    env,
+    env, fs,
     io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use linerate_client::{Access, ClientError, Connection, Consumer, Reason};
@@ -20,8 +21,15 @@ use linerate_cluster::{
     wire::{Reply, Request, SIZE},
 };
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
-use linerate_port::peer::{address::Address, listen};
-use rustix::net::{SendFlags, SocketType};
+use linerate_port::{
+    pcap::Reader,
+    peer::{address::Address, listen},
+};
+use linerate_testlab::programs::require;
+use rustix::{
+    net::{SendFlags, SocketType},
+    process::{Pid, Signal, kill_process},
+};
 
 const ROLE: &str = "LINERATE_TEST_CONSUMER";
 const READ: Granted = Granted { access: Access::Read, cells: 128 };
@@ -77,8 +85,14 @@ impl Server {
     /// Shares out packets that say which flow they are of and the how manieth of it; returns how many
     /// nobody got.
     fn share_out(&mut self, count: usize) -> usize {
+        let mut frame = self.packets(count);
+        let ids: Vec<usize> = self.balancers.iter().map(BalancerUse::balancer).collect();
+        self.share(&ids, &mut frame)
+    }
+
+    /// Makes such packets, 32 at most.
+    fn packets(&mut self, count: usize) -> Frame {
         let mut frame = Frame::new(32);
-        let mut hashes = Vec::new();
         for _ in 0..count.min(32) {
             let Some(mut slot) = self.pool.take_one(60 + (self.next % 1000) as usize) else {
                 break;
@@ -92,13 +106,20 @@ impl Server {
             bytes[..8].copy_from_slice(&flow.to_ne_bytes());
             bytes[8..16].copy_from_slice(&number.to_ne_bytes());
             frame.push(slot).unwrap();
-            hashes.push(flow.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }
-        let ids: Vec<usize> = self.balancers.iter().map(BalancerUse::balancer).collect();
+        frame
+    }
+
+    /// Shares out packets among the consumers of balancers; returns how many nobody got.
+    fn share(&mut self, ids: &[usize], frame: &mut Frame) -> usize {
+        let flow = |packet: &[u8]| u64::from_ne_bytes(packet[..8].try_into().unwrap());
+        let packets = self.arena.packets(frame);
+        let hashes: Vec<u64> =
+            packets.map(|packet| flow(packet).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let (pool, absent) = (&mut self.pool, &mut self.absent);
-        self.broker.exchange().share_out(&ids, &hashes, false, pool, &mut frame, absent);
+        self.broker.exchange().share_out(ids, &hashes, false, pool, frame, absent);
         let nobody = frame.len() + absent.len();
-        pool.give(&mut frame);
+        pool.give(frame);
         pool.give(absent);
         nobody
     }
@@ -416,6 +437,146 @@ fn every_application_sees_all_and_who_does_not_read_loses_his_own() {
     server.finish();
 }
 
+/// The recorder among the examples, in a process of its own.
+#[allow(dead_code, reason = "its `main`")]
+#[path = "../examples/record.rs"]
+mod recorder;
+
+/// What the recorder says when its server has ended: packets recorded, their bytes, and packets lost.
+fn recorded(process: &mut Process) -> [u64; 3] {
+    let said = process.ends();
+    let last = said.lines().find(|line| line.contains(" recorded, ")).expect("a summary");
+    let numbers: Vec<u64> = last.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().expect("three numbers")
+}
+
+/// Files of a folder by name, which is in the order they were begun.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// What a program that reads capture files says about one, without a complaint.
+fn said_of(file: &Path, program: &str, words: &[&str]) -> String {
+    let output = Command::new(require(program)).args(words).arg(file).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr).replace(ROOT_WARNING, "");
+    assert!(output.status.success() && complaint.trim().is_empty(), "{file:?}: {complaint}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What tshark says to whoever is root.
+const ROOT_WARNING: &str = "Running as user \"root\" and group \"root\". This could be dangerous.";
+
+/// Packets of a file, which capinfos finds in the order of their times.
+fn packets_in_order(file: &Path) -> u64 {
+    let said = said_of(file, "capinfos", &["-T", "-r", "-M", "-o", "-c", "-m"]);
+    let (_, facts) = said.trim().split_once(',').unwrap_or_else(|| panic!("{said}"));
+    let (count, order) = facts.split_once(',').unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(order, "True", "{said}");
+    count.parse().unwrap()
+}
+
+/// Packets received and dropped, by the statistics at the end of a file as tshark reads them.
+fn statistics(file: &Path) -> [u64; 2] {
+    let words = ["-X", "read_format:MIME Files Format", "-V", "-r"];
+    let said = said_of(file, "tshark", &words);
+    ["Number of Received Packets", "Number of Dropped Packets"].map(|what| {
+        let found = said.lines().filter_map(|line| line.split_once(what)).next_back();
+        let (_, number) = found.unwrap_or_else(|| panic!("no {what} in {said}"));
+        number.trim_matches([' ', '=', ':']).parse().unwrap()
+    })
+}
+
+#[test]
+#[ignore = "needs tshark"]
+fn a_recorder_merges_ports_in_order_of_time_and_rotates() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::new();
+    let file = folder.path().join("trace.pcapng").to_str().unwrap().to_owned();
+    server.add("left", &["left"], READ);
+    server.add("right", &["right"], READ);
+    let options = ["--rotate-size", "20000", "--window", "3000"];
+    let words = [&["records"], &options[..], &[&*file]].concat().join(" ");
+    let mut recorder = Process::start(&words, &server.address, "left right");
+    let is_there = |server: &Server| {
+        ["left", "right"].iter().all(|name| server.broker.exchange().is_attached(name))
+    };
+    server.wait_for("it attaches", is_there);
+    let ports = std::mem::take(&mut server.balancers);
+    for _ in 0..20 {
+        // Of the same time, and the one port's are there later than the other's.
+        let from = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        for (at, port) in ports.iter().enumerate() {
+            let mut frame = server.packets(25);
+            for (number, slot) in frame.slots_mut().iter_mut().enumerate() {
+                let meta = server.arena.meta_mut(slot).unwrap();
+                meta.timestamp = from + 2 * number as u64 + at as u64;
+            }
+            server.share(&[port.balancer()], &mut frame);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        server.wait_for("it keeps up", |_| {
+            ports.iter().all(|port| port.places()[0].figures().waiting == 0)
+        });
+    }
+    let bytes: u64 = ports.iter().map(|port| port.places()[0].figures().bytes).sum();
+    drop(ports);
+    server.finish();
+    assert_eq!(recorded(&mut recorder), [1000, bytes, 0]);
+    let files = files(folder.path());
+    assert!(files.len() > 5, "{files:?}");
+    assert_eq!(files.iter().map(|file| packets_in_order(file)).sum::<u64>(), 1000);
+    assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() <= 20_000));
+    // In all of them together, too: each takes turns with the other.
+    let mut last = 0;
+    for file in &files {
+        let mut reader = Reader::open(file).unwrap();
+        while let Some(record) = reader.next().unwrap() {
+            check(record.data);
+            assert!(record.ts_ns > last, "{file:?}: {} behind {last}", record.ts_ns);
+            last = record.ts_ns;
+        }
+    }
+    assert_eq!(statistics(files.last().unwrap()), [1000, 0]);
+}
+
+#[test]
+#[ignore = "needs tshark"]
+fn a_recorder_tells_what_it_has_lost_and_keeps_the_newest_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.pcapng").to_str().unwrap().to_owned();
+    let mut server = Server::new();
+    server.add("b", &["one"], READ);
+    let options = ["--rotate-size", "30000", "--keep", "3"];
+    let words = [&["records"], &options[..], &[&*file]].concat().join(" ");
+    let mut recorder = Process::start(&words, &server.address, "one");
+    server.wait_for("it attaches", |server| server.broker.exchange().is_attached("one"));
+    let pid = Pid::from_child(&recorder.0);
+    let figures = |server: &Server| server.balancers[0].places()[0].figures();
+    // It stands still, as behind a disk that is full for a while, and is then there again.
+    kill_process(pid, Signal::STOP).unwrap();
+    for _ in 0..30 {
+        server.share_out(32);
+    }
+    assert!(figures(&server).lost_full >= 960 - 256, "{:?}", figures(&server));
+    kill_process(pid, Signal::CONT).unwrap();
+    server.wait_for("it goes on", |server| figures(server).waiting == 0);
+    for _ in 0..30 {
+        server.share_out(32);
+        server.wait_for("it keeps up", |server| figures(server).waiting == 0);
+    }
+    let lost = figures(&server).lost_full;
+    let bytes = figures(&server).bytes;
+    server.finish();
+    assert_eq!(recorded(&mut recorder), [1920 - lost, bytes, lost]);
+    let files = files(folder.path());
+    assert_eq!(files.len(), 3, "{files:?}");
+    assert!(files.iter().all(|file| packets_in_order(file) > 10));
+    assert_eq!(statistics(files.last().unwrap()), [1920, lost]);
+}
+
 /// A process that is what `role` says: this program once more.
 struct Process(Child);
 
@@ -442,11 +603,17 @@ impl Process {
     /// Ends it in good order; what it has said last behind `result`.
     fn result(mut self) -> u64 {
         drop(self.stdin());
+        let said = self.ends();
+        let found = said.lines().find_map(|line| line.strip_prefix("result ")?.parse().ok());
+        found.expect("a result")
+    }
+
+    /// Waits until it has ended; what it has said.
+    fn ends(&mut self) -> String {
         let mut said = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        let found = said.lines().find_map(|line| line.strip_prefix("result ")?.parse().ok());
-        assert!(self.0.wait().unwrap().success());
-        found.expect("a result")
+        assert!(self.0.wait().unwrap().success(), "{said}");
+        said
     }
 }
 
@@ -465,6 +632,7 @@ fn consumer_process() {
     match words[0] {
         "reads" => reads(Consumer::attach(words[1], words[2]).unwrap()),
         "serves" => serves(words[1]),
+        "records" => recorder::record(words[1..].iter().map(ToString::to_string)).unwrap(),
         role => panic!("{role}"),
     }
 }
