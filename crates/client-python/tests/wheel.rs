@@ -3,11 +3,11 @@
 #![allow(missing_docs, reason = "a test program")]
 
 use std::{
-    env,
+    env, fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, mpsc},
+    sync::{Arc, OnceLock, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -29,8 +29,20 @@ fn done(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", said.concat());
 }
 
-/// The Python of an environment that has the wheel and, from the system, NumPy.
-fn environment(folder: &Path) -> PathBuf {
+/// The Python of an environment that has the wheel and, from the system, NumPy: one for all tests.
+fn python() -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    let folder = MADE.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        make_environment(&folder);
+        folder
+    });
+    folder.join("environment/bin/python")
+}
+
+fn make_environment(folder: &Path) {
     let library =
         env::current_exe().unwrap().parent().unwrap().join("liblinerate_client_python.so");
     let python = require_python_with_numpy();
@@ -45,10 +57,9 @@ fn environment(folder: &Path) -> PathBuf {
         pip
     };
     done(pip().args(["wheel", "--no-deps"]).arg(package()).env("LINERATE_LIBRARY", library));
-    let wheels = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let wheels = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let wheel = wheels.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
     done(pip().args(["install", "--no-index"]).arg(wheel.unwrap()));
-    python
 }
 
 /// A server with a place called `one`.
@@ -141,8 +152,7 @@ fn ipv4(number: u64, bytes: &mut [u8]) {
 #[test]
 #[ignore = "needs Python with NumPy"]
 fn a_wheel_is_installed_and_used() {
-    let folder = tempfile::tempdir().unwrap();
-    let python = environment(folder.path());
+    let python = python();
     done(Command::new(&python).arg(package().join("tests/stubs.py")));
     everything_there_is(&python);
     examples(&python);
@@ -194,4 +204,120 @@ fn examples(python: &Path) {
         server.share_out(30, ipv4);
         assert_eq!(server.ends(program), format!("{ended}{expected}"), "{name}");
     }
+}
+
+/// The Rust consumer among the examples, in a process of its own.
+#[allow(dead_code, reason = "its `main`")]
+#[path = "../../client/examples/count.rs"]
+mod count;
+
+const ROLE: &str = "LINERATE_TEST_COUNTS_AT";
+
+/// Not a test of its own: what the process does that is a consumer in Rust.
+#[test]
+fn consumer_process() {
+    if let Ok(address) = env::var(ROLE) {
+        count::count(&address, "rust").unwrap();
+    }
+}
+
+/// The C consumer among the examples, compiled against what is installed.
+fn consumer_in_c(folder: &Path) -> Command {
+    let (prefix, program) = (folder.join("prefix"), folder.join("count"));
+    let source = package().with_file_name("client-c");
+    let built = env::current_exe().unwrap().parent().unwrap().to_owned();
+    done(Command::new("sh").arg(source.join("install.sh")).arg(built).arg(&prefix));
+    let mut compile = Command::new("cc");
+    compile.arg("-o").arg(&program).arg(source.join("examples/count.c"));
+    compile.arg("-I").arg(prefix.join("include")).arg("-L").arg(prefix.join("lib"));
+    done(compile.arg("-llinerate_client"));
+    let mut run = Command::new(program);
+    run.env("LD_LIBRARY_PATH", prefix.join("lib"));
+    run
+}
+
+/// `LINERATE_PACKETS=10000000` says how many.
+#[test]
+#[ignore = "needs Python with NumPy"]
+fn consumers_in_three_languages_see_all_and_a_sleeper_loses_his_own() {
+    const CELLS: u64 = 512;
+    let packets: u64 = env::var("LINERATE_PACKETS").map_or(50_000, |text| text.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let options = ArenaOptions { size: 8 << 20, huge: false, ..ArenaOptions::default() };
+    let arena = options.create().unwrap();
+    let address = format!("@linerate-python-{}-three", std::process::id());
+    let broker = Broker::open(&address, &arena).unwrap();
+    let granted = Granted { access: Access::Read, cells: CELLS as u32 };
+    let balancers = ["c", "rust", "python", "sleeper"]
+        .map(|name| BalancerUse::new(&broker, name, &[(name.into(), 1)], granted, true).unwrap());
+    let mut in_c = consumer_in_c(folder.path());
+    in_c.args([&*address, "c"]);
+    let mut in_rust = Command::new(env::current_exe().unwrap());
+    in_rust.args(["--exact", "consumer_process", "--nocapture"]).env(ROLE, &address);
+    let mut in_python = Command::new(python());
+    in_python.arg(package().join("examples/count.py")).args([&*address, "python"]);
+    let sleeper = linerate_client::Consumer::attach(&address, "sleeper").unwrap();
+    let consumers = [in_c, in_rust, in_python]
+        .map(|mut command| command.stdout(Stdio::piped()).spawn().unwrap());
+    let until = Instant::now() + PATIENCE;
+    while broker.exchange().consumers().iter().any(|(_, process)| process.is_none()) {
+        assert!(Instant::now() < until, "they attach");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut pool = arena.cache(128);
+    let (mut frame, mut absent) = (Frame::new(64), Frame::new(64));
+    let ids = balancers.each_ref().map(BalancerUse::balancer);
+    let figures = |at: usize| balancers[at].places()[0].figures();
+    let (mut made, mut bytes, begun) = (0, 0, Instant::now());
+    let mut moved = begun;
+    // A burst at a time, when those that read have room for it.
+    while made < packets {
+        let has_room = (0..3).all(|at| figures(at).held + 64 <= CELLS);
+        let count = if has_room { (packets - made).min(64) } else { 0 };
+        for number in made..made + count {
+            let mut slot = pool.take_one(60 + (number % 1000) as usize).expect("a buffer");
+            ipv4(1, arena.packet_mut(&mut slot).unwrap());
+            bytes += slot.len() as u64;
+            frame.push(slot).unwrap();
+        }
+        let hashes = [0; 64];
+        let mut exchange = broker.exchange();
+        exchange.share_out(&ids, &hashes[..frame.len()], false, &mut pool, &mut frame, &mut absent);
+        assert!(frame.is_empty() && absent.is_empty());
+        drop(exchange);
+        made += count;
+        if count > 0 {
+            moved = Instant::now();
+        } else {
+            assert!(moved.elapsed() < PATIENCE, "they go on");
+            thread::yield_now();
+        }
+    }
+    let took = begun.elapsed();
+    while (0..3).any(|at| figures(at).waiting > 0) {
+        assert!(moved.elapsed() < PATIENCE, "they look at all packets");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let [of_c, of_rust, of_python, of_sleeper] = [0, 1, 2, 3].map(figures);
+    for of in [of_c, of_rust, of_python] {
+        assert_eq!((of.packets, of.bytes, of.lost_full), (packets, bytes, 0));
+    }
+    assert_eq!((of_sleeper.packets, of_sleeper.lost_full), (CELLS, packets - CELLS));
+    drop((sleeper, balancers, broker));
+    let said = consumers.map(|consumer| {
+        let output = consumer.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    });
+    println!(
+        "{packets} packets, {bytes} bytes in {took:?}: {said:?}; lost by a sleeper {}",
+        of_sleeper.lost_full
+    );
+    assert!(said[0].contains(&format!("protocol 17: {packets} packets\nlost: 0\n")), "{said:?}");
+    let of_all = format!("20.0.0.0/8: {packets} packets, {bytes} bytes\n0 lost\n");
+    assert!(said[1].contains(&of_all), "{said:?}");
+    let of_all = format!("protocol 17: {packets} packets\n{bytes} bytes, 0 packets lost\n");
+    assert!(said[2].contains(&of_all), "{said:?}");
+    drop(pool);
+    assert_eq!(arena.accounting().held, 0, "buffers are lost");
 }

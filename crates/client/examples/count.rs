@@ -9,7 +9,7 @@ use linerate_client::{ClientError, Consumer};
 /// Where an IPv4 header has the destination, behind Ethernet's.
 const DESTINATION: usize = 14 + 16;
 
-fn count(address: &str, name: &str) -> Result<(), ClientError> {
+pub(crate) fn count(address: &str, name: &str) -> Result<(), ClientError> {
     let mut consumer = Consumer::attach(address, name)?;
     let mut counts: BTreeMap<u8, (u64, u64)> = BTreeMap::new();
     let ended = loop {
