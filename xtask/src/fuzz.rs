@@ -35,7 +35,8 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
   cargo xtask fuzz control                    clients of a control socket; likewise script,
                                               and configuration: any graph on any packets
   cargo xtask fuzz memif --sanitize           a peer in shared memory that plays foul; likewise vhost,
-                                              and shared: a member of a shared arena
+                                              shared: a member of a shared arena, and cluster: a
+                                              consumer, sharing memory or in memory of its own
   cargo xtask fuzz vectors                    whole frames beside single packets
   cargo xtask fuzz headers --reproduce fuzz/artifacts/headers/crash-0123...")]
 pub(crate) struct Args {

@@ -2,6 +2,8 @@
 //! those whose server is killed.
 #![allow(missing_docs, reason = "a test program")]
 
+mod hostile;
+
 use std::{
     env, fs,
     io::{BufRead, BufReader, Read},
@@ -676,9 +678,34 @@ fn serves(address: &str) {
     }
 }
 
-/// `LINERATE_KILLS=1000` says how often.
+/// What this process has: descriptors, mappings, and KiB of memory.
+fn resources() -> [usize; 3] {
+    let lines = |file: &str| fs::read_to_string(file).unwrap();
+    let resident = lines("/proc/self/status");
+    let resident = resident.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let resident = resident.split_whitespace().next().unwrap().parse().unwrap();
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap().count();
+    [descriptors, lines("/proc/self/maps").lines().count(), resident]
+}
+
+/// Kills from which on a server needs no more than it has.
+const WARM: u32 = 5;
+
+/// `LINERATE_KILLS=1000` says how often. In a process of its own, since it looks at what that has.
 #[test]
 fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
+    const ALONE: &str = "LINERATE_TEST_ALONE";
+    if env::var_os(ALONE).is_none() {
+        let name = "one_of_four_is_killed_again_and_again_and_only_its_flows_move";
+        let mut command = Command::new(env::current_exe().unwrap());
+        let output = command.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        println!("{said}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("kills:"), "{errors}");
+        return;
+    }
     let kills: u32 = env::var("LINERATE_KILLS").map_or(15, |text| text.parse().unwrap());
     let mut server = Server::new();
     let names = ["a", "b", "c", "d"];
@@ -702,7 +729,11 @@ fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
         shared += 8;
     };
     let owners = |server: &Server| server.balancers[0].shares();
+    let mut warm = None;
     for kill in 0..kills {
+        if kill == WARM {
+            warm = Some(resources());
+        }
         let victim = Process::start("reads", &server.address, "d");
         while state(3) != 1 {
             push(&mut server);
@@ -720,6 +751,16 @@ fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
         }
         slowest = slowest.max(killed.elapsed());
         assert!(owners(&server)[..3].iter().all(|share| share.1 > 256));
+    }
+    if let Some(warm) = warm {
+        let now = resources();
+        println!(
+            "descriptors, mappings, KiB of memory: {warm:?} behind {WARM} kills, {now:?} behind {kills}"
+        );
+        assert_eq!(now[0], warm[0], "descriptors are left");
+        // The allocator has a mapping more or less; a member of this arena has hundreds of KiB.
+        assert!(now[1] <= warm[1] + 8, "mappings are left");
+        assert!(now[2] <= warm[2] + 1024, "memory is left");
     }
     let counted: Vec<u64> = steady.into_iter().map(Process::result).collect();
     let figures_of = |at: usize| figures.figures(lines[at]);
@@ -843,6 +884,18 @@ fn who_talks_nonsense_is_dismissed_and_harms_nobody() {
     assert_eq!((figures.packets, figures.lost_full, good.malformed()), (received, 0, 0));
     drop(good);
     server.finish();
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+
+    /// Whatever a consumer does, it does it to itself. `cargo xtask fuzz cluster` goes on from here.
+    #[test]
+    fn a_consumer_that_plays_foul_harms_nobody(
+        bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..3000),
+    ) {
+        hostile::World::new(&address()).run(&bytes);
+    }
 }
 
 /// `examples/count.rs`, which is built with the tests.

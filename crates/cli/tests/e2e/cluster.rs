@@ -1,12 +1,24 @@
 //! Processes that share what an interface receives.
 
-use std::fs;
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
+use linerate_client::Consumer;
 use linerate_port::pcap::Reader;
 use linerate_testlab::{Lab, wait_until};
 use rustix::process::Signal;
+use serde_json::Value;
 
-use crate::support::{PATIENCE, Program, Scratch, linerate, number};
+use crate::support::{DRIVERS, PATIENCE, Program, Scratch, linerate, number};
 
 /// Frames sent, of 64 flows.
 const FRAMES: u64 = 6000;
@@ -54,4 +66,141 @@ fn who_is_killed_among_those_on_an_interface_costs_the_others_nothing() {
     assert_eq!(reader.records(), FRAMES);
     server.stop();
     assert!(!fs::exists(&socket).unwrap(), "the socket is left");
+}
+
+/// How often the server is killed on each kind of port.
+const KILLS: usize = 3;
+
+/// What a consumer has seen.
+#[derive(Default)]
+struct Seen {
+    packets: AtomicU64,
+    /// When it learnt that its server had gone, and attached to the next; how often it did.
+    lost: Mutex<Vec<Instant>>,
+    again: Mutex<Vec<Instant>>,
+}
+
+/// A consumer of this process, which attaches to one server after the other until it is to end.
+fn consume(address: &str, name: &str, seen: &Seen, ends: &AtomicBool) {
+    while !ends.load(Ordering::Relaxed) {
+        let Ok(mut consumer) = Consumer::attach(address, name) else {
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        seen.again.lock().unwrap().push(Instant::now());
+        let error = loop {
+            if let Err(error) = consumer.wait(Some(Duration::from_secs(60))) {
+                break error;
+            }
+            match consumer.receive() {
+                Ok(received) => {
+                    // Without the frame check sequence.
+                    assert!(consumer.packets().all(|packet| packet.len() == 124));
+                    seen.packets.fetch_add(received as u64, Ordering::Relaxed);
+                }
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is_end(), "{error}");
+        seen.lost.lock().unwrap().push(Instant::now());
+    }
+}
+
+/// The server is killed and started anew, again and again, while packets come in: its consumers learn it
+/// and are those of the next, and nothing is left of it, on interfaces or elsewhere.
+#[test]
+#[ignore = "needs root"]
+fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
+    for driver in DRIVERS {
+        let (lab, scratch) = (Lab::new(), Scratch::new());
+        let (near, far) = (lab.namespace("near"), lab.namespace("far"));
+        lab.veth(&near, "g0", &far, "s0");
+        let (file, socket) = (scratch.file("c.click"), scratch.file("c.sock"));
+        let config = format!(
+            "FromPort({driver}:s0) -> c :: Classifier(12/0800, -); c [1] -> Discard;
+             c -> t :: Tee -> ConsumerFanOut(reads, isolated, again, ISOLATED isolated);
+             t [1] -> ToConsumer(writes, ACCESS write);"
+        );
+        fs::write(&file, config).unwrap();
+        // All but what is counted: flags, who looks at it, programs.
+        let interface = || {
+            let text = far.ip(["-j", "-d", "address", "show", "s0"]);
+            let mut shown: Value = serde_json::from_str(&text).unwrap();
+            shown[0].as_object_mut().unwrap().remove("stats64");
+            shown
+        };
+        let left = || {
+            let names = |folder: &str| -> BTreeSet<OsString> {
+                let entries = fs::read_dir(folder).into_iter().flatten();
+                entries.map(|entry| entry.unwrap().file_name()).collect()
+            };
+            (names("/dev/shm"), names("/dev/hugepages"), interface())
+        };
+        let before = left();
+        let line = format!("cluster serve {file} --socket {socket}");
+        let mut server = Program::ready(&far, &line);
+        let names = ["reads", "writes", "isolated"];
+        let seen: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
+        let again = Program::ready(&far, &format!("cluster attach {socket} again --again"));
+        let generator = Program::ready(
+            &near,
+            "generate packet:g0 --rate 5kpps --size 128 --sport 1000-1063 --order random",
+        );
+        let ends = AtomicBool::new(false);
+        let (mut learnt, mut returned) = (Duration::ZERO, Duration::ZERO);
+        thread::scope(|scope| {
+            for (name, seen) in names.iter().zip(&seen) {
+                let (socket, ends) = (&socket, &ends);
+                scope.spawn(move || consume(socket, name, seen, ends));
+            }
+            for kill in 1..=KILLS {
+                let all = |holds: &dyn Fn(&Seen) -> bool| seen.iter().all(holds);
+                let counted: Vec<u64> =
+                    seen.iter().map(|seen| seen.packets.load(Ordering::Relaxed)).collect();
+                let more = || {
+                    let now = seen.iter().map(|seen| seen.packets.load(Ordering::Relaxed));
+                    now.zip(&counted).all(|(now, before)| now > before + 100)
+                };
+                assert!(wait_until(more, PATIENCE), "packets come");
+                let killed = Instant::now();
+                server.running.signal(Signal::KILL);
+                let _ = server.running.wait(PATIENCE);
+                let know = |seen: &Seen| seen.lost.lock().unwrap().len() == kill;
+                assert!(wait_until(|| all(&know), PATIENCE), "they learn it");
+                let last = |times: &Mutex<Vec<Instant>>| *times.lock().unwrap().last().unwrap();
+                let slowest = seen.iter().map(|seen| last(&seen.lost)).max().unwrap();
+                learnt = learnt.max(slowest - killed);
+                // Or shows below what it is.
+                let _ = wait_until(|| left() == before, PATIENCE);
+                assert_eq!(left(), before, "{driver}: something is left");
+                let started = Instant::now();
+                server = Program::ready(&far, &line);
+                let are_back = |seen: &Seen| seen.again.lock().unwrap().len() == kill + 1;
+                assert!(wait_until(|| all(&are_back), PATIENCE), "they attach to the next");
+                let slowest = seen.iter().map(|seen| last(&seen.again)).max().unwrap();
+                returned = returned.max(slowest.saturating_duration_since(started));
+            }
+            let figure = |key: &str| {
+                let objects = linerate(&format!("cluster status {socket} --json")).json();
+                let found = objects.into_iter().find(|object| object["consumer"] == "again");
+                found.expect("it is listed")[key].clone()
+            };
+            assert!(wait_until(|| figure("state") == "attached", PATIENCE));
+            assert!(wait_until(|| figure("packets").as_u64().unwrap() > 100, PATIENCE));
+            ends.store(true, Ordering::Relaxed);
+            again.stop();
+            server.stop();
+        });
+        println!(
+            "{driver}: of {KILLS} kills consumers learnt within {learnt:?}, and were those of the next \
+             {returned:?} behind its start"
+        );
+        let mut generator = generator;
+        generator.running.signal(Signal::INT);
+        generator.end();
+        let _ = wait_until(|| left() == before, PATIENCE);
+        assert_eq!(left(), before, "{driver}: something is left");
+        let rest: Vec<_> = fs::read_dir(scratch.path()).unwrap().collect();
+        assert_eq!(rest.len(), 1, "only the configuration is left: {rest:?}");
+    }
 }
