@@ -132,6 +132,43 @@ impl Frame {
     }
 }
 
+impl Frame {
+    /// Moves the packets that `leaves` chooses by their places to the end of `others`; the rest stays,
+    /// both in their order. Made for choices no processor can foresee: there is no branch on what is
+    /// chosen.
+    ///
+    /// # Panics
+    ///
+    /// When `others` has no room for as many as there are in all.
+    #[inline]
+    pub fn part_off(&mut self, leaves: impl Fn(usize) -> bool, others: &mut Frame) {
+        let own = self.slots_mut().as_mut_ptr();
+        let count = self.take_len();
+        let spare = others.spare();
+        assert!(spare.len() >= count, "no room for {count} packets");
+        let other = spare.as_mut_ptr().cast::<Slot>();
+        let (mut stayed, mut left) = (0, 0);
+        for at in 0..count {
+            // SAFETY: `at` is below the number of packets the frame had, which it no longer counts; each
+            // is counted once, by who of the two is the one it goes to. `stayed <= at`, so what is
+            // written there has been read, and `left <= at`, below the spare slots of the other.
+            unsafe {
+                let from = own.add(at);
+                let leaves = leaves(at);
+                other.add(left).write(from.read());
+                own.add(stayed).write(from.read());
+                left += usize::from(leaves);
+                stayed += usize::from(!leaves);
+            }
+        }
+        // SAFETY: so many were written at the front of each.
+        unsafe {
+            self.grow(stayed);
+            others.grow(left);
+        }
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::{collection::vec, prelude::*};
@@ -185,6 +222,28 @@ mod tests {
                 prop_assert_eq!(lengths, wanted.collect::<Vec<_>>());
                 pool.give(&mut part.0);
             }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+
+        /// Who leaves comes behind who was there, who stays to the front, in order.
+        #[test]
+        fn those_chosen_leave(leave in vec(any::<bool>(), 0..100), before in 0..3usize) {
+            let arena = ArenaOptions { size: 1 << 19, ..Default::default() }.create().unwrap();
+            let mut pool = arena.cache(64);
+            let (mut frame, mut others) = (Frame::new(100), Frame::new(128));
+            (0..before).for_each(|_| others.push(pool.take_one(100).unwrap()).unwrap());
+            (0..leave.len()).for_each(|at| frame.push(pool.take_one(at).unwrap()).unwrap());
+            frame.part_off(|at| leave[at], &mut others);
+            let lengths = |frame: &Frame| frame.slots().iter().map(Slot::len).collect::<Vec<_>>();
+            let (gone, stay): (Vec<_>, Vec<_>) = (0..leave.len()).partition(|at| leave[*at]);
+            let wanted = iter::repeat_n(100, before).chain(gone);
+            prop_assert_eq!(lengths(&others), wanted.collect::<Vec<_>>());
+            prop_assert_eq!(lengths(&frame), stay);
+            pool.give(&mut frame);
+            pool.give(&mut others);
         }
     }
 

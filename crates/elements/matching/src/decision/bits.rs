@@ -9,11 +9,10 @@
 //! times the values they tell apart, however they overlap, where the states of a decision diagram can
 //! be their product. They are looked at 512 at a time, up to the first that holds.
 
-use std::collections::HashMap;
-
 use linerate_memory::{BitWork, with_vectors};
 
 use super::{
+    column::Column,
     conjunctions::{Conjunction, Part, conjunctions},
     formula::Formula,
     halves::{Half, classes},
@@ -32,6 +31,8 @@ const BLOCK: usize = 8;
 #[derive(Debug)]
 pub(super) struct Bits {
     columns: Vec<Column>,
+    /// Where the vectors of each column begin: that of its first class.
+    firsts: Vec<usize>,
     /// All vectors, one behind the other.
     vectors: Vec<Block>,
     /// Blocks of each.
@@ -39,23 +40,6 @@ pub(super) struct Bits {
     /// Answers by bit.
     answers: Vec<u32>,
 }
-
-/// One half.
-#[derive(Debug)]
-struct Column {
-    half: Half,
-    /// Place of the words.
-    row: usize,
-    /// By the first byte, which of the pages has the classes by the second.
-    pages: Box<[u8; 256]>,
-    /// As many as there may be, so that none need be checked: those not used are never touched.
-    classes: Pages,
-    /// Where its vectors begin: that of the first class.
-    first: usize,
-}
-
-/// Classes by the second byte of a value.
-type Pages = Box<[[u16; 256]; 256]>;
 
 /// A cache line of bits.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +57,8 @@ impl Bits {
             return None;
         }
         let blocks = all.len().div_ceil(64 * BLOCK);
-        let (mut columns, mut vectors) = (Vec::new(), Vec::<Block>::new());
+        let (mut columns, mut firsts) = (Vec::new(), Vec::new());
+        let mut vectors = Vec::<Block>::new();
         for half in halves {
             let tests = all.iter().flat_map(|(all, _)| all).filter(|part| part.half == half);
             let (of_values, samples) = classes::<u16>(tests.map(Part::test).collect())?;
@@ -84,11 +69,11 @@ impl Bits {
             }
             let own = vectors[first..].chunks_exact_mut(blocks);
             own.zip(samples).for_each(|(vector, value)| fill(vector, &all, half, value));
-            let (pages, classes) = paged(&of_values)?;
-            columns.push(Column { half, row: 0, pages, classes, first });
+            columns.push(Column::new(half, &of_values)?);
+            firsts.push(first);
         }
         let answers = all.iter().map(|(_, answer)| *answer).collect();
-        Some(Bits { columns, vectors, blocks, answers })
+        Some(Bits { columns, firsts, vectors, blocks, answers })
     }
 
     /// Offsets of the words looked at.
@@ -98,7 +83,7 @@ impl Bits {
 
     /// Where the words are from now on.
     pub(super) fn look_in(&mut self, words: &Words) {
-        self.columns.iter_mut().for_each(|column| column.row = words.row(column.half.offset));
+        self.columns.iter_mut().for_each(|column| column.look_in(words));
     }
 
     /// Answers for packets from their words.
@@ -117,46 +102,6 @@ fn fill(vector: &mut [Block], all: &[(Conjunction, u32)], half: Half, value: u16
     }
 }
 
-impl Column {
-    /// The class of each packet's half.
-    #[inline(always)]
-    fn find(&self, rows: &[[u32; LANES]], each: impl FnMut(usize, usize)) {
-        let words = &rows[self.row];
-        if self.half.second {
-            self.find_half(words, |[_, _, first, second]| (first, second), each);
-        } else {
-            self.find_half(words, |[first, second, ..]| (first, second), each);
-        }
-    }
-
-    #[inline(always)]
-    fn find_half(
-        &self,
-        words: &[u32; LANES],
-        half: impl Fn([u8; 4]) -> (u8, u8),
-        mut each: impl FnMut(usize, usize),
-    ) {
-        for (lane, word) in words.iter().enumerate() {
-            let (first, second) = half(word.to_ne_bytes());
-            let page = &self.classes[usize::from(self.pages[usize::from(first)])];
-            each(lane, usize::from(page[usize::from(second)]));
-        }
-    }
-}
-
-/// Classes of values in pages, each kept once.
-fn paged(classes: &[u16]) -> Option<(Box<[u8; 256]>, Pages)> {
-    let mut known = HashMap::new();
-    let mut pages = Box::new([0; 256]);
-    let mut kept: Pages = vec![[0; 256]; 256].into_boxed_slice().try_into().ok()?;
-    for (page, classes) in pages.iter_mut().zip(classes.as_chunks::<256>().0) {
-        let fresh = known.len() as u8;
-        *page = *known.entry(classes).or_insert(fresh);
-        kept[usize::from(*page)] = *classes;
-    }
-    Some((pages, kept))
-}
-
 struct Decide<'a> {
     bits: &'a Bits,
     words: &'a Words,
@@ -171,9 +116,9 @@ impl BitWork for Decide<'_> {
         let Decide { bits, words, answers } = self;
         let mut places = [[0; HALVES_LIMIT]; LANES];
         for (answers, rows) in answers.iter_mut().zip(words.blocks()) {
-            for (place, column) in bits.columns.iter().enumerate() {
+            for (place, (column, first)) in bits.columns.iter().zip(&bits.firsts).enumerate() {
                 column.find(rows, |lane, class| {
-                    places[lane][place] = column.first + class * bits.blocks;
+                    places[lane][place] = first + class * bits.blocks;
                 });
             }
             for (answer, places) in answers.iter_mut().zip(&places) {

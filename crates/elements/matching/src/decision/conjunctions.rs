@@ -33,6 +33,19 @@ impl Part {
         (self.mask, self.value)
     }
 
+    /// Whether it says what the half has, not what it has not.
+    pub(super) fn is_equal(&self) -> bool {
+        self.is
+    }
+
+    /// The test as one of a word.
+    pub(super) fn formula(&self) -> Formula {
+        let shift = if self.half.second { 0 } else { 16 };
+        let (mask, value) = (u32::from(self.mask) << shift, u32::from(self.value) << shift);
+        let test = Formula::Test(Test::new(self.half.offset, mask, value));
+        if self.is { test } else { Formula::Not(Box::new(test)) }
+    }
+
     /// Whether no packet has both.
     fn excludes(&self, other: &Part) -> bool {
         let differ = (self.value ^ other.value) & self.mask & other.mask != 0;

@@ -1,6 +1,6 @@
 //! Halves of words, and which of their values rules tell apart.
 
-use super::test::Test;
+use super::{test::Test, words::LANES};
 
 /// Most pairs of a class and a value that may split it.
 const SPLIT_LIMIT: usize = 1 << 23;
@@ -11,6 +11,18 @@ pub(super) struct Half {
     pub(super) offset: usize,
     /// The second half.
     pub(super) second: bool,
+}
+
+impl Half {
+    /// That half of each of some words, both as this machine reads them.
+    #[inline(always)]
+    pub(super) fn take(self, words: &[u32; LANES], halves: &mut [u16; LANES]) {
+        let choose =
+            |[a, b, c, d]: [u8; 4]| u16::from_ne_bytes(if self.second { [c, d] } else { [a, b] });
+        for (half, word) in halves.iter_mut().zip(words) {
+            *half = choose(word.to_ne_bytes());
+        }
+    }
 }
 
 /// The halves a test looks at: mask and value.

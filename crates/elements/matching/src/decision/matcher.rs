@@ -4,8 +4,9 @@
 //! by side. Then the packets are decided together, without a branch on their bytes:
 //! by all steps of the program where it is short ([`choices`](super::choices)), by one
 //! table for each half of a word ([`table`](super::table)), whose cost does not depend on
-//! how many rules there are, or where these would be too large, by vectors with a bit for
-//! each rule ([`bits`](super::bits)). Rules that fit neither, short frames, and
+//! how many rules there are, or where these would be too large, by short lists of the rules
+//! that one value leaves ([`buckets`](super::buckets)), or where many rules are alike, by vectors
+//! with a bit for each ([`bits`](super::bits)). Rules that fit none of these, short frames, and
 //! packets too short for some step, are walked through the program step by step.
 
 use linerate_graph::Context;
@@ -13,6 +14,7 @@ use linerate_memory::{Arena, Frame, Survey};
 
 use super::{
     bits::Bits,
+    buckets::Buckets,
     choices::Choices,
     formula::Formula,
     program::{Program, To},
@@ -34,6 +36,7 @@ enum Way {
     /// All packets get this answer.
     Constant(u32),
     Choices(Choices),
+    Buckets(Buckets),
     Bits(Bits),
     Tables(Tables),
     Walk,
@@ -47,6 +50,8 @@ pub(crate) struct Matcher {
     words: Words,
     way: Way,
     answers: Vec<[u32; LANES]>,
+    /// Packets that go nowhere, on their way back.
+    dropped: Frame,
     /// Whether there are packets that go nowhere.
     partial: bool,
 }
@@ -69,6 +74,7 @@ impl Matcher {
             }
             To::Step(_) => {
                 let (of_words, way) = by_tables(Tables::one(rules), headers, frame_limit)
+                    .or_else(|| by_buckets(rules, headers, frame_limit))
                     .or_else(|| by_bits(rules, headers, frame_limit))
                     .or_else(|| by_tables(Tables::new(rules), headers, frame_limit))
                     .unwrap_or((words, Way::Walk));
@@ -78,7 +84,7 @@ impl Matcher {
         };
         let answers = vec![[NEVER; LANES]; frame_limit.div_ceil(LANES)];
         let partial = program.reaches(To::Never);
-        Matcher { program, headers, words, way, answers, partial }
+        Matcher { program, headers, words, way, answers, dropped: Frame::new(frame_limit), partial }
     }
 
     /// By vectors of bits, however few rules there are, where that can be.
@@ -89,6 +95,17 @@ impl Matcher {
         frame_limit: usize,
     ) -> Option<Matcher> {
         (self.words, self.way) = by_bits(rules, self.headers, frame_limit)?;
+        Some(self)
+    }
+
+    /// By short lists, the same way.
+    #[cfg(test)]
+    pub(crate) fn by_buckets(
+        mut self,
+        rules: &[(Formula, To)],
+        frame_limit: usize,
+    ) -> Option<Matcher> {
+        (self.words, self.way) = by_buckets(rules, self.headers, frame_limit)?;
         Some(self)
     }
 
@@ -105,20 +122,19 @@ impl Matcher {
         if !(partial && answers.contains(&NEVER)) {
             return cx.out.distribute(frame, answers);
         }
-        let Context { pool, out, .. } = cx;
-        let mut dropped = 0;
-        let (mut asked, mut answers) = (answers.iter(), answers.iter().filter(|to| **to != 0));
-        frame.sift(
-            |_| asked.next() == Some(&0),
-            |slot| match answers.next() {
-                Some(&output) if output != NEVER => out.emit(output as usize, slot),
-                _ => {
-                    dropped += 1;
-                    pool.give_one(slot);
-                }
-            },
-        );
-        cx.count_drops(reason, dropped);
+        // Which packets are dropped no processor foresees: those that stay, and their answers, move
+        // together without a branch.
+        let (count, mut stayed) = (frame.len(), 0);
+        let answers = self.answers.as_flattened_mut();
+        frame.part_off(|at| answers[at] == NEVER, &mut self.dropped);
+        for at in 0..count {
+            let answer = answers[at];
+            answers[stayed] = answer;
+            stayed += usize::from(answer != NEVER);
+        }
+        cx.count_drops(reason, self.dropped.len());
+        cx.pool.give(&mut self.dropped);
+        cx.out.distribute(frame, &answers[..stayed]);
     }
 
     /// The output of each packet, or [`NEVER`]. The frame is as it was
@@ -136,6 +152,11 @@ impl Matcher {
             Way::Choices(choices) if count >= FRAME_LEAST => {
                 let whole = words.gather(arena, frame, survey);
                 choices.decide(words, blocks);
+                !whole
+            }
+            Way::Buckets(buckets) if count >= FRAME_LEAST => {
+                let whole = words.gather(arena, frame, survey);
+                buckets.decide(words, blocks);
                 !whole
             }
             Way::Bits(bits) if count >= FRAME_LEAST => {
@@ -180,6 +201,18 @@ fn by_tables(tables: Option<Tables>, headers: Headers, frame_limit: usize) -> Op
     let words = Words::new(headers, tables.offsets(), frame_limit);
     tables.look_in(&words);
     Some((words, Way::Tables(tables)))
+}
+
+/// The same of lists.
+fn by_buckets(
+    rules: &[(Formula, To)],
+    headers: Headers,
+    frame_limit: usize,
+) -> Option<(Words, Way)> {
+    let mut buckets = Buckets::new(rules)?;
+    let words = Words::new(headers, buckets.offsets(), frame_limit);
+    buckets.look_in(&words);
+    Some((words, Way::Buckets(buckets)))
 }
 
 /// The same of vectors.

@@ -12,13 +12,17 @@
 //! an ordered decision diagram over the halves of the words looked at, laid out as tables. A
 //! packet then takes one step per half, with three loads, whether there are ten rules or
 //! fifty; a walk through the program costs a mispredicted branch every few rules. What the
-//! diagram pays with is size: rules whose tables would be too large are decided by vectors
-//! with a bit for each rule, whose memory is the rules times the values they tell apart. Rules
+//! diagram pays with is size: rules whose tables would be too large are filed under the values
+//! of a half that most of them name, as an address, and compared one by one where few are filed
+//! under the same; and where that cannot be, decided by vectors with a bit for each rule, whose
+//! memory is the rules times the values they tell apart. Rules
 //! that are too many of these, because of what they exclude, are cut into parts, each decided
 //! by tables of its own, and a rule too large by itself is walked through.
 
 mod bits;
+mod buckets;
 mod choices;
+mod column;
 mod conjunctions;
 mod diagram;
 mod formula;

@@ -26,8 +26,9 @@ const NEXT: u32 = u32::MAX - 1;
 #[derive(Debug)]
 pub(super) struct Tables(Vec<Table>);
 
+/// Rules that fit in one table.
 #[derive(Debug)]
-struct Table {
+pub(super) struct Table {
     steps: Vec<Step>,
     /// What the last states mean.
     ends: Vec<u32>,
@@ -39,12 +40,17 @@ struct Step {
     second: bool,
     /// Place of the words.
     row: usize,
-    /// By the first byte, where the classes by the second begin.
-    pages: Box<[u16; 256]>,
-    classes: Vec<u8>,
+    /// By the first byte, which of the pages has the classes by the second.
+    pages: Box<[u8; 256]>,
+    /// As many as there may be, and so of states, so that none need be checked: those not used are
+    /// never touched.
+    classes: Pages,
     /// By state and class, the next step's state.
-    next: Vec<u16>,
+    next: Box<[u16; ENTRIES_LIMIT]>,
 }
+
+/// Classes by the second byte of a value.
+type Pages = Box<[[u8; 256]; 256]>;
 
 impl Tables {
     /// Rules that fit in one table.
@@ -72,14 +78,12 @@ impl Tables {
 
     /// Offsets of the words looked at.
     pub(super) fn offsets(&self) -> Vec<usize> {
-        self.0.iter().flat_map(|table| &table.steps).map(|step| step.offset).collect()
+        self.0.iter().flat_map(Table::offsets).collect()
     }
 
     /// Where the words are from now on.
     pub(super) fn look_in(&mut self, words: &Words) {
-        for step in self.0.iter_mut().flat_map(|table| &mut table.steps) {
-            step.row = words.row(step.offset);
-        }
+        self.0.iter_mut().for_each(|table| table.look_in(words));
     }
 
     /// Answers for packets from their words.
@@ -104,7 +108,8 @@ impl Tables {
 }
 
 impl Table {
-    fn new(rules: &[(Formula, To)]) -> Option<Table> {
+    /// `None` when they are too many, or too unlike.
+    pub(super) fn new(rules: &[(Formula, To)]) -> Option<Table> {
         let (diagram, root) = Diagram::new(rules)?;
         let mut steps = Vec::new();
         let mut states = vec![root];
@@ -118,9 +123,11 @@ impl Table {
             }
             let mut places: HashMap<Id, u16> = HashMap::new();
             let mut then = Vec::new();
-            let mut next = Vec::with_capacity(states.len() * width);
+            let mut next: Box<[u16; ENTRIES_LIMIT]> =
+                vec![0; ENTRIES_LIMIT].into_boxed_slice().try_into().ok()?;
+            let mut entries = next.iter_mut();
             for state in states {
-                for way in diagram.ways(state, at) {
+                for (way, entry) in diagram.ways(state, at).zip(entries.by_ref()) {
                     let place = match places.get(&way) {
                         Some(place) => *place,
                         None => {
@@ -130,10 +137,10 @@ impl Table {
                             place
                         }
                     };
-                    next.push(place);
+                    *entry = place;
                 }
             }
-            let (pages, classes) = paged(&level.classes);
+            let (pages, classes) = paged(&level.classes)?;
             let (offset, second) = (level.half.offset, level.half.second);
             steps.push(Step { offset, second, row: 0, pages, classes, next });
             states = then;
@@ -147,8 +154,19 @@ impl Table {
         Some(Table { steps, ends: states.iter().map(end).collect() })
     }
 
-    #[inline]
-    fn decide(&self, rows: &[[u32; LANES]]) -> [u32; LANES] {
+    /// Offsets of the words looked at.
+    pub(super) fn offsets(&self) -> impl Iterator<Item = usize> {
+        self.steps.iter().map(|step| step.offset)
+    }
+
+    /// Where the words are from now on.
+    pub(super) fn look_in(&mut self, words: &Words) {
+        self.steps.iter_mut().for_each(|step| step.row = words.row(step.offset));
+    }
+
+    /// Answers for packets from their words, [`NEXT`] where no rule holds.
+    #[inline(always)]
+    pub(super) fn decide(&self, rows: &[[u32; LANES]]) -> [u32; LANES] {
         let mut states = [0u16; LANES];
         for step in &self.steps {
             let words = &rows[step.row];
@@ -158,7 +176,11 @@ impl Table {
                 step.advance(&mut states, words, |[first, second, ..]| (first, second));
             }
         }
-        states.map(|state| self.ends[usize::from(state)])
+        let mut found = [NEXT; LANES];
+        for (found, state) in found.iter_mut().zip(states) {
+            *found = self.ends[usize::from(state)];
+        }
+        found
     }
 }
 
@@ -170,27 +192,25 @@ impl Step {
         words: &[u32; LANES],
         half: impl Fn([u8; 4]) -> (u8, u8),
     ) {
-        let (classes, next) = (self.classes.as_slice(), self.next.as_slice());
         for (state, word) in states.iter_mut().zip(words) {
             let (first, second) = half(word.to_ne_bytes());
-            let page = usize::from(self.pages[usize::from(first)]);
-            let class = classes[page + usize::from(second)];
-            *state = next[usize::from(*state) + usize::from(class)];
+            let page = &self.classes[usize::from(self.pages[usize::from(first)])];
+            let class = u16::from(page[usize::from(second)]);
+            // Never beyond the last entry.
+            *state = self.next[usize::from(state.wrapping_add(class))];
         }
     }
 }
 
 /// Classes of values in pages of 256, each kept once.
-fn paged(classes: &[u8]) -> (Box<[u16; 256]>, Vec<u8>) {
-    let mut places = HashMap::new();
+fn paged(classes: &[u8]) -> Option<(Box<[u8; 256]>, Pages)> {
+    let mut known = HashMap::new();
     let mut pages = Box::new([0; 256]);
-    let mut kept = Vec::new();
-    for (page, classes) in pages.iter_mut().zip(classes.chunks_exact(256)) {
-        *page = *places.entry(classes).or_insert_with(|| {
-            let place = kept.len() as u16;
-            kept.extend_from_slice(classes);
-            place
-        });
+    let mut kept: Box<[[u8; 256]; 256]> = vec![[0; 256]; 256].into_boxed_slice().try_into().ok()?;
+    for (page, classes) in pages.iter_mut().zip(classes.as_chunks::<256>().0) {
+        let fresh = known.len() as u8;
+        *page = *known.entry(classes).or_insert(fresh);
+        kept[usize::from(*page)] = *classes;
     }
-    (pages, kept)
+    Some((pages, kept))
 }

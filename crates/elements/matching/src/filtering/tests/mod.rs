@@ -101,6 +101,35 @@ fn bits_mean_what_trees_say() {
     assert!(found > 700, "{found} of 1500");
 }
 
+/// Short lists for rules of every kind, few and many, in frames of several lengths.
+#[test]
+fn lists_mean_what_trees_say() {
+    let (plan, mut bench) = (plan(), Bench::new());
+    let (mut few, mut many) = (0, 0);
+    for seed in 0..600 {
+        let mut random = random::Random::new(seed);
+        let of_firewall = seed % 10 == 0;
+        let texts: Vec<String> = if of_firewall {
+            (0..5 + seed % 300).map(|_| random.firewall_rule()).collect()
+        } else {
+            random.rules()
+        };
+        let rules = rules(&plan, &texts);
+        let limit = [4, 7, 64, 256][seed as usize % 4];
+        let Some(mut matcher) = matcher(&rules, limit).by_buckets(&rules.formulas(), limit) else {
+            continue;
+        };
+        *(if of_firewall { &mut many } else { &mut few }) += 1;
+        let packets: Vec<_> = (0..100).map(|_| random.packet(100)).collect();
+        let answers = bench.run(&mut matcher, &packets, limit);
+        for (answer, packet) in answers.into_iter().zip(&packets) {
+            let expected = reference::output(&rules.rules, packet);
+            assert_eq!(answer, expected, "seed {seed}: {texts:?}\n{packet:02x?}");
+        }
+    }
+    assert!(few > 50 && many > 50, "{few} and {many}");
+}
+
 #[test]
 fn trees_mean_what_they_say() {
     let (plan, mut bench) = (plan(), Bench::new());
