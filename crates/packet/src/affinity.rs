@@ -1,14 +1,19 @@
 //! Which packets belong together, as a hash: for balancers that keep them so.
 //!
 //! What is not IP, or not well-formed, goes by its Ethernet addresses and type. Tunnels are looked into
-//! on request, one deep: VXLAN (RFC 7348) and IP in IP (RFC 2003, RFC 4213); not those that are cut into
-//! fragments.
+//! on request, one deep: VXLAN (RFC 7348), GRE (RFC 2784 and RFC 2890: IP or Ethernet in it), GTP-U (3GPP TS
+//! 29.281) and IP in IP (RFC 2003, RFC 4213); not those that are cut into fragments.
 
 use crate::{
-    Ethernet, IpProtocol, Vxlan,
+    EtherType, Ethernet, IpProtocol, Vxlan,
     flow::{Flow, FlowKey, FlowV4, FlowV6, VlanRule, extract, extract_ip},
     udp, vlan, vxlan,
 };
+
+/// The port that user packets of mobile networks go to, in GTP.
+const GTP_U: u16 = 2152;
+/// Ethernet in GRE.
+const BRIDGED: EtherType = EtherType(0x6558);
 
 /// What of a packet's flow counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,11 +69,53 @@ impl Affinity {
                 .get(udp::HEADER_LEN..)
                 .and_then(|rest| Vxlan::new_checked(rest).ok())
                 .and_then(|tunnel| extract(tunnel.payload(), self.vlan).ok()),
+            (IpProtocol::UDP, (_, GTP_U)) => {
+                rest.get(udp::HEADER_LEN..).and_then(gtp).and_then(|packet| extract_ip(packet).ok())
+            }
+            (IpProtocol::GRE, _) => gre(rest).and_then(|(kind, packet)| match kind {
+                EtherType::IPV4 | EtherType::IPV6 => extract_ip(packet).ok(),
+                BRIDGED => extract(packet, self.vlan).ok(),
+                _ => None,
+            }),
             (IpProtocol::IPV4 | IpProtocol::IPV6, _) => extract_ip(rest).ok(),
             _ => None,
         };
         found.map_or(outer.key, |inner| inner.key)
     }
+}
+
+/// What is behind a GRE header of version 0, and of what kind that is.
+fn gre(header: &[u8]) -> Option<(EtherType, &[u8])> {
+    const WORDS: [u8; 3] = [0x80, 0x20, 0x10]; // checksum, key, sequence number
+    let &[flags, version, high, low, ..] = header else { return None };
+    // Routing, which nobody uses, and bits that are not known.
+    if flags & 0x4f != 0 || version != 0 {
+        return None;
+    }
+    let words = WORDS.iter().filter(|word| flags & **word != 0).count();
+    Some((EtherType(u16::from_be_bytes([high, low])), header.get(4 + 4 * words..)?))
+}
+
+/// The packet of a user that is behind a GTP-U header of version 1.
+fn gtp(header: &[u8]) -> Option<&[u8]> {
+    /// A packet, and not what nodes say to each other.
+    const G_PDU: u8 = 255;
+    let &[flags, G_PDU, _, _, _, _, _, _, ref rest @ ..] = header else { return None };
+    if flags & 0xf0 != 0x30 {
+        return None;
+    }
+    if flags & 0x07 == 0 {
+        return Some(rest);
+    }
+    let (fields, mut rest) = rest.split_at_checked(4)?;
+    let mut next = if flags & 0x04 == 0 { 0 } else { fields[3] };
+    // Each extension begins with its length in words and ends with the type of the next.
+    while next != 0 {
+        let (extension, behind) = rest.split_at_checked(4 * usize::from(*rest.first()?))?;
+        next = *extension.last()?;
+        rest = behind;
+    }
+    Some(rest)
 }
 
 /// The key without protocol and ports.
@@ -194,6 +241,50 @@ mod tests {
         let length = (packet.len() - 14) as u16;
         packet[16..18].copy_from_slice(&length.to_be_bytes());
         assert_eq!(inside.hash(&packet), plain);
+        // GRE: without and with all that can be in front, and with Ethernet in it.
+        let gre = |header: &[u8], inner: &[u8]| {
+            let mut packet = udp(1, (0, 0), false, &[])[..34].to_vec();
+            packet[23] = 47;
+            packet.extend([header, inner].concat());
+            let length = (packet.len() - 14) as u16;
+            packet[16..18].copy_from_slice(&length.to_be_bytes());
+            packet
+        };
+        let (there, back) = (inner(1, false), inner(1, true));
+        assert_eq!(inside.hash(&gre(&[0, 0, 8, 0], &there[14..])), plain);
+        assert_eq!(inside.hash(&gre(&[0, 0, 0x65, 0x58], &back)), plain);
+        let all = [0xb0, 0, 8, 0, 1, 2, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1];
+        assert_eq!(inside.hash(&gre(&all, &back[14..])), plain);
+        for header in [&[0x40, 0, 8, 0][..], &[0, 1, 8, 0], &[0, 0, 8, 1], &[0x80, 0, 8, 0], &[0]] {
+            let packet = gre(header, &[]);
+            assert_eq!(inside.hash(&packet), outside.hash(&packet), "{header:?}");
+        }
+        // GTP: the same.
+        let gtp =
+            |header: &[u8], inner: &[u8]| udp(1, (9, GTP_U), false, &[header, inner].concat());
+        let short = [0x30, 255, 0, 0, 0, 0, 0, 7];
+        assert_eq!(inside.hash(&gtp(&short, &there[14..])), plain);
+        let extended = [
+            &[0x34][..],
+            &short[1..],
+            &[0, 0, 0, 0x85],
+            &[1, 0, 9, 0x40],
+            &[2, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(inside.hash(&gtp(&extended.concat(), &back[14..])), plain);
+        let sequence = [&[0x32][..], &short[1..], &[0, 1, 0, 0x85]].concat();
+        assert_eq!(inside.hash(&gtp(&sequence, &back[14..])), plain);
+        for wrong in [
+            &[0x50, 255, 0, 0, 0, 0, 0, 7][..],
+            &[0x30, 1, 0, 0, 0, 0, 0, 7],
+            &[0x34, 255, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0x85, 0, 0, 0, 0],
+            &[0x34, 255, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0x85, 200],
+            &[0x34, 255, 0, 0, 0, 0, 0, 7, 0],
+            &[0x30, 255, 0],
+        ] {
+            let packet = gtp(wrong, &[]);
+            assert_eq!(inside.hash(&packet), outside.hash(&packet), "{wrong:?}");
+        }
         // What is inside makes no sense: the packet goes by its own flow.
         let broken = vxlan(1, &[0; 20]);
         assert_eq!(inside.hash(&broken), outside.hash(&broken));

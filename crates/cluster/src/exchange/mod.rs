@@ -91,8 +91,27 @@ impl Exchange {
         frame: &mut Frame,
         absent: &mut Frame,
     ) {
+        self.share_out_wanted(balancers, hashes, &[], all, pool, frame, absent);
+    }
+
+    /// The same where not every packet is wanted by all of these balancers: by those whose bits, by their
+    /// places among them, `wanted` has at its place. Each is wanted by one at least.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "what is shared out, among whom, and what is left"
+    )]
+    pub fn share_out_wanted(
+        &mut self,
+        balancers: &[usize],
+        hashes: &[u64],
+        wanted: &[u64],
+        all: bool,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        absent: &mut Frame,
+    ) {
         self.take_back(balancers, pool);
-        self.choose(balancers, hashes, frame.len());
+        self.choose(balancers, hashes, wanted, frame.len());
         self.part_with_absent(pool, frame, absent);
         let copies = self.copies.iter().any(|copies| *copies != 0);
         if copies {
@@ -112,14 +131,17 @@ impl Exchange {
     }
 
     /// Chooses for each of so many packets who is to get it.
-    fn choose(&mut self, balancers: &[usize], hashes: &[u64], count: usize) {
+    fn choose(&mut self, balancers: &[usize], hashes: &[u64], wanted: &[u64], count: usize) {
         for list in [&mut self.to, &mut self.copies] {
             list.clear();
             list.resize(count, 0);
         }
-        for &at in balancers {
+        for (place, &at) in balancers.iter().enumerate() {
             let Some(balancer) = &mut self.balancers[at] else { continue };
             for (number, (to, copies)) in self.to.iter_mut().zip(&mut self.copies).enumerate() {
+                if wanted.get(number).is_some_and(|wanted| wanted >> place & 1 == 0) {
+                    continue;
+                }
                 let at = balancer.choose(hashes.get(number).copied());
                 let Some(place) = &mut self.places[at] else { continue };
                 match &place.seat {

@@ -78,7 +78,10 @@ fn a_program_gets_packets_and_those_before_it_are_counted() {
     let dropped: u64 = run.read("c.count").parse::<u64>().unwrap() - count;
     assert_eq!(
         run.read("t.drops"),
-        format!("{dropped}\tno program attached\n0\tprograms did not keep up\n")
+        format!(
+            "{dropped}\tno program attached\n0\tprograms did not keep up\n\
+             0\tno filter lets it through\n"
+        )
     );
     assert_eq!(
         (numbers[0], numbers[2], numbers[4]),
@@ -112,7 +115,8 @@ fn packets_wait_for_a_slow_program_when_they_are_to() {
         });
         run.run();
         assert_eq!(program.join().unwrap(), 3000, "{way}");
-        let none = "0\tno program attached\n0\tprograms did not keep up\n";
+        let none = "0\tno program attached\n0\tprograms did not keep up\n\
+             0\tno filter lets it through\n";
         assert_eq!(run.read("t.drops"), none);
     }
 }
@@ -157,6 +161,43 @@ fn flows_are_balanced_inside_of_each_application() {
         both.sort();
         assert_eq!(both, got[2]);
     }
+}
+
+#[test]
+fn each_application_gets_what_its_filter_accepts_and_packets_are_shared_as_before() {
+    let flows: Vec<String> = (0..64).map(flow).collect();
+    let (mut run, address) = run(&format!(
+        "f :: ConsumerFanOut(all, low0 low1 if src portrange 0-9, odd if udp[1] & 1 != 0 and not src portrange 0-20, \
+           ISOLATED odd); \
+         o :: ConsumerFanOut(five if src port 5); \
+         t :: ToConsumer(one, FILTER \"src host 10.0.0.1\"); \
+         p :: Packets({}) -> s :: Tee(3) -> f; s [1] -> o; s [2] -> t",
+        flows.join(" ")
+    ));
+    let _ = run.control();
+    let programs: Vec<_> = ["all", "low0", "low1", "odd", "five", "one"]
+        .map(|name| attach(&address, name))
+        .into_iter()
+        .map(|consumer| thread::spawn(move || all(consumer)))
+        .collect();
+    run.run();
+    let drops = |element: &str, run: &mut Run| {
+        let text = run.read(&format!("{element}.drops"));
+        text.lines().map(number_of).collect::<Vec<u64>>()
+    };
+    assert_eq!(drops("f", &mut run), [0, 0, 0]);
+    assert_eq!((drops("o", &mut run), drops("t", &mut run)), (vec![0, 0, 63], vec![0, 0, 63]));
+    drop(run);
+    let flows_of =
+        |packets: Vec<Vec<u8>>| -> Vec<u8> { packets.iter().map(|packet| packet[29]).collect() };
+    let got: Vec<Vec<u8>> =
+        programs.into_iter().map(|program| flows_of(program.join().unwrap())).collect();
+    assert_eq!(got[0], (0..64).collect::<Vec<u8>>());
+    let mut low = [got[1].clone(), got[2].clone()].concat();
+    low.sort_unstable();
+    assert_eq!(low, (0..10).collect::<Vec<u8>>());
+    assert_eq!(got[3], (21..64).step_by(2).collect::<Vec<u8>>());
+    assert_eq!((&got[4][..], &got[5][..]), (&[5][..], &[1][..]));
 }
 
 #[test]
@@ -233,6 +274,8 @@ fn wrong_arguments_are_named() {
             "Idle -> ConsumerFanOut(a b, c, ISOLATED \"b d\")",
             "ISOLATED: `d` is not among its programs",
         ),
+        ("Idle -> ConsumerFanOut(a if tcp prot 80)", "tcp prot 80: "),
+        ("Idle -> ToConsumer(a, FILTER \"and\")", "and: "),
         ("Idle -> InlineConsumer(a, FAIL ajar) -> Discard", "FAIL: `open` or `closed`"),
         ("Idle -> InlineConsumer(a, LIMIT 2h) -> Discard", "LIMIT: at most an hour"),
         ("Idle -> InlineConsumer(a, QUEUE 1) -> Discard", "QUEUE: must be between 2 and"),

@@ -1,0 +1,247 @@
+//! `ToConsumer`, `ConsumerBalancer` and `ConsumerFanOut`: packets to other programs.
+
+mod classes;
+mod written;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use linerate_cluster::{BalancerUse, Broker, Granted, PlaceUse};
+use linerate_filter::Filter;
+use linerate_graph::{Context, Element, HandlerError, HandlerResult, Next};
+use linerate_memory::Frame;
+use linerate_packet::affinity::Affinity;
+use linerate_port::Wake;
+
+pub(super) use self::classes::{BALANCER, FAN_OUT, TO_CONSUMER};
+use super::{place::broker, weights};
+
+/// Drop reasons.
+const ABSENT: usize = 0;
+const FULL: usize = 1;
+const UNWANTED: usize = 2;
+
+/// How soon a consumer that had no room is asked again.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+/// Programs among which packets are balanced.
+struct Application {
+    name: String,
+    consumers: Vec<(String, u32, Granted)>,
+    /// Which packets it wants, if not all.
+    filter: Option<Filter>,
+}
+
+pub(super) struct Sharing {
+    applications: Vec<Application>,
+    /// Whether one of them has a filter, and who wants each packet of a frame, by bit.
+    filters: bool,
+    wanted: Vec<u64>,
+    /// By what packets stay together; by nothing where programs take turns.
+    affinity: Option<Affinity>,
+    /// Whether packets wait for programs, and whether they are pulled for them.
+    waits: bool,
+    pulls: bool,
+    broker: Option<Arc<Broker>>,
+    balancers: Vec<BalancerUse>,
+    /// The same by number.
+    ids: Vec<usize>,
+    hashes: Vec<u64>,
+    /// Packets that wait.
+    held: Frame,
+    /// Those nobody is attached for.
+    absent: Frame,
+    packets: u64,
+}
+
+impl Sharing {
+    /// Gives packets to programs, and drops those nobody is attached for. What nobody had room for stays.
+    fn share_out(&mut self, cx: &mut Context, frame: &mut Frame) {
+        if self.filters {
+            self.choose(cx, frame);
+        }
+        let Some(broker) = &self.broker else { return };
+        if let Some(affinity) = &self.affinity {
+            let arena = cx.pool.arena();
+            self.hashes.clear();
+            self.hashes.extend(arena.packets(frame).map(|packet| affinity.hash(packet).0));
+        }
+        let before = frame.len();
+        let (pool, absent) = (&mut cx.pool, &mut self.absent);
+        broker.exchange().share_out_wanted(
+            &self.ids,
+            &self.hashes,
+            &self.wanted,
+            self.waits,
+            pool,
+            frame,
+            absent,
+        );
+        self.packets += (before - frame.len() - absent.len()) as u64;
+        if !self.absent.is_empty() {
+            cx.drop_frame(&mut self.absent, ABSENT);
+        }
+    }
+
+    /// Says of each packet who wants it, and drops those that nobody does.
+    fn choose(&mut self, cx: &mut Context, frame: &mut Frame) {
+        let wants = |with: &Application, packet: &[u8]| {
+            with.filter.as_ref().is_none_or(|filter| filter.accepts(packet))
+        };
+        let applications = &self.applications;
+        let bits = |packet: &[u8]| {
+            let wanting = applications.iter().map(|with| u64::from(wants(with, packet)));
+            wanting.enumerate().fold(0, |bits, (at, wants)| bits | wants << at)
+        };
+        self.wanted.clear();
+        self.wanted.extend(cx.pool.arena().packets(frame).map(bits));
+        if self.wanted.contains(&0) {
+            let mut wanted = self.wanted.iter();
+            let (others, pool) = (&mut self.absent, &mut cx.pool);
+            frame.sift(
+                |_| wanted.next().is_none_or(|wanted| *wanted != 0),
+                |slot| {
+                    let _ = others.push(slot).map_err(|slot| pool.give_one(slot));
+                },
+            );
+            cx.drop_frame(&mut self.absent, UNWANTED);
+            self.wanted.retain(|wanted| *wanted != 0);
+        }
+    }
+
+    /// Gives away what waits.
+    fn retry(&mut self, cx: &mut Context) {
+        let mut held = std::mem::replace(&mut self.held, Frame::new(1));
+        self.share_out(cx, &mut held);
+        self.held = held;
+        if self.held.is_empty() {
+            cx.set_full(false);
+        }
+    }
+
+    fn places(&self) -> impl Iterator<Item = (&str, &PlaceUse)> {
+        let applications = self.applications.iter().zip(&self.balancers);
+        applications.flat_map(|(application, balancer)| {
+            let names = application.consumers.iter().map(|(name, ..)| name.as_str());
+            names.zip(balancer.places())
+        })
+    }
+}
+
+impl Element for Sharing {
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        let broker = broker(&Arc::clone(cx.world()))?;
+        for Application { name, consumers, .. } in &self.applications {
+            let by_hash = self.affinity.is_some();
+            let balancer = BalancerUse::granting(&broker, name, consumers, by_hash)?;
+            self.ids.push(balancer.balancer());
+            self.balancers.push(balancer);
+        }
+        self.broker = Some(broker);
+        if self.pulls {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        if !self.held.is_empty() {
+            self.retry(cx);
+        }
+        if self.held.is_empty() {
+            self.share_out(cx, frame);
+        }
+        if self.waits && !frame.is_empty() {
+            self.held.append(frame, usize::MAX);
+        }
+        if !frame.is_empty() {
+            cx.drop_frame(frame, FULL);
+        }
+        if !self.held.is_empty() {
+            cx.set_full(true);
+            cx.schedule();
+        }
+    }
+
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
+        let before = self.held.len();
+        if before > 0 {
+            self.retry(cx);
+        }
+        if !self.held.is_empty() {
+            return if self.held.len() < before { Next::Again } else { Next::Idle };
+        }
+        if !self.pulls {
+            return Next::Sleep;
+        }
+        if cx.pull(0, frame.limit(), frame) == 0 {
+            return cx.nothing_pulled();
+        }
+        self.push(cx, 0, frame);
+        Next::Again
+    }
+
+    fn room(&self) -> usize {
+        match (self.waits, self.held.is_empty()) {
+            (false, _) => usize::MAX,
+            (true, true) => self.held.limit(),
+            (true, false) => 0,
+        }
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        Wake::At(Instant::now() + LOOK_AGAIN)
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Sharing>() else { return };
+        self.packets += old.packets;
+        self.held.append(&mut old.held, usize::MAX);
+        if !self.held.is_empty() {
+            cx.schedule();
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        cx.drop_frame(&mut self.held, FULL);
+        self.balancers.clear();
+        self.ids.clear();
+        self.broker = None;
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        let words = |numbers: Vec<String>| Ok(numbers.join(" "));
+        let shares = || self.balancers.first().map(BalancerUse::shares).unwrap_or_default();
+        match handler {
+            "count" => Ok(self.packets.to_string()),
+            "weights" => words(shares().iter().map(|(weight, _)| weight.to_string()).collect()),
+            "shares" => words(shares().iter().map(|(_, buckets)| buckets.to_string()).collect()),
+            "consumers" => {
+                let lines = self.places().map(|(name, place)| {
+                    let of = place.figures();
+                    let process = if of.state == 0 { "-".into() } else { of.process.to_string() };
+                    let (packets, full) = (of.packets, of.lost_full);
+                    format!("{name} {process} {packets} {full} {} {}", of.lost_absent, of.held)
+                });
+                Ok(lines.collect::<Vec<_>>().join("\n"))
+            }
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
+        match (handler, self.applications.first(), &self.broker) {
+            ("reset_counts", ..) => self.packets = 0,
+            ("weights", Some(Application { name, consumers, .. }), Some(broker)) => {
+                let weights =
+                    weights::parse(value, consumers.len()).map_err(HandlerError::Refused)?;
+                let weighed = broker.exchange().weigh(name, &weights);
+                weighed.map_err(|(_, text)| HandlerError::Refused(text))?;
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
