@@ -165,18 +165,20 @@ fn programs_attach_are_shown_changed_detached_and_nothing_is_left() {
 
 #[test]
 fn memory_is_said_before_it_is_taken() {
-    let config =
-        "Idle -> ConsumerFanOut(a b, c, CELLS 4000); Idle -> q :: Queue(500) -> ToConsumer(d)";
+    let config = "Idle -> ConsumerFanOut(a b, c if tcp port 80, CELLS 4000);
+        Idle -> q :: Queue(500) -> ToConsumer(d);
+        Idle -> i :: InlineConsumer(e, CELLS 100, QUEUE 300) -> Discard";
     let said = text(&output(&["serve", "-e", config, "--precompute", "--socket", "@unused"]));
     assert!(said.contains("12,000 packets held by ConsumerFanOut@"), "{said}");
     assert!(
         said.contains("500 packets held by q") && said.contains("1,024 packets held by"),
         "{said}"
     );
+    assert!(said.contains("400 packets held by i when full"), "{said}");
     assert!(said.contains("sysctl vm.nr_hugepages="), "{said}");
     let json = text(&output(&["serve", "-e", config, "--precompute", "--json"]));
     let object: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert!(object["buffers"].as_u64().unwrap() > 13_524, "{json}");
+    assert!(object["buffers"].as_u64().unwrap() > 13_924, "{json}");
 }
 
 #[test]

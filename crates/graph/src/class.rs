@@ -299,7 +299,8 @@ impl Arg {
         Arg { holds: Holds::Once, ..self }
     }
 
-    /// The same for each word of the class's [`Arg::rest`].
+    /// The same for each word of the class's [`Arg::rest`], but for those of an argument from a word `if`
+    /// on.
     pub const fn holds_for_each(self) -> Arg {
         Arg { holds: Holds::ForEach, ..self }
     }

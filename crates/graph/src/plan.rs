@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use crate::{
     arguments::Arguments,
-    class::{Class, Holds},
+    class::{Arg, Class, Holds},
     lang::{
         self, Diagnostic, Diagnostics, Flat, Globals, Landmark, Loader, PortRef, SourceMap,
         config::split,
@@ -242,14 +242,20 @@ impl Plan {
 
     /// Those that one of its elements holds, if it says so.
     pub fn packets_held_by(&self, at: usize) -> Option<usize> {
-        let mut args = self.elements[at].class.args.iter();
-        let arg = args.find(|arg| arg.holds != Holds::Nothing)?;
         let arguments = self.arguments(at);
-        let text = arguments.last(arg.name).map_or(arg.default, |(text, _)| text);
-        let held = usize::try_from(parse_integer(text.trim())?).ok()?;
-        let named = || arguments.left().flat_map(|(text, _)| text.split_whitespace()).count();
-        let times = if arg.holds == Holds::ForEach { named() } else { 1 };
-        Some(held.saturating_mul(times))
+        let names = |text: &str| text.split_whitespace().take_while(|word| *word != "if").count();
+        let held_by = |arg: &Arg| {
+            let text = arguments.last(arg.name).map_or(arg.default, |(text, _)| text);
+            let held = usize::try_from(parse_integer(text.trim())?).ok()?;
+            let times = match arg.holds {
+                Holds::Nothing => return None,
+                Holds::Once => 1,
+                Holds::ForEach => arguments.left().map(|(text, _)| names(text)).sum(),
+            };
+            Some(held.saturating_mul(times))
+        };
+        let args = self.elements[at].class.args.iter();
+        args.filter_map(held_by).reduce(usize::saturating_add)
     }
 
     /// The element of that name.

@@ -649,16 +649,17 @@ fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     let mut member = unsafe { Member::attach(files).unwrap() };
     let mut theirs = member.arena().cache(4);
     assert_eq!((isolated.room(9), isolated.longest()), (4, like.room()));
-    assert!(isolated.lend(&vec![0; like.room() + 1]).is_none());
+    assert!(isolated.lend(&vec![0; like.room() + 1], 0).is_none());
     for length in [60, like.room(), 0, 1] {
-        assert!(isolated.lend(&vec![length as u8; length]).is_some());
+        assert!(isolated.lend(&vec![length as u8; length], 7).is_some());
     }
-    assert!(isolated.lend(&[1]).is_none(), "it holds as many as it may");
+    assert!(isolated.lend(&[1], 0).is_none(), "it holds as many as it may");
     isolated.publish();
     let mut got = Frame::new(8);
     assert_eq!(member.receive(&mut theirs, &mut got), Ok(4));
     let lengths: Vec<usize> = member.arena().packets(&got).map(<[u8]>::len).collect();
     assert_eq!(lengths, [60, like.room(), 0, 1]);
+    assert!(got.slots().iter().all(|slot| member.arena().meta(slot).timestamp == 7));
     assert!(
         member.arena().packets(&got).all(|packet| packet.iter().all(|b| *b == packet.len() as u8))
     );
@@ -696,5 +697,5 @@ fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     assert_eq!((isolated.tally().malformed, isolated.held()), (4, 3));
     word(to_server, 3);
     assert!(isolated.receive_each(9, |_| 0).is_err() && isolated.is_broken());
-    assert_eq!((isolated.room(1), isolated.lend(&[1])), (0, None));
+    assert_eq!((isolated.room(1), isolated.lend(&[1], 0)), (0, None));
 }

@@ -408,7 +408,8 @@ fn prepare(
     let id = match link {
         Link::Sharing(id) => *id,
         Link::Isolated(isolated) => {
-            return match isolated.lend(pool.arena().packet(&slot)) {
+            let (packet, meta) = (pool.arena().packet(&slot), pool.arena().meta(&slot));
+            return match isolated.lend(packet, meta.timestamp) {
                 Some(index) => Ok(Prepared { index, lent: None, kept: Some(slot) }),
                 None => Err(slot),
             };

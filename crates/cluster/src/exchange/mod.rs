@@ -209,12 +209,13 @@ impl Exchange {
     /// Copies packets to isolated consumers, and says in `copies` who has got one.
     fn copy_out(&mut self, pool: &PoolCache, frame: &Frame) {
         let mut all = 0;
-        for (packet, copies) in pool.arena().packets(frame).zip(&mut self.copies) {
+        let arena = pool.arena();
+        for (slot, copies) in frame.slots().iter().zip(&mut self.copies) {
             all |= *copies;
             for at in (0..64).filter(|at| *copies >> at & 1 != 0).collect::<Vec<_>>() {
                 let link = self.places[at].as_mut().and_then(|place| place.seat.taken());
                 let Some(Link::Isolated(isolated)) = link else { continue };
-                if isolated.lend(packet).is_none() {
+                if isolated.lend(arena.packet(slot), arena.meta(slot).timestamp).is_none() {
                     *copies &= !(1 << at);
                 }
             }

@@ -5,7 +5,10 @@
 //! it and no reference to any of its bytes; they are copied in and out. What the member has is in a
 //! ledger that only the server can write, and all that it says by its ring is checked against that.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    mem::offset_of,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 use super::{
     files::{self, Access, AttachError, Channel, Files, LEDGER, Region, TO_MEMBER},
@@ -111,15 +114,20 @@ impl Isolated {
     }
 
     /// Copies a packet into a buffer and puts it on the ring; the member is told by
-    /// [`Isolated::publish`]. Returns the buffer; `None`, and the packet is missed, where there is no
-    /// room or it is too long.
-    pub fn lend(&mut self, packet: &[u8]) -> Option<u32> {
+    /// [`Isolated::publish`]. Besides its bytes the member learns when it was received, as
+    /// [`Meta::timestamp`] has it, and nothing else. Returns the buffer; `None`, and the packet is missed,
+    /// where there is no room or it is too long.
+    pub fn lend(&mut self, packet: &[u8], time: u64) -> Option<u32> {
         let headroom = self.geometry.headroom as usize;
         let (offset, length) = (headroom as u16, packet.len() as u16);
         let lent = if packet.len() <= self.longest() && self.room(1) > 0 {
             let index = self.free.pop().expect("there is room");
-            let to = self.region.bytes(self.at(index) + headroom, packet.len());
-            let written = to.is_some_and(|to| to.write(packet));
+            let meta = index as usize * size_of::<Meta>() + offset_of!(Meta, timestamp);
+            let write = |at, bytes: &[u8]| {
+                self.region.bytes(at, bytes.len()).is_some_and(|to| to.write(bytes))
+            };
+            let written =
+                write(self.at(index) + headroom, packet) && write(meta, &time.to_ne_bytes());
             debug_assert!(written, "a buffer is inside of the region");
             self.put(index, (offset, length), false);
             Some(index)
