@@ -104,28 +104,31 @@ impl Wide {
     }
 }
 
-/// Two rows in a register, one behind the other. In assembly because the words are atomics that
-/// others store to, which the intrinsic function may not be given.
-///
-/// # Safety
-///
-/// The processor has the instructions.
+/// Two rows in a register, one behind the other.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
-unsafe fn pair(row: &[AtomicU64; 4], other: &[AtomicU64; 4]) -> __m512i {
-    let both;
-    // SAFETY: it reads the rows, each aligned word in one access, and changes one register.
+fn pair(one: &[AtomicU64; 4], other: &[AtomicU64; 4]) -> __m512i {
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(row(one)), row(other))
+}
+
+/// A row. In assembly because the words are atomics that others store to, which the intrinsic function
+/// may not be given; and not both rows of a pair there, since compiled for a processor that has
+/// AVX-512 everywhere (`-C target-cpu=znver5`) the register of an operand `zmm_reg` is one for masks
+/// (rustc 1.95).
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+fn row(row: &[AtomicU64; 4]) -> __m256i {
+    let words;
+    // SAFETY: it reads the row, each aligned word in one access, and changes one register.
     unsafe {
         asm!(
-            "vmovdqu64 {both:y}, [{row}]",
-            "vinserti64x4 {both}, {both}, [{other}], 1",
-            both = out(zmm_reg) both,
+            "vmovdqu64 {words}, [{row}]",
+            words = out(ymm_reg) words,
             row = in(reg) row.as_ptr(),
-            other = in(reg) other.as_ptr(),
             options(pure, readonly, nostack, preserves_flags),
         );
     }
-    both
+    words
 }
 
 macro_rules! two {
