@@ -459,14 +459,14 @@ fn a_program_that_is_silent_holds_nothing_up_for_longer_than_the_limit() {
     for access in ["read", "write", "isolated"] {
         for open in [true, false] {
             let fail = if open { "open" } else { "closed" };
-            let arguments = format!("LIMIT 5ms, FAIL {fail}, ACCESS {access}, CELLS 64");
+            let arguments = format!("LIMIT 20ms, FAIL {fail}, ACCESS {access}, CELLS 64");
             let got = numbered(&arguments, |control, mut consumer| {
                 for _ in 0..2 {
                     pass_all(&mut consumer, Duration::from_millis(30), Duration::ZERO);
                     // What it has taken and not answered for, and what is on its ring.
                     consumer.wait(None).unwrap();
                     consumer.receive().unwrap();
-                    thread::sleep(Duration::from_millis(60));
+                    thread::sleep(Duration::from_millis(80));
                     back_to_normal(&control, &mut consumer);
                 }
                 assert_ne!(control.read("i.late", "").unwrap(), "0");
