@@ -164,6 +164,37 @@ fn programs_attach_are_shown_changed_detached_and_nothing_is_left() {
 }
 
 #[test]
+fn what_is_recorded_has_the_time_it_was_received_at_and_the_newest_files_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = folder.path().join("r.sock").to_str().unwrap().to_owned();
+    let config = "RatedSource(LENGTH 60, RATE 20000, LIMIT -1) -> SetTimestamp(1700000000.5) \
+                  -> ToConsumer(recorder)";
+    let server = serve(&address, config);
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces).unwrap();
+    let file = traces.join("t.pcapng").to_str().unwrap().to_owned();
+    let words = ["attach", &address, "recorder", "-q", "-n", "1000", "-w", &file];
+    text(&output(&[&words[..], &["--rotate-size", "10k", "--keep", "3"]].concat()));
+    let mut names: Vec<_> =
+        fs::read_dir(&traces).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names.len(), 3, "{names:?}");
+    for name in names {
+        let name = name.to_str().unwrap().to_owned();
+        assert!(name.ends_with("_20231114221320.pcapng") && *name > *"t_00004", "{name}");
+        let path = traces.join(name);
+        assert!(fs::metadata(&path).unwrap().len() <= 10_240);
+        let mut reader = Reader::open(&path).unwrap();
+        while let Some(record) = reader.next().unwrap() {
+            assert_eq!((record.ts_ns, record.data.len()), (1_700_000_000_500_000_000, 60));
+        }
+    }
+    // Only what is begun anew leaves files that are old.
+    assert!(!output(&[&words[..], &["--keep", "3"]].concat()).status.success());
+    assert!(server.end().0);
+}
+
+#[test]
 fn memory_is_said_before_it_is_taken() {
     let config = "Idle -> ConsumerFanOut(a b, c if tcp port 80, CELLS 4000);
         Idle -> q :: Queue(500) -> ToConsumer(d);

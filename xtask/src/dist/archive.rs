@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use flate2::{Compression, GzBuilder, write::GzEncoder};
 use tar::{Builder, EntryType, Header};
 
-use super::{Release, source, tree::Tree};
+use super::{Release, UNITS, source, tree::Tree};
 
 /// An archive that belongs to root, in which everything is as old as the release.
 pub(super) struct Archive<W: Write> {
@@ -82,8 +82,10 @@ pub(super) fn make(release: &Release, tree: &Tree) -> Result<PathBuf> {
     for program in &tree.programs {
         archive.file(&format!("{top}/bin/{}", program.path), 0o755, &program.bytes)?;
     }
-    let unit = super::read(&source("packaging/linerate@.service"))?;
-    archive.file(&format!("{top}/lib/systemd/system/linerate@.service"), 0o644, &unit)?;
+    for unit in UNITS {
+        let text = super::read(&source("packaging").join(unit))?;
+        archive.file(&format!("{top}/lib/systemd/system/{unit}"), 0o644, &text)?;
+    }
     for (below, files) in [
         ("share/man/man1/", &tree.manual),
         ("share/", &tree.completions),

@@ -42,10 +42,26 @@ as_nobody --clear-groups $forward || code=$?
 as_nobody --groups "$group" $forward || fail "a member of its group cannot open interfaces"
 
 printf 'Idle -> Discard;\n' >"$root/etc/linerate/check.click"
-inside systemd-analyze verify /usr/lib/systemd/system/linerate@check.service
+for service in linerate linerate-cluster linerate-consumer; do
+    inside systemd-analyze verify "/usr/lib/systemd/system/$service@check.service"
+done
+inside getent passwd linerate-cluster
+
+# A program in C gets packets by the library, as a server of the package shares them out.
+inside sh -euc 'cd /usr/share/doc/linerate/examples/client
+    cc flows.c $(pkg-config --cflags --libs linerate-client) -o /tmp/flows
+    ls /usr/share/man/man3/lr_attach.3.gz
+    linerate cluster serve --quiet --duration 2s --socket /tmp/check.sock \
+        -e "RatedSource(LENGTH 60, RATE 1000, LIMIT -1) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> ToConsumer(flows)" &
+    until [ -S /tmp/check.sock ]; do sleep 0.1; done
+    /tmp/flows -i 0 /tmp/check.sock flows >/tmp/flows.txt
+    wait
+    grep -q "^10.0.0.1 1, 10.0.0.2 2, protocol 17: " /tmp/flows.txt' || fail "flows.c sees no packets"
 
 inside dpkg --purge linerate
-for path in /usr/bin/linerate /usr/lib/linerate /usr/lib/systemd/system/linerate@.service; do
+for path in /usr/bin/linerate /usr/lib/linerate /usr/lib/systemd/system/linerate@.service \
+    /usr/include/linerate_client.h; do
     [ ! -e "$root$path" ] || fail "$path is left"
 done
+! inside getent passwd linerate-cluster || fail "its user is left"
 ! inside getent group linerate || fail "its group is left"

@@ -1,7 +1,7 @@
 //! The Debian package, made by Debian's tools.
 
 use std::{
-    fs,
+    env, fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
@@ -10,26 +10,38 @@ use std::{
 use anyhow::{Context, Result, bail};
 use linerate_testlab::programs;
 
-use super::{PROGRAMS, Release, architecture, archive::gzipped, read, source, tree::Tree};
+use super::{
+    PROGRAMS, Release, UNITS, architecture,
+    archive::gzipped,
+    read, source,
+    tree::{Tree, files},
+};
 use crate::shell;
 
 /// Scripts that dpkg runs.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// Makes the package.
-pub(super) fn make(release: &Release, tree: &Tree) -> Result<PathBuf> {
+/// Where libraries belong, below the root.
+fn library_folder() -> String {
+    format!("usr/lib/{}-linux-gnu", env::consts::ARCH)
+}
+
+/// Makes the package, with the libraries in a folder.
+pub(super) fn make(release: &Release, tree: &Tree, built: &Path) -> Result<PathBuf> {
     if programs::find("dpkg-shlibdeps").is_none() || programs::find("dpkg-deb").is_none() {
         bail!("a Debian package is made by Debian's tools: apt-get install dpkg-dev");
     }
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let root = scratch.path().join("root");
     stage(&root, tree)?;
+    stage_client(&root, built)?;
     let control = root.join("DEBIAN");
     let depends = libraries(scratch.path(), &root)?;
     write(&control.join("control"), 0o644, text(release, &root, &depends)?.as_bytes())?;
     for script in SCRIPTS {
         write(&control.join(script), 0o755, &read(&source("packaging").join(script))?)?;
     }
+    write(&control.join("triggers"), 0o644, b"activate-noawait ldconfig\n")?;
     let path = release.path(&format!("linerate_{}_{}.deb", release.version, architecture()));
     let mut build = Command::new("dpkg-deb");
     build.env("SOURCE_DATE_EPOCH", release.time.to_string());
@@ -49,8 +61,10 @@ fn stage(root: &Path, tree: &Tree) -> Result<()> {
         symlink("../lib/linerate/run", root.join("usr/bin").join(program))?;
     }
     fs::create_dir_all(root.join("etc/linerate"))?;
-    let unit = read(&source("packaging/linerate@.service"))?;
-    write(&root.join("usr/lib/systemd/system/linerate@.service"), 0o644, &unit)?;
+    for unit in UNITS {
+        let text = read(&source("packaging").join(unit))?;
+        write(&root.join("usr/lib/systemd/system").join(unit), 0o644, &text)?;
+    }
     let share = root.join("usr/share");
     for page in &tree.manual {
         let path = share.join("man/man1").join(format!("{}.gz", page.path));
@@ -80,6 +94,32 @@ fn stage(root: &Path, tree: &Tree) -> Result<()> {
     write(&documents.join("copyright"), 0o644, &copyright)
 }
 
+/// What programs of others need: the C library of consumers, and examples.
+fn stage_client(root: &Path, built: &Path) -> Result<()> {
+    let client = source("crates/client-c");
+    let folder = library_folder();
+    let mut install = Command::new("sh");
+    install.arg(client.join("install.sh")).arg(built).arg("/usr").arg(format!("/{folder}"));
+    shell::run(install.env("DESTDIR", root))?;
+    for (library, what) in
+        [("liblinerate_client.so.0", "--strip-unneeded"), ("liblinerate_client.a", "--strip-debug")]
+    {
+        shell::run(Command::new("strip").arg(what).arg(root.join(&folder).join(library)))?;
+    }
+    let pages = root.join("usr/share/man/man3");
+    for page in files(&pages)? {
+        fs::remove_file(pages.join(&page.path))?;
+        write(&pages.join(format!("{}.gz", page.path)), 0o644, &gzipped(&page.bytes)?)?;
+    }
+    let examples = root.join("usr/share/doc/linerate/examples/client");
+    for from in [client.join("examples"), source("crates/client-python/examples")] {
+        for example in files(&from)? {
+            write(&examples.join(&example.path), 0o644, &example.bytes)?;
+        }
+    }
+    Ok(())
+}
+
 fn write(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
     let fail = || format!("cannot write {}", path.display());
     path.parent().map_or(Ok(()), fs::create_dir_all).with_context(fail)?;
@@ -98,6 +138,7 @@ fn libraries(scratch: &Path, root: &Path) -> Result<String> {
     let mut command = Command::new("dpkg-shlibdeps");
     command.current_dir(scratch).arg("-O");
     command.args(PROGRAMS.map(|program| root.join("usr/lib/linerate").join(program)));
+    command.arg(root.join(library_folder()).join("liblinerate_client.so.0"));
     let found = shell::output(&mut command)?;
     let found = found.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
     found.map(str::to_owned).context("dpkg-shlibdeps named no libraries")
@@ -121,7 +162,8 @@ Homepage: https://github.com/linerate/linerate
 Description: packet processing in user space at the speed of the link
  Moves network packets in user space, runs them through a graph of elements
  written in the language of Click, and tells what every packet costs. It needs
- no kernel module and no special driver.
+ no kernel module and no special driver. Programs of others get packets by a
+ library, whose header and static version are here, too.
  .
  Members of the group linerate may use network interfaces without being root.
 ",

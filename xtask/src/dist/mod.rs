@@ -26,6 +26,10 @@ use tree::Tree;
 /// The programs there are.
 const PROGRAMS: [&str; 3] = ["linerate", "click", "click-flatten"];
 
+/// Units of systemd, in `packaging`.
+const UNITS: [&str; 3] =
+    ["linerate@.service", "linerate-cluster@.service", "linerate-consumer@.service"];
+
 /// Arguments of `cargo xtask dist`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -88,8 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let release = Release { version: version()?, time: time()?, out: fs::canonicalize(out)? };
     let mut made = Vec::new();
     if wanted(Kind::Deb) {
-        let tree = Tree::new(&build(None)?)?;
-        made.push((Kind::Deb, deb::make(&release, &tree)?));
+        let built = build(None)?;
+        made.push((Kind::Deb, deb::make(&release, &Tree::new(&built)?, &built)?));
     }
     if wanted(Kind::Tarball) || wanted(Kind::Image) {
         let tree = Tree::new(&build(Some(&static_target()?))?)?;
@@ -126,9 +130,11 @@ fn target() -> PathBuf {
 /// Builds the programs, for another target or this machine; the folder they are in.
 fn build(triple: Option<&str>) -> Result<PathBuf> {
     let mut command = shell::cargo(&["build", "--release", "--locked", "--package", "linerate"]);
-    if let Some(triple) = triple {
-        command.args(["--target", triple]);
-    }
+    match triple {
+        Some(triple) => command.args(["--target", triple]),
+        // Only with the C library of the machine there are shared ones.
+        None => command.args(["--package", "linerate-client-c"]),
+    };
     shell::run(&mut command)?;
     Ok(triple.map_or(target(), |triple| target().join(triple)).join("release"))
 }
@@ -194,10 +200,12 @@ mod tests {
         let script = packaging("postinst");
         let words = script.split_whitespace().find_map(|word| word.strip_suffix("+ep"));
         let granted: Vec<String> = words.unwrap().split(',').map(str::to_uppercase).collect();
-        let unit = packaging("linerate@.service");
-        for key in ["AmbientCapabilities=", "CapabilityBoundingSet="] {
-            let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-            assert_eq!(line.split(' ').collect::<Vec<_>>(), granted, "{key}");
+        for unit in ["linerate@.service", "linerate-cluster@.service"] {
+            let text = packaging(unit);
+            for key in ["AmbientCapabilities=", "CapabilityBoundingSet="] {
+                let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+                assert_eq!(line.split(' ').collect::<Vec<_>>(), granted, "{unit}: {key}");
+            }
         }
         let advice = packaging("../crates/host/src/machine/privilege.rs");
         assert!(advice.contains(&format!("setcap {}+ep", granted.join(",").to_lowercase())));

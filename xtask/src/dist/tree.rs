@@ -68,7 +68,7 @@ impl Tree {
 }
 
 /// The files right in a folder, by name.
-fn files(folder: &Path) -> Result<Vec<File>> {
+pub(super) fn files(folder: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))? {
         let entry = entry?;

@@ -1,12 +1,12 @@
 //! Arguments of `linerate cluster`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 
 use crate::{
     options::{Configuration, Operation, Showing},
-    units::{parse_count, parse_duration, parse_interval},
+    units::{parse_count, parse_duration, parse_interval, parse_size},
 };
 
 /// Share packets with other processes, without a copy
@@ -124,6 +124,8 @@ Examples:
   linerate cluster attach /run/cluster.sock ids0
       count them
   linerate cluster attach /run/cluster.sock recorder --write trace.pcapng
+  linerate cluster attach /run/cluster.sock recorder --write trace.pcapng --rotate-size 100M --keep 10
+      the last gigabyte; what is lost meanwhile is in each file's statistics
   linerate cluster attach /run/cluster.sock wire --send
       all go back to where the server's configuration has them by FromConsumer(wire); where an
       InlineConsumer(wire) asks what is to become of packets, all pass
@@ -141,6 +143,18 @@ pub(crate) struct Attach {
     /// Write packets to this file, pcapng when its name ends so, else pcap
     #[arg(long, short = 'w', value_name = "FILE", conflicts_with = "again")]
     pub(crate) write: Option<PathBuf>,
+
+    /// Begin a new file when one has this size; a number and the time are in the names of all
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "write")]
+    pub(crate) rotate_size: Option<usize>,
+
+    /// Begin a new file after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "write")]
+    pub(crate) rotate_time: Option<Duration>,
+
+    /// Keep only the last files
+    #[arg(long, value_name = "FILES", requires = "write")]
+    pub(crate) keep: Option<NonZeroUsize>,
 
     /// Send packets back, as they are
     #[arg(long)]

@@ -1,14 +1,13 @@
 //! `linerate cluster attach`: a consumer that counts, records, or sends back.
 
 use std::{
-    path::Path,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::Result;
 use linerate_client::{ClientError, Consumer, Figures};
-use linerate_port::pcap::{Format, Options, Writer};
+use linerate_port::pcap::{Counts, Error, Format, Limits, Options, Rotating, Writer};
 use serde_json::json;
 
 use crate::{
@@ -35,7 +34,7 @@ struct Done {
 pub(crate) fn run(args: &Attach) -> Result<()> {
     let stop = stop_on_signals()?;
     let mut consumer = Consumer::attach(&args.address, &args.name)?;
-    let mut file = args.write.as_deref().map(create).transpose()?;
+    let mut file = File::create(args)?;
     let output = Output::new(args.showing.json);
     let mut live = Live::new(output, &args.showing);
     live.start(
@@ -50,6 +49,9 @@ pub(crate) fn run(args: &Attach) -> Result<()> {
         let now = Instant::now();
         if now >= next {
             done.lost += lost_since(&mut before, consumer.figures());
+            if let Some(file) = &mut file {
+                file.set_counts(&done);
+            }
             row(&mut live, now - begun, now - last.0, &last.1, &done, before.waiting)?;
             last = (now, done);
             next = now + args.showing.interval;
@@ -81,10 +83,7 @@ pub(crate) fn run(args: &Attach) -> Result<()> {
     };
     done.lost += lost_since(&mut before, consumer.figures());
     if let Some(mut file) = file {
-        file.set_counts(linerate_port::pcap::Counts {
-            received: done.packets + done.lost,
-            dropped: done.lost,
-        });
+        file.set_counts(&done);
         file.finish()?;
     }
     let took = begun.elapsed();
@@ -111,7 +110,7 @@ pub(crate) fn run(args: &Attach) -> Result<()> {
 /// Why a turn was the last.
 enum Failure {
     Client(ClientError),
-    File(linerate_port::pcap::Error),
+    File(Error),
 }
 
 impl From<ClientError> for Failure {
@@ -126,7 +125,7 @@ fn turn(
     patience: Duration,
     args: &Attach,
     done: &mut Done,
-    file: Option<&mut Writer>,
+    file: Option<&mut File>,
 ) -> Result<(), Failure> {
     if consumer.receive()? == 0 {
         consumer.wait(Some(patience))?;
@@ -134,9 +133,10 @@ fn turn(
     }
     if let Some(file) = file {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        for packet in consumer.packets() {
-            let length = packet.len() as u32;
-            file.write(now.as_nanos() as u64, length, packet).map_err(Failure::File)?;
+        for (time, packet) in consumer.timed_packets() {
+            // The server says when it received a packet, unless nobody asked its port to.
+            let time = if time == 0 { now.as_nanos() as u64 } else { time };
+            file.write(time, packet).map_err(Failure::File)?;
         }
     }
     done.packets += consumer.packets().count() as u64;
@@ -147,8 +147,52 @@ fn turn(
     Ok(())
 }
 
-fn create(path: &Path) -> Result<Writer, linerate_port::pcap::Error> {
-    Writer::create(path, &Options::new(Format::of(path)))
+/// What packets are written to.
+enum File {
+    One(Writer),
+    Many(Box<Rotating>),
+}
+
+impl File {
+    fn create(args: &Attach) -> Result<Option<File>, Error> {
+        let Some(path) = &args.write else { return Ok(None) };
+        let options =
+            Options { interface: Some(args.name.clone()), ..Options::new(Format::of(path)) };
+        let limits = Limits {
+            bytes: args.rotate_size.map(|bytes| bytes as u64),
+            duration: args.rotate_time,
+            files: args.keep,
+            ..Limits::default()
+        };
+        Ok(Some(if limits == Limits::default() {
+            File::One(Writer::create(path, &options)?)
+        } else {
+            File::Many(Box::new(Rotating::create(path, options, limits)?))
+        }))
+    }
+
+    fn write(&mut self, time: u64, packet: &[u8]) -> Result<(), Error> {
+        let length = packet.len() as u32;
+        match self {
+            File::One(file) => file.write(time, length, packet),
+            File::Many(files) => files.write(time, length, packet),
+        }
+    }
+
+    fn set_counts(&mut self, done: &Done) {
+        let counts = Counts { received: done.packets + done.lost, dropped: done.lost };
+        match self {
+            File::One(file) => file.set_counts(counts),
+            File::Many(files) => files.set_counts(counts),
+        }
+    }
+
+    fn finish(self) -> Result<(), Error> {
+        match self {
+            File::One(file) => file.finish().map(|_| ()),
+            File::Many(files) => files.finish().map(|_| ()),
+        }
+    }
 }
 
 /// Packets lost since figures were last read.
