@@ -21,13 +21,33 @@
 #define LR_BURST 64
 
 /**
+ * A verdict: the packet is dropped.
+ */
+#define LR_DROP 0
+
+/**
+ * A verdict: it goes on, changed or not.
+ */
+#define LR_PASS 1
+
+/**
+ * A verdict: it is dropped, and so are from now on all of its flow, in both directions, unasked.
+ */
+#define LR_DROP_FLOW 2
+
+/**
+ * A verdict: it goes on, and so do from now on all of its flow, in both directions, unasked.
+ */
+#define LR_PASS_FLOW 3
+
+/**
  * A place in a cluster.
  */
 typedef struct lr_consumer lr_consumer;
 
 /**
- * A packet of a burst. It is there until the next call of lr_receive, lr_send, lr_wait,
- * lr_prepare_wait or lr_detach.
+ * A packet of a burst. It is there until the next call of lr_receive, lr_send, lr_answer,
+ * lr_wait, lr_prepare_wait or lr_detach.
  */
 typedef struct {
   /**
@@ -110,6 +130,19 @@ uint8_t *lr_writable(lr_consumer *consumer,
  */
 int lr_send(lr_consumer *consumer,
             const uint8_t *chosen);
+
+/**
+ * 1 where an InlineConsumer of the configuration asks this consumer about packets, else 0.
+ */
+int lr_is_asked(const lr_consumer *consumer);
+
+/**
+ * Says what is to become of the packets of the burst: a verdict for each in an array of LR_BURST, or
+ * all pass where it is NULL; what is no verdict drops. Returns how many pass. The burst is over then. For
+ * packets that were asked about lr_send says that they pass, and what ends a burst that they are dropped.
+ */
+int lr_answer(lr_consumer *consumer,
+              const uint8_t *verdicts);
 
 /**
  * Sends a packet of this program's own, which is copied: 1, or 0 when there is no buffer for it now.

@@ -16,10 +16,19 @@ use std::{
     time::Duration,
 };
 
-use linerate_client::{ClientError, Consumer};
+use linerate_client::{ClientError, Consumer, Verdict};
 
 /// Most packets of a burst.
 pub const LR_BURST: usize = 64;
+
+/// A verdict: the packet is dropped.
+pub const LR_DROP: u8 = 0;
+/// A verdict: it goes on, changed or not.
+pub const LR_PASS: u8 = 1;
+/// A verdict: it is dropped, and so are from now on all of its flow, in both directions, unasked.
+pub const LR_DROP_FLOW: u8 = 2;
+/// A verdict: it goes on, and so do from now on all of its flow, in both directions, unasked.
+pub const LR_PASS_FLOW: u8 = 3;
 
 /// A place in a cluster.
 #[derive(Debug)]
@@ -29,8 +38,8 @@ pub struct Handle {
     error: CString,
 }
 
-/// A packet of a burst. It is there until the next call of `lr_receive`, `lr_send`, `lr_wait`,
-/// `lr_prepare_wait` or `lr_detach`.
+/// A packet of a burst. It is there until the next call of `lr_receive`, `lr_send`, `lr_answer`,
+/// `lr_wait`, `lr_prepare_wait` or `lr_detach`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
@@ -168,6 +177,37 @@ pub unsafe extern "C" fn lr_send(consumer: *mut Handle, chosen: *const u8) -> c_
         chosen.is_none_or(|chosen| chosen[this] != 0)
     });
     handle.answer(sent, |sent| sent as c_int)
+}
+
+/// 1 where an `InlineConsumer` of the configuration asks this consumer about packets, else 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lr_is_asked(consumer: *const Handle) -> c_int {
+    // SAFETY: the caller's promise.
+    c_int::from(unsafe { &*consumer }.consumer.is_asked())
+}
+
+/// Says what is to become of the packets of the burst: a verdict for each in an array of `LR_BURST`, or
+/// all pass where it is NULL; what is no verdict drops. Returns how many pass. The burst is over then. For
+/// packets that were asked about `lr_send` says that they pass, and what ends a burst that they are dropped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lr_answer(consumer: *mut Handle, verdicts: *const u8) -> c_int {
+    // SAFETY: the caller's promise.
+    let handle = unsafe { &mut *consumer };
+    // SAFETY: likewise.
+    let verdicts =
+        (!verdicts.is_null()).then(|| unsafe { slice::from_raw_parts(verdicts, LR_BURST) });
+    let mut at = 0;
+    let passed = handle.consumer.answer(|_| {
+        let this = at;
+        at += 1;
+        match verdicts.map_or(LR_PASS, |verdicts| verdicts[this]) {
+            LR_PASS => Verdict::Pass,
+            LR_DROP_FLOW => Verdict::DropFlow,
+            LR_PASS_FLOW => Verdict::PassFlow,
+            _ => Verdict::Drop,
+        }
+    });
+    handle.answer(passed, |passed| passed as c_int)
 }
 
 /// Sends a packet of this program's own, which is copied: 1, or 0 when there is no buffer for it now.

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{Access, BalancerUse, Broker, Granted};
+use linerate_cluster::{Access, BalancerUse, Broker, Granted, InlineUse, Terms};
 use linerate_memory::{Arena, ArenaOptions, Frame};
 use linerate_testlab::programs::require;
 
@@ -226,6 +226,9 @@ fn ip(version: u8, protocol: u8, from: (u8, u16), to: (u8, u16), tag: bool) -> V
     }
     packet.extend([from.1.to_be_bytes(), to.1.to_be_bytes()].concat());
     packet.resize(100, 0);
+    if version == 4 {
+        packet[start + 3] = 100 - start as u8;
+    }
     packet
 }
 
@@ -289,6 +292,80 @@ fn flows_are_forgotten_when_they_are_idle() {
     server.program.wait().unwrap();
 }
 
+/// Answers for six packets, and for what comes then.
+const ANSWERS: &str = r#"
+#include <linerate_client.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	uint8_t verdicts[LR_BURST] = {LR_PASS, LR_DROP, LR_PASS_FLOW, LR_DROP_FLOW, 99, LR_PASS};
+	lr_packet packets[LR_BURST];
+	lr_consumer *consumer = argc == 3 ? lr_attach(argv[1], argv[2], NULL, 0) : NULL;
+	if (!consumer || lr_is_asked(consumer) != 1)
+		return 10;
+	if (lr_wait(consumer, 10000) != 1 || lr_receive(consumer, packets) != 6)
+		return 11;
+	if (lr_answer(consumer, verdicts) != 3)
+		return 12;
+	if (lr_wait(consumer, 10000) != 1 || lr_receive(consumer, packets) != 1)
+		return 13;
+	if (lr_answer(consumer, NULL) != 1)
+		return 14;
+	while (lr_wait(consumer, -1) >= 0)
+		;
+	printf("done\n");
+	lr_detach(consumer);
+	return 0;
+}
+"#;
+
+#[test]
+fn packets_are_answered_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = installed(folder.path());
+    let source = folder.path().join("answers.c");
+    fs::write(&source, ANSWERS).unwrap();
+    let arena =
+        ArenaOptions { size: 1 << 20, huge: false, ..ArenaOptions::default() }.create().unwrap();
+    let address = format!("@linerate-c-{}-asks", std::process::id());
+    let broker = Broker::open(&address, &arena).unwrap();
+    let granted = Granted { access: Access::Read, cells: 64 };
+    let long = Duration::from_secs(60);
+    let terms = Terms { limit: long, open: false, most: 64, flows: 64, flow_time: long };
+    let asks = InlineUse::new(&broker, "one", granted, terms).unwrap();
+    let mut program = compiled(&source, folder.path(), &prefix);
+    let program = program.args([&*address, "one"]).stdout(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !broker.exchange().is_attached("one") {
+        assert!(Instant::now() < until, "it attaches");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut pool = arena.cache(32);
+    // Hosts of packets that pass, of those that are asked about and of others whose flow is known.
+    for (hosts, pass) in [(&[1, 2, 3, 4, 5, 6][..], &[1, 3, 6][..]), (&[3, 4, 2, 3], &[3, 2, 3])] {
+        let (mut frame, mut passed) = (Frame::new(32), Frame::new(32));
+        for host in hosts {
+            let packet = ip(4, 17, (*host, 9), (100, 9), false);
+            let mut slot = pool.take_one(packet.len()).unwrap();
+            arena.packet_mut(&mut slot).unwrap().copy_from_slice(&packet);
+            frame.push(slot).unwrap();
+        }
+        broker.exchange().ask(&asks, &mut pool, &mut frame);
+        while asks.waiting() > 0 || passed.len() < pass.len() {
+            assert!(Instant::now() < until, "it answers");
+            broker.exchange().settle(&asks, &mut pool, &mut passed);
+            thread::sleep(Duration::from_millis(1));
+        }
+        let got: Vec<u8> = arena.packets(&passed).map(|packet| packet[29]).collect();
+        assert_eq!(got, pass);
+        pool.give(&mut passed);
+    }
+    drop((asks, broker));
+    let output = program.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"done\n"[..]));
+}
+
 #[test]
 #[ignore = "needs pkg-config"]
 fn what_is_installed_is_whole() {
@@ -330,7 +407,7 @@ fn what_is_installed_is_whole() {
         assert!(page.exists(), "{page:?}");
         functions += 1;
     }
-    assert_eq!(functions, 11);
+    assert_eq!(functions, 13);
     // What it shows compiles.
     let shown = page.split(".EX").last().unwrap().split(".EE").next().unwrap();
     let source = folder.path().join("shown.c");

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use linerate_client::Verdict;
 use linerate_memory::Slot;
 use pyo3::{
     exceptions::{PyIndexError, PyPermissionError, PyValueError},
@@ -14,6 +15,9 @@ use crate::{
     held::{State, Ticket, lock},
     view::View,
 };
+
+/// Verdicts, as `linerate` numbers them.
+const VERDICTS: [Verdict; 4] = [Verdict::Drop, Verdict::Pass, Verdict::DropFlow, Verdict::PassFlow];
 
 /// Packets that have come together, oldest first.
 #[pyclass(frozen, sequence, module = "linerate")]
@@ -130,6 +134,23 @@ impl Batch {
         let sent = lock(&self.state)
             .send(self.ticket, |at| chosen.is_none_or(|chosen| chosen[at] != 0))?;
         Ok(sent)
+    }
+
+    #[pyo3(signature = (verdicts = None))]
+    fn answer(&self, verdicts: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+        let verdicts = verdicts.map(bytes).transpose()?;
+        let verdicts = verdicts.as_ref().map(|bytes| bytes.as_bytes());
+        let is_verdict = |byte: &u8| usize::from(*byte) < VERDICTS.len();
+        if verdicts.is_some_and(|all| all.len() != self.ticket.count || !all.iter().all(is_verdict))
+        {
+            return Err(PyValueError::new_err(
+                "there is to be a verdict for each packet, in a byte",
+            ));
+        }
+        let passed = lock(&self.state).answer(self.ticket, |at| {
+            verdicts.map_or(Verdict::Pass, |verdicts| VERDICTS[usize::from(verdicts[at])])
+        })?;
+        Ok(passed)
     }
 
     fn release(&self) -> PyResult<()> {

@@ -32,6 +32,8 @@ pub(crate) struct Consumer {
     name: String,
     #[pyo3(get)]
     access: &'static str,
+    #[pyo3(get)]
+    asked: bool,
 }
 
 /// What the server counts of a consumer.
@@ -88,6 +90,7 @@ impl Consumer {
             .map_err(Failure::Client)?;
         Ok(Consumer {
             events: fcntl_dupfd_cloexec(attached.as_fd(), 0).map_err(io::Error::from)?,
+            asked: attached.is_asked(),
             access: match attached.access() {
                 Access::Read => "read",
                 Access::Write => "write",

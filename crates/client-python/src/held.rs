@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use linerate_client::{ClientError, Consumer};
+use linerate_client::{ClientError, Consumer, Verdict};
 use linerate_memory::Frame;
 
 use crate::Failure;
@@ -140,6 +140,36 @@ impl State {
         ticket: Ticket,
         mut choose: impl FnMut(usize) -> bool,
     ) -> Result<usize, Failure> {
+        self.let_go(ticket, |consumer, frame| {
+            let mut at = 0;
+            consumer.send_from(frame, |_| {
+                at += 1;
+                choose(at - 1)
+            })
+        })
+    }
+
+    /// Says what is to become of each packet of a batch, and has none of it then.
+    pub(crate) fn answer(
+        &mut self,
+        ticket: Ticket,
+        mut decide: impl FnMut(usize) -> Verdict,
+    ) -> Result<usize, Failure> {
+        self.let_go(ticket, |consumer, frame| {
+            let mut at = 0;
+            consumer.answer_from(frame, |_| {
+                at += 1;
+                decide(at - 1)
+            })
+        })
+    }
+
+    /// Does something with the packets of a batch that nobody looks at, behind which it has none.
+    fn let_go(
+        &mut self,
+        ticket: Ticket,
+        does: impl FnOnce(&mut Consumer, &mut Frame) -> Result<usize, ClientError>,
+    ) -> Result<usize, Failure> {
         self.consumer()?;
         let held = &mut self.held[ticket.place];
         if held.turn != ticket.turn {
@@ -148,14 +178,9 @@ impl State {
         if held.views > 0 {
             return Err(Failure::Viewed(held.views));
         }
-        let consumer = self.consumer.as_mut().expect("seen");
-        let mut at = 0;
-        let sent = consumer.send_from(&mut held.frame, |_| {
-            at += 1;
-            choose(at - 1)
-        });
+        let done = does(self.consumer.as_mut().expect("seen"), &mut held.frame);
         self.vacate(ticket.place);
-        Ok(sent?)
+        Ok(done?)
     }
 
     /// Detaches, as soon as nobody looks at packets any more.
@@ -185,6 +210,10 @@ impl State {
 
     fn shut(&mut self) {
         let Some(mut consumer) = self.consumer.take() else { return };
+        if consumer.is_asked() {
+            // Who goes has not said that they are dropped.
+            return;
+        }
         for held in &mut self.held {
             // What cannot be given back is taken back when this program has gone.
             let _ = consumer.release(&mut held.frame);

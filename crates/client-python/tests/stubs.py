@@ -34,7 +34,10 @@ stub = ast.parse(resources.files(linerate).joinpath("__init__.pyi").read_text())
 assert resources.files(linerate).joinpath("py.typed").is_file()
 classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
 functions = {node.name for node in stub.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-assert set(classes) | functions == set(linerate.__all__), (set(classes) | functions)
+constants = {node.target.id: node.value.value for node in stub.body if isinstance(node, ast.AnnAssign)}
+assert all(getattr(linerate, name) == value for name, value in constants.items())
+names = set(classes) | functions | set(constants)
+assert names == set(linerate.__all__), names
 for name, node in classes.items():
     kind = getattr(linerate, name)
     assert [base.id for base in node.bases] in ([], [kind.__base__.__name__]), name

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{Access, BalancerUse, Broker, Granted, PlaceUse};
+use linerate_cluster::{Access, BalancerUse, Broker, Granted, InlineUse, PlaceUse, Terms};
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_testlab::programs::require_python_with_numpy;
 
@@ -156,6 +156,7 @@ fn a_wheel_is_installed_and_used() {
     done(Command::new(&python).arg(package().join("tests/stubs.py")));
     everything_there_is(&python);
     examples(&python);
+    answers(&python);
 }
 
 fn everything_there_is(python: &Path) {
@@ -204,6 +205,48 @@ fn examples(python: &Path) {
         server.share_out(30, ipv4);
         assert_eq!(server.ends(program), format!("{ended}{expected}"), "{name}");
     }
+}
+
+fn answers(python: &Path) {
+    let options = ArenaOptions { size: 1 << 20, huge: false, ..ArenaOptions::default() };
+    let arena = options.create().unwrap();
+    let address = format!("@linerate-python-{}-asks", std::process::id());
+    let broker = Broker::open(&address, &arena).unwrap();
+    let granted = Granted { access: Access::Read, cells: 64 };
+    let terms = Terms { limit: PATIENCE, open: false, most: 64, flows: 64, flow_time: PATIENCE };
+    let asks = InlineUse::new(&broker, "one", granted, terms).unwrap();
+    let mut program = Command::new(python);
+    program.arg(package().join("tests/answers.py")).args([&address, "one"]);
+    let program = program.stdout(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + PATIENCE;
+    while !broker.exchange().is_attached("one") {
+        assert!(Instant::now() < until, "it attaches");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut pool = arena.cache(32);
+    // Hosts whose packets come, and those of packets that pass. What is known of a flow holds for others.
+    for (hosts, pass) in [(&[1, 2, 3, 4, 5, 6][..], &[1, 3, 6][..]), (&[3, 4, 2, 3], &[3, 2, 3])] {
+        let (mut frame, mut passed) = (Frame::new(32), Frame::new(32));
+        for host in hosts {
+            let mut slot = pool.take_one(60).unwrap();
+            let bytes = arena.packet_mut(&mut slot).unwrap();
+            ipv4(1, bytes);
+            (bytes[14], bytes[17], bytes[29]) = (0x45, 46, *host);
+            frame.push(slot).unwrap();
+        }
+        broker.exchange().ask(&asks, &mut pool, &mut frame);
+        while asks.waiting() > 0 || passed.len() < pass.len() {
+            assert!(Instant::now() < until, "it answers");
+            broker.exchange().settle(&asks, &mut pool, &mut passed);
+            thread::sleep(Duration::from_millis(1));
+        }
+        let got: Vec<u8> = arena.packets(&passed).map(|packet| packet[29]).collect();
+        assert_eq!(got, pass);
+        pool.give(&mut passed);
+    }
+    drop((asks, broker));
+    let output = program.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"done\n"[..]));
 }
 
 /// The Rust consumer among the examples, in a process of its own.

@@ -12,7 +12,12 @@ import asyncio as _asyncio
 
 from ._client import Batch, Consumer, Ended, Error, Refused, Statistics
 
-__all__ = ["Batch", "Consumer", "Ended", "Error", "Refused", "Statistics", "batches"]
+__all__ = [
+    *("Batch", "Consumer", "Ended", "Error", "Refused", "Statistics", "batches"),
+    *("DROP", "PASS", "DROP_FLOW", "PASS_FLOW"),
+]
+
+DROP, PASS, DROP_FLOW, PASS_FLOW = range(4)
 
 
 async def batches(consumer):

@@ -2,9 +2,18 @@
 
 from collections.abc import AsyncIterator, Buffer, Iterator
 from types import TracebackType
-from typing import Literal, Self, final
+from typing import Final, Literal, Self, final
 
-__all__ = ["Batch", "Consumer", "Ended", "Error", "Refused", "Statistics", "batches"]
+__all__ = [
+    *("Batch", "Consumer", "Ended", "Error", "Refused", "Statistics", "batches"),
+    *("DROP", "PASS", "DROP_FLOW", "PASS_FLOW"),
+]
+
+# Verdicts of Batch.answer. Those of flows hold from now on for all of a packet's flow, in both directions.
+DROP: Final = 0
+PASS: Final = 1
+DROP_FLOW: Final = 2
+PASS_FLOW: Final = 3
 
 class Error(Exception):
     """Something is wrong with a cluster: nobody listens, or what is said makes no sense."""
@@ -42,6 +51,9 @@ class Consumer:
     @property
     def access(self) -> Literal["read", "write", "isolated"]:
         """Whether packets that are this program's alone may be written."""
+    @property
+    def asked(self) -> bool:
+        """Whether an InlineConsumer of the configuration asks what is to become of packets."""
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
@@ -121,6 +133,12 @@ class Batch:
 
         They go on, without a copy, where a FromConsumer of the server's configuration has them.
         BufferError while there are views, ValueError when the batch was released, or Ended.
+        """
+    def answer(self, verdicts: Buffer | None = None) -> int:
+        """Says what is to become of each packet, by a byte, or that all pass; says how many do.
+
+        For a consumer that is asked. To send() packets says that they pass, to release or delete them that
+        they are dropped. Raises as send().
         """
     def release(self) -> None:
         """Gives the packets back. BufferError while there are views."""
