@@ -282,14 +282,17 @@ fn who_is_asked_about_packets_may_be_stopped_and_killed() {
         assert!(ok && said.contains(" 0 lost because"), "{said}");
         drop(ids);
         assert!(server.end().0);
-        let mut numbers = Vec::new();
+        let (mut numbers, mut times) = (Vec::new(), Vec::new());
         let mut reader = Reader::open(&file).unwrap();
         while let Some(record) = reader.next().unwrap() {
+            times.push(Duration::from_nanos(record.ts_ns));
             numbers.push(u64::from_le_bytes(record.data[..8].try_into().unwrap()));
         }
         let how = format!("{fail} {access}");
         assert!(numbers.is_sorted_by(|a, b| a < b), "{how}: twice, or out of order");
         let missing = numbers.last().unwrap() - numbers[0] + 1 - numbers.len() as u64;
         assert_eq!(missing == 0, fail == "open", "{how}: {missing} of {}", numbers.len());
+        let pause = times.windows(2).map(|two| two[1].saturating_sub(two[0])).max().unwrap();
+        println!("{how}: {} packets, the longest time without one {pause:?}", numbers.len());
     }
 }
