@@ -83,7 +83,7 @@ impl Server {
         let granted = Granted { access: Access::Write, cells: 64 };
         let consumers = [("one".to_string(), 1)];
         let balancer = BalancerUse::new(&broker, "b", &consumers, granted, true).unwrap();
-        let from = PlaceUse::to_receive(&broker, "one", 4).unwrap();
+        let from = PlaceUse::to_receive(&broker, "one", Access::Write, 4).unwrap();
         Server { pool: arena.cache(64), arena, broker, address, balancer, from, next: 0 }
     }
 

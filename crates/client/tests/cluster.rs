@@ -7,11 +7,12 @@ mod hostile;
 use std::{
     env, fs,
     io::{BufRead, BufReader, Read},
+    os::{fd::OwnedFd, unix::fs::FileExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -161,7 +162,7 @@ fn check(packet: &[u8]) -> (u64, u64) {
 fn packets_come_and_go_without_a_copy() {
     let mut server = Server::new();
     server.add("b", &["one"], WRITE);
-    let from = PlaceUse::to_receive(&server.broker, "one", 4).unwrap();
+    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     assert_eq!(server.share_out(3), 3, "nobody is attached");
     let mut consumer = Consumer::attach(&server.address, "one").unwrap();
     assert_eq!(consumer.access(), Access::Write);
@@ -207,7 +208,7 @@ fn isolated_consumers_get_copies_and_others_get_none() {
     let mut server = Server::new();
     server.add("sharing", &["reader"], READ);
     server.add("copies", &["one", "two"], ISOLATED);
-    let from = PlaceUse::to_receive(&server.broker, "one", 4).unwrap();
+    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     for access in [Access::Read, Access::Write] {
         let other = Consumer::attach_for(&server.address, "one", Some(access));
         assert!(matches!(other, Err(ClientError::Refused { reason: Reason::NotGranted, .. })));
@@ -263,6 +264,82 @@ fn isolated_consumers_get_copies_and_others_get_none() {
     server.finish();
 }
 
+#[test]
+fn what_is_granted_is_what_all_elements_agree_to() {
+    let server = Server::new();
+    let to = |name: &str, granted| PlaceUse::to_send(&server.broker, name, granted).unwrap();
+    let attach = |name: &str| Consumer::attach(&server.address, name).unwrap();
+    // One that only sends.
+    let from = PlaceUse::to_receive(&server.broker, "sends", Access::Isolated, 2).unwrap();
+    let wants_more = Consumer::attach_for(&server.address, "sends", Some(Access::Write));
+    assert!(matches!(wants_more, Err(ClientError::Refused { reason: Reason::NotGranted, .. })));
+    let mut sends = attach("sends");
+    assert_eq!(sends.access(), Access::Isolated);
+    assert!(sends.transmit(&[1; 60]).unwrap());
+    // Elements in either order.
+    let _both = [to("a", ISOLATED), to("a", WRITE), to("b", READ), to("b", ISOLATED)];
+    let [a, b] = ["a", "b"].map(attach);
+    assert_eq!((a.access(), b.access()), (Access::Isolated, Access::Isolated));
+    // A configuration that follows another.
+    for (name, granted) in [("reads", READ), ("writes", WRITE)] {
+        let before = to(name, granted);
+        let mut consumer = attach(name);
+        assert_eq!(consumer.access(), granted.access);
+        let next = to(name, ISOLATED);
+        let ended = consumer.wait(None);
+        assert!(matches!(ended, Err(ClientError::Ended(Reason::NotGranted))), "{ended:?}");
+        drop((consumer, before));
+        server.wait_for("it has gone", |_| next.figures().state == 0);
+        let mut consumer = attach(name);
+        assert_eq!(consumer.access(), Access::Isolated);
+        // Who has less than he may goes on.
+        let last = to(name, granted);
+        drop(next);
+        assert!(!consumer.wait(Some(Duration::from_millis(50))).unwrap());
+        drop((consumer, last));
+    }
+    drop((sends, a, b, from, _both));
+    server.finish();
+}
+
+/// Words that say nothing, and come as fast as they are taken.
+#[test]
+fn an_isolated_consumer_that_writes_without_end_keeps_nobody() {
+    const CELLS: u64 = 1 << 14;
+    let mut server = Server::new();
+    let from = PlaceUse::to_receive(&server.broker, "one", Access::Isolated, 0).unwrap();
+    server.add("b", &["one"], Granted { cells: CELLS as u32, ..ISOLATED });
+    let (socket, files) = attached(&server.address, "one");
+    let channel = fs::File::from(files.into_iter().nth(2).unwrap());
+    // Behind the header and the ring to the consumer: its own position, and the server's.
+    let (tail, head) = (64 + 192 + 8 * CELLS, 64 + 192 + 8 * CELLS + 64);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A server that is kept is let go some day.
+            let until = Instant::now() + Duration::from_secs(5);
+            while !is_over.load(Ordering::Relaxed) && Instant::now() < until {
+                let mut word = [0; 8];
+                channel.read_exact_at(&mut word, head).unwrap();
+                let all = u64::from_ne_bytes(word) + CELLS;
+                channel.write_all_at(&all.to_ne_bytes(), tail).unwrap();
+            }
+        });
+        let (mut frame, mut before) = (Frame::new(32), 0);
+        let until = Instant::now() + Duration::from_secs(20);
+        while before < 100 * CELLS {
+            assert!(Instant::now() < until, "nothing comes");
+            server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+            let now = from.figures().malformed;
+            assert!(now - before <= CELLS, "{} words in one go", now - before);
+            before = now;
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    drop((socket, from));
+    server.finish();
+}
+
 /// Where all wait for the slowest, copies are packets like others.
 #[test]
 fn packets_wait_for_isolated_consumers_too() {
@@ -302,7 +379,7 @@ fn packets_wait_for_isolated_consumers_too() {
 fn packets_are_kept_in_frames_of_the_callers() {
     let mut server = Server::new();
     server.add("b", &["one"], WRITE);
-    let from = PlaceUse::to_receive(&server.broker, "one", 4).unwrap();
+    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     let mut consumer = Consumer::attach(&server.address, "one").unwrap();
     server.share_out(32);
     // What waiting has taken comes first, and as much of it as there is room for.
@@ -339,7 +416,7 @@ fn packets_are_kept_in_frames_of_the_callers() {
 fn a_reader_writes_nothing_and_sends_what_it_has_seen() {
     let mut server = Server::new();
     server.add("b", &["one"], READ);
-    let from = PlaceUse::to_receive(&server.broker, "one", 4).unwrap();
+    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     let wants_more = Consumer::attach_for(&server.address, "one", Some(Access::Write));
     assert!(matches!(wants_more, Err(ClientError::Refused { reason: Reason::NotGranted, .. })));
     let mut consumer = Consumer::attach(&server.address, "one").unwrap();
@@ -817,10 +894,26 @@ fn who_loses_the_server_learns_it_and_attaches_to_the_next() {
     }
 }
 
-fn connected(address: &str) -> std::os::fd::OwnedFd {
+fn connected(address: &str) -> OwnedFd {
     let socket = listen::open(SocketType::SEQPACKET).unwrap();
     rustix::net::connect(&socket, &Address::parse(address).unwrap().socket().unwrap()).unwrap();
     socket
+}
+
+/// Attaches by hand: the connection, and what was handed over.
+fn attached(address: &str, name: &str) -> (OwnedFd, Vec<OwnedFd>) {
+    let socket = connected(address);
+    let attach = Request::Attach { name: name.into(), access: None };
+    transport::send(&socket, &attach.encode(), &[]).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        match transport::receive(&socket) {
+            Received::Message(_, files) if files.len() == 5 => return (socket, files),
+            Received::Nothing => assert!(Instant::now() < until, "no answer"),
+            other => panic!("{other:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

@@ -82,7 +82,8 @@ impl World {
         };
         let good = ("good", Access::Read);
         let lent = std::iter::once(good).chain(LENT).map(balancer).collect();
-        let sent = LENT.map(|(name, _)| PlaceUse::to_receive(&broker, name, 2).expect("a name"));
+        let sent = LENT
+            .map(|(name, access)| PlaceUse::to_receive(&broker, name, access, 2).expect("a name"));
         let asking = |(name, access, open): (&str, Access, bool)| {
             let limit = Duration::from_millis(if name == "good-asked" { 60_000 } else { 2 });
             let flow_time = Duration::from_millis(20);

@@ -11,7 +11,7 @@ use linerate_port::peer::event;
 use super::{
     Exchange,
     link::Link,
-    place::{Granted, Place, Seat},
+    place::{Place, Seat, includes},
 };
 use crate::wire::{Access, Reason};
 
@@ -109,7 +109,7 @@ impl Exchange {
             let text = format!("process {} has it", place.figures.process);
             return Err((Reason::Taken, text));
         }
-        let granted = place.granted.unwrap_or(Granted { access: Access::Write, cells: 1 });
+        let granted = place.granted();
         // Who may write may be content with reading.
         let fits = match (wanted, granted.access) {
             (None, _) | (Some(Access::Read), Access::Write) => true,
@@ -151,6 +151,11 @@ impl Exchange {
         let Some(place) = place.filter(is_free) else {
             return Err((Reason::Gone, "the configuration has changed meanwhile".into()));
         };
+        // Elements may have come since it was invited.
+        if !includes(place.granted().access, access) {
+            let text = format!("consumers of that name {} now", name_of(place.granted().access));
+            return Err((Reason::NotGranted, text));
+        }
         let link = match link {
             Joins::Sharing(joining) => {
                 Link::Sharing(self.server.welcome(joining).map_err(refusal)?)
@@ -173,7 +178,9 @@ impl Exchange {
             Access::Write => 1,
             Access::Isolated => 2,
         };
-        figures.cells = u64::from(cells.next_power_of_two());
+        place.access = access;
+        place.cells = cells.next_power_of_two() as usize;
+        figures.cells = place.cells as u64;
         figures.attached += 1;
         if let Some(inline) = &mut place.inline {
             inline.begin();
@@ -240,17 +247,20 @@ impl Exchange {
         self.place(at).figures.access == 1
     }
 
-    /// Consumers that are to be ended, and why: their rings are broken, or no element uses them.
+    /// Consumers that are to be ended, and why: their rings are broken, no element uses them, or they have
+    /// more access than elements grant them now.
     pub(crate) fn due_to_end(&mut self) -> Vec<(usize, Reason)> {
         let mut list = Vec::new();
         for (at, place) in self.places.iter_mut().enumerate() {
             let Some(place) = place else { continue };
-            let unused = place.users == 0;
+            let (unused, too_much) = (place.users == 0, place.has_too_much());
             let Some(link) = place.seat.taken() else { continue };
             if link.is_broken(&self.server) {
                 list.push((at, Reason::Broken));
             } else if unused {
                 list.push((at, Reason::Gone));
+            } else if too_much {
+                list.push((at, Reason::NotGranted));
             }
         }
         list

@@ -8,12 +8,12 @@ use linerate_port::peer::event::{self, Gathered};
 use super::{
     Exchange, free,
     inline::{Inline, Terms},
-    place::{Granted, Place, Seat},
+    place::{Grant, Granted, Place, Seat},
 };
 use crate::{
     balance::Balance,
     figures::{BALANCERS, Figures, LINES, Share},
-    wire::{Reason, is_name},
+    wire::{Access, Reason, is_name},
 };
 
 /// Several places among which packets are shared out.
@@ -49,10 +49,27 @@ impl Balancer {
 pub(super) enum Use {
     /// Sends to it.
     Sends(Granted),
-    /// Receives from it; its consumer has so many buffers for packets of its own.
-    Receives(u32),
+    /// Receives from it; its consumer has at most that access, and so many buffers for packets of its
+    /// own.
+    Receives(Access, u32),
     /// Asks it about packets.
     Asks(Granted, Terms),
+}
+
+impl Use {
+    /// What the consumer may do, as far as this element is concerned.
+    fn grant(self) -> Grant {
+        match self {
+            Use::Sends(Granted { access, cells }) | Use::Asks(Granted { access, cells }, _) => {
+                Grant { access, cells: Some(cells) }
+            }
+            Use::Receives(access, _) => Grant { access, cells: None },
+        }
+    }
+
+    fn listens(self) -> bool {
+        !matches!(self, Use::Sends(_))
+    }
 }
 
 impl Exchange {
@@ -78,18 +95,18 @@ impl Exchange {
             ));
         }
         place.users += 1;
+        place.listeners += usize::from(how.listens());
+        place.grants.push(how.grant());
         match how {
-            Use::Sends(granted) => place.granted = Some(granted),
-            Use::Receives(spare) => {
-                place.listeners += 1;
-                place.spare = spare;
-            }
-            Use::Asks(granted, terms) => {
-                place.listeners += 1;
-                place.granted = Some(granted);
+            Use::Sends(_) => {}
+            Use::Receives(_, spare) => place.spare = spare,
+            Use::Asks(_, terms) => {
                 place.spare = 0;
                 place.inline.get_or_insert_with(|| Inline::new(terms)).terms = terms;
             }
+        }
+        if place.has_too_much() {
+            event::set(&self.alarm);
         }
         Ok(at)
     }
@@ -102,10 +119,12 @@ impl Exchange {
             free(&mut self.places, LINES).ok_or_else(|| format!("more than {LINES} consumers"))?;
         self.places[at] = Some(Place {
             name: name.into(),
-            granted: None,
+            grants: Vec::new(),
             users: 0,
             listeners: 0,
             seat: Seat::Empty,
+            access: Access::Isolated,
+            cells: 0,
             inline: None,
             spare: 0,
             owed: 0,
@@ -119,10 +138,13 @@ impl Exchange {
         Ok(at)
     }
 
-    pub(super) fn leave(&mut self, at: usize, listens: bool) {
+    pub(super) fn leave(&mut self, at: usize, how: Use) {
         let place = self.place(at);
         place.users -= 1;
-        place.listeners -= usize::from(listens);
+        place.listeners -= usize::from(how.listens());
+        let grant = how.grant();
+        let found = place.grants.iter().position(|other| *other == grant);
+        place.grants.remove(found.expect("it came with this use"));
         if place.users == 0 {
             // Its queues have ended before.
             place.inline = None;

@@ -87,27 +87,33 @@ impl Link {
         lent as u32
     }
 
-    /// Takes packets that it has sent, as many as the frame has room for; returns how many.
+    /// Takes packets that it has sent, as many as the frame has room for, and `cells` words at most, which
+    /// is as many as its ring has; returns how many packets.
     pub(super) fn receive(
         &mut self,
         server: &mut Server,
         pool: &mut PoolCache,
         frame: &mut Frame,
+        cells: usize,
     ) -> usize {
         let before = frame.len();
         match self {
             Link::Sharing(id) => server.receive(*id, pool, frame).unwrap_or(0),
             Link::Isolated(isolated) => {
-                while frame.room() > 0 {
-                    let room = frame.room();
-                    let words = isolated.receive_each(room, |sent| {
+                // Words without a packet leave the frame its room, and who goes on writing them meanwhile
+                // would keep us here.
+                let mut left = cells;
+                while left > 0 && frame.room() > 0 {
+                    let limit = frame.room().min(left);
+                    let words = isolated.receive_each(limit, |sent| {
                         let Some(slot) = copied(&sent, pool) else { return 0 };
                         let bytes = slot.len() as u64;
                         let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
                         bytes
                     });
-                    if words.map_or(true, |words| words < room) {
-                        break;
+                    match words {
+                        Ok(words) if words == limit => left -= words,
+                        _ => break,
                     }
                 }
                 frame.len() - before

@@ -244,9 +244,10 @@ impl Exchange {
         let Some(place) = self.places[at].as_mut().filter(|place| place.listeners == 0) else {
             return;
         };
+        let cells = place.cells;
         let Some(link) = place.seat.link() else { return };
         let pool = pool.unwrap_or(&mut self.pool);
-        let unheard = link.receive(&mut self.server, pool, &mut self.unheard);
+        let unheard = link.receive(&mut self.server, pool, &mut self.unheard, cells);
         if unheard > 0 {
             place.figures.sent += unheard as u64;
             place.figures.sent_bytes += self.unheard.bytes();
@@ -292,9 +293,10 @@ impl Exchange {
     pub fn receive(&mut self, at: usize, pool: &mut PoolCache, frame: &mut Frame) -> usize {
         let server = &mut self.server;
         let place = self.places[at].as_mut().expect("a place somebody uses");
+        let cells = place.cells;
         let Some(link) = place.seat.link() else { return 0 };
         let before = frame.bytes();
-        let received = link.receive(server, pool, frame);
+        let received = link.receive(server, pool, frame, cells);
         let is_broken = link.is_broken(server);
         place.figures.sent += received as u64;
         place.figures.sent_bytes += frame.bytes() - before;

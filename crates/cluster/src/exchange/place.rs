@@ -17,6 +17,25 @@ pub struct Granted {
     pub cells: u32,
 }
 
+/// What one element lets a consumer do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grant {
+    pub(super) access: Access,
+    /// Most buffers that it holds, where the element lends it any.
+    pub(super) cells: Option<u32>,
+}
+
+/// Whether who is granted the one access may have the other: copies are less than reading, which is less
+/// than writing.
+pub(super) fn includes(granted: Access, access: Access) -> bool {
+    let order = |access| match access {
+        Access::Isolated => 0,
+        Access::Read => 1,
+        Access::Write => 2,
+    };
+    order(access) <= order(granted)
+}
+
 /// Who is in a place.
 #[derive(Debug, Default)]
 pub(super) enum Seat {
@@ -53,12 +72,15 @@ impl Seat {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) name: String,
-    /// What elements that send to it have said; nothing where it only sends.
-    pub(super) granted: Option<Granted>,
+    /// What each of the elements that use it lets it do, in the order they came.
+    pub(super) grants: Vec<Grant>,
     /// Elements that send to it or receive from it, and those that receive.
     pub(super) users: usize,
     pub(super) listeners: usize,
     pub(super) seat: Seat,
+    /// What who is there may do with packets, and the cells of its rings.
+    pub(super) access: Access,
+    pub(super) cells: usize,
     /// Packets that wait for what it says about them, where it is asked.
     pub(super) inline: Option<Inline>,
     /// Empty buffers it is to have for packets of its own, and those of them it has yet to get.
@@ -73,6 +95,20 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// What a consumer gets: what all elements agree to, for an element that isolates it does so from
+    /// those that others lend it, too. Of elements that follow one another the last says how many buffers.
+    pub(super) fn granted(&self) -> Granted {
+        let stricter = |one, other| if includes(one, other) { other } else { one };
+        let access = self.grants.iter().map(|grant| grant.access).reduce(stricter);
+        let cells = self.grants.iter().rev().find_map(|grant| grant.cells);
+        Granted { access: access.unwrap_or(Access::Isolated), cells: cells.unwrap_or(1) }
+    }
+
+    /// Whether who is there has more access than it would get now.
+    pub(super) fn has_too_much(&mut self) -> bool {
+        self.seat.taken().is_some() && !includes(self.granted().access, self.access)
+    }
+
     /// Adds what its link has counted since.
     pub(super) fn count(&mut self, now: Tally) {
         let (figures, seen) = (&mut self.figures, self.seen);

@@ -5,14 +5,18 @@ use std::sync::Arc;
 use linerate_port::peer::event::Gathered;
 
 use super::{declare::Use, inline::Terms, place::Granted};
-use crate::{broker::Broker, figures::Figures, wire::WEIGHTS_MAX};
+use crate::{
+    broker::Broker,
+    figures::Figures,
+    wire::{Access, WEIGHTS_MAX},
+};
 
 /// An element's use of a place: as long as there is one, programs can attach there.
 #[derive(Debug)]
 pub struct PlaceUse {
     broker: Arc<Broker>,
     place: usize,
-    listens: bool,
+    how: Use,
     events: Arc<Gathered>,
 }
 
@@ -26,13 +30,19 @@ impl PlaceUse {
         PlaceUse::join(broker, name, Use::Sends(granted))
     }
 
-    /// To receive from it: its consumer gets `spare` empty buffers for packets of its own.
+    /// To receive from it: its consumer gets `spare` empty buffers for packets of its own, and no more
+    /// access than this.
     ///
     /// # Errors
     ///
     /// As above.
-    pub fn to_receive(broker: &Arc<Broker>, name: &str, spare: u32) -> Result<PlaceUse, String> {
-        PlaceUse::join(broker, name, Use::Receives(spare))
+    pub fn to_receive(
+        broker: &Arc<Broker>,
+        name: &str,
+        access: Access,
+        spare: u32,
+    ) -> Result<PlaceUse, String> {
+        PlaceUse::join(broker, name, Use::Receives(access, spare))
     }
 
     fn join(broker: &Arc<Broker>, name: &str, how: Use) -> Result<PlaceUse, String> {
@@ -40,8 +50,7 @@ impl PlaceUse {
         let place = exchange.join(name, how)?;
         let events = Arc::clone(&exchange.place(place).events);
         drop(exchange);
-        let listens = !matches!(how, Use::Sends(_));
-        Ok(PlaceUse { broker: Arc::clone(broker), place, listens, events })
+        Ok(PlaceUse { broker: Arc::clone(broker), place, how, events })
     }
 
     /// Which.
@@ -65,7 +74,7 @@ impl PlaceUse {
 
 impl Drop for PlaceUse {
     fn drop(&mut self) {
-        self.broker.exchange().leave(self.place, self.listens);
+        self.broker.exchange().leave(self.place, self.how);
     }
 }
 

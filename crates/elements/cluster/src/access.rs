@@ -16,12 +16,13 @@ pub(super) const CELLS: Arg =
     Arg::keyword("CELLS", "packets", "1024", "most packets a program has at a time");
 
 /// What a program may do.
-pub(super) fn of(make: &mut Make<'_>) -> Access {
-    let word = make.get::<Word>("ACCESS").map_or_else(|| "read".into(), |Word(word)| word);
-    match word.as_str() {
-        "read" => Access::Read,
-        "write" => Access::Write,
-        "isolated" => Access::Isolated,
+pub(super) fn of(make: &mut Make<'_>, default: Access) -> Access {
+    let word = make.get::<Word>("ACCESS").map(|Word(word)| word);
+    match word.as_deref() {
+        None => default,
+        Some("read") => Access::Read,
+        Some("write") => Access::Write,
+        Some("isolated") => Access::Isolated,
         _ => {
             make.error("ACCESS: `read`, `write` or `isolated`");
             Access::Read

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use linerate_cluster::{Broker, PlaceUse};
+use linerate_cluster::{Access, Broker, PlaceUse};
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Word,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
 
-use super::{FAMILY, place::broker};
+use super::{FAMILY, access, place::broker};
 
 /// Most empty buffers of a consumer.
 const SPARE_LIMIT: u32 = 1 << 14;
@@ -21,11 +21,20 @@ pub(super) const CLASS: Class = Class {
     description: "`NAME` is that of a consumer, whose packets come from [ToConsumer](ToConsumer.md) or its \
         like; without such an element it is one that only sends. It sends what it was given, changed or \
         not, and packets of its own, for which it gets `SPARE` empty buffers at a time, where it may \
-        write. Without a FromConsumer what a consumer sends is given back.",
+        write. Without a FromConsumer what a consumer sends is given back.\n\n\
+        A program has the access that all elements with its name agree to: `isolated` if one says so, \
+        else `read` if one does. One that only sends, and that is not trusted to look at the packets of \
+        others or to write to them, needs `ACCESS isolated` here.",
     ports: "0/1",
     processing: "h/h",
     args: &[
         Arg::required("NAME", "name", "the consumer's"),
+        Arg::keyword(
+            "ACCESS",
+            "read, write or isolated",
+            "write",
+            "what it may do at most with packets, or that it gets memory of its own",
+        ),
         Arg::keyword("SPARE", "buffers", "64", "empty buffers it has for packets of its own")
             .holds(),
     ],
@@ -45,6 +54,7 @@ pub(super) const CLASS: Class = Class {
 
 struct FromConsumer {
     name: String,
+    access: Access,
     spare: u32,
     from: Option<(Arc<Broker>, PlaceUse)>,
     packets: u64,
@@ -58,14 +68,15 @@ impl FromConsumer {
         if spare > SPARE_LIMIT {
             make.error(format!("SPARE: at most {SPARE_LIMIT}"));
         }
-        FromConsumer { name, spare, from: None, packets: 0, bytes: 0 }
+        let access = access::of(make, Access::Write);
+        FromConsumer { name, access, spare, from: None, packets: 0, bytes: 0 }
     }
 }
 
 impl Element for FromConsumer {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let broker = broker(&Arc::clone(cx.world()))?;
-        let from = PlaceUse::to_receive(&broker, &self.name, self.spare)?;
+        let from = PlaceUse::to_receive(&broker, &self.name, self.access, self.spare)?;
         self.from = Some((broker, from));
         cx.schedule();
         Ok(())

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{Broker, Granted, InlineUse, Settled, Terms};
+use linerate_cluster::{Access, Broker, Granted, InlineUse, Settled, Terms};
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Word,
 };
@@ -133,7 +133,7 @@ impl InlineConsumer {
         let flow_time = time(make, "FLOW_TIME", Duration::from_secs(60));
         InlineConsumer {
             name,
-            granted: Granted { access: access::of(make), cells: access::cells(make) },
+            granted: Granted { access: access::of(make, Access::Read), cells: access::cells(make) },
             terms: Terms { limit, open: word == "open", most, flows, flow_time },
             asks: None,
             due: None,

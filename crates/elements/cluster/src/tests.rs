@@ -204,12 +204,14 @@ fn each_application_gets_what_its_filter_accepts_and_packets_are_shared_as_befor
 fn a_program_sends_back_what_it_has_changed_and_packets_of_its_own() {
     let (mut run, address) = run(
         "InfiniteSource(DATA \\<00 00>, LIMIT 5, ACTIVE false) -> ToConsumer(one, ACCESS write); \
-         FromConsumer(one, SPARE 2) -> c :: Collect; FromConsumer(two) -> d :: Collect",
+         FromConsumer(one, SPARE 2) -> c :: Collect; FromConsumer(two) -> d :: Collect; \
+         FromConsumer(three, ACCESS isolated) -> Discard",
     );
     let control = run.control();
     let program = thread::spawn(move || {
         let (mut one, mut two) = (attach(&address, "one"), attach(&address, "two"));
         assert_eq!(two.access(), Access::Write, "it only sends");
+        assert_eq!(attach(&address, "three").access(), Access::Isolated);
         assert!(two.transmit(&[9, 9]).unwrap());
         control.write("InfiniteSource@2.active", "true").unwrap();
         let mut count = 0;
@@ -268,6 +270,7 @@ fn wrong_arguments_are_named() {
         ("Idle -> ConsumerFanOut(a, BY luck)", "BY: `flow`, `addresses`, `vlan` or `turns`"),
         ("Idle -> ToConsumer(a, ACCESS all)", "ACCESS: `read`, `write` or `isolated`"),
         ("Idle -> ToConsumer(a, CELLS 0)", "CELLS: must be between 1 and 65536"),
+        ("FromConsumer(a, ACCESS all) -> Discard", "ACCESS: `read`, `write` or `isolated`"),
         ("ClusterSocket(@x)", "another element says already where programs attach"),
         ("Idle -> ConsumerBalancer(a, a)", "`a` is there twice"),
         (

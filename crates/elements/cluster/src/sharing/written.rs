@@ -71,7 +71,7 @@ impl Sharing {
 
     pub(super) fn to_consumer(make: &mut Make<'_>) -> Sharing {
         let Word(name) = make.need("NAME");
-        let access = access::of(make);
+        let access = access::of(make, Access::Read);
         let application =
             Wanted { name: make.name().into(), consumers: vec![(name, 1)], wanted: wanted(make) };
         Sharing::new(make, vec![application], None, access, "")
@@ -89,7 +89,8 @@ impl Sharing {
             make.error(format!("WEIGHTS: {error}"));
             vec![1; names.len()]
         });
-        let (affinity, access, isolated) = (affinity(make), access::of(make), isolated(make));
+        let (affinity, access, isolated) =
+            (affinity(make), access::of(make, Access::Read), isolated(make));
         let consumers = names.into_iter().zip(weights).collect();
         let application = Wanted { name: make.name().into(), consumers, wanted: wanted(make) };
         Sharing::new(make, vec![application], affinity, access, &isolated)
