@@ -40,17 +40,14 @@ struct Step {
     second: bool,
     /// Place of the words.
     row: usize,
-    /// By the first byte, which of the pages has the classes by the second.
-    pages: Box<[u8; 256]>,
+    /// By the first byte, where the page begins that has the classes by the second.
+    pages: Box<[u16; 256]>,
     /// As many as there may be, and so of states, so that none need be checked: those not used are
     /// never touched.
-    classes: Pages,
+    classes: Box<[u8; 1 << 16]>,
     /// By state and class, the next step's state.
     next: Box<[u16; ENTRIES_LIMIT]>,
 }
-
-/// Classes by the second byte of a value.
-type Pages = Box<[[u8; 256]; 256]>;
 
 impl Tables {
     /// Rules that fit in one table.
@@ -140,7 +137,7 @@ impl Table {
                     *entry = place;
                 }
             }
-            let (pages, classes) = paged(&level.classes)?;
+            let (pages, classes) = paged(&level.classes);
             let (offset, second) = (level.half.offset, level.half.second);
             steps.push(Step { offset, second, row: 0, pages, classes, next });
             states = then;
@@ -194,8 +191,8 @@ impl Step {
     ) {
         for (state, word) in states.iter_mut().zip(words) {
             let (first, second) = half(word.to_ne_bytes());
-            let page = &self.classes[usize::from(self.pages[usize::from(first)])];
-            let class = u16::from(page[usize::from(second)]);
+            let page = self.pages[usize::from(first)];
+            let class = u16::from(self.classes[usize::from(page | u16::from(second))]);
             // Never beyond the last entry.
             *state = self.next[usize::from(state.wrapping_add(class))];
         }
@@ -203,14 +200,14 @@ impl Step {
 }
 
 /// Classes of values in pages of 256, each kept once.
-fn paged(classes: &[u8]) -> Option<(Box<[u8; 256]>, Pages)> {
+fn paged(classes: &[u8]) -> (Box<[u16; 256]>, Box<[u8; 1 << 16]>) {
     let mut known = HashMap::new();
-    let mut pages = Box::new([0; 256]);
-    let mut kept: Box<[[u8; 256]; 256]> = vec![[0; 256]; 256].into_boxed_slice().try_into().ok()?;
-    for (page, classes) in pages.iter_mut().zip(classes.as_chunks::<256>().0) {
-        let fresh = known.len() as u8;
-        *page = *known.entry(classes).or_insert(fresh);
-        kept[usize::from(*page)] = *classes;
+    let (mut pages, mut kept) = (Box::new([0; 256]), Box::new([0; 1 << 16]));
+    for (page, classes) in pages.iter_mut().zip(classes.chunks_exact(256)) {
+        let fresh = known.len() * 256;
+        let first = *known.entry(classes).or_insert(fresh);
+        kept[first..first + 256].copy_from_slice(classes);
+        *page = first as u16;
     }
-    Some((pages, kept))
+    (pages, kept)
 }
