@@ -11,8 +11,8 @@ use linerate_client::Access;
 use linerate_memory::FRAME_LIMIT;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::{Errno, fcntl_dupfd_cloexec},
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll},
+    io::{Errno, fcntl_dupfd_cloexec, write},
 };
 
 use crate::{
@@ -28,6 +28,8 @@ pub(crate) struct Consumer {
     state: Arc<Mutex<State>>,
     /// What is waited for, also by who waits while another thread closes the consumer.
     events: OwnedFd,
+    /// Among them: set when it is closed, for the descriptors of its own leave them unheard then.
+    closed: OwnedFd,
     #[pyo3(get)]
     name: String,
     #[pyo3(get)]
@@ -88,8 +90,14 @@ impl Consumer {
         let attached = py
             .detach(|| linerate_client::Consumer::attach_for(socket, &name, wanted))
             .map_err(Failure::Client)?;
+        let events = fcntl_dupfd_cloexec(attached.as_fd(), 0).map_err(io::Error::from)?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let closed = eventfd(0, flags).map_err(io::Error::from)?;
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&events, &closed, data, epoll::EventFlags::IN).map_err(io::Error::from)?;
         Ok(Consumer {
-            events: fcntl_dupfd_cloexec(attached.as_fd(), 0).map_err(io::Error::from)?,
+            events,
+            closed,
             asked: attached.is_asked(),
             access: match attached.access() {
                 Access::Read => "read",
@@ -162,6 +170,8 @@ impl Consumer {
 
     fn close(&self) {
         lock(&self.state).close();
+        // It can only be set already.
+        let _ = write(&self.closed, &1u64.to_ne_bytes());
     }
 
     #[getter]
@@ -199,7 +209,11 @@ impl Consumer {
             }
             state.release(ticket)?;
             drop(state);
-            self.wait(py, None)?;
+            match self.wait(py, None) {
+                // Another thread did, meanwhile.
+                Err(_) if lock(&self.state).is_closed() => return Ok(None),
+                waited => waited?,
+            };
         }
     }
 

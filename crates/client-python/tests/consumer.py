@@ -7,6 +7,7 @@ import asyncio
 import gc
 import select
 import sys
+import threading
 import time
 
 import numpy
@@ -153,6 +154,35 @@ def refuses(socket):
     assert issubclass(linerate.Refused, linerate.Error) and issubclass(linerate.Ended, linerate.Error)
 
 
+def attach(socket):
+    """As soon as the place is free."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return linerate.Consumer(socket, "one", access="read", burst=2)
+        except linerate.Refused:
+            assert time.monotonic() < deadline, "the place stays taken"
+
+
+def closes(socket):
+    """Who waits in another thread or task is told."""
+    consumer, seen = attach(socket), []
+    thread = threading.Thread(target=lambda: seen.extend(consumer), daemon=True)
+    thread.start()
+    time.sleep(0.05)
+    consumer.close()
+    thread.join(20)
+    assert not thread.is_alive() and seen == []
+    consumer = attach(socket)
+
+    async def follow():
+        asyncio.get_running_loop().call_later(0.05, consumer.close)
+        async for _ in linerate.batches(consumer):
+            pass
+
+    asyncio.run(asyncio.wait_for(follow(), 20))
+
+
 def main(socket):
     with linerate.Consumer(socket, "one") as consumer:
         assert consumer.name == "one" and not consumer.closed
@@ -171,13 +201,8 @@ def main(socket):
     raises(linerate.Refused, linerate.Consumer, socket, "one")
     assert len(bytes(last)) > 60
     del last
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            again = linerate.Consumer(socket, "one", access="read", burst=2)
-            break
-        except linerate.Refused:
-            assert time.monotonic() < deadline, "the place stays taken"
+    closes(socket)
+    again = attach(socket)
     assert again.access == "read"
     ask(3)
     batch = next(again)

@@ -31,10 +31,12 @@ use linerate_memory::Frame;
 use linerate_port::pcap::{Counts, Error, Format, Limits, Options, Rotating, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+const USAGE: &str = "record [--rotate-size BYTES] [--rotate-time SECONDS] [--keep FILES] \
+    [--buffer BYTES] [--window MILLISECONDS] FILE SOCKET NAME...";
 /// Packets taken at once from each consumer.
 const BURST: usize = 256;
 /// Bytes that go to the thread that writes at once, and packets.
-const CHUNK: (usize, usize) = (1 << 20, 4096);
+const CHUNK: (usize, usize) = (1 << 20, 1 << 14);
 /// How soon Ctrl-C is noticed where no packets come.
 const ALERT: Duration = Duration::from_millis(100);
 
@@ -66,13 +68,12 @@ fn arguments(mut rest: impl Iterator<Item = String>) -> Result<Arguments> {
             }
             "--buffer" => buffer = number().context("a size in bytes")? as usize,
             "--window" => window = Duration::from_millis(number().context("milliseconds")?),
+            option if option.starts_with("--") => bail!("no option is called {option}\n{USAGE}"),
             _ => words.push(word),
         }
     }
     if words.len() < 3 {
-        bail!(
-            "record [--rotate-size BYTES] [--rotate-time SECONDS] [--keep FILES] FILE SOCKET NAME..."
-        );
+        bail!(USAGE);
     }
     let names = words.split_off(2);
     let [file, socket] = <[String; 2]>::try_from(words).expect("two are left");
@@ -190,7 +191,8 @@ impl Stream {
     }
 
     fn lost(&self) -> u64 {
-        self.consumer.figures().lost_full - self.lost_before
+        // A place that was made anew meanwhile counts from 0.
+        self.consumer.figures().lost_full.saturating_sub(self.lost_before)
     }
 }
 

@@ -292,7 +292,8 @@ impl Consumer {
     ///
     /// When the server is gone or has ended this consumer.
     pub fn wait(&mut self, limit: Option<Duration>) -> Result<bool, ClientError> {
-        let until = limit.map(|limit| Instant::now() + limit);
+        // One that is too far away to be a time is none.
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         while self.prepare_wait()? {
             let now = Instant::now();
             if until.is_some_and(|until| now >= until) {

@@ -139,7 +139,8 @@ impl Frame {
     ///
     /// # Panics
     ///
-    /// When `others` has no room for as many as there are in all.
+    /// When `others` has no room for as many as there are in all. Packets that have not been moved
+    /// then are lost.
     #[inline]
     pub fn part_off(&mut self, leaves: impl Fn(usize) -> bool, others: &mut Frame) {
         let own = self.slots_mut().as_mut_ptr();
