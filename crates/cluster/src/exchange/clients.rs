@@ -10,6 +10,7 @@ use linerate_port::peer::event;
 
 use super::{
     Exchange,
+    inline::WORDS,
     link::Link,
     place::{Place, Seat, includes},
 };
@@ -211,7 +212,12 @@ impl Exchange {
         let mut before = std::mem::replace(&mut place.seat, seat);
         if let Some(inline) = place.inline.as_mut().filter(|_| place.seat.taken().is_none()) {
             if let Some(link) = before.taken() {
-                inline.hear(link, &mut self.server, &mut self.pool, &mut place.figures);
+                // All that it has said, and no more than fits on its ring.
+                for _ in 0..place.cells.div_ceil(WORDS) {
+                    if !inline.hear(link, &mut self.server, &mut self.pool, &mut place.figures) {
+                        break;
+                    }
+                }
             }
             inline.abandon(&mut place.figures);
         }

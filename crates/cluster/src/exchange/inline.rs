@@ -19,7 +19,7 @@ use super::link::{Answer, Link};
 use crate::figures::Figures;
 
 /// Words that are taken from a consumer's ring in one go.
-const WORDS: usize = 1024;
+pub(super) const WORDS: usize = 1024;
 
 /// What holds for packets that a consumer is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,24 +267,27 @@ impl Inline {
         }
     }
 
-    /// Hears what the consumer says.
+    /// Hears what the consumer says. Returns whether it may have said more.
     pub(super) fn hear(
         &mut self,
         link: &mut Link,
         server: &mut Server,
         pool: &mut PoolCache,
         figures: &mut Figures,
-    ) {
+    ) -> bool {
         let Inline { terms, queues, asked, flows, stalled, .. } = self;
         let mut each = |pool: &mut PoolCache, answer: Answer| {
             let Answer { index, flow, sends, packet } = answer;
             let was = asked.get_mut(index as usize);
             let was = was.map_or(Asked::Nothing, |was| std::mem::replace(was, Asked::Nothing));
             let found = match was {
-                Asked::For(at, number) => queues[at].as_mut().and_then(|queue| {
-                    let place = number.checked_sub(queue.first)?;
-                    queue.waiting.get_mut(place as usize)
-                }),
+                Asked::For(at, number) => {
+                    *stalled = false;
+                    queues[at].as_mut().and_then(|queue| {
+                        let place = number.checked_sub(queue.first)?;
+                        queue.waiting.get_mut(place as usize)
+                    })
+                }
                 Asked::Late => {
                     figures.late += 1;
                     *stalled = false;
@@ -297,7 +300,7 @@ impl Inline {
                 packet.into_iter().for_each(|slot| pool.give_one(slot));
                 return;
             };
-            let kept = waiting.slot.take();
+            let mut kept = waiting.slot.take();
             if let (true, Some(key)) = (flow, waiting.key.take()) {
                 flows.insert(key, sends, terms.flows);
             }
@@ -308,7 +311,12 @@ impl Inline {
                     figures.passed += 1;
                     State::Passes
                 }
-                (true, None) => State::Dropped(Why::Full),
+                // There is no buffer for what it has made of the packet.
+                (true, None) => {
+                    figures.unanswered += 1;
+                    waiting.slot = kept.take();
+                    without_answer(terms, waiting, Why::Full)
+                }
                 (false, _) => {
                     figures.denied += 1;
                     State::Dropped(Why::Denied)
@@ -316,9 +324,10 @@ impl Inline {
             };
             kept.into_iter().for_each(|slot| pool.give_one(slot));
         };
-        let _ = link.answers(server, pool, WORDS, &mut each);
+        let words = link.answers(server, pool, WORDS, &mut each);
         *stalled &= link.held(server) > 0;
         queues.iter_mut().flatten().for_each(Queue::advance);
+        words.is_ok_and(|words| words == WORDS)
     }
 
     /// Packets of a queue whose time is over are decided; those that can leave do, as many as the frame
@@ -368,7 +377,13 @@ impl Inline {
 
 /// Decides about a packet that there is no answer for.
 fn decide(terms: &Terms, packet: &mut Waiting, why: Why) {
-    packet.state = unasked(terms, why);
+    packet.state = without_answer(terms, packet, why);
+}
+
+/// What becomes of a packet that was asked about: one that the consumer alone has, from before terms were
+/// others, cannot pass.
+fn without_answer(terms: &Terms, packet: &Waiting, why: Why) -> State {
+    if packet.slot.is_some() { unasked(terms, why) } else { State::Dropped(why) }
 }
 
 fn unasked(terms: &Terms, why: Why) -> State {

@@ -46,6 +46,8 @@ pub struct Exchange {
     /// For each packet of a frame which members are to get it, and which places are to get a copy.
     to: Vec<u64>,
     copies: Vec<u64>,
+    /// And which places that nobody is at would have got it.
+    missing: Vec<u64>,
     unheard: Frame,
 }
 
@@ -60,6 +62,7 @@ impl Exchange {
             alarm,
             to: Vec::new(),
             copies: Vec::new(),
+            missing: Vec::new(),
             unheard: Frame::new(UNHEARD),
         })
     }
@@ -81,7 +84,8 @@ impl Exchange {
     /// Gives each packet of a frame to a consumer of each of these balancers, `hashes` saying to which.
     /// What somebody got is gone from the frame. Packets for which nobody is attached go to `absent`,
     /// those that nobody had room for stay. With `all` it ends at the first that not all of its consumers
-    /// have room for.
+    /// have room for, and returns how many are gone from the frame because they were too long for all of
+    /// theirs.
     pub fn share_out(
         &mut self,
         balancers: &[usize],
@@ -90,8 +94,8 @@ impl Exchange {
         pool: &mut PoolCache,
         frame: &mut Frame,
         absent: &mut Frame,
-    ) {
-        self.share_out_wanted(balancers, hashes, &[], all, pool, frame, absent);
+    ) -> usize {
+        self.share_out_wanted(balancers, hashes, &[], all, pool, frame, absent)
     }
 
     /// The same where not every packet is wanted by all of these balancers: by those whose bits, by their
@@ -109,18 +113,20 @@ impl Exchange {
         pool: &mut PoolCache,
         frame: &mut Frame,
         absent: &mut Frame,
-    ) {
+    ) -> usize {
         self.take_back(balancers, pool);
         self.choose(balancers, hashes, wanted, frame.len());
         self.part_with_absent(pool, frame, absent);
         let copies = self.copies.iter().any(|copies| *copies != 0);
+        let mut too_long = 0;
         if copies {
             if all {
                 self.hold_back(frame.len());
             }
-            self.copy_out(pool, frame);
+            too_long = self.copy_out(all, pool, frame);
         }
         self.server.lend_each(&mut self.to, all, pool, frame);
+        self.count_missing(all);
         if copies {
             // Of what is left, in its order, some have gone out as copies.
             let left = self.to.iter().zip(&self.copies).filter(|(to, _)| **to == 0);
@@ -128,11 +134,12 @@ impl Exchange {
             frame.sift(|_| left.next().unwrap_or(true), |slot| pool.give_one(slot));
         }
         self.after(balancers);
+        too_long
     }
 
     /// Chooses for each of so many packets who is to get it.
     fn choose(&mut self, balancers: &[usize], hashes: &[u64], wanted: &[u64], count: usize) {
-        for list in [&mut self.to, &mut self.copies] {
+        for list in [&mut self.to, &mut self.copies, &mut self.missing] {
             list.clear();
             list.resize(count, 0);
         }
@@ -143,11 +150,11 @@ impl Exchange {
                     continue;
                 }
                 let at = balancer.choose(hashes.get(number).copied());
-                let Some(place) = &mut self.places[at] else { continue };
+                let Some(place) = &self.places[at] else { continue };
                 match &place.seat {
                     Seat::Taken(Link::Sharing(id)) => *to |= id.bit(),
                     Seat::Taken(Link::Isolated(_)) => *copies |= 1 << at,
-                    Seat::Empty | Seat::Leaving(_) => place.figures.lost_absent += 1,
+                    Seat::Empty | Seat::Leaving(_) => self.missing[number] |= 1 << at,
                 }
             }
         }
@@ -171,11 +178,25 @@ impl Exchange {
             if self.to[at] | self.copies[at] != 0 {
                 self.to.swap(kept, at);
                 self.copies.swap(kept, at);
+                self.missing.swap(kept, at);
                 kept += 1;
+            } else {
+                count_missing(&mut self.places, self.missing[at]);
             }
         }
-        self.to.truncate(kept);
-        self.copies.truncate(kept);
+        for list in [&mut self.to, &mut self.copies, &mut self.missing] {
+            list.truncate(kept);
+        }
+    }
+
+    /// Counts packets for which nobody is at a place: with `all` those that stay in the frame will come
+    /// again.
+    fn count_missing(&mut self, all: bool) {
+        for ((to, copies), missing) in self.to.iter().zip(&self.copies).zip(&self.missing) {
+            if !all || to | copies != 0 {
+                count_missing(&mut self.places, *missing);
+            }
+        }
     }
 
     /// Has nobody get the first packet that one of its consumers has no room for, and those behind it.
@@ -206,26 +227,34 @@ impl Exchange {
         self.copies[stop..].fill(0);
     }
 
-    /// Copies packets to isolated consumers, and says in `copies` who has got one.
-    fn copy_out(&mut self, pool: &PoolCache, frame: &Frame) {
-        let mut all = 0;
+    /// Copies packets to isolated consumers, and says in `copies` who has got one. With `all` so have
+    /// those for whose buffers a packet is too long: they would wait for it for ever. Returns how many packets
+    /// were too long for whoever was to have them.
+    fn copy_out(&mut self, all: bool, pool: &PoolCache, frame: &Frame) -> usize {
+        let (mut anybody, mut too_long) = (0, 0);
         let arena = pool.arena();
-        for (slot, copies) in frame.slots().iter().zip(&mut self.copies) {
-            all |= *copies;
-            for at in (0..64).filter(|at| *copies >> at & 1 != 0).collect::<Vec<_>>() {
+        for ((slot, to), copies) in frame.slots().iter().zip(&self.to).zip(&mut self.copies) {
+            anybody |= *copies;
+            let packet = arena.packet(slot);
+            let mut got = 0;
+            for at in places_of(*copies) {
                 let link = self.places[at].as_mut().and_then(|place| place.seat.taken());
                 let Some(Link::Isolated(isolated)) = link else { continue };
-                if isolated.lend(arena.packet(slot), arena.meta(slot).timestamp).is_none() {
+                if isolated.lend(packet, arena.meta(slot).timestamp).is_some() {
+                    got |= 1 << at;
+                } else if !all || packet.len() <= isolated.longest() {
                     *copies &= !(1 << at);
                 }
             }
+            too_long += usize::from(*copies != 0 && got | *to == 0);
         }
-        for at in (0..64).filter(|at| all >> at & 1 != 0) {
+        for at in places_of(anybody) {
             let link = self.places[at].as_mut().and_then(|place| place.seat.taken());
             if let Some(Link::Isolated(isolated)) = link {
                 isolated.publish();
             }
         }
+        too_long
     }
 
     /// Takes back what has been returned by consumers that no element receives from.
@@ -349,6 +378,24 @@ impl Exchange {
         self.publish(of.place());
         settled
     }
+}
+
+/// Counts a packet at places that nobody is at.
+fn count_missing(places: &mut [Option<Place>], missing: u64) {
+    for at in places_of(missing) {
+        if let Some(place) = &mut places[at] {
+            place.figures.lost_absent += 1;
+        }
+    }
+}
+
+/// The places that bits are of.
+fn places_of(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        at
+    })
 }
 
 /// The first place that is free in a list with a limit.

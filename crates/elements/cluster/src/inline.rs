@@ -72,7 +72,10 @@ pub(super) const CLASS: Class = Class {
         Handler::read("count", "packets that came in"),
         Handler::read("passed", "packets that the program let pass, or whose flows it did"),
         Handler::read("denied", "packets that the program had dropped, or whose flows it did"),
-        Handler::read("unanswered", "packets it was asked about and did not answer for in time"),
+        Handler::read(
+            "unanswered",
+            "packets it was asked about and did not answer for in time, or with a packet that there was no buffer for",
+        ),
         Handler::read(
             "unasked",
             "packets it was not asked about, for it was not there or not ready",

@@ -70,7 +70,7 @@ impl Sharing {
         }
         let before = frame.len();
         let (pool, absent) = (&mut cx.pool, &mut self.absent);
-        broker.exchange().share_out_wanted(
+        let too_long = broker.exchange().share_out_wanted(
             &self.ids,
             &self.hashes,
             &self.wanted,
@@ -79,7 +79,10 @@ impl Sharing {
             frame,
             absent,
         );
-        self.packets += (before - frame.len() - absent.len()) as u64;
+        self.packets += (before - frame.len() - absent.len() - too_long) as u64;
+        if too_long > 0 {
+            cx.count_drops(FULL, too_long);
+        }
         if !self.absent.is_empty() {
             cx.drop_frame(&mut self.absent, ABSENT);
         }
