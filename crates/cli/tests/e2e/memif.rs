@@ -188,17 +188,28 @@ fn commands_on_ports_share_memory_with_testpmd() {
 fn a_search_finds_what_testpmd_forwards_from_memory_to_memory() {
     let lab = Lab::new();
     let namespace = lab.namespace("n");
-    let socket = Socket::new();
-    let _device = socket.testpmd("server", "io");
-    let port = format!("memif:{}?wait=20", socket.path());
-    let line = format!(
-        "lab ndr --tx {port} --rx {port} --isolated --goal pdr --max-rate 2kpps --trial 50ms \
-         --sum 100ms --late 1s --force --format json"
-    );
-    let words: Vec<&str> =
-        std::iter::once(crate::support::LINERATE).chain(line.split(' ')).collect();
-    let output = namespace.expect(words);
-    let last = output.lines().last().unwrap_or_default();
-    let result: serde_json::Value = serde_json::from_str(last).unwrap();
-    assert_eq!(result["event"], "result", "{output}");
+    // A search opens its port anew for each trial, and testpmd (22.11) dies in net_memif when a peer
+    // leaves in the midst of a burst: then the device is gone, whatever ours does.
+    for _ in 0..5 {
+        let socket = Socket::new();
+        let mut device = socket.testpmd("server", "io");
+        let port = format!("memif:{}?wait=20", socket.path());
+        let line = format!(
+            "lab ndr --tx {port} --rx {port} --isolated --goal pdr --max-rate 2kpps --trial 50ms \
+             --sum 100ms --late 1s --force --format json"
+        );
+        let words = std::iter::once(crate::support::LINERATE).chain(line.split(' '));
+        let output = namespace.run(words);
+        if !output.status.success() && device.died_of().is_some() {
+            eprintln!("testpmd has died, and is started again");
+            continue;
+        }
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{output:?}");
+        let last = said.lines().last().unwrap_or_default();
+        let result: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert_eq!(result["event"], "result", "{said}");
+        return;
+    }
+    panic!("testpmd dies each time");
 }
