@@ -1153,6 +1153,77 @@ fn who_talks_nonsense_is_dismissed_and_harms_nobody() {
     server.finish();
 }
 
+/// One that may write, and was told to go or goes on talking, has the memory until it has ended.
+#[test]
+fn who_may_write_keeps_what_he_has_until_he_has_gone() {
+    use rustix::net::{Shutdown, shutdown};
+    use std::os::fd::AsFd;
+    let mut server = Server::new();
+    server.add("b", &["one"], WRITE);
+    let connection = Connection::open(&server.address).unwrap();
+    let says: [fn(&OwnedFd); 5] = [
+        |socket| shutdown(socket, Shutdown::Write).unwrap(),
+        |socket| _ = rustix::net::send(socket, &[], SendFlags::empty()).unwrap(),
+        |socket| _ = rustix::net::send(socket, &[7; 100], SendFlags::empty()).unwrap(),
+        |socket| transport::send(socket, &Request::Look.encode(), &[socket.as_fd()]).unwrap(),
+        |socket| transport::send(socket, &Request::Look.encode(), &[]).unwrap(),
+    ];
+    for (at, says) in says.into_iter().enumerate() {
+        for is_detached in [false, true] {
+            let (socket, _files) = attached(&server.address, "one");
+            assert_eq!(server.share_out(8), 0);
+            if is_detached {
+                connection.detach("one").unwrap();
+            }
+            says(&socket);
+            let figures = |server: &Server| server.balancers[0].places()[0].figures();
+            server.wait_for("it is told to go", |server| figures(server).state != 1);
+            // Whatever the server does behind what was said to it.
+            for _ in 0..3 {
+                std::thread::sleep(Duration::from_millis(30));
+                connection.figures().unwrap();
+            }
+            let figures = figures(&server);
+            assert_eq!((figures.state, figures.held), (2, 8), "{at} {is_detached}");
+            let other = Consumer::attach(&server.address, "one");
+            assert!(matches!(other, Err(ClientError::Refused { reason: Reason::Taken, .. })));
+            drop(socket);
+            let place = &server.balancers[0].places()[0];
+            server.wait_for("it has gone", |_| place.figures().state == 0);
+        }
+    }
+    server.finish();
+}
+
+#[test]
+fn who_comes_before_the_configuration_is_whole_waits() {
+    let address = address();
+    let options = ArenaOptions { size: 4 << 20, huge: false, ..ArenaOptions::default() };
+    let arena = options.create().unwrap();
+    let (broker, hold) = Broker::open_held(&address, &arena).unwrap();
+    std::thread::scope(|scope| {
+        let early = scope.spawn(|| Consumer::attach(&address, "one"));
+        std::thread::sleep(Duration::from_millis(50));
+        let place = PlaceUse::to_send(&broker, "one", READ).unwrap();
+        assert_eq!(place.figures().attached, 0);
+        drop(hold);
+        drop(early.join().unwrap().unwrap());
+        // Another is being made that grants less: what is there stays until it is whole.
+        let mut reader = Consumer::attach(&address, "one");
+        let until = Instant::now() + Duration::from_secs(10);
+        while reader.is_err() && Instant::now() < until {
+            reader = Consumer::attach(&address, "one");
+        }
+        let mut reader = reader.unwrap();
+        let (_, hold) = Broker::open_held(&address, &arena).unwrap();
+        let next = PlaceUse::to_send(&broker, "one", ISOLATED).unwrap();
+        assert!(!reader.wait(Some(Duration::from_millis(50))).unwrap());
+        drop(next);
+        drop(hold);
+        assert!(!reader.wait(Some(Duration::from_millis(50))).unwrap());
+    });
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
 

@@ -18,7 +18,10 @@ use linerate_port::peer::{
     event,
     listen::{ListenError, Socket},
 };
-use rustix::net::{SocketFlags, SocketType};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    net::{SocketFlags, SocketType},
+};
 
 use crate::{
     exchange::{Admitted, Exchange},
@@ -87,6 +90,16 @@ impl Broker {
     ///
     /// When nobody can listen there, or the arena cannot be shared.
     pub fn open(address: &str, arena: &Arena) -> Result<Arc<Broker>, BrokerError> {
+        Broker::open_held(address, arena).map(|(broker, _)| broker)
+    }
+
+    /// The same. Who connects waits until what keeps him waiting is dropped: by then there are the names
+    /// of a configuration.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn open_held(address: &str, arena: &Arena) -> Result<(Arc<Broker>, Hold), BrokerError> {
         let no_address = || BrokerError::Address(address.into());
         let address = Address::parse(address).ok_or_else(no_address)?;
         let mut brokers = BROKERS.lock().expect("no panic while held");
@@ -95,7 +108,8 @@ impl Broker {
             if broker.address == address {
                 let same = broker.exchange().arena().region() == arena.region();
                 return if same {
-                    Ok(broker)
+                    broker.exchange().hold();
+                    Ok((Arc::clone(&broker), Hold(broker)))
                 } else {
                     Err(BrokerError::InUse(address.to_string()))
                 };
@@ -103,16 +117,18 @@ impl Broker {
         }
         let broker = Arc::new(Broker::start(address, arena)?);
         brokers.push(Arc::downgrade(&broker));
-        Ok(broker)
+        Ok((Arc::clone(&broker), Hold(broker)))
     }
 
+    /// One that is held.
     fn start(address: Address, arena: &Arena) -> Result<Broker, BrokerError> {
         let system = |step| {
             let address = address.to_string();
             move |source| BrokerError::System { step, address, source }
         };
         let alarm = Arc::new(event::new().map_err(system("make an event"))?);
-        let exchange = Exchange::new(arena, Arc::clone(&alarm))?;
+        let mut exchange = Exchange::new(arena, Arc::clone(&alarm))?;
+        exchange.hold();
         let listener =
             Socket::bind(&address, SocketType::SEQPACKET, 16).map_err(|error| match error {
                 ListenError::InUse => BrokerError::InUse(address.to_string()),
@@ -158,6 +174,16 @@ impl Drop for Broker {
     }
 }
 
+/// As long as this lives nobody is taken in, and who has connected waits.
+#[derive(Debug)]
+pub struct Hold(Arc<Broker>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.exchange().let_go();
+    }
+}
+
 /// Somebody who has connected.
 #[derive(Debug)]
 struct Client {
@@ -196,18 +222,19 @@ impl Desk {
 
     fn serve(&mut self) {
         while !self.ending.load(Ordering::Acquire) {
-            let until = self.next_look(Instant::now());
-            self.look(until);
+            let is_held = self.exchange().is_held();
+            let until = self.next_look(Instant::now(), is_held);
+            self.look(until, is_held);
             self.house_keeping();
         }
         self.farewell();
     }
 
     /// When there is something to do though nobody says anything.
-    fn next_look(&self, now: Instant) -> Instant {
+    fn next_look(&self, now: Instant, is_held: bool) -> Instant {
         let due = |client: &Client| match client.role {
-            Role::New(until) => Some(until),
-            Role::Asks => None,
+            Role::New(until) if !is_held => Some(until),
+            Role::New(_) | Role::Asks => None,
             Role::Leaving(_, Some(until)) => Some(until.min(now + LOOK)),
             Role::Attached(..) | Role::Leaving(..) => Some(now + LOOK),
         };
@@ -216,9 +243,19 @@ impl Desk {
     }
 
     /// Waits, and listens to whoever says something.
-    fn look(&mut self, until: Instant) {
-        let fixed = [self.alarm.as_fd(), self.listener.fd().as_fd()];
-        let sockets = self.clients.iter().map(|client| client.socket.as_fd());
+    fn look(&mut self, until: Instant, is_held: bool) {
+        // Who is not listened to now has the alarm in his place: all others keep theirs.
+        let heeded = |client: &Client| match client.role {
+            Role::New(_) => !is_held,
+            Role::Asks | Role::Attached(..) => true,
+            Role::Leaving(..) => false,
+        };
+        let alarm = self.alarm.as_fd();
+        let fixed = [alarm, if is_held { alarm } else { self.listener.fd().as_fd() }];
+        let sockets = self
+            .clients
+            .iter()
+            .map(|client| if heeded(client) { client.socket.as_fd() } else { alarm });
         let Ok(ready) = peer::wait(fixed.into_iter().chain(sockets), until) else {
             // Polling itself has failed: not at once again.
             thread::sleep(LOOK);
@@ -230,17 +267,23 @@ impl Desk {
         let now = Instant::now();
         let mut at = 0;
         for ready in &ready[2..] {
-            let late = match self.clients[at].role {
-                Role::New(until) | Role::Leaving(_, Some(until)) => until <= now,
-                _ => false,
+            let client = &self.clients[at];
+            let stays = match client.role {
+                Role::Leaving(_, until) => {
+                    ignore(&client.socket);
+                    until.is_none_or(|until| until > now) && !is_gone(&client.socket)
+                }
+                _ if *ready && heeded(client) => self.hear(at),
+                Role::New(until) => is_held || until > now,
+                Role::Asks | Role::Attached(..) => true,
             };
-            if (*ready && !self.hear(at)) || late {
-                self.dismiss(at);
-            } else {
+            if stays {
                 at += 1;
+            } else {
+                self.dismiss(at);
             }
         }
-        if ready[1] {
+        if ready[1] && !is_held {
             self.accept(now);
         }
     }
@@ -266,14 +309,19 @@ impl Desk {
         let client = &self.clients[at];
         let bytes = match transport::receive(&client.socket) {
             Received::Nothing => return true,
+            // One that says nothing more may still have the memory.
+            Received::Closed if matches!(client.role, Role::Attached(..)) => {
+                return !is_gone(&client.socket) && self.refuse(at, "it says nothing more");
+            }
             Received::Closed => return false,
             Received::Message(bytes, descriptors) if descriptors.is_empty() => bytes,
             Received::Message(..) | Received::Malformed => return self.refuse(at, "no request"),
         };
         match client.role {
-            // Consumers have nothing more to say.
-            Role::Attached(..) => return self.refuse(at, "a consumer asks for nothing"),
-            Role::Leaving(..) => return true,
+            // Consumers have nothing more to say, and nobody listens to those that were told to go.
+            Role::Attached(..) | Role::Leaving(..) => {
+                return self.refuse(at, "a consumer asks for nothing");
+            }
             Role::New(_) | Role::Asks => {}
         }
         let request = match Request::decode(&bytes) {
@@ -388,16 +436,10 @@ impl Desk {
         self.clients.retain(|client| matches!(client.role, Role::Leaving(..)));
         let until = Instant::now() + FAREWELL;
         while !self.clients.is_empty() && Instant::now() < until {
-            let sockets = self.clients.iter().map(|client| client.socket.as_fd());
-            let Ok(ready) = peer::wait(sockets, until) else { break };
-            let mut at = 0;
-            for ready in ready {
-                if ready && matches!(transport::receive(&self.clients[at].socket), Received::Closed)
-                {
-                    self.dismiss(at);
-                } else {
-                    at += 1;
-                }
+            self.clients.iter().for_each(|client| ignore(&client.socket));
+            match self.clients.iter().position(|client| is_gone(&client.socket)) {
+                Some(at) => self.dismiss(at),
+                None => thread::sleep(LOOK / 20),
             }
         }
         // Who only reads can do no harm; what others hold is theirs until they have ended.
@@ -406,6 +448,26 @@ impl Desk {
             self.dismiss(at);
         }
     }
+}
+
+/// Messages that are received and forgotten in one go: more than a socket holds as the kernel has it.
+const IGNORED: usize = 64;
+
+/// Receives what nobody wants to know: a descriptor that is left in there may be that of the other end, which
+/// would stay open.
+fn ignore(socket: &OwnedFd) {
+    // A message of no bytes looks as the end does, and others may be behind it.
+    let is_something = |_: &usize| !matches!(transport::receive(socket), Received::Nothing);
+    (0..IGNORED).take_while(is_something).for_each(drop);
+}
+
+/// Whether who had the other end has closed it, which the kernel does for who has ended behind letting go
+/// of his memory. Who has only shut it for what he would say has not.
+fn is_gone(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let _ = rustix::event::poll(&mut polled, Some(&now));
+    polled[0].revents().contains(PollFlags::HUP)
 }
 
 /// Says something to a client that is expected to read it: `false` when it does not.

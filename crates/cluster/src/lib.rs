@@ -21,6 +21,6 @@ pub mod figures;
 pub mod transport;
 pub mod wire;
 
-pub use broker::{Broker, BrokerError};
+pub use broker::{Broker, BrokerError, Hold};
 pub use exchange::{BalancerUse, Exchange, Granted, InlineUse, PlaceUse, Refused, Settled, Terms};
 pub use wire::Access;

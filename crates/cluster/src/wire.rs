@@ -42,6 +42,25 @@ pub enum Access {
     Isolated,
 }
 
+impl Access {
+    /// Whether who is granted this may have the other: copies are less than reading, which is less than
+    /// writing.
+    pub fn includes(self, other: Access) -> bool {
+        let order = |access| match access {
+            Access::Isolated => 0,
+            Access::Read => 1,
+            Access::Write => 2,
+        };
+        order(other) <= order(self)
+    }
+
+    /// What is granted by both.
+    #[must_use]
+    pub fn stricter(self, other: Access) -> Access {
+        if self.includes(other) { other } else { self }
+    }
+}
+
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {

@@ -12,7 +12,7 @@ use super::{
     Exchange,
     inline::WORDS,
     link::Link,
-    place::{Place, Seat, includes},
+    place::{Place, Seat},
 };
 use crate::wire::{Access, Reason};
 
@@ -153,7 +153,7 @@ impl Exchange {
             return Err((Reason::Gone, "the configuration has changed meanwhile".into()));
         };
         // Elements may have come since it was invited.
-        if !includes(place.granted().access, access) {
+        if !place.granted().access.includes(access) {
             let text = format!("consumers of that name {} now", name_of(place.granted().access));
             return Err((Reason::NotGranted, text));
         }
@@ -257,6 +257,7 @@ impl Exchange {
     /// more access than elements grant them now.
     pub(crate) fn due_to_end(&mut self) -> Vec<(usize, Reason)> {
         let mut list = Vec::new();
+        let is_held = self.is_held();
         for (at, place) in self.places.iter_mut().enumerate() {
             let Some(place) = place else { continue };
             let (unused, too_much) = (place.users == 0, place.has_too_much());
@@ -265,7 +266,7 @@ impl Exchange {
                 list.push((at, Reason::Broken));
             } else if unused {
                 list.push((at, Reason::Gone));
-            } else if too_much {
+            } else if too_much && !is_held {
                 list.push((at, Reason::NotGranted));
             }
         }

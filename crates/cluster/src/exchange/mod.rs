@@ -41,6 +41,8 @@ pub struct Exchange {
     places: Vec<Option<Place>>,
     balancers: Vec<Option<Balancer>>,
     board: FigureBoard,
+    /// Configurations that are not whole yet: nobody new is taken in, and nobody told to go.
+    holds: usize,
     /// Wakes the broker's thread.
     alarm: Arc<OwnedFd>,
     /// For each packet of a frame which members are to get it, and which places are to get a copy.
@@ -59,6 +61,7 @@ impl Exchange {
             places: Vec::new(),
             balancers: Vec::new(),
             board: FigureBoard::create(arena.count())?,
+            holds: 0,
             alarm,
             to: Vec::new(),
             copies: Vec::new(),
@@ -73,6 +76,19 @@ impl Exchange {
 
     pub(crate) fn figures_file(&self) -> io::Result<OwnedFd> {
         self.board.file()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.holds > 0
+    }
+
+    pub(crate) fn hold(&mut self) {
+        self.holds += 1;
+    }
+
+    pub(crate) fn let_go(&mut self) {
+        self.holds -= 1;
+        event::set(&self.alarm);
     }
 
     fn place(&mut self, place: usize) -> &mut Place {

@@ -25,17 +25,6 @@ pub(super) struct Grant {
     pub(super) cells: Option<u32>,
 }
 
-/// Whether who is granted the one access may have the other: copies are less than reading, which is less
-/// than writing.
-pub(super) fn includes(granted: Access, access: Access) -> bool {
-    let order = |access| match access {
-        Access::Isolated => 0,
-        Access::Read => 1,
-        Access::Write => 2,
-    };
-    order(access) <= order(granted)
-}
-
 /// Who is in a place.
 #[derive(Debug, Default)]
 pub(super) enum Seat {
@@ -98,15 +87,14 @@ impl Place {
     /// What a consumer gets: what all elements agree to, for an element that isolates it does so from
     /// those that others lend it, too. Of elements that follow one another the last says how many buffers.
     pub(super) fn granted(&self) -> Granted {
-        let stricter = |one, other| if includes(one, other) { other } else { one };
-        let access = self.grants.iter().map(|grant| grant.access).reduce(stricter);
+        let access = self.grants.iter().map(|grant| grant.access).reduce(Access::stricter);
         let cells = self.grants.iter().rev().find_map(|grant| grant.cells);
         Granted { access: access.unwrap_or(Access::Isolated), cells: cells.unwrap_or(1) }
     }
 
     /// Whether who is there has more access than it would get now.
     pub(super) fn has_too_much(&mut self) -> bool {
-        self.seat.taken().is_some() && !includes(self.granted().access, self.access)
+        self.seat.taken().is_some() && !self.granted().access.includes(self.access)
     }
 
     /// Adds what its link has counted since.

@@ -9,7 +9,10 @@ use linerate_graph::{
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
 
-use super::{FAMILY, access, place::broker};
+use super::{
+    FAMILY, access,
+    place::{Expected, Place, broker},
+};
 
 /// Most empty buffers of a consumer.
 const SPARE_LIMIT: u32 = 1 << 14;
@@ -54,8 +57,8 @@ pub(super) const CLASS: Class = Class {
 
 struct FromConsumer {
     name: String,
-    access: Access,
     spare: u32,
+    expected: Option<Expected>,
     from: Option<(Arc<Broker>, PlaceUse)>,
     packets: u64,
     bytes: u64,
@@ -69,15 +72,19 @@ impl FromConsumer {
             make.error(format!("SPARE: at most {SPARE_LIMIT}"));
         }
         let access = access::of(make, Access::Write);
-        FromConsumer { name, access, spare, from: None, packets: 0, bytes: 0 }
+        make.world.common::<Place>().grant(&name, access);
+        let expected = Some(Expected::new(make));
+        FromConsumer { name, spare, expected, from: None, packets: 0, bytes: 0 }
     }
 }
 
 impl Element for FromConsumer {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let broker = broker(&Arc::clone(cx.world()))?;
-        let from = PlaceUse::to_receive(&broker, &self.name, self.access, self.spare)?;
+        let access = cx.world().common::<Place>().granted(&self.name);
+        let from = PlaceUse::to_receive(&broker, &self.name, access, self.spare)?;
         self.from = Some((broker, from));
+        self.expected = None;
         cx.schedule();
         Ok(())
     }

@@ -15,7 +15,7 @@ use linerate_port::{Interest, Wake};
 use super::{
     FAMILY,
     access::{self, ACCESS, CELLS},
-    place::broker,
+    place::{Expected, Place, broker},
 };
 
 /// Drop reasons.
@@ -103,6 +103,7 @@ struct InlineConsumer {
     name: String,
     granted: Granted,
     terms: Terms,
+    expected: Option<Expected>,
     asks: Option<(Arc<Broker>, InlineUse)>,
     /// When the first that waits has waited for long enough.
     due: Option<Instant>,
@@ -134,9 +135,13 @@ impl InlineConsumer {
         let most = most.max(2 * make.world.frame_limit);
         let limit = time(make, "LIMIT", Duration::from_millis(10));
         let flow_time = time(make, "FLOW_TIME", Duration::from_secs(60));
+        let granted =
+            Granted { access: access::of(make, Access::Read), cells: access::cells(make) };
+        make.world.common::<Place>().grant(&name, granted.access);
         InlineConsumer {
             name,
-            granted: Granted { access: access::of(make, Access::Read), cells: access::cells(make) },
+            granted,
+            expected: Some(Expected::new(make)),
             terms: Terms { limit, open: word == "open", most, flows, flow_time },
             asks: None,
             due: None,
@@ -162,8 +167,11 @@ impl InlineConsumer {
 impl Element for InlineConsumer {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let broker = broker(&Arc::clone(cx.world()))?;
-        let asks = InlineUse::new(&broker, &self.name, self.granted, self.terms)?;
+        let access = cx.world().common::<Place>().granted(&self.name);
+        let granted = Granted { access, ..self.granted };
+        let asks = InlineUse::new(&broker, &self.name, granted, self.terms)?;
         self.asks = Some((broker, asks));
+        self.expected = None;
         cx.schedule();
         Ok(())
     }

@@ -1,9 +1,12 @@
 //! The broker of a graph, from the element that says where it listens to those that use it.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, Weak},
+};
 
-use linerate_cluster::Broker;
-use linerate_graph::World;
+use linerate_cluster::{Access, Broker, Hold};
+use linerate_graph::{Make, World};
 
 /// What all elements of a graph share: where its broker listens.
 #[derive(Debug, Default)]
@@ -13,13 +16,56 @@ pub(super) struct Place(Mutex<State>);
 struct State {
     address: Option<String>,
     /// Kept by elements alone, so that it ends with them.
-    broker: std::sync::Weak<Broker>,
+    broker: Weak<Broker>,
+    /// What programs may do at most, by their names.
+    granted: HashMap<String, Access>,
+    /// Elements that are not initialized yet, and what keeps programs waiting for them.
+    expected: usize,
+    hold: Option<Hold>,
+}
+
+/// An element that is not initialized yet.
+pub(super) struct Expected(Arc<Place>);
+
+impl Expected {
+    pub(super) fn new(make: &Make<'_>) -> Expected {
+        let place = make.world.common::<Place>();
+        place.state().expected += 1;
+        Expected(place)
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.expected -= 1;
+        let hold = if state.expected == 0 { state.hold.take() } else { None };
+        // Its broker may end with it, which takes a while.
+        drop((state, hold));
+    }
 }
 
 impl Place {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no panic while held")
+    }
+
+    /// An element lets the program of that name do that.
+    pub(super) fn grant(&self, name: &str, access: Access) {
+        let mut state = self.state();
+        let granted = state.granted.entry(name.into()).or_insert(access);
+        *granted = granted.stricter(access);
+    }
+
+    /// What all elements agree to, which is known when they are initialized. So it does not matter which
+    /// of them comes first, or ends last.
+    pub(super) fn granted(&self, name: &str) -> Access {
+        self.state().granted.get(name).copied().unwrap_or(Access::Isolated)
+    }
+
     /// It is to listen there: `false` when another element has said where.
     pub(super) fn set(&self, address: &str) -> bool {
-        let mut state = self.0.lock().expect("no panic while held");
+        let mut state = self.state();
         let is_first = state.address.is_none();
         state.address.get_or_insert_with(|| address.into());
         is_first
@@ -33,7 +79,7 @@ impl Place {
 /// When no element says where it listens, or it cannot; for the user.
 pub(super) fn broker(world: &World) -> Result<Arc<Broker>, String> {
     let place = world.common::<Place>();
-    let mut state = place.0.lock().expect("no panic while held");
+    let mut state = place.state();
     if let Some(broker) = state.broker.upgrade() {
         return Ok(broker);
     }
@@ -42,7 +88,11 @@ pub(super) fn broker(world: &World) -> Result<Arc<Broker>, String> {
                     `linerate cluster serve --socket`"
             .into());
     };
-    let broker = Broker::open(address, world.arena()).map_err(|error| world.failed(error))?;
+    let opened = Broker::open_held(address, world.arena());
+    let (broker, hold) = opened.map_err(|error| world.failed(error))?;
+    if state.expected > 0 {
+        state.hold = Some(hold);
+    }
     state.broker = Arc::downgrade(&broker);
     Ok(broker)
 }

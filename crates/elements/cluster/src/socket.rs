@@ -9,7 +9,7 @@ use linerate_graph::{
 
 use super::{
     FAMILY,
-    place::{Place, broker},
+    place::{Expected, Place, broker},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -19,10 +19,12 @@ pub(super) const CLASS: Class = Class {
     description: "`ADDRESS` is a UNIX socket: a file's name, or `@NAME` for one without a file. Programs \
         attach there (`linerate cluster attach`, or the client library) under the names that \
         [ToConsumer](ToConsumer.md), [ConsumerBalancer](ConsumerBalancer.md), \
-        [ConsumerFanOut](ConsumerFanOut.md) and [FromConsumer](FromConsumer.md) have, and get packets \
-        in shared memory, without a copy. `linerate cluster status ADDRESS` shows them.\n\n\
-        Who may connect to the socket may see all packets; who runs as the same user may also \
-        write to those he gets, where an element grants it. A program that dies loses its place and \
+        [ConsumerFanOut](ConsumerFanOut.md), [InlineConsumer](InlineConsumer.md) and \
+        [FromConsumer](FromConsumer.md) have, and get packets in shared memory, without a copy. \
+        `linerate cluster status ADDRESS` shows them.\n\n\
+        Who may connect to the socket may attach under any name that is free: to see all packets under one \
+        that is granted `read` or `write`, and its own under one that is `isolated`. Who runs as the same \
+        user, or as root, may also write where that is granted. A program that dies loses its place and \
         nothing else. There is one of these elements in a graph.",
     ports: "0/0",
     args: &[Arg::required("ADDRESS", "UNIX socket", "where programs attach")],
@@ -42,6 +44,7 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct ClusterSocket {
+    expected: Option<Expected>,
     broker: Option<Arc<Broker>>,
 }
 
@@ -52,13 +55,14 @@ impl ClusterSocket {
         if !make.world.common::<Place>().set(&address) {
             make.error("another element says already where programs attach");
         }
-        ClusterSocket { broker: None }
+        ClusterSocket { expected: Some(Expected::new(make)), broker: None }
     }
 }
 
 impl Element for ClusterSocket {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         self.broker = Some(broker(&Arc::clone(cx.world()))?);
+        self.expected = None;
         Ok(())
     }
 

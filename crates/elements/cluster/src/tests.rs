@@ -8,7 +8,7 @@ use std::{
 
 use linerate_client::{Access, ClientError, Connection, Consumer, Reason, Verdict};
 use linerate_elements_testing::Run;
-use linerate_graph::Control;
+use linerate_graph::{Class, Context, Control, Element};
 
 /// A name for a socket that no other test has.
 fn address() -> String {
@@ -240,6 +240,31 @@ fn a_program_sends_back_what_it_has_changed_and_packets_of_its_own() {
     let own = "0100\n0101\n0102\n0103\n0104\n0105";
     assert_eq!(run.read("c.packets"), format!("{}{own}", "0007\n".repeat(5)));
     assert_eq!(run.read("d.packets"), "0909");
+}
+
+/// Takes its time to be initialized.
+const SLOW: Class = Class { name: "Slow", make: |_| Box::new(Slow), ports: "0/0", ..Class::here() };
+
+struct Slow;
+
+impl Element for Slow {
+    fn initialize(&mut self, _: &mut Context) -> Result<(), String> {
+        thread::sleep(Duration::from_millis(100));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_program_that_comes_early_waits_for_all_elements_and_gets_what_they_agree_to() {
+    let address = address();
+    let text = format!(
+        "ClusterSocket({address}); Slow; FromConsumer(one) -> Discard; Slow; \
+         Idle -> t :: ToConsumer(one, ACCESS isolated); Script(TYPE PASSIVE, end)"
+    );
+    let program = thread::spawn(move || attach(&address, "one").access());
+    let mut run = Run::new(&text).with(super::CLASSES).with(&[&SLOW]).real_time();
+    run.read("t.count");
+    assert_eq!(program.join().unwrap(), Access::Isolated);
 }
 
 #[test]

@@ -16,7 +16,10 @@ use linerate_packet::affinity::Affinity;
 use linerate_port::Wake;
 
 pub(super) use self::classes::{BALANCER, FAN_OUT, TO_CONSUMER};
-use super::{place::broker, weights};
+use super::{
+    place::{Expected, Place, broker},
+    weights,
+};
 
 /// Drop reasons.
 const ABSENT: usize = 0;
@@ -44,6 +47,7 @@ pub(super) struct Sharing {
     /// Whether packets wait for programs, and whether they are pulled for them.
     waits: bool,
     pulls: bool,
+    expected: Option<Expected>,
     broker: Option<Arc<Broker>>,
     balancers: Vec<BalancerUse>,
     /// The same by number.
@@ -136,13 +140,18 @@ impl Sharing {
 impl Element for Sharing {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let broker = broker(&Arc::clone(cx.world()))?;
-        for Application { name, consumers, .. } in &self.applications {
+        let place = cx.world().common::<Place>();
+        for Application { name, consumers, .. } in &mut self.applications {
+            for (name, _, granted) in consumers.iter_mut() {
+                granted.access = place.granted(name);
+            }
             let by_hash = self.affinity.is_some();
             let balancer = BalancerUse::granting(&broker, name, consumers, by_hash)?;
             self.ids.push(balancer.balancer());
             self.balancers.push(balancer);
         }
         self.broker = Some(broker);
+        self.expected = None;
         if self.pulls {
             cx.schedule();
         }

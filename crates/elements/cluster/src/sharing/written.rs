@@ -13,7 +13,11 @@ use linerate_packet::{
 };
 
 use super::{Application, Sharing};
-use crate::{access, weights};
+use crate::{
+    access,
+    place::{Expected, Place},
+    weights,
+};
 
 /// Programs among which packets are balanced, and which packets they want.
 struct Wanted {
@@ -51,6 +55,10 @@ impl Sharing {
             Application { name, consumers: consumers.into_iter().map(granted).collect(), filter }
         };
         let applications: Vec<Application> = applications.into_iter().map(application).collect();
+        let place = make.world.common::<Place>();
+        for (name, _, granted) in applications.iter().flat_map(|with| &with.consumers) {
+            place.grant(name, granted.access);
+        }
         let (limit, pulls) = (make.world.frame_limit, make.input_is_pull(0));
         Sharing {
             filters: applications.iter().any(|with| with.filter.is_some()),
@@ -59,6 +67,7 @@ impl Sharing {
             affinity,
             waits: make.or("WAIT", false) || pulls,
             pulls,
+            expected: Some(Expected::new(make)),
             broker: None,
             balancers: Vec::new(),
             ids: Vec::new(),
