@@ -5,6 +5,8 @@
  *
  *   ring-spsc, ring-mpmc      enqueue_bulk and dequeue_bulk on one core
  *   ring-spsc-2, ring-mpmc-2  a producer on the second core, the consumer on the first
+ *   ring-spsc-mbuf-2          the same with packet buffers that the producer allocates and the
+ *                             consumer frees, as between two stages of a pipeline
  *   pool                      mempool get_bulk and put_bulk, cache of 256 objects
  *   mbuf                      packet buffers allocated and freed
  *
@@ -112,6 +114,37 @@ static unsigned mbuf_ops(void **objects, unsigned rounds)
 	return failed == 0 ? rounds * burst * 2 : 0;
 }
 
+static int mbuf_produce(void *unused)
+{
+	struct rte_mbuf *mbufs[MAX_BURST];
+
+	(void)unused;
+	while (!stop) {
+		if (rte_pktmbuf_alloc_bulk(pool, mbufs, burst) != 0) {
+			rte_pause();
+			continue;
+		}
+		while (rte_ring_sp_enqueue_bulk(ring, (void **)mbufs, burst, NULL) == 0) {
+			if (stop) {
+				rte_pktmbuf_free_bulk(mbufs, burst);
+				return 0;
+			}
+			rte_pause();
+		}
+	}
+	return 0;
+}
+
+static unsigned mbuf_consume(void **objects, unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		while (rte_ring_sc_dequeue_bulk(ring, objects, burst, NULL) == 0)
+			rte_pause();
+		rte_pktmbuf_free_bulk((struct rte_mbuf **)objects, burst);
+	}
+	return rounds * burst * 2;
+}
+
 struct operation {
 	const char *name;
 	unsigned (*block)(void **objects, unsigned rounds);
@@ -123,6 +156,7 @@ static const struct operation OPERATIONS[] = {
 	{"ring-mpmc", mpmc, NULL},
 	{"ring-spsc-2", spsc_consume, spsc_produce},
 	{"ring-mpmc-2", mpmc_consume, mpmc_produce},
+	{"ring-spsc-mbuf-2", mbuf_consume, mbuf_produce},
 	{"pool", pool_ops, NULL},
 	{"mbuf", mbuf_ops, NULL},
 };

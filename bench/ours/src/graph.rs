@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Cores to run on, a worker each: packets of all of them count.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["core", "count"])]
     cores: Vec<u32>,
+    /// What to do while there is nothing to do: poll, adaptive, block.
+    #[arg(long, default_value_t = Idle::Poll)]
+    idle: Idle,
     /// Do not measure what cycles elements cost.
     #[arg(long)]
     no_cycles: bool,
@@ -72,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
         threads: args.cores.len().max(2),
         cores: args.cores.clone(),
         frame_limit: args.burst,
-        idle: Idle::Poll,
+        idle: args.idle,
         cycles: !args.no_cycles,
         simulated: args.simulated,
         ..Options::default()
@@ -136,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
 }
 
 /// Processor time of this thread so far.
-fn processor_seconds() -> f64 {
+pub(crate) fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

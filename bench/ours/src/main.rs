@@ -5,6 +5,7 @@
 //! so that an instruction counter can be put around it.
 #![forbid(unsafe_code)]
 
+mod consume;
 mod exact;
 mod forward;
 mod graph;
@@ -25,6 +26,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Case {
+    /// Counts packets as a program on a cluster.
+    Consume(consume::Args),
     /// Looks up keys in a table of exact matches.
     Exact(exact::Args),
     /// Forwards between ports.
@@ -45,6 +48,7 @@ enum Case {
 
 fn main() -> Result<()> {
     let line = match Cli::parse().case {
+        Case::Consume(args) => consume::run(&args)?,
         Case::Exact(args) => exact::run(&args)?,
         Case::Forward(args) => forward::run(&args)?,
         Case::Graph(args) => graph::run(&args)?,

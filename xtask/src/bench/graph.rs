@@ -29,7 +29,7 @@ const CHAIN: usize = 16;
 const SHORT_RUNS: u32 = 8;
 
 /// A UDP packet of 64 bytes, as the `DATA` of a source.
-const UDP: &str = "\\<00000000 00020000 00000001 08004500 00320000 00004011 66c70a00 00010a00 \
+pub(super) const UDP: &str = "\\<00000000 00020000 00000001 08004500 00320000 00004011 66c70a00 00010a00 \
     00020007 0007001e 00000000 00000000 00000000 00000000 00000000 00000000>";
 
 /// Arguments of `cargo xtask bench graph`.

@@ -3,7 +3,7 @@
 //! Here is who measures; what is measured is in the folder `bench`: our program, which [`ours`] builds
 //! and runs, and those of others, which [`peers`] gets, builds and runs.
 //!
-//! - *Commands*, a module each: [`chains`], [`forward`], [`graph`], [`network`], [`instructions`],
+//! - *Commands*, a module each: [`chains`], [`cluster`], [`forward`], [`graph`], [`network`], [`instructions`],
 //!   [`plan`], [`mod@reference`] and [`shared`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`].
 //! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
@@ -14,6 +14,7 @@
 
 mod capture;
 mod chains;
+mod cluster;
 mod filter;
 mod forward;
 mod frames;
@@ -51,6 +52,7 @@ const PACKAGES: [&str; 4] = ["dpdk-dev", "libdpdk-dev", "libpcap-dev", "valgrind
   cargo xtask bench forward --only mac --repetitions 11
   cargo xtask bench forward --json
   cargo xtask bench chains     what chains of elements cost, beside Click and FastClick
+  cargo xtask bench cluster    packets handed to threads and processes, beside rte_ring and testpmd
   cargo xtask bench compare A B    the figures kept of two processors
   cargo xtask bench graph      what elements and frames cost, beside testpmd
   cargo xtask bench network    tables and network elements, beside DPDK
@@ -70,6 +72,8 @@ pub(crate) struct Args {
 enum Command {
     /// Measure chains of elements, beside Click and FastClick, in turns.
     Chains(chains::Args),
+    /// Measure packets handed to another thread and another process, beside DPDK, in turns.
+    Cluster(cluster::Args),
     /// Compare the results kept of two processors, as multiples of each one's reference.
     Compare(results::Args),
     /// Measure ours beside testpmd, C loops on DPDK's libraries, and libpcap, in turns.
@@ -93,6 +97,7 @@ enum Command {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Chains(args) => chains::run(args),
+        Command::Cluster(args) => cluster::run(args),
         Command::Compare(args) => results::run(args),
         Command::Forward(args) => forward::run(args),
         Command::Graph(args) => graph::run(args),

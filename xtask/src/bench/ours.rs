@@ -1,5 +1,6 @@
 //! Our side of a measurement: the program `linerate-bench`, built and run.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::peers::{Cycles, FORWARDING_CORE, LookupCycles, MAIN_CORE, OpCase, Sample, TableCycles};
+use super::peers::{
+    Cycles, FORWARDING_CORE, LookupCycles, MAIN_CORE, OpCase, Sample, TableCycles, command_in,
+};
 
 /// The built program.
 #[derive(Debug)]
@@ -56,16 +59,31 @@ impl Running {
     }
 }
 
+/// Where a program runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// A network namespace, or the caller's.
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) core: usize,
+    /// Whether it sleeps while there is nothing to do.
+    pub(crate) sleeps: bool,
+}
+
 /// A run that ends by itself.
 #[derive(Debug)]
 pub(crate) struct Started(Child);
 
 impl Started {
+    fn start(mut command: Command) -> Result<Started> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(Started(command.spawn().context("cannot run linerate-bench")?))
+    }
+
     /// Its line, when it has ended.
     pub(crate) fn finish(self) -> Result<Value> {
         let output = self.0.wait_with_output().context("cannot wait for linerate-bench")?;
         if !output.status.success() {
-            bail!("linerate-bench graph: {}", String::from_utf8_lossy(&output.stderr).trim());
+            bail!("linerate-bench: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         serde_json::from_slice(&output.stdout).context("linerate-bench printed no JSON")
     }
@@ -77,6 +95,26 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Options of a graph with a worker on each of some cores.
+fn graph_options(
+    at: &str,
+    burst: u32,
+    warm: Duration,
+    time: Duration,
+    cores: &[u32],
+) -> Vec<String> {
+    let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+    let [warm, ms] = [warm, time].map(|time| time.as_millis().to_string());
+    let options = [
+        ("--at", at.to_owned()),
+        ("--burst", burst.to_string()),
+        ("--warm", warm),
+        ("--ms", ms),
+        ("--cores", cores.join(",")),
+    ];
+    options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect()
 }
 
 /// What forwarding gave, of the line about it.
@@ -245,13 +283,70 @@ impl Ours {
         time: Duration,
         cores: &[u32],
     ) -> Result<Started> {
-        let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+        self.start_graph(&[file.as_os_str()], at, burst, warm, time, cores)
+    }
+
+    /// The same with a configuration that is given as text.
+    pub(crate) fn graph_text_on(
+        &self,
+        text: &str,
+        at: &str,
+        burst: u32,
+        warm: Duration,
+        time: Duration,
+        cores: &[u32],
+    ) -> Result<Started> {
+        self.start_graph(&["-e".as_ref(), text.as_ref()], at, burst, warm, time, cores)
+    }
+
+    fn start_graph(
+        &self,
+        configuration: &[&OsStr],
+        at: &str,
+        burst: u32,
+        warm: Duration,
+        time: Duration,
+        cores: &[u32],
+    ) -> Result<Started> {
         let mut command = Command::new(&self.program);
-        command.arg("graph").arg(file).args(["--at", at, "--burst", &burst.to_string()]);
-        command.args(["--warm", &warm.as_millis().to_string()]);
-        command.args(["--ms", &time.as_millis().to_string(), "--cores", &cores.join(",")]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Started(command.spawn().context("cannot run linerate-bench")?))
+        command.arg("graph").args(configuration);
+        command.args(graph_options(at, burst, warm, time, cores));
+        Started::start(command)
+    }
+
+    /// Starts a configuration that programs attach to.
+    pub(crate) fn serve(
+        &self,
+        place: Place<'_>,
+        text: &str,
+        at: &str,
+        burst: u32,
+        warm: Duration,
+        time: Duration,
+    ) -> Result<Started> {
+        let mut command = command_in(place.namespace, &self.program);
+        command.args(["graph", "-e", text]);
+        command.args(graph_options(at, burst, warm, time, &[place.core as u32]));
+        command.args(["--idle", if place.sleeps { "block" } else { "poll" }]);
+        Started::start(command)
+    }
+
+    /// Counts packets for about `time` as a program of that name on the cluster at a socket, which it
+    /// waits for; `warm` without measuring first. It ends when the cluster's server does.
+    pub(crate) fn consume(
+        &self,
+        place: Place<'_>,
+        (socket, name): (&str, &str),
+        burst: u32,
+        warm: Duration,
+        time: Duration,
+    ) -> Result<Value> {
+        let (burst, core) = (burst.to_string(), place.core.to_string());
+        let (warm, ms) = (warm.as_millis().to_string(), time.as_millis().to_string());
+        let mut arguments = vec!["consume", socket, name, "--burst", &burst, "--core", &core];
+        arguments.extend(["--warm", &warm, "--ms", &ms]);
+        arguments.extend(place.sleeps.then_some("--wait"));
+        self.run(place.namespace, &arguments)
     }
 
     /// Fills a table of exact matches with `keys` keys and looks them up for about `time`.

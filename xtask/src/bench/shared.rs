@@ -110,7 +110,7 @@ impl Task {
 }
 
 /// A testpmd's `net_null`, which takes packets, and makes some without end if it is a source.
-fn null(size: u32, is_source: bool) -> String {
+pub(super) fn null(size: u32, is_source: bool) -> String {
     format!("net_null0,size={size},copy=0,no-rx={}", u8::from(!is_source))
 }
 

@@ -30,6 +30,9 @@ pub(crate) enum OpCase {
     RingSpscTwoCores,
     /// Multi-producer multi-consumer ring between two cores, one thread on each.
     RingMpmcTwoCores,
+    /// The single-producer single-consumer one, with packet buffers that the one core allocates and
+    /// the other frees.
+    RingMbufTwoCores,
     /// Buffers taken from a pool and put back, with a cache per core.
     Pool,
     /// Packet buffers allocated and freed, their fields reset.
@@ -43,6 +46,7 @@ impl OpCase {
             OpCase::RingMpmc => "ring-mpmc",
             OpCase::RingSpscTwoCores => "ring-spsc-2",
             OpCase::RingMpmcTwoCores => "ring-mpmc-2",
+            OpCase::RingMbufTwoCores => "ring-spsc-mbuf-2",
             OpCase::Pool => "pool",
             OpCase::Mbuf => "mbuf",
         }
@@ -50,7 +54,9 @@ impl OpCase {
 
     fn cores(self) -> &'static [usize] {
         match self {
-            OpCase::RingSpscTwoCores | OpCase::RingMpmcTwoCores => &[FORWARDING_CORE, MAIN_CORE],
+            OpCase::RingSpscTwoCores | OpCase::RingMpmcTwoCores | OpCase::RingMbufTwoCores => {
+                &[FORWARDING_CORE, MAIN_CORE]
+            }
             _ => &[FORWARDING_CORE],
         }
     }
@@ -72,7 +78,8 @@ impl Programs {
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let (names, compiling, linking): (&[&str], _, _) = match peer {
             Peer::Dpdk => (
-                &["rte_exact", "rte_filter", "rte_lookup", "rte_ops", "rte_loop"],
+                // The last needs nothing of DPDK, and is measured where that is.
+                &["rte_exact", "rte_filter", "rte_lookup", "rte_ops", "rte_loop", "packet_fanout"],
                 pkg_config("--cflags")?,
                 pkg_config("--libs")?,
             ),
@@ -208,6 +215,34 @@ impl Programs {
         serde_json::from_str(&line).with_context(|| format!("{program} printed `{line}`"))
     }
 
+    /// Counts for about `time` what arrives at an interface of a namespace, as the only process of a
+    /// `PACKET_FANOUT` group; `warm` without measuring first.
+    pub(crate) fn packet_fanout(
+        &self,
+        namespace: &str,
+        interface: &str,
+        warm: Duration,
+        time: Duration,
+    ) -> Result<Sample> {
+        let mut command = command_in(Some(namespace), self.folder.join("packet_fanout"));
+        command
+            .args(["--if", interface, "--core", &FORWARDING_CORE.to_string()])
+            .args(["--warm", &warm.as_millis().to_string()])
+            .args(["--ms", &time.as_millis().to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let process = Process::spawn(&mut command, None)?;
+        let mut line = String::new();
+        BufReader::new(process.output()?).read_line(&mut line).context("cannot read its result")?;
+        let status = process.wait()?;
+        if !status.success() {
+            bail!("packet_fanout failed ({status})");
+        }
+        let Report { seconds, cpu_seconds, packets } = serde_json::from_str(&line)
+            .with_context(|| format!("packet_fanout printed `{line}`"))?;
+        Ok(Sample { packets, seconds, cpu_seconds, busy_cycles: None })
+    }
+
     /// Starts a forwarder on libpcap from one interface to another.
     pub(crate) fn pcap_forward(&self, options: &PcapOptions) -> Result<PcapForward> {
         let program = self.folder.join("pcap_forward");
@@ -257,7 +292,7 @@ pub(crate) struct PcapForward {
 }
 
 #[derive(Debug, serde::Deserialize)]
-struct PcapReport {
+struct Report {
     seconds: f64,
     cpu_seconds: f64,
     packets: u64,
@@ -277,14 +312,14 @@ impl PcapForward {
         })
     }
 
-    fn ask(&mut self) -> Result<PcapReport> {
+    fn ask(&mut self) -> Result<Report> {
         let id = i32::try_from(self.process.id())?;
         let id = Pid::from_raw(id).context("no process id")?;
         kill_process(id, Signal::USR1).context("cannot ask pcap_forward")?;
         self.report()
     }
 
-    fn report(&mut self) -> Result<PcapReport> {
+    fn report(&mut self) -> Result<Report> {
         let mut line = String::new();
         self.output.read_line(&mut line).context("cannot read pcap_forward's report")?;
         if line.is_empty() {

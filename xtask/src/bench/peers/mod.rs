@@ -1,5 +1,5 @@
 //! The frameworks measurements compare with: DPDK's testpmd, plain C loops on DPDK's libraries,
-//! and a forwarder on libpcap.
+//! a forwarder on libpcap, and a program that the kernel balances to.
 //!
 //! This module installs, compiles, starts, reads and stops them, so that a measurement can
 //! alternate between them and ours. It does not measure anything of ours and prints no tables.
