@@ -72,7 +72,8 @@ impl FromConsumer {
             make.error(format!("SPARE: at most {SPARE_LIMIT}"));
         }
         let access = access::of(make, Access::Write);
-        make.world.common::<Place>().grant(&name, access);
+        let place = make.world.common::<Place>();
+        place.grant(make.name(), vec![(name.clone(), access)]);
         let expected = Some(Expected::new(make));
         FromConsumer { name, spare, expected, from: None, packets: 0, bytes: 0 }
     }

@@ -137,7 +137,8 @@ impl InlineConsumer {
         let flow_time = time(make, "FLOW_TIME", Duration::from_secs(60));
         let granted =
             Granted { access: access::of(make, Access::Read), cells: access::cells(make) };
-        make.world.common::<Place>().grant(&name, granted.access);
+        let place = make.world.common::<Place>();
+        place.grant(make.name(), vec![(name.clone(), granted.access)]);
         InlineConsumer {
             name,
             granted,

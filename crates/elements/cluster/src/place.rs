@@ -17,8 +17,8 @@ struct State {
     address: Option<String>,
     /// Kept by elements alone, so that it ends with them.
     broker: Weak<Broker>,
-    /// What programs may do at most, by their names.
-    granted: HashMap<String, Access>,
+    /// What each element lets programs do, by its name and theirs. One that is made anew says it anew.
+    granted: HashMap<String, Vec<(String, Access)>>,
     /// Elements that are not initialized yet, and what keeps programs waiting for them.
     expected: usize,
     hold: Option<Hold>,
@@ -50,17 +50,17 @@ impl Place {
         self.0.lock().expect("no panic while held")
     }
 
-    /// An element lets the program of that name do that.
-    pub(super) fn grant(&self, name: &str, access: Access) {
-        let mut state = self.state();
-        let granted = state.granted.entry(name.into()).or_insert(access);
-        *granted = granted.stricter(access);
+    /// An element lets the programs of these names do that.
+    pub(super) fn grant(&self, element: &str, granted: Vec<(String, Access)>) {
+        self.state().granted.insert(element.into(), granted);
     }
 
     /// What all elements agree to, which is known when they are initialized. So it does not matter which
     /// of them comes first, or ends last.
     pub(super) fn granted(&self, name: &str) -> Access {
-        self.state().granted.get(name).copied().unwrap_or(Access::Isolated)
+        let state = self.state();
+        let all = state.granted.values().flatten().filter(|(of, _)| of == name);
+        all.map(|(_, access)| *access).reduce(Access::stricter).unwrap_or(Access::Isolated)
     }
 
     /// It is to listen there: `false` when another element has said where.

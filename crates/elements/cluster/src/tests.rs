@@ -268,6 +268,25 @@ fn a_program_that_comes_early_waits_for_all_elements_and_gets_what_they_agree_to
 }
 
 #[test]
+fn what_is_granted_follows_the_configuration() {
+    let (mut run, address) =
+        run("Idle -> t :: ToConsumer(one, ACCESS isolated); Script(TYPE PASSIVE, end)");
+    assert_eq!(run.read("t.count"), "0");
+    assert_eq!(attach(&address, "one").access(), Access::Isolated);
+    run.write("t.config", "one, ACCESS write").unwrap();
+    let mut one = loop {
+        // Until the one before has gone.
+        if let Ok(one) = Consumer::attach(&address, "one") {
+            break one;
+        }
+    };
+    assert_eq!(one.access(), Access::Write);
+    run.write("t.config", "one, ACCESS read").unwrap();
+    let ended = one.wait(None);
+    assert!(matches!(ended, Err(ClientError::Ended(Reason::NotGranted))), "{ended:?}");
+}
+
+#[test]
 fn consumers_stay_when_the_configuration_is_replaced_and_go_with_their_name() {
     let (mut run, address) =
         run("Idle -> b :: ConsumerBalancer(one, two, WEIGHTS 1 2); s :: Script(TYPE PASSIVE, end)");

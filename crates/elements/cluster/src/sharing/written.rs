@@ -56,9 +56,9 @@ impl Sharing {
         };
         let applications: Vec<Application> = applications.into_iter().map(application).collect();
         let place = make.world.common::<Place>();
-        for (name, _, granted) in applications.iter().flat_map(|with| &with.consumers) {
-            place.grant(name, granted.access);
-        }
+        let all = applications.iter().flat_map(|with| &with.consumers);
+        let granted = all.map(|(name, _, granted)| (name.clone(), granted.access)).collect();
+        place.grant(make.name(), granted);
         let (limit, pulls) = (make.world.frame_limit, make.input_is_pull(0));
         Sharing {
             filters: applications.iter().any(|with| with.filter.is_some()),
