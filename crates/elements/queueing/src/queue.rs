@@ -450,7 +450,16 @@ impl Element for Queue {
     }
 
     fn room(&self) -> usize {
-        self.core.capacity.load(Ordering::Relaxed).saturating_sub(self.len())
+        let room = || self.core.capacity.load(Ordering::Relaxed).saturating_sub(self.len());
+        match room() {
+            // Who finds no room may sleep: a puller that took an earlier wish for room, and has taken
+            // nothing since, would not know of this one.
+            0 if self.crosses => {
+                self.core.emptied.arm();
+                room()
+            }
+            free => free,
+        }
     }
 
     fn ready(&self) -> Option<usize> {

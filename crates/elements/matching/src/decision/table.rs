@@ -40,13 +40,11 @@ struct Step {
     second: bool,
     /// Place of the words.
     row: usize,
-    /// By the first byte, where the page begins that has the classes by the second.
+    /// By the first byte, where the classes by the second begin.
     pages: Box<[u16; 256]>,
-    /// As many as there may be, and so of states, so that none need be checked: those not used are
-    /// never touched.
-    classes: Box<[u8; 1 << 16]>,
+    classes: Vec<u8>,
     /// By state and class, the next step's state.
-    next: Box<[u16; ENTRIES_LIMIT]>,
+    next: Vec<u16>,
 }
 
 impl Tables {
@@ -120,11 +118,9 @@ impl Table {
             }
             let mut places: HashMap<Id, u16> = HashMap::new();
             let mut then = Vec::new();
-            let mut next: Box<[u16; ENTRIES_LIMIT]> =
-                vec![0; ENTRIES_LIMIT].into_boxed_slice().try_into().ok()?;
-            let mut entries = next.iter_mut();
+            let mut next = Vec::with_capacity(states.len() * width);
             for state in states {
-                for (way, entry) in diagram.ways(state, at).zip(entries.by_ref()) {
+                for way in diagram.ways(state, at) {
                     let place = match places.get(&way) {
                         Some(place) => *place,
                         None => {
@@ -134,7 +130,7 @@ impl Table {
                             place
                         }
                     };
-                    *entry = place;
+                    next.push(place);
                 }
             }
             let (pages, classes) = paged(&level.classes);
@@ -162,7 +158,7 @@ impl Table {
     }
 
     /// Answers for packets from their words, [`NEXT`] where no rule holds.
-    #[inline(always)]
+    #[inline]
     pub(super) fn decide(&self, rows: &[[u32; LANES]]) -> [u32; LANES] {
         let mut states = [0u16; LANES];
         for step in &self.steps {
@@ -189,25 +185,27 @@ impl Step {
         words: &[u32; LANES],
         half: impl Fn([u8; 4]) -> (u8, u8),
     ) {
+        let (classes, next) = (self.classes.as_slice(), self.next.as_slice());
         for (state, word) in states.iter_mut().zip(words) {
             let (first, second) = half(word.to_ne_bytes());
-            let page = self.pages[usize::from(first)];
-            let class = u16::from(self.classes[usize::from(page | u16::from(second))]);
-            // Never beyond the last entry.
-            *state = self.next[usize::from(state.wrapping_add(class))];
+            let page = usize::from(self.pages[usize::from(first)]);
+            let class = classes[page + usize::from(second)];
+            *state = next[usize::from(*state) + usize::from(class)];
         }
     }
 }
 
 /// Classes of values in pages of 256, each kept once.
-fn paged(classes: &[u8]) -> (Box<[u16; 256]>, Box<[u8; 1 << 16]>) {
-    let mut known = HashMap::new();
-    let (mut pages, mut kept) = (Box::new([0; 256]), Box::new([0; 1 << 16]));
+fn paged(classes: &[u8]) -> (Box<[u16; 256]>, Vec<u8>) {
+    let mut places = HashMap::new();
+    let mut pages = Box::new([0; 256]);
+    let mut kept = Vec::new();
     for (page, classes) in pages.iter_mut().zip(classes.chunks_exact(256)) {
-        let fresh = known.len() * 256;
-        let first = *known.entry(classes).or_insert(fresh);
-        kept[first..first + 256].copy_from_slice(classes);
-        *page = first as u16;
+        *page = *places.entry(classes).or_insert_with(|| {
+            let place = kept.len() as u16;
+            kept.extend_from_slice(classes);
+            place
+        });
     }
     (pages, kept)
 }
