@@ -816,18 +816,22 @@ fn a_recorder_tells_what_it_has_lost_and_keeps_the_newest_files() {
     assert!(figures(&server).lost_full >= 960 - 256, "{:?}", figures(&server));
     kill_process(pid, Signal::CONT).unwrap();
     server.wait_for("it goes on", |server| figures(server).waiting == 0);
-    for _ in 0..30 {
+    // As many as fill more than three files: on a busy machine it may be behind once more.
+    let mut sent = 960;
+    while sent - figures(&server).lost_full < 1200 {
         server.share_out(32);
+        sent += 32;
+        assert!(sent < 100_000, "{:?}", figures(&server));
         server.wait_for("it keeps up", |server| figures(server).waiting == 0);
     }
     let lost = figures(&server).lost_full;
     let bytes = figures(&server).bytes;
     server.finish();
-    assert_eq!(recorded(&mut recorder), [1920 - lost, bytes, lost]);
+    assert_eq!(recorded(&mut recorder), [sent - lost, bytes, lost]);
     let files = files(folder.path());
     assert_eq!(files.len(), 3, "{files:?}");
     assert!(files.iter().all(|file| packets_in_order(file) > 10));
-    assert_eq!(statistics(files.last().unwrap()), [1920, lost]);
+    assert_eq!(statistics(files.last().unwrap()), [sent, lost]);
 }
 
 /// A process that is what `role` says: this program once more.
