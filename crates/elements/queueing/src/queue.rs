@@ -531,6 +531,20 @@ impl Element for Queue {
 mod tests {
     use linerate_elements_testing::Run;
 
+    use super::*;
+
+    /// Each time, not only when it was filled: a reader may have taken that wish for an earlier one.
+    #[test]
+    fn who_finds_no_room_is_told_of_it_however_often_he_looks() {
+        let side = Side::Untaken { pushed: true, pulled: false };
+        let core = Arc::new(Core::new(0));
+        let queue = Queue { core, side, crosses: true, capacity: 0, inherits: false, part: None };
+        for _ in 0..2 {
+            assert_eq!(queue.room(), 0);
+            assert!(queue.core.emptied.take());
+        }
+    }
+
     #[test]
     fn what_does_not_fit_leaves_by_output_1() {
         let mut run = Run::new(

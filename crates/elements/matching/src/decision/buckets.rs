@@ -6,8 +6,8 @@
 //! filed that say enough about it, the first half all that do, the next those left, and what is left
 //! then is decided by a table. A packet has one class of values for each cut, and the class a list of
 //! the conjunctions that are not ruled out by it, most often one or two, whose other halves are compared
-//! four at a time. The first of all that hold decides. So a packet costs the same for five hundred
-//! rules and for five thousand, and memory grows with the rules.
+//! four at a time. The first of all that hold decides. So a packet takes as many instructions for
+//! five hundred rules as for five thousand, and memory grows with the rules.
 //!
 //! Lists searched where a cut ends are those of "Packet Classification using Hierarchical Intelligent
 //! Cuttings" (Gupta and McKeown, HOTI 1999); rules that leave a field open are kept apart as in
