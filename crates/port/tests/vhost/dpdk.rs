@@ -102,17 +102,22 @@ fn there_and_back(socket: &str, uri: &str, device: &str, queues: usize, longest:
     let _ = std::fs::remove_file(socket);
 }
 
+/// All that four settings can be which are on or off.
+fn all_of_four() -> impl Iterator<Item = [usize; 4]> {
+    (0..16).map(|bits| [bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3])
+}
+
 #[test]
 #[ignore = "needs root"]
 fn vhost_device_with_a_driver_of_dpdk() {
     let _alone = alone();
-    for packed in [0, 1] {
-        for (queues, mergeable, in_order) in [(1, 1, 0), (2, 1, 1), (1, 0, 0), (2, 0, 1)] {
-            let device = format!("packed_vq={packed},mrg_rxbuf={mergeable},in_order={in_order}");
-            let longest = if mergeable == 1 { 9000 } else { 2000 };
-            let indirect = (queues == 1) == (packed == 0);
-            to_a_driver(&device, queues, in_order == 0, indirect, longest);
-        }
+    for [packed, mergeable, indirect, more] in all_of_four() {
+        // Each with half of the others.
+        let in_order = packed ^ mergeable ^ indirect ^ more;
+        let listens = packed ^ mergeable;
+        let device = format!("packed_vq={packed},mrg_rxbuf={mergeable},in_order={in_order}");
+        let longest = if mergeable == 1 { 9000 } else { 2000 };
+        to_a_driver(&device, 1 + more, listens == 1, indirect == 1, longest);
     }
 }
 
@@ -120,17 +125,15 @@ fn vhost_device_with_a_driver_of_dpdk() {
 #[ignore = "needs root"]
 fn vhost_driver_with_a_device_of_dpdk() {
     let _alone = alone();
-    for packed in ["yes", "no"] {
-        for (queues, mergeable, zero_copy, indirect) in [
-            (1, "yes", "no", "yes"),
-            (2, "yes", "yes", "yes"),
-            (1, "no", "yes", "no"),
-            (2, "no", "no", "no"),
-        ] {
-            let options = format!("packed={packed}&mergeable={mergeable}&zero-copy={zero_copy}");
-            let options = format!("{options}&indirect={indirect}&slots=128");
-            to_a_device(&options, queues, zero_copy == "no", 9000);
-        }
+    for [packed, mergeable, indirect, more] in all_of_four() {
+        // Each with half of the others.
+        let zero_copy = packed ^ mergeable ^ indirect ^ more;
+        let listens = mergeable ^ indirect;
+        let [packed, mergeable, indirect, zero_copy] =
+            [packed, mergeable, indirect, zero_copy].map(|on| ["no", "yes"][on]);
+        let options = format!("packed={packed}&mergeable={mergeable}&zero-copy={zero_copy}");
+        let options = format!("{options}&indirect={indirect}&slots=128");
+        to_a_device(&options, 1 + more, listens == 1, 9000);
     }
 }
 
