@@ -87,25 +87,28 @@ pub(crate) fn run(args: &Args) -> Result<Value> {
         Ok((wall, seconds(ClockId::ThreadCPUTime) - before.1))
     });
     let count = || sent.iter().map(|counters| counters.read().packets).sum::<u64>();
+    let dropped = || sent.iter().map(|counters| counters.read().dropped()).sum::<u64>();
     let mut blocks = Vec::new();
     if args.on_line {
         std::io::stdin().read_line(&mut String::new())?;
     }
-    let before = (usage.read().work, count());
+    let before = (usage.read().work, count(), dropped());
     let window = args.count.is_none().then(|| {
         let started = seconds(ClockId::Monotonic);
         blocks = watch(Duration::from_millis(args.ms), count);
         let window = (seconds(ClockId::Monotonic) - started, count() - before.1);
-        let work = usage.read().work - before.0;
+        let work = (usage.read().work - before.0, dropped() - before.2);
         timer.raise();
         // The worker then waits for what is on its way: not a part of the rate.
         (window, work)
     });
     let (wall, processor) = worker.join().expect("the worker does not panic")?;
-    let ((wall, packets), work) = window.unwrap_or_else(|| ((wall, count()), usage.read().work));
+    let ((wall, packets), (work, dropped)) =
+        window.unwrap_or_else(|| ((wall, count()), (usage.read().work, dropped())));
     let rate = linerate_memory::clock::cycles_per_second();
     Ok(json!({
         "packets": packets,
+        "dropped": dropped,
         "seconds": wall,
         "cpu_seconds": processor,
         "cycles": processor * rate / packets as f64,

@@ -120,6 +120,7 @@ fn forward(who: Who, driver: Driver, program: &Path, window: Duration) -> Result
         packets: Counters::read(namespace, SINK)?.received - arrived,
         cpu_seconds: (threads.time()? - used).as_secs_f64(),
         seconds: start.elapsed().as_secs_f64(),
+        dropped: 0,
         busy_cycles: None,
     };
     generator.stop()?;
@@ -315,7 +316,7 @@ mod tests {
     use super::*;
 
     fn sample(packets: u64, cpu_seconds: f64) -> Sample {
-        Sample { packets, seconds: 1.0, cpu_seconds, busy_cycles: None }
+        Sample { packets, dropped: 0, seconds: 1.0, cpu_seconds, busy_cycles: None }
     }
 
     #[test]

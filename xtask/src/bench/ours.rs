@@ -122,6 +122,7 @@ fn sample(line: &Value) -> Result<Sample> {
     let number = |key: &str| line[key].as_f64().with_context(|| format!("no {key} in {line}"));
     Ok(Sample {
         packets: number("packets")? as u64,
+        dropped: line["dropped"].as_u64().unwrap_or(0),
         seconds: number("seconds")?,
         cpu_seconds: number("cpu_seconds")?,
         busy_cycles: None,

@@ -17,6 +17,18 @@ pub(super) struct Row {
     pub(super) theirs: Vec<f64>,
     /// Rates in Mpps, where the network decides.
     pub(super) rates: Vec<(f64, f64)>,
+    /// How busy both sides were, where that is known.
+    pub(super) loads: Vec<[Load; 2]>,
+}
+
+/// What a side had to do, as shares of its time and of its packets. One that is idle for part of the
+/// time, or has no place for what it sends, has the rate of who is at the other end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    /// Of its time, in rounds with packets.
+    pub(super) busy: f64,
+    /// Of the packets it was to send, those it did not.
+    pub(super) dropped: f64,
 }
 
 pub(super) fn best(values: &[f64]) -> f64 {
@@ -46,7 +58,7 @@ pub(super) fn row<'a>(
     let same = |row: &Row| row.case == case && (row.burst, row.peer) == (burst, peer);
     let at = rows.iter().position(same).unwrap_or_else(|| {
         let (ours, theirs) = (Vec::new(), Vec::new());
-        rows.push(Row { case, burst, peer, ours, theirs, rates: Vec::new() });
+        rows.push(Row { case, burst, peer, ours, theirs, rates: Vec::new(), loads: Vec::new() });
         rows.len() - 1
     });
     &mut rows[at]
@@ -70,6 +82,16 @@ impl Row {
         median(&ratios)
     }
 
+    /// The medians of a side: 0 is ours.
+    fn load(&self, side: usize) -> Option<Load> {
+        let median_of = |part: fn(&Load) -> f64| {
+            median(&self.loads.iter().map(|loads| part(&loads[side])).collect::<Vec<_>>())
+        };
+        let load =
+            || Load { busy: median_of(|load| load.busy), dropped: median_of(|load| load.dropped) };
+        (!self.loads.is_empty()).then(load)
+    }
+
     fn rate_medians(&self) -> Option<(f64, f64)> {
         let (ours, theirs): (Vec<f64>, Vec<f64>) = self.rates.iter().copied().unzip();
         (!ours.is_empty()).then(|| (median(&ours), median(&theirs)))
@@ -91,6 +113,12 @@ impl Row {
             row["peer_mpps_median"] = theirs.into();
             row["ratio_of"] = "mpps".into();
         }
+        for (side, name) in ["", "peer_"].into_iter().enumerate() {
+            if let Some(Load { busy, dropped }) = self.load(side) {
+                row[format!("{name}busy_median")] = busy.into();
+                row[format!("{name}dropped_median")] = dropped.into();
+            }
+        }
         row
     }
 
@@ -99,8 +127,16 @@ impl Row {
         let rates = self
             .rate_medians()
             .map_or(String::new(), |(ours, theirs)| format!("{ours:.2} against {theirs:.2}"));
+        let percent = |side: Load| (side.busy * 100.0, side.dropped * 100.0);
+        let loads = self.load(0).zip(self.load(1)).map_or(String::new(), |(ours, theirs)| {
+            let (ours, theirs) = (percent(ours), percent(theirs));
+            format!(
+                "; busy {:.0} % and {:.0} %, no place for {:.0} % and {:.0} %",
+                ours.0, theirs.0, ours.1, theirs.1
+            )
+        });
         println!(
-            "{:<24} {:>5} {:>9.2} {:>9.2} {:>7}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}",
+            "{:<24} {:>5} {:>9.2} {:>9.2} {:>7}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}{loads}",
             self.case,
             self.burst,
             best(&self.ours),

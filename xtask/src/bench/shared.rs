@@ -6,8 +6,9 @@
 //! Rates are what was passed on in the end. Where the peer is the slower one it is the same for both,
 //! so each row has the cycles per packet, too, that the measured side spends in rounds with packets.
 //!
-//! Where the peer is the slower one that says little about the measured side. So there are *pairs*, too:
-//! a testpmd with a testpmd for its peer, and ours with ours.
+//! Where the peer is the slower one that says little about the measured side. So each row says how much
+//! of its time the measured side spent in those rounds, and for how much of what it was to send there
+//! was no place; and there are *pairs*, too: a testpmd with a testpmd for its peer, and ours with ours.
 //!
 //! What is shared is a [`Wire`]: the devices of both sides and the name of our port. Another kind of
 //! port is another function that makes one.
@@ -24,7 +25,7 @@ use super::peers::{
 };
 use super::priority::Priority;
 use super::results;
-use super::row::{Row, row};
+use super::row::{Load, Row, row};
 use super::undo::unique_name;
 use super::yardstick::Yardstick;
 
@@ -237,6 +238,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
         }
     }
+    let tsc = linerate_memory::clock::cycles_per_second();
+    let load = |sample: &Sample| Load {
+        busy: sample.busy(tsc).unwrap_or(f64::NAN),
+        dropped: sample.dropped(),
+    };
     let mut rows = Vec::new();
     for _ in 0..args.repetitions {
         for (name, task, size, wire) in &cases {
@@ -253,6 +259,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             row.theirs.push(theirs.busy_cycles().unwrap_or(f64::NAN));
             row.ours.push(ours.busy_cycles().unwrap_or(f64::NAN));
             row.rates.push((ours.mpps(), theirs.mpps()));
+            row.loads.push([load(&ours), load(&theirs)]);
         }
     }
     print(args, &bench, &rows, &yardstick)

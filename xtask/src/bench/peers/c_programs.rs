@@ -240,7 +240,7 @@ impl Programs {
         }
         let Report { seconds, cpu_seconds, packets } = serde_json::from_str(&line)
             .with_context(|| format!("packet_fanout printed `{line}`"))?;
-        Ok(Sample { packets, seconds, cpu_seconds, busy_cycles: None })
+        Ok(Sample { packets, dropped: 0, seconds, cpu_seconds, busy_cycles: None })
     }
 
     /// Starts a forwarder on libpcap from one interface to another.
@@ -308,6 +308,7 @@ impl PcapForward {
             packets: last.packets - first.packets,
             seconds: last.seconds - first.seconds,
             cpu_seconds: last.cpu_seconds - first.cpu_seconds,
+            dropped: 0,
             busy_cycles: None,
         })
     }

@@ -30,6 +30,8 @@ pub(crate) const FORWARDING_CORE: usize = 1;
 pub(crate) struct Sample {
     /// Packets it sent.
     pub(crate) packets: u64,
+    /// Packets it had and did not send, mostly for want of place; zero where it does not say.
+    pub(crate) dropped: u64,
     /// Time between the readings.
     pub(crate) seconds: f64,
     /// Processor time its forwarding thread used in that time. Less than `seconds` for a polling
@@ -53,6 +55,16 @@ impl Sample {
     /// Cycles per packet in rounds that found packets, where the forwarder counts them.
     pub(crate) fn busy_cycles(&self) -> Option<f64> {
         self.busy_cycles.map(|cycles| cycles as f64 / self.packets as f64)
+    }
+
+    /// Share of its time that such rounds took, at `rate` cycles per second.
+    pub(crate) fn busy(&self, rate: f64) -> Option<f64> {
+        self.busy_cycles.map(|cycles| cycles as f64 / (self.seconds * rate))
+    }
+
+    /// Share of the packets it had that it did not send.
+    pub(crate) fn dropped(&self) -> f64 {
+        self.dropped as f64 / (self.packets + self.dropped).max(1) as f64
     }
 }
 
@@ -99,6 +111,7 @@ mod tests {
     fn sample_converts_to_rates_and_cycles() {
         let sample = Sample {
             packets: 2_000_000,
+            dropped: 2_000_000,
             seconds: 0.5,
             cpu_seconds: 0.25,
             busy_cycles: Some(3_000_000),
@@ -106,5 +119,6 @@ mod tests {
         assert_eq!(sample.mpps(), 4.0);
         assert_eq!(sample.cpu_cycles(2e9), 250.0);
         assert_eq!(sample.busy_cycles(), Some(1.5));
+        assert_eq!((sample.busy(12e6), sample.dropped()), (Some(0.5), 0.5));
     }
 }

@@ -199,8 +199,9 @@ pub(crate) fn start_time(memory: &Memory) -> Result<Startup> {
     let first = read(&mut terminal, &process, worker)?;
     sleep(SETTLE);
     let second = read(&mut terminal, &process, worker)?;
-    let rate = (second.packets - first.packets) as f64 / (second.at - first.at).as_secs_f64();
-    let forwarding = Duration::from_secs_f64(first.packets as f64 / rate);
+    let rate =
+        (second.counts.sent - first.counts.sent) as f64 / (second.at - first.at).as_secs_f64();
+    let forwarding = Duration::from_secs_f64(first.counts.sent as f64 / rate);
     Ok(Startup {
         first_packet: (first.at - start).saturating_sub(forwarding),
         resident: process.status_bytes("VmRSS")?,
@@ -238,16 +239,25 @@ fn spawn(
 #[derive(Debug)]
 struct Reading {
     at: Instant,
-    packets: u64,
-    cycles: Option<u64>,
+    counts: Counts,
     cpu: Duration,
+}
+
+/// What it prints of all ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    sent: u64,
+    dropped: u64,
+    /// Cycles spent on packets where they are counted.
+    cycles: Option<u64>,
 }
 
 impl Reading {
     fn until(&self, later: &Reading) -> Sample {
-        let cycles = later.cycles.zip(self.cycles);
+        let cycles = later.counts.cycles.zip(self.counts.cycles);
         Sample {
-            packets: later.packets - self.packets,
+            packets: later.counts.sent - self.counts.sent,
+            dropped: later.counts.dropped - self.counts.dropped,
             seconds: (later.at - self.at).as_secs_f64(),
             cpu_seconds: (later.cpu.saturating_sub(self.cpu)).as_secs_f64(),
             busy_cycles: cycles.map(|(later, earlier)| later - earlier),
@@ -262,16 +272,18 @@ fn read(terminal: &mut Terminal, process: &Process, worker: u32) -> Result<Readi
     let at = Instant::now();
     let cpu = process.cpu_time(Some(worker))?;
     let text = terminal.until_prompt(ANSWER_LIMIT).context("testpmd: reading counters")?;
-    let (packets, cycles) =
+    let counts =
         parse(&text).with_context(|| format!("testpmd printed no counters, but:\n{text}"))?;
-    Ok(Reading { at, packets, cycles, cpu })
+    Ok(Reading { at, counts, cpu })
 }
 
-/// Packets sent by all ports, and cycles spent on them where they are counted.
-fn parse(text: &str) -> Option<(u64, Option<u64>)> {
+fn parse(text: &str) -> Option<Counts> {
     let (_, all) = text.split_once("Accumulated forward statistics")?;
-    let packets = number_after(all, "TX-packets:")?;
-    Some((packets, number_after(all, "total cycles=")))
+    Some(Counts {
+        sent: number_after(all, "TX-packets:")?,
+        dropped: number_after(all, "TX-dropped:")?,
+        cycles: number_after(all, "total cycles="),
+    })
 }
 
 fn number_after(text: &str, label: &str) -> Option<u64> {
@@ -293,13 +305,14 @@ mod tests {
 \r
   +++++++++++++++ Accumulated forward statistics for all ports+++++++++++++++\r
   RX-packets: 97476352       RX-dropped: 0             RX-total: 97476352\r
-  TX-packets: 97476320       TX-dropped: 0             TX-total: 97476320\r
+  TX-packets: 97476320       TX-dropped: 32            TX-total: 97476352\r
   ++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++\r
 ";
 
     #[test]
     fn counters_of_all_ports_are_read() {
-        assert_eq!(parse(ANSWER), Some((97_476_320, None)));
+        let counts = Counts { sent: 97_476_320, dropped: 32, cycles: None };
+        assert_eq!(parse(ANSWER), Some(counts));
         assert_eq!(parse("Bad arguments\r\n"), None);
     }
 
@@ -309,7 +322,7 @@ mod tests {
             "{ANSWER}\r\n  CPU cycles/packet=51.75 (total cycles=5044399515 / \
              total RX packets=97476352) at 2600 MHz Clock\r\n"
         );
-        assert_eq!(parse(&answer), Some((97_476_320, Some(5_044_399_515))));
+        assert_eq!(parse(&answer).and_then(|counts| counts.cycles), Some(5_044_399_515));
     }
 
     #[test]
