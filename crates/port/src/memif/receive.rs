@@ -91,7 +91,7 @@ impl InwardRing {
         // In a client's ring as many as there are have been given to the server, unless there were
         // not enough.
         let most = match &self.posted {
-            Some(posted) => posted.count(self.next),
+            Some(posted) => posted.count(),
             None => self.lane.ring.size(),
         };
         if available <= most { Ok(available) } else { Err(Fault::Index) }
@@ -202,7 +202,7 @@ impl InwardRing {
         if let Some(posted) = &mut self.posted {
             let (ring, end) = (&self.lane.ring, self.next.wrapping_add(available));
             let taken = posted.collect(ring, &mut self.next, end, frame, pool, counters);
-            posted.post(ring, self.next, pool);
+            posted.post(ring, pool);
             return taken;
         }
         if available == 0 {
@@ -368,7 +368,7 @@ impl Receive for MemifReceive {
         if ring.is_ready() || self.handover.has_changed(self.seen) {
             return Wake::Now;
         }
-        if ring.posted.as_ref().is_some_and(|posted| posted.count(ring.next) == 0) {
+        if ring.posted.as_ref().is_some_and(|posted| posted.count() == 0) {
             // Nobody tells when a buffer is free again.
             return Wake::At(Instant::now() + RETRY);
         }

@@ -205,13 +205,34 @@ impl Descriptors<'_> {
     #[inline]
     pub(super) fn store(&self, count: u16, value: Descriptor) {
         let at = self.place(count);
-        let ([f0, f1], [r0, r1]) = (value.flags.to_ne_bytes(), value.region.to_ne_bytes());
-        let [l0, l1, l2, l3] = value.length.to_ne_bytes();
-        let [o0, o1, o2, o3] = value.offset.to_ne_bytes();
+        for (word, value) in self.words[at..at + WORDS].iter().zip(value.words()) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes one, unless it is there already, as that of a buffer mostly is which has its place for
+    /// good: the line then stays with both.
+    #[inline]
+    pub(super) fn store_changed(&self, count: u16, value: Descriptor) {
+        let at = self.place(count);
+        for (word, value) in self.words[at..at + WORDS].iter().zip(value.words()) {
+            if word.load(Ordering::Relaxed) != value {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Descriptor {
+    /// As it is in a ring.
+    #[inline]
+    fn words(self) -> [u64; WORDS] {
+        let ([f0, f1], [r0, r1]) = (self.flags.to_ne_bytes(), self.region.to_ne_bytes());
+        let [l0, l1, l2, l3] = self.length.to_ne_bytes();
+        let [o0, o1, o2, o3] = self.offset.to_ne_bytes();
         let first = u64::from_ne_bytes([f0, f1, r0, r1, l0, l1, l2, l3]);
         let second = u64::from_ne_bytes([o0, o1, o2, o3, 0, 0, 0, 0]);
-        self.words[at].store(first, Ordering::Relaxed);
-        self.words[at + 1].store(second, Ordering::Relaxed);
+        [first, second]
     }
 }
 

@@ -180,7 +180,12 @@ impl OutwardRing {
                 return self.put_long(burst, end, packet, counters);
             }
             let length = packet.len() as u32;
-            descriptors.store(burst.at, Descriptor { flags: 0, length, ..descriptor });
+            let descriptor = Descriptor { flags: 0, length, ..descriptor };
+            if self.lane.buffers.is_some() {
+                descriptors.store_changed(burst.at, descriptor);
+            } else {
+                descriptors.store(burst.at, descriptor);
+            }
             burst.at = burst.at.wrapping_add(1);
             burst.sent(packet);
         }
@@ -254,7 +259,7 @@ impl OutwardRing {
         counters: &Counters,
     ) -> Result<usize, Fault> {
         let OutwardRing { lane, next, sent: Some(sent), .. } = self else { return Ok(0) };
-        let outstanding = sent.reap(&lane.ring, *next, pool)?;
+        let outstanding = sent.reap(&lane.ring, pool)?;
         let count = frame.len().min(usize::from(lane.ring.size() - outstanding));
         let mut to = *next;
         sent.lend(&lane.ring, &mut to, (frame, count), pool, counters);
@@ -370,9 +375,9 @@ impl Transmit for MemifTransmit {
         let Some(mut ring) = self.ring.as_ref().and_then(|ring| ring.try_lock().ok()) else {
             return Ok(0);
         };
-        if let OutwardRing { lane, next, sent: Some(sent), .. } = &mut *ring {
+        if let OutwardRing { lane, sent: Some(sent), .. } = &mut *ring {
             // What is wrong is found again, and reported, when something is sent.
-            return Ok(sent.reap(&lane.ring, *next, pool).map_or(0, usize::from));
+            return Ok(sent.reap(&lane.ring, pool).map_or(0, usize::from));
         }
         let all = match ring.connection.role {
             Role::Client => ring.lane.ring.size(),

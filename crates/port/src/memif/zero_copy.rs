@@ -32,8 +32,8 @@ use crate::counters::{Counters, DropReason};
 
 /// The number of the region that is the arena: rings are in the one before.
 pub(super) const REGION: u16 = 1;
-/// A place of a ring without a buffer: numbers of buffers have 30 bits and a flag.
-const VACANT: RawSlot = RawSlot { buffer: u32::MAX, offset: 0, length: 0 };
+/// What is where nothing was lent yet.
+const NOTHING: RawSlot = RawSlot { buffer: u32::MAX, offset: 0, length: 0 };
 
 /// The memory of the arena, to be given to a peer.
 pub(super) fn region(arena: &Arena) -> io::Result<OwnedFd> {
@@ -47,19 +47,29 @@ pub(super) fn fits(arena: &Arena) -> bool {
     arena.size() as u64 <= u64::from(u32::MAX)
 }
 
-/// The buffers a peer has by a ring, each at the place of its descriptor.
+/// The buffers a peer has by a ring, each at the place of its descriptor. They are lent and come back in
+/// the order of the ring, so they are those between two counts.
 #[derive(Debug)]
 pub(super) struct Lent {
     arena: Arena,
     /// Where in the region the first buffer is.
     base: usize,
+    /// By count, around the end: what was lent from `first` to `end`.
     slots: Box<[RawSlot]>,
+    first: u16,
+    end: u16,
 }
 
 impl Lent {
     fn new(arena: &Arena, ring: &Ring) -> Lent {
-        let slots = vec![VACANT; usize::from(ring.size())].into();
-        Lent { arena: arena.clone(), base: arena.file_offset(), slots }
+        let slots = vec![NOTHING; usize::from(ring.size())].into();
+        Lent { arena: arena.clone(), base: arena.file_offset(), slots, first: 0, end: 0 }
+    }
+
+    /// Buffers the peer has.
+    #[inline]
+    fn count(&self) -> u16 {
+        self.end.wrapping_sub(self.first)
     }
 
     #[inline]
@@ -68,24 +78,29 @@ impl Lent {
         &mut self.slots[usize::from(count) & mask]
     }
 
-    /// The peer has this buffer from now on, by the descriptor that is returned.
+    /// The peer has this buffer from now on, by the descriptor that is returned and whose count was the
+    /// end.
     #[inline]
-    fn lend(&mut self, count: u16, slot: Slot) -> Descriptor {
+    fn lend(&mut self, slot: Slot) -> Descriptor {
+        debug_assert!(usize::from(self.count()) < self.slots.len(), "what was there is leaked");
         let offset = (self.base + self.arena.position(&slot)) as u32;
         let raw = slot.into_raw();
-        let place = self.place(count);
-        debug_assert_eq!(*place, VACANT, "what was there is leaked");
-        *place = raw;
+        *self.place(self.end) = raw;
+        self.end = self.end.wrapping_add(1);
         Descriptor { flags: 0, region: REGION, length: raw.length.into(), offset }
     }
 
-    /// The buffer of a descriptor that the peer has given back, as it was lent.
+    /// The buffer that was lent before all the others, as it was lent.
     #[inline]
-    fn take(&mut self, count: u16) -> Option<Slot> {
-        let raw = std::mem::replace(self.place(count), VACANT);
-        // SAFETY: what is not vacant was a slot given to `lend`, and the place does not have it any
-        // more: no other slot is made of it.
-        (raw != VACANT).then(|| unsafe { Slot::from_raw(raw) })
+    fn take(&mut self) -> Option<Slot> {
+        if self.first == self.end {
+            return None;
+        }
+        let raw = *self.place(self.first);
+        self.first = self.first.wrapping_add(1);
+        // SAFETY: the place was in front of the end, so a slot was given to `lend` for it, and is not
+        // behind the first any more: no other slot is made of it.
+        Some(unsafe { Slot::from_raw(raw) })
     }
 }
 
@@ -93,10 +108,8 @@ impl Drop for Lent {
     /// Brings home what was not given back.
     fn drop(&mut self) {
         let mut pool = self.arena.cache(self.slots.len());
-        for count in 0..self.slots.len() {
-            if let Some(slot) = self.take(count as u16) {
-                pool.give_one(slot);
-            }
+        while let Some(slot) = self.take() {
+            pool.give_one(slot);
         }
     }
 }
@@ -117,8 +130,6 @@ impl Parked {
 #[derive(Debug)]
 pub(super) struct Posted {
     lent: Option<Lent>,
-    /// Up to where there are some.
-    head: u16,
     /// Bytes the peer may write into each.
     capacity: usize,
     scratch: Frame,
@@ -129,7 +140,6 @@ impl Posted {
     pub(super) fn new(arena: &Arena, ring: &Ring, buffer: usize) -> Posted {
         Posted {
             lent: Some(Lent::new(arena, ring)),
-            head: 0,
             capacity: buffer.min(arena.room()),
             scratch: Frame::new(FRAME_DEFAULT),
         }
@@ -142,20 +152,20 @@ impl Posted {
         }
     }
 
-    /// Buffers the peer has, if `next` is the first.
+    /// Buffers the peer has.
     #[inline]
-    pub(super) fn count(&self, next: u16) -> u16 {
-        self.head.wrapping_sub(next)
+    pub(super) fn count(&self) -> u16 {
+        self.lent.as_ref().map_or(0, Lent::count)
     }
 
     /// Gives the peer buffers for all places of the ring, as far as there are free ones.
     #[inline]
-    pub(super) fn post(&mut self, ring: &Ring, next: u16, pool: &mut PoolCache) {
-        let missing = ring.size() - self.count(next);
+    pub(super) fn post(&mut self, ring: &Ring, pool: &mut PoolCache) {
+        let Posted { lent: Some(lent), capacity, scratch } = self else { return };
+        let missing = ring.size() - lent.count();
         if missing == 0 {
             return;
         }
-        let Posted { lent: Some(lent), head, capacity, scratch } = self else { return };
         let descriptors = ring.descriptors();
         let mut left = usize::from(missing);
         while left > 0 {
@@ -164,13 +174,12 @@ impl Posted {
                 break;
             }
             scratch.drain_front(taken, |slot| {
-                descriptors.store(*head, lent.lend(*head, slot));
-                *head = head.wrapping_add(1);
+                descriptors.store(lent.end, lent.lend(slot));
             });
             left -= taken;
         }
         // Release: the descriptors are there before the count that says so.
-        ring.head().store(*head, Ordering::Release);
+        ring.head().store(lent.end, Ordering::Release);
     }
 
     /// Moves the packets from `next` to `end` into the frame, and `next` behind them.
@@ -191,7 +200,7 @@ impl Posted {
         while *next != end && frame.room() > 0 {
             let first = descriptors.load(*next);
             let packet = if first.flags & NEXT == 0 {
-                let slot = lent.take(*next);
+                let slot = lent.take();
                 *next = next.wrapping_add(1);
                 let Some(mut slot) = slot else {
                     fault = Some(Fault::Index);
@@ -257,13 +266,13 @@ fn join(
     }
     behind = behind.wrapping_add(1);
     let arena = lent.arena.clone();
-    let mut packet = lent.take(*next)?;
+    let mut packet = lent.take()?;
     packet.truncate(0);
     let mut wrong = None;
     let mut at = *next;
     while at != behind {
         let len = descriptors.load(at).length as usize;
-        let piece = if at == *next { None } else { Some(lent.take(at)?) };
+        let piece = if at == *next { None } else { Some(lent.take()?) };
         let before = packet.len();
         if !(1..=capacity).contains(&len) {
             wrong = Some(DropReason::Malformed);
@@ -295,14 +304,12 @@ fn join(
 #[derive(Debug)]
 pub(super) struct Sent {
     lent: Option<Lent>,
-    /// The first of them.
-    first: u16,
     scratch: Frame,
 }
 
 impl Sent {
     pub(super) fn new(arena: &Arena, ring: &Ring) -> Sent {
-        Sent { lent: Some(Lent::new(arena, ring)), first: 0, scratch: Frame::new(FRAME_DEFAULT) }
+        Sent { lent: Some(Lent::new(arena, ring)), scratch: Frame::new(FRAME_DEFAULT) }
     }
 
     /// As [`Posted::park`].
@@ -312,32 +319,24 @@ impl Sent {
         }
     }
 
-    /// Takes back what the peer has read of what is in front of `next`; returns how many it has yet.
+    /// Takes back what the peer has read; returns how many it has yet.
     #[inline]
-    pub(super) fn reap(
-        &mut self,
-        ring: &Ring,
-        next: u16,
-        pool: &mut PoolCache,
-    ) -> Result<u16, Fault> {
+    pub(super) fn reap(&mut self, ring: &Ring, pool: &mut PoolCache) -> Result<u16, Fault> {
         // Acquire: pairs with the peer's release behind what it has read.
         let theirs = ring.tail().load(Ordering::Acquire);
-        let done = theirs.wrapping_sub(self.first);
-        if done > next.wrapping_sub(self.first) {
+        let Sent { lent: Some(lent), scratch } = self else { return Ok(0) };
+        if theirs.wrapping_sub(lent.first) > lent.count() {
             return Err(Fault::Index);
         }
-        let Sent { lent: Some(lent), first, scratch } = self else { return Ok(0) };
-        while *first != theirs {
-            if let Some(slot) = lent.take(*first)
-                && let Err(slot) = scratch.push(slot)
-            {
+        while lent.first != theirs {
+            let Some(slot) = lent.take() else { break };
+            if let Err(slot) = scratch.push(slot) {
                 pool.give(scratch);
                 pool.give_one(slot);
             }
-            *first = first.wrapping_add(1);
         }
         pool.give(scratch);
-        Ok(next.wrapping_sub(*first))
+        Ok(lent.count())
     }
 
     /// Lends the packets at the front of the frame, at most `count` of them, by the descriptors from
@@ -361,7 +360,7 @@ impl Sent {
             }
             packets += 1;
             bytes += slot.len() as u64;
-            descriptors.store(*next, lent.lend(*next, slot));
+            descriptors.store(*next, lent.lend(slot));
             *next = next.wrapping_add(1);
         });
         counters.passed(packets, bytes);
@@ -393,8 +392,8 @@ mod tests {
     fn posted_buffers_come_back_as_packets_or_when_the_ring_goes() {
         let (arena, mut pool, ring, counters) = rig();
         let mut posted = Posted::new(&arena, &ring, 2048);
-        posted.post(&ring, 0, &mut pool);
-        assert_eq!((posted.count(0), ring.head().load(Ordering::Relaxed)), (8, 8));
+        posted.post(&ring, &mut pool);
+        assert_eq!((posted.count(), ring.head().load(Ordering::Relaxed)), (8, 8));
         assert_eq!(arena.accounting().held, 8);
         // A packet, one that is too short, one longer than its buffer.
         [60, 13, 5000].into_iter().enumerate().for_each(|(at, len)| {
@@ -404,30 +403,48 @@ mod tests {
         let taken = posted.collect(&ring, &mut next, 3, &mut frame, &mut pool, &counters);
         assert_eq!((taken, next, frame.slots()[0].len()), (Ok(1), 3, 60));
         assert_eq!((counters.read().dropped(), arena.accounting().held), (2, 6));
-        posted.post(&ring, next, &mut pool);
-        assert_eq!((posted.count(next), arena.accounting().held), (8, 9));
-        // A count that says again what was given back gets nothing.
-        assert!(
-            posted
-                .lent
-                .as_mut()
-                .is_some_and(|lent| lent.take(3).is_some() && lent.take(3).is_none())
-        );
+        posted.post(&ring, &mut pool);
+        assert_eq!((posted.count(), arena.accounting().held), (8, 9));
         pool.give(&mut frame);
         let parked = Parked::default();
         posted.park(&parked);
         drop(posted);
         assert_eq!(arena.accounting().held, 8);
         drop(parked);
-        // The one that was taken above and dropped.
-        assert_eq!(arena.accounting().held, 1);
+        assert_eq!(arena.accounting().held, 0);
+    }
+
+    #[test]
+    fn lent_buffers_come_back_in_their_order_and_each_once() {
+        let (arena, mut pool, ring, _) = rig();
+        let mut lent = Lent::new(&arena, &ring);
+        // More than once around the ring, and around all counts.
+        (lent.first, lent.end) = (65_530, 65_530);
+        let mut there = std::collections::VecDeque::new();
+        for round in 0..40 {
+            while lent.count() < ring.size() {
+                let slot = pool.take_one(60).unwrap();
+                there.push_back(arena.position(&slot));
+                lent.lend(slot);
+            }
+            for _ in 0..1 + round % 8 {
+                let slot = lent.take().unwrap();
+                assert_eq!(Some(arena.position(&slot)), there.pop_front());
+                pool.give_one(slot);
+            }
+        }
+        while let Some(slot) = lent.take() {
+            assert_eq!(Some(arena.position(&slot)), there.pop_front());
+            pool.give_one(slot);
+        }
+        assert_eq!((there.len(), arena.accounting().held), (0, 0));
     }
 
     #[test]
     fn chains_are_joined_and_wrong_ones_dropped_whole() {
         let (arena, mut pool, ring, counters) = rig();
         let mut posted = Posted::new(&arena, &ring, 100);
-        posted.post(&ring, 0, &mut pool);
+        posted.post(&ring, &mut pool);
         for (count, len, flags) in
             [(0, 100, NEXT), (1, 50, 0), (2, 100, NEXT), (3, 101, NEXT), (4, 1, 0), (5, 60, NEXT)]
         {
@@ -439,7 +456,7 @@ mod tests {
         assert_eq!((counters.read().dropped(), frame.len()), (1, 1));
         // One without an end, once it fills the ring.
         (5..13).for_each(|count| fill(&ring, count, 60, NEXT));
-        posted.post(&ring, next, &mut pool);
+        posted.post(&ring, &mut pool);
         (5..13).for_each(|count| fill(&ring, count, 60, NEXT));
         let taken = posted.collect(&ring, &mut next, 13, &mut frame, &mut pool, &counters);
         assert_eq!(taken, Err(Fault::Endless));
@@ -453,18 +470,19 @@ mod tests {
         let (arena, mut pool, ring, counters) = rig();
         let mut sent = Sent::new(&arena, &ring);
         let (mut frame, mut next) = (Frame::new(8), 65_533);
-        sent.first = next;
+        let lent = sent.lent.as_mut().unwrap();
+        (lent.first, lent.end) = (next, next);
         ring.tail().store(next, Ordering::Relaxed);
         pool.take(&mut frame, 5, 60);
         sent.lend(&ring, &mut next, (&mut frame, 5), &mut pool, &counters);
         assert_eq!((next, frame.len(), arena.accounting().held), (2, 0, 5));
         ring.tail().store(0, Ordering::Relaxed);
-        assert_eq!(sent.reap(&ring, next, &mut pool), Ok(2));
+        assert_eq!(sent.reap(&ring, &mut pool), Ok(2));
         assert_eq!(arena.accounting().held, 2);
         // Behind what was given, and back.
         for wrong in [3, 65_535] {
             ring.tail().store(wrong, Ordering::Relaxed);
-            assert_eq!(sent.reap(&ring, next, &mut pool), Err(Fault::Index));
+            assert_eq!(sent.reap(&ring, &mut pool), Err(Fault::Index));
         }
         drop(sent);
         assert_eq!(arena.accounting().held, 0);

@@ -273,8 +273,13 @@ impl Queue for Split {
     fn give(&mut self, chain: Chain, written: u32) {
         let at = 2 * usize::from(self.used & self.areas.mask());
         let place = &self.areas.used_places()[at..at + 2];
-        place[0].store(u32::from(chain.id).to_le(), Ordering::Relaxed);
-        place[1].store(written.to_le(), Ordering::Relaxed);
+        // Who takes buffers in their order, as most do, has the same here each time round, and the line
+        // then stays with both.
+        for (word, value) in place.iter().zip([u32::from(chain.id).to_le(), written.to_le()]) {
+            if word.load(Ordering::Relaxed) != value {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
         self.used = self.used.wrapping_add(1);
     }
 

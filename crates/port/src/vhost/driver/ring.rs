@@ -59,9 +59,16 @@ pub(super) struct Used {
 }
 
 /// The numbers of buffers, and which of them the device has.
+///
+/// The one that has been vacant for longest is next: a device that uses buffers in their order has each
+/// in the same place of the ring then, each time round, and what would be written there is there.
 #[derive(Debug)]
 struct Numbers {
-    free: Vec<u16>,
+    /// Vacant numbers, in their order, around the end.
+    free: Box<[u16]>,
+    /// Where the first of them is, and how many there are.
+    first: usize,
+    vacant: usize,
     /// Descriptors of the buffer that the device has by this number; none where it has none.
     places: Box<[u8]>,
     /// How many it has.
@@ -71,18 +78,40 @@ struct Numbers {
 impl Numbers {
     fn new(size: u16) -> Numbers {
         let places = vec![0; size.into()].into();
-        Numbers { free: (0..size).rev().collect(), places, outstanding: 0 }
+        let (free, vacant) = ((0..size).collect(), size.into());
+        Numbers { free, first: 0, vacant, places, outstanding: 0 }
+    }
+
+    /// How many are vacant.
+    #[inline]
+    fn room(&self) -> usize {
+        self.vacant
+    }
+
+    #[inline]
+    fn place(&self, ahead: usize) -> usize {
+        let at = self.first + ahead;
+        if at < self.free.len() { at } else { at - self.free.len() }
     }
 
     #[inline]
     fn vacant(&self, ahead: usize) -> Option<u16> {
-        self.free.len().checked_sub(ahead + 1).map(|at| self.free[at])
+        (ahead < self.vacant).then(|| self.free[self.place(ahead)])
+    }
+
+    /// Takes the first, of which there is one.
+    #[inline]
+    fn pop(&mut self) -> u16 {
+        let number = self.vacant(0).expect("there is place for it");
+        self.first = self.place(1);
+        self.vacant -= 1;
+        number
     }
 
     /// The device has the first free number, by so many descriptors.
     #[inline]
     fn give(&mut self, places: u8) -> u16 {
-        let number = self.free.pop().expect("there is place for it");
+        let number = self.pop();
         self.places[usize::from(number)] = places;
         self.outstanding += 1;
         number
@@ -100,7 +129,9 @@ impl Numbers {
     #[inline]
     fn release(&mut self, number: u16) {
         debug_assert_eq!(self.places[usize::from(number)], 0, "the device has it");
-        self.free.push(number);
+        let at = self.place(self.vacant);
+        self.free[at] = number;
+        self.vacant += 1;
     }
 }
 

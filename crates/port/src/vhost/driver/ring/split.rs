@@ -77,7 +77,7 @@ impl Ring for SplitRing {
 
     #[inline]
     fn room(&self) -> usize {
-        self.numbers.free.len()
+        self.numbers.room()
     }
 
     #[inline]
@@ -94,15 +94,18 @@ impl Ring for SplitRing {
     fn offer(&mut self, pieces: &[Piece], flags: u16) {
         let number = self.numbers.give(pieces.len() as u8);
         if let [first, second] = pieces {
-            let other = self.numbers.free.pop().expect("there is place for it");
+            let other = self.numbers.pop();
             self.second[usize::from(number)] = other;
             self.describe(number, *first, flags | NEXT, other);
             self.describe(other, *second, flags, 0);
         } else {
             self.describe(number, pieces[0], flags, 0);
         }
-        let place = 2 + usize::from(self.next & self.areas.mask());
-        self.areas.available()[place].store(number.to_le(), Ordering::Relaxed);
+        let place = &self.areas.available()[2 + usize::from(self.next & self.areas.mask())];
+        // With numbers in order it is there already, as in `describe`.
+        if place.load(Ordering::Relaxed) != number.to_le() {
+            place.store(number.to_le(), Ordering::Relaxed);
+        }
         self.next = self.next.wrapping_add(1);
     }
 
@@ -152,12 +155,11 @@ impl Ring for SplitRing {
 
     #[inline]
     fn release(&mut self, number: u16) {
+        self.numbers.release(number);
         let second = std::mem::replace(&mut self.second[usize::from(number)], NONE);
         if second != NONE {
             self.numbers.release(second);
         }
-        // The first to be vacant.
-        self.numbers.release(number);
     }
 
     fn arm(&mut self) {
