@@ -176,8 +176,7 @@ impl Consumer {
     ///
     /// When the server is gone.
     pub fn release(&mut self, frame: &mut Frame) -> Result<(), ClientError> {
-        self.pool.give(frame);
-        self.give_back()
+        give_back(&mut self.member, &mut self.pool, self.spare, frame)
     }
 
     /// The memory that packets lie in: what those of [`Consumer::receive_into`] are read with.
@@ -344,16 +343,7 @@ impl Consumer {
     }
 
     fn give_back(&mut self) -> Result<(), ClientError> {
-        self.pool.give(&mut self.burst);
-        // Who only reads has no buffers to himself.
-        let free = match self.member.access() {
-            shared::Access::Read => 0,
-            shared::Access::Write => {
-                self.member.arena().accounting().free.saturating_sub(self.spare)
-            }
-        };
-        self.member.give_back(&mut self.pool, free)?;
-        Ok(())
+        give_back(&mut self.member, &mut self.pool, self.spare, &mut self.burst)
     }
 
     fn look_at_server(&mut self) -> Result<(), ClientError> {
@@ -364,6 +354,25 @@ impl Consumer {
             Some(_) => Err(ClientError::Protocol("nothing was asked")),
         }
     }
+}
+
+/// Gives back a frame, and what has become free besides, but for `spare` buffers.
+fn give_back(
+    member: &mut Member,
+    pool: &mut PoolCache,
+    spare: usize,
+    frame: &mut Frame,
+) -> Result<(), ClientError> {
+    // Who only reads has no buffers to himself, and most who write keep none: they need no count.
+    let writes = member.access() == shared::Access::Write;
+    let free = |member: &Member| member.arena().accounting().free;
+    let keep = if writes && spare > 0 { spare.saturating_sub(free(member)) } else { 0 };
+    member.give_back_frame(pool, frame, keep)?;
+    if member.held() > 0 {
+        let free = if writes { free(member).saturating_sub(spare) } else { 0 };
+        member.give_back(pool, free)?;
+    }
+    Ok(())
 }
 
 /// Sends those packets of a frame that are chosen; the others stay in it.

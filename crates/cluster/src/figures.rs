@@ -159,9 +159,7 @@ impl FigureBoard {
 
     pub(crate) fn set_figures(&self, line: usize, figures: &Figures) {
         let at = word::LINES_AT + line * word::LINE + word::NUMBERS;
-        for (place, number) in figures.words().into_iter().enumerate() {
-            self.0.set(at + place, number);
-        }
+        self.0.set_from(at, &figures.words());
     }
 
     /// What a balancer does, or that there is none.

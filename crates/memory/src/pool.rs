@@ -347,6 +347,26 @@ impl PoolCache {
         self.publish_level();
     }
 
+    /// Gives back buffers that no slot names any more.
+    ///
+    /// # Safety
+    ///
+    /// They are numbers of this arena's buffers, without flags, each there once, and the caller owns what
+    /// slots of them owned.
+    #[cfg(not(any(loom, miri)))]
+    #[inline]
+    pub(crate) unsafe fn give_numbers(&mut self, mut numbers: &[u32]) {
+        while !numbers.is_empty() {
+            let to = self.free.make_space(numbers.len());
+            let count = to.len();
+            to.copy_from_slice(&numbers[..count]);
+            self.arena.track_given(to);
+            self.free.level += count;
+            numbers = &numbers[count..];
+        }
+        self.publish_level();
+    }
+
     /// A second slot for the same bytes, which makes both read-only until one
     /// is given back. `None` when the packet has 2^32 - 1 holders or belongs
     /// to another arena.

@@ -5,7 +5,10 @@
 use linerate_memory::shared::{Ledger, Place, Receiver, Sender};
 use loom::{
     cell::UnsafeCell,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
@@ -14,8 +17,8 @@ use loom::{
 struct Mapped(Arc<Vec<AtomicU64>>);
 
 impl Place for Mapped {
-    fn word(&self, at: usize) -> &AtomicU64 {
-        &self.0[at]
+    fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
+        &self.0[at..at + count]
     }
 }
 
@@ -112,6 +115,90 @@ fn a_member_may_die_anywhere() {
             assert_eq!(returned, [1; BUFFERS], "a buffer is lost or there twice");
         });
     }
+}
+
+/// The same where both sides handle what there is at once: holders, then cells, then one position. A member
+/// that is told of a word is a holder of its buffer, also where it does not look.
+#[test]
+fn bursts_are_lent_and_returned_whole_wherever_a_member_dies() {
+    for steps in 0..=6 {
+        model(3, move || {
+            let place = mapped();
+            let bytes: Bytes = Arc::new((0..BUFFERS).map(|_| UnsafeCell::new(0)).collect());
+            let ledger = Ledger::new(place.clone(), LEDGER, BUFFERS as u32);
+            let mut lend = Sender::new(place.clone(), 0, CELLS);
+            let mut back = Receiver::new(place.clone(), BACK, CELLS);
+            let other = thread::spawn({
+                let bytes = Arc::clone(&bytes);
+                move || burst_member(place, &bytes, steps)
+            });
+            let mut cells = lend.cells();
+            for (index, holder) in ledger.words().iter().enumerate() {
+                holder.store(1 << MEMBER, Ordering::Relaxed);
+                cells.put(index as u64);
+            }
+            lend.advance(BUFFERS);
+            lend.publish();
+            let mut returned = [0; BUFFERS];
+            let mut receive = |back: &mut Receiver<Mapped>| {
+                let count = back.ready().unwrap();
+                let mut cells = back.cells();
+                for _ in 0..count {
+                    let index = cells.take() as usize;
+                    let holder = &ledger.words()[index];
+                    assert_eq!(holder.load(Ordering::Relaxed), 1 << MEMBER);
+                    holder.store(0, Ordering::Relaxed);
+                    // SAFETY: the buffer has come back, and is nobody else's.
+                    bytes[index].with(|byte| assert_eq!(unsafe { *byte }, 1));
+                    returned[index] += 1;
+                }
+                back.advance(count);
+                back.release();
+                count as u32
+            };
+            let mut held = BUFFERS as u32 - receive(&mut back);
+            let _ = other.join().unwrap();
+            held -= receive(&mut back);
+            ledger.sweep(MEMBER, held, |index| {
+                // SAFETY: as above; the member is gone.
+                bytes[index as usize].with_mut(|byte| unsafe { *byte += 1 });
+                returned[index as usize] += 1;
+            });
+            assert_eq!(returned, [1; BUFFERS], "a buffer is lost or there twice");
+        });
+    }
+}
+
+/// Takes what is lent at once, writes to all of it and returns it at once; dies after so many steps.
+fn burst_member(place: Mapped, bytes: &Bytes, mut steps: usize) -> Option<()> {
+    let mut step = || {
+        steps = steps.checked_sub(1)?;
+        Some(())
+    };
+    let ledger = Ledger::new(place.clone(), LEDGER, BUFFERS as u32);
+    let mut lent = Receiver::new(place.clone(), 0, CELLS);
+    let mut back = Sender::new(place, BACK, CELLS);
+    for _ in 0..2 {
+        step()?;
+        let count = lent.ready().unwrap();
+        let mut cells = lent.cells();
+        let taken: Vec<u64> = (0..count).map(|_| cells.take()).collect();
+        lent.advance(count);
+        lent.release();
+        for &index in &taken {
+            assert!(ledger.holds(MEMBER, index as u32));
+            step()?;
+            // SAFETY: the ledger says that the buffer is this member's; loom fails where it is not.
+            bytes[index as usize].with_mut(|byte| unsafe { *byte += 1 });
+        }
+        assert!(back.room(count).unwrap() >= count);
+        let mut cells = back.cells();
+        taken.iter().for_each(|&index| cells.put(index));
+        back.advance(count);
+        step()?;
+        back.publish();
+    }
+    Some(())
 }
 
 /// Both ends of the ring reuse its cells.

@@ -527,6 +527,151 @@ fn each_packet_goes_to_members_of_its_own() {
     assert_eq!(arena.accounting().held, 0);
 }
 
+/// Bursts of one member and of two, more than are looked at at once: what each has got, and in what order.
+#[test]
+fn bursts_come_in_order_and_go_back_whole() {
+    for access in [Access::Write, Access::Read] {
+        let (arena, mut server, first, mut member) = pair(access);
+        // SAFETY: as in `pair`.
+        let (second, files) = unsafe { server.admit(Access::Read, 256).unwrap() };
+        // SAFETY: likewise.
+        let mut reader = unsafe { Member::attach(files).unwrap() };
+        let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+        let mut readers = reader.arena().cache(8);
+        let mut number = 0u8;
+        for round in 0..20 {
+            let mut frame = Frame::new(256);
+            pool.take(&mut frame, 30 + 5 * round, 60);
+            for slot in frame.slots_mut() {
+                arena.packet_mut(slot).unwrap().fill(number);
+                number = number.wrapping_add(1);
+            }
+            let (one, two) = (first.bit(), second.bit());
+            // All to one, by turns, and with some for nobody.
+            let mut to: Vec<u64> = (0..frame.len())
+                .map(|at| match round % 3 {
+                    0 => two,
+                    1 => [one, two, two][at % 3],
+                    _ => [two, 0, one, two][at % 4],
+                })
+                .collect();
+            let all: Vec<u8> = arena.packets(&frame).map(|packet| packet[0]).collect();
+            let wanted = to.clone();
+            server.lend_each(&mut to, false, &mut pool, &mut frame);
+            assert_eq!(to, wanted);
+            let of = |bit: u64| -> Vec<u8> {
+                let all = all.iter().zip(&to).filter(|(_, to)| **to == bit);
+                all.map(|(number, _)| *number).collect()
+            };
+            let firsts = |arena: &Arena, frame: &Frame| -> Vec<u8> {
+                arena.packets(frame).map(|packet| packet[0]).collect()
+            };
+            assert_eq!(firsts(&arena, &frame), of(0));
+            pool.give(&mut frame);
+            let (mut got, mut read) = (Frame::new(256), Frame::new(256));
+            member.receive(&mut theirs, &mut got).unwrap();
+            reader.receive(&mut readers, &mut read).unwrap();
+            assert_eq!(firsts(member.arena(), &got), of(one));
+            assert_eq!(firsts(reader.arena(), &read), of(two));
+            assert_eq!((member.held(), reader.held()), (got.len(), read.len()));
+            member.give_back_frame(&mut theirs, &mut got, 0).unwrap();
+            reader.give_back_frame(&mut readers, &mut read, 0).unwrap();
+            for id in [first, second] {
+                assert_eq!(server.receive(id, &mut pool, &mut frame), Ok(0));
+                assert_eq!((server.held(id), server.malformed(id)), (0, 0));
+            }
+            assert_eq!((member.held(), member.malformed(), reader.malformed()), (0, 0, 0));
+            assert_eq!(arena.accounting().held, 0, "round {round}");
+        }
+    }
+}
+
+#[test]
+fn what_a_program_has_more_slots_of_stays_until_they_are_gone() {
+    for access in [Access::Write, Access::Read] {
+        let (arena, mut server, id, mut member) = pair(access);
+        let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+        let mut frame = Frame::new(16);
+        for round in 0..40 {
+            pool.take(&mut frame, 8, 60);
+            server.lend(&[id], &mut frame).unwrap();
+            let mut got = Frame::new(16);
+            member.receive(&mut theirs, &mut got).unwrap();
+            let inside = member.arena().clone();
+            let share = |slot| theirs.share(slot).unwrap();
+            let mut kept: Vec<_> = got.slots_mut()[2..4].iter_mut().map(share).collect();
+            assert!(inside.packets(&got).count() == 8);
+            member.give_back_frame(&mut theirs, &mut got, 0).unwrap();
+            server.receive(id, &mut pool, &mut frame).unwrap();
+            assert_eq!((server.held(id), member.held()), (2, 2), "{access:?} {round}");
+            kept.drain(..).for_each(|slot| theirs.give_one(slot));
+            let free = if access == Access::Write { 2 } else { 0 };
+            assert_eq!(member.give_back(&mut theirs, free), Ok(2));
+            server.receive(id, &mut pool, &mut frame).unwrap();
+            assert_eq!((server.held(id), member.held()), (0, 0), "{access:?} {round}");
+        }
+        assert_eq!((member.malformed(), server.malformed(id)), (0, 0));
+        assert_eq!(arena.accounting().held, 0);
+    }
+}
+
+/// Buffers that a program wants for packets of its own stay with it, and while there is more to take the
+/// server is told of those that have gone back by the dozen.
+#[test]
+fn a_program_keeps_what_it_wants_to_and_tells_of_the_rest_by_and_by() {
+    let (arena, mut server, id, mut member) = pair(Access::Write);
+    let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+    let (mut frame, mut got) = (Frame::new(16), Frame::new(4));
+    pool.take(&mut frame, 16, 60);
+    server.lend(&[id], &mut frame).unwrap();
+    member.receive(&mut theirs, &mut got).unwrap();
+    member.give_back_frame(&mut theirs, &mut got, 3).unwrap();
+    assert_eq!(member.arena().accounting().free, 3);
+    server.receive(id, &mut pool, &mut frame).unwrap();
+    assert_eq!((server.held(id), member.held()), (16, 3), "it is told of one when more go back");
+    for _ in 0..3 {
+        member.receive(&mut theirs, &mut got).unwrap();
+        member.give_back_frame(&mut theirs, &mut got, 0).unwrap();
+    }
+    server.receive(id, &mut pool, &mut frame).unwrap();
+    assert_eq!((server.held(id), member.held()), (3, 3));
+    member.give_back(&mut theirs, 3).unwrap();
+    drop(member);
+    server.receive(id, &mut pool, &mut frame).unwrap();
+    assert_eq!((server.held(id), arena.accounting().held), (0, 0));
+}
+
+/// Two slots of a buffer would be two owners of its bytes, so that nothing a ring says can make them.
+#[test]
+fn no_word_makes_a_second_slot_of_a_buffer() {
+    use std::sync::atomic::Ordering;
+    for access in [Access::Write, Access::Read] {
+        let arena = arena();
+        let mut server = Server::new(&arena).unwrap();
+        // SAFETY: the tests write to nothing that they returned.
+        let (id, files) = unsafe { server.admit(access, 8).unwrap() };
+        let len = rustix::fs::fstat(&files.channel).unwrap().st_size as u64;
+        let channel = ForeignRegion::map(&files.channel, len).unwrap();
+        // SAFETY: likewise.
+        let mut member = unsafe { Member::attach(files).unwrap() };
+        let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+        let (mut frame, mut got) = (Frame::new(8), Frame::new(8));
+        pool.take(&mut frame, 2, 60);
+        server.lend(&[id], &mut frame).unwrap();
+        // Both once more, and the position behind them.
+        let ring = channel.words(8 * 8, 24 + 8).unwrap();
+        for at in 0..2 {
+            ring[24 + 2 + at].store(ring[24 + at].load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        ring[0].store(4, Ordering::Release);
+        assert_eq!(member.receive(&mut theirs, &mut got), Ok(2));
+        assert_eq!((member.malformed(), member.held()), (2, 2));
+        theirs.give(&mut got);
+        server.remove(id, &mut pool);
+        assert_eq!(arena.accounting().held, 0);
+    }
+}
+
 #[test]
 fn a_packet_that_a_member_has_already_is_copied_for_it() {
     let (arena, mut server, id, mut member) = pair(Access::Read);

@@ -4,6 +4,8 @@
 //! on request, one deep: VXLAN (RFC 7348), GRE (RFC 2784 and RFC 2890: IP or Ethernet in it), GTP-U (3GPP TS
 //! 29.281) and IP in IP (RFC 2003, RFC 4213); not those that are cut into fragments.
 
+use core::net::Ipv4Addr;
+
 use crate::{
     EtherType, Ethernet, IpProtocol, Vxlan,
     flow::{Flow, FlowKey, FlowV4, FlowV6, VlanRule, extract, extract_ip},
@@ -50,6 +52,35 @@ impl Affinity {
         if self.parts == Parts::Vlan {
             return (vlan_key(frame).hash64(self.seed), true);
         }
+        if let Some(flow) = usual(frame).filter(|flow| !(self.inner && may_be_tunnel(flow))) {
+            return (self.hash_of(flow), true);
+        }
+        self.hash_any(frame)
+    }
+
+    /// The hash of a flow of IPv4.
+    #[inline(always)]
+    fn hash_of(&self, flow: FlowV4) -> u64 {
+        let FlowKey::V4(flow) = (match self.parts {
+            Parts::Addresses => addresses(FlowKey::V4(flow)),
+            Parts::Flow | Parts::Vlan => FlowKey::V4(flow),
+        }) else {
+            unreachable!("a flow of IPv4 stays one")
+        };
+        if !self.symmetric {
+            return flow.hash64(self.seed);
+        }
+        // As `FlowV4::symmetric`, without a branch: directions come in no order that could be guessed.
+        let end = |ip: Ipv4Addr, port: u16| u64::from(ip.to_bits()) << 16 | u64::from(port);
+        let (one, other) = (end(flow.src, flow.src_port), end(flow.dst, flow.dst_port));
+        let parts = |end: u64| (Ipv4Addr::from_bits((end >> 16) as u32), end as u16);
+        let ((src, src_port), (dst, dst_port)) = (parts(one.min(other)), parts(one.max(other)));
+        FlowV4 { src, dst, src_port, dst_port, ..flow }.hash64(self.seed)
+    }
+
+    /// The same for what is not what nearly all packets are. Out of line, so that those do not pay for it.
+    #[inline(never)]
+    fn hash_any(&self, frame: &[u8]) -> (u64, bool) {
         let (key, is_ip) = match extract(frame, self.vlan) {
             Ok(flow) if self.inner => (self.inside(frame, flow), true),
             Ok(flow) => (flow.key, true),
@@ -82,6 +113,40 @@ impl Affinity {
         };
         found.map_or(outer.key, |inner| inner.key)
     }
+}
+
+/// The flow of what nearly all packets are: IPv4 without options, in Ethernet without a tag, whole, and of
+/// a protocol with ports. What [`extract`] finds there, by one look at each field.
+#[inline(always)]
+fn usual(frame: &[u8]) -> Option<FlowV4> {
+    const NETWORK: usize = 14;
+    /// Of Ethernet, IP and the ports.
+    const HEADERS: usize = 14 + 20 + 4;
+    /// Flags and offset of a fragment, without that which forbids them.
+    const FRAGMENT: u32 = 0x3fff;
+    let head: &[u8; HEADERS] = frame.first_chunk()?;
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let length = usize::from(half(NETWORK + 2));
+    let protocol = IpProtocol(head[NETWORK + 9]);
+    let is_usual = word(NETWORK - 2) & 0xffff_ff00 == 0x0800_4500
+        && word(NETWORK + 4) & FRAGMENT == 0
+        && length >= HEADERS - NETWORK
+        && length <= frame.len() - NETWORK
+        && protocol.has_ports();
+    is_usual.then(|| FlowV4 {
+        src: Ipv4Addr::from_bits(word(NETWORK + 12)),
+        dst: Ipv4Addr::from_bits(word(NETWORK + 16)),
+        src_port: half(NETWORK + 20),
+        dst_port: half(NETWORK + 22),
+        vlan: 0,
+        protocol,
+    })
+}
+
+/// Whether a flow with ports may have another one in it.
+fn may_be_tunnel(flow: &FlowV4) -> bool {
+    flow.protocol == IpProtocol::UDP && matches!(flow.dst_port, vxlan::UDP_PORT | GTP_U)
 }
 
 /// What is behind a GRE header of version 0, and of what kind that is.
@@ -150,9 +215,36 @@ fn ethernet_key(frame: &[u8]) -> FlowKey {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use std::{vec, vec::Vec};
 
     use super::*;
+
+    /// Bytes of headers that decide what a packet is, and what may be in their place.
+    fn odd() -> impl Strategy<Value = (usize, u8)> {
+        let at = prop_oneof![12..18usize, 20..24usize, 34..38usize];
+        (at, prop_oneof![any::<u8>(), prop::sample::select(vec![0, 8, 0x45, 6, 17, 0x40, 0x20])])
+    }
+
+    proptest! {
+        /// Who is looked at by the short way has the hash of the long one.
+        #[test]
+        fn both_ways_lead_to_one_hash(
+            host in any::<u8>(), ports in any::<(u16, u16)>(), back in any::<bool>(),
+            rest in prop::collection::vec(any::<u8>(), 0..40), cut in 0..60usize,
+            odd in prop::collection::vec(odd(), 0..3), seed in any::<u64>(),
+            (addresses, inner, symmetric) in any::<(bool, bool, bool)>(),
+        ) {
+            let mut packet = udp(host, ports, back, &rest);
+            odd.iter().for_each(|(at, byte)| packet[*at] = *byte);
+            if cut >= 30 {
+                packet.truncate(packet.len() - (cut - 30));
+            }
+            let parts = if addresses { Parts::Addresses } else { Parts::Flow };
+            let affinity = Affinity { seed, ..by(parts, inner, symmetric) };
+            prop_assert_eq!(affinity.hash(&packet), affinity.hash_any(&packet));
+        }
+    }
 
     /// From 10.0.0.`host` port `port` to 10.0.1.1 port `to`, or back, with what is behind UDP's header.
     fn udp(host: u8, ports: (u16, u16), back: bool, rest: &[u8]) -> Vec<u8> {

@@ -8,6 +8,7 @@ use linerate_port::peer::event::{self, Gathered};
 use super::{
     Exchange, free,
     inline::{Inline, Terms},
+    link::Link,
     place::{Grant, Granted, Place, Seat},
 };
 use crate::{
@@ -16,12 +17,46 @@ use crate::{
     wire::{Access, Reason, is_name},
 };
 
+/// What is to become of a packet for a place.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Target {
+    /// The bit of the member that it is lent to.
+    pub(super) to: u64,
+    /// The bit of the place that gets a copy.
+    pub(super) copies: u64,
+    /// The bit of the place at which nobody is.
+    pub(super) missing: u64,
+}
+
+impl Target {
+    fn of(at: usize, seat: Option<&Seat>) -> Target {
+        match seat {
+            None => Target::default(),
+            Some(Seat::Taken(Link::Sharing(id))) => Target { to: id.bit(), ..Target::default() },
+            Some(Seat::Taken(Link::Isolated(_))) => Target { copies: 1 << at, ..Target::default() },
+            Some(Seat::Empty | Seat::Leaving(_)) => {
+                Target { missing: 1 << at, ..Target::default() }
+            }
+        }
+    }
+
+    pub(super) fn with(self, other: Target) -> Target {
+        Target {
+            to: self.to | other.to,
+            copies: self.copies | other.copies,
+            missing: self.missing | other.missing,
+        }
+    }
+}
+
 /// Several places among which packets are shared out.
 #[derive(Debug)]
 pub(super) struct Balancer {
     name: String,
     users: usize,
     pub(super) places: Vec<usize>,
+    /// What goes to each of these places, as of when somebody last came or went.
+    pub(super) targets: Vec<Target>,
     pub(super) balance: Balance,
     /// The weights its element was configured with: others may have been chosen since.
     configured: Vec<u32>,
@@ -31,8 +66,9 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// The place that a packet with that hash is for, attached or not.
-    pub(super) fn choose(&mut self, hash: Option<u64>) -> usize {
+    /// What becomes of a packet with that hash.
+    #[inline]
+    pub(super) fn choose(&mut self, hash: Option<u64>) -> Target {
         let bucket = match hash {
             Some(hash) if self.by_hash => self.balance.bucket(hash),
             _ => {
@@ -40,7 +76,7 @@ impl Balancer {
                 self.turn as usize
             }
         };
-        self.places[self.balance.owner(bucket).unwrap_or_else(|| self.balance.home(bucket))]
+        self.targets[self.balance.owner(bucket).unwrap_or_else(|| self.balance.home(bucket))]
     }
 }
 
@@ -186,6 +222,7 @@ impl Exchange {
             name: name.into(),
             users: 1,
             places: places.to_vec(),
+            targets: Vec::new(),
             balance: Balance::new(weights),
             configured: weights.to_vec(),
             by_hash,
@@ -215,9 +252,11 @@ impl Exchange {
 
     fn settle_balancer(&mut self, at: usize) {
         let Some(balancer) = &mut self.balancers[at] else { return };
+        balancer.targets.clear();
         for (number, &place) in balancer.places.iter().enumerate() {
             let seat = self.places[place].as_ref().map(|place| &place.seat);
             balancer.balance.set_present(number, matches!(seat, Some(Seat::Taken(_))));
+            balancer.targets.push(Target::of(place, seat));
         }
         self.show_balancer(at);
     }

@@ -56,6 +56,22 @@ impl Link {
         }
     }
 
+    /// It is going to be lent so many packets.
+    pub(super) fn expect(&self, server: &Server, count: usize) {
+        if let Link::Sharing(id) = self {
+            server.expect(*id, count);
+        }
+    }
+
+    /// The same as far as it is known without asking: looking at what another processor writes takes longer
+    /// than all else that is counted.
+    pub(super) fn seen_waiting(&mut self, server: &mut Server) -> usize {
+        match self {
+            Link::Sharing(id) => server.seen_waiting(*id),
+            Link::Isolated(isolated) => isolated.seen_waiting(),
+        }
+    }
+
     /// Packets it can be lent now, at most `wanted`.
     pub(super) fn room(&mut self, server: &mut Server, wanted: usize) -> usize {
         match self {

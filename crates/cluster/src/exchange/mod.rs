@@ -17,9 +17,9 @@ use linerate_port::peer::event;
 
 pub(crate) use self::clients::Admitted;
 use self::{
-    declare::Balancer,
+    declare::{Balancer, Target},
     link::Link,
-    place::{Place, Seat},
+    place::Place,
 };
 pub use self::{
     inline::{Refused, Settled, Terms},
@@ -32,6 +32,10 @@ use crate::figures::FigureBoard;
 const CACHE: usize = 64;
 /// Packets nobody receives that are given back in one go.
 const UNHEARD: usize = 64;
+/// Buffers that a consumer may hold before it is looked whether it has returned some, if that is not more
+/// than half of what it may hold at all. A look is at what another processor writes: it takes some hundred
+/// cycles. The broker's thread looks now and then besides.
+const OUT: usize = 160;
 
 /// The server's side of all consumers of an arena.
 #[derive(Debug)]
@@ -130,11 +134,12 @@ impl Exchange {
         frame: &mut Frame,
         absent: &mut Frame,
     ) -> usize {
-        self.take_back(balancers, pool);
-        self.choose(balancers, hashes, wanted, frame.len());
-        self.part_with_absent(pool, frame, absent);
-        let copies = self.copies.iter().any(|copies| *copies != 0);
-        let mut too_long = 0;
+        self.take_back(balancers, pool, frame.len());
+        let chosen = self.choose(balancers, hashes, wanted, frame.len());
+        if chosen.missing != 0 {
+            self.part_with_absent(pool, frame, absent);
+        }
+        let (copies, mut too_long) = (chosen.copies != 0, 0);
         if copies {
             if all {
                 self.hold_back(frame.len());
@@ -142,7 +147,9 @@ impl Exchange {
             too_long = self.copy_out(all, pool, frame);
         }
         self.server.lend_each(&mut self.to, all, pool, frame);
-        self.count_missing(all);
+        if chosen.missing != 0 {
+            self.count_missing(all);
+        }
         if copies {
             // Of what is left, in its order, some have gone out as copies.
             let left = self.to.iter().zip(&self.copies).filter(|(to, _)| **to == 0);
@@ -153,27 +160,46 @@ impl Exchange {
         too_long
     }
 
-    /// Chooses for each of so many packets who is to get it.
-    fn choose(&mut self, balancers: &[usize], hashes: &[u64], wanted: &[u64], count: usize) {
-        for list in [&mut self.to, &mut self.copies, &mut self.missing] {
+    /// Chooses for each of so many packets who is to get it. Returns what there is among them.
+    fn choose(
+        &mut self,
+        balancers: &[usize],
+        hashes: &[u64],
+        wanted: &[u64],
+        count: usize,
+    ) -> Target {
+        let Exchange { to, copies, missing, balancers: all, .. } = self;
+        for list in [&mut *to, &mut *copies, &mut *missing] {
             list.clear();
             list.resize(count, 0);
         }
+        let mut any = Target::default();
         for (place, &at) in balancers.iter().enumerate() {
-            let Some(balancer) = &mut self.balancers[at] else { continue };
-            for (number, (to, copies)) in self.to.iter_mut().zip(&mut self.copies).enumerate() {
-                if wanted.get(number).is_some_and(|wanted| wanted >> place & 1 == 0) {
-                    continue;
+            let Some(balancer) = &mut all[at] else { continue };
+            let there = balancer.targets.iter().fold(Target::default(), |any, of| any.with(*of));
+            // All are there and share memory: the usual case.
+            let only_lent = there.copies | there.missing == 0;
+            if let ([target], true, true) = (&balancer.targets[..], only_lent, wanted.is_empty()) {
+                to.iter_mut().for_each(|to| *to |= target.to);
+            } else if only_lent && wanted.is_empty() && hashes.len() >= count {
+                for (to, &hash) in to.iter_mut().zip(hashes) {
+                    *to |= balancer.choose(Some(hash)).to;
                 }
-                let at = balancer.choose(hashes.get(number).copied());
-                let Some(place) = &self.places[at] else { continue };
-                match &place.seat {
-                    Seat::Taken(Link::Sharing(id)) => *to |= id.bit(),
-                    Seat::Taken(Link::Isolated(_)) => *copies |= 1 << at,
-                    Seat::Empty | Seat::Leaving(_) => self.missing[number] |= 1 << at,
+            } else {
+                let lists = to.iter_mut().zip(&mut *copies).zip(&mut *missing);
+                for (number, ((to, copies), missing)) in lists.enumerate() {
+                    if wanted.get(number).is_some_and(|wanted| wanted >> place & 1 == 0) {
+                        continue;
+                    }
+                    let target = balancer.choose(hashes.get(number).copied());
+                    *to |= target.to;
+                    *copies |= target.copies;
+                    *missing |= target.missing;
                 }
             }
+            any = any.with(there);
         }
+        any
     }
 
     /// Moves packets that nobody is there for out of the frame.
@@ -273,13 +299,21 @@ impl Exchange {
         too_long
     }
 
-    /// Takes back what has been returned by consumers that no element receives from.
-    fn take_back(&mut self, balancers: &[usize], pool: &mut PoolCache) {
+    /// Takes back what has been returned by consumers that no element receives from, where `count` packets
+    /// more would make it [many](OUT).
+    fn take_back(&mut self, balancers: &[usize], pool: &mut PoolCache, count: usize) {
         for &at in balancers {
             let places = self.balancers[at].as_ref().map_or(0, |balancer| balancer.places.len());
             for number in 0..places {
                 let Some(balancer) = &self.balancers[at] else { continue };
-                self.take_unheard(balancer.places[number], Some(pool));
+                let at = balancer.places[number];
+                let Some(place) = &mut self.places[at] else { continue };
+                let cells = place.cells;
+                let Some(link) = place.seat.link() else { continue };
+                link.expect(&self.server, count / places);
+                if link.held(&self.server) + count > OUT.min(cells / 2) {
+                    self.take_unheard(at, Some(pool));
+                }
             }
         }
     }
@@ -309,18 +343,23 @@ impl Exchange {
             let places = self.balancers[at].as_ref().map_or(0, |balancer| balancer.places.len());
             for number in 0..places {
                 let Some(balancer) = &self.balancers[at] else { continue };
-                self.publish(balancer.places[number]);
+                self.publish_as(balancer.places[number], Link::seen_waiting);
             }
         }
     }
 
     /// Brings the figures of a place up to date.
     fn publish(&mut self, at: usize) {
+        self.publish_as(at, Link::waiting);
+    }
+
+    /// The same, with packets that wait counted like that.
+    fn publish_as(&mut self, at: usize, waiting: impl Fn(&mut Link, &mut Server) -> usize) {
         let Some(place) = &mut self.places[at] else { return };
         let server = &mut self.server;
         let stays = place.seat.taken().is_some();
         if let Some(link) = place.seat.link() {
-            let (held, waiting) = (link.held(server) as u64, link.waiting(server) as u64);
+            let (held, waiting) = (link.held(server) as u64, waiting(link, server) as u64);
             if stays && link.is_broken(server) {
                 event::set(&self.alarm);
             }

@@ -135,6 +135,19 @@ impl Arena {
         index
     }
 
+    /// A slot as by [`Arena::adopt`], and an [anchor](Arena::anchor) of its buffer.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn adopt_anchored(&self, index: u32, offset: u16, length: u16) -> Slot {
+        let buffer = self.inner.tag | index;
+        self.track_taken(&[buffer]);
+        self.share_count(buffer).store(2, std::sync::atomic::Ordering::Relaxed);
+        Slot::compose(buffer | SHARED, offset, length)
+    }
+
     /// Adds a holder who has no slot to a buffer: as long as he does not go it stays read-only and
     /// taken.
     pub(crate) fn anchor(&self, slot: &mut Slot) {
@@ -153,6 +166,14 @@ impl Arena {
         }
         self.track_given(&[buffer]);
         true
+    }
+
+    /// Whether a slot in the caller's hands and an [anchor](Arena::anchor) are all there is of a buffer, so
+    /// that both can go at once without being counted down: nobody else has what he could count by.
+    #[inline(always)]
+    pub(crate) fn is_last_at_anchor(&self, buffer: u32) -> bool {
+        // Acquire: what the other holders did with the bytes is done.
+        self.share_count(buffer).load(std::sync::atomic::Ordering::Acquire) == 2
     }
 
     /// One share of a buffer that has others goes with the slot.

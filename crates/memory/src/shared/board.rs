@@ -38,6 +38,23 @@ impl Board {
         self.file.try_clone()
     }
 
+    /// Writes words from a place on.
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many.
+    #[inline]
+    pub fn set_from(&self, at: usize, values: &[u64]) {
+        assert!(
+            at <= self.words && values.len() <= self.words - at,
+            "words {at} of {}",
+            self.words
+        );
+        for (word, value) in self.region.words(at, values.len()).iter().zip(values) {
+            word.store(*value, Ordering::Relaxed);
+        }
+    }
+
     /// Writes a word.
     ///
     /// # Panics

@@ -82,8 +82,8 @@ pub(super) struct Region(pub(super) Arc<ForeignRegion>);
 
 impl Place for Region {
     #[inline]
-    fn word(&self, at: usize) -> &AtomicU64 {
-        &self.0.words(at * 8, 1).expect("inside: lengths were checked at the start")[0]
+    fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
+        self.0.words(at * 8, count).expect("inside: lengths were checked at the start")
     }
 }
 

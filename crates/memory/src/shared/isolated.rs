@@ -224,6 +224,11 @@ impl Isolated {
         self.to_member.room(cells).map_or(0, |room| cells - room)
     }
 
+    /// The same as far as it is known: when there was last no room.
+    pub fn seen_waiting(&self) -> usize {
+        self.to_member.waiting()
+    }
+
     /// What has gone to it and come from it.
     pub fn tally(&self) -> Tally {
         self.tally

@@ -6,7 +6,7 @@
 //! member's death could leave a word half changed, and one look at each says what it had.
 
 use super::ring::Place;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Most members at a time: bits of a word. Bit 0 is never set.
 pub const MEMBERS_MAX: usize = 63;
@@ -23,6 +23,13 @@ impl<P: Place> Ledger<P> {
     /// The ledger of `count` buffers.
     pub fn new(place: P, base: usize, count: u32) -> Ledger<P> {
         Ledger { place, base, count }
+    }
+
+    /// The words of all buffers, in their order, for who looks at many: bits of holders, which the server
+    /// alone writes, relaxed as in [`Ledger::set`].
+    #[inline]
+    pub fn words(&self) -> &[AtomicU64] {
+        self.place.words(self.base, self.count as usize)
     }
 
     /// The bits of members that hold a buffer.

@@ -30,6 +30,6 @@ pub use self::{
 };
 pub use self::{
     ledger::{Ledger, MEMBERS_MAX},
-    ring::{Broken, CELLS_MAX, Place, Receiver, Sender},
+    ring::{Broken, CELLS_MAX, Cells, Place, Receiver, Sender},
     word::Word,
 };

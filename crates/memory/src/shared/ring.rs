@@ -5,7 +5,10 @@
 //! is. All else is [`Broken`], for good. So a liar can make itself a broken ring and wrong words,
 //! which the receiver checks, and nothing else.
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::{
+    prefetch::prefetch_for_writing,
+    sync::{AtomicU64, Ordering, fence},
+};
 
 /// Words, eight bytes each, from which the parts of a ring are counted: positions and the flag of
 /// the sleeper are on lines of their own.
@@ -13,13 +16,58 @@ const TAIL: usize = 0;
 const HEAD: usize = 8;
 const SLEEPS: usize = 16;
 const CELLS: usize = 24;
+/// Words of a cache line.
+const LINE: usize = 8;
+/// Words whose lines are prefetched: more lines are more than a processor fetches at once.
+const PREFETCHED: usize = 128;
 /// Most cells of a ring.
 pub const CELLS_MAX: u32 = 1 << 16;
 
 /// Where a ring is: words that another process may write at any time.
 pub trait Place {
-    /// One of the words.
-    fn word(&self, at: usize) -> &AtomicU64;
+    /// So many of the words.
+    fn words(&self, at: usize, count: usize) -> &[AtomicU64];
+
+    /// One of them.
+    #[inline]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        &self.words(at, 1)[0]
+    }
+}
+
+/// The cells of a ring, from a position on: where they are is looked up once for many words.
+#[derive(Debug)]
+pub struct Cells<'a> {
+    cells: &'a [AtomicU64],
+    at: u64,
+}
+
+impl<'a> Cells<'a> {
+    #[inline]
+    fn of(place: &'a impl Place, base: usize, cells: u64, at: u64) -> Cells<'a> {
+        let cells = place.words(base + CELLS, cells as usize);
+        assert!(cells.len().is_power_of_two(), "ring of {} cells", cells.len());
+        Cells { cells, at }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> &'a AtomicU64 {
+        let cell = &self.cells[self.at as usize & (self.cells.len() - 1)];
+        self.at += 1;
+        cell
+    }
+
+    /// Writes the next word, for which there is room.
+    #[inline(always)]
+    pub fn put(&mut self, word: u64) {
+        self.next().store(word, Ordering::Relaxed);
+    }
+
+    /// Reads the next word, which is there. It may be read again.
+    #[inline(always)]
+    pub fn take(&mut self) -> u64 {
+        self.next().load(Ordering::Relaxed)
+    }
 }
 
 /// Words that a ring of so many cells takes: whole cache lines.
@@ -88,6 +136,42 @@ impl<P: Place> Sender<P> {
         self.tail += 1;
     }
 
+    /// The cells of the words to come: what is written there is put by [`Sender::advance`].
+    #[inline]
+    pub fn cells(&self) -> Cells<'_> {
+        Cells::of(&self.place, self.base, self.cells, self.tail)
+    }
+
+    /// Prefetches the cells of so many words, and the position, for writing.
+    #[inline]
+    pub fn prefetch(&self, count: usize) {
+        let (cells, mask) =
+            (self.place.words(self.base + CELLS, self.cells as usize), self.cells - 1);
+        for at in (0..count.min(PREFETCHED)).step_by(LINE) {
+            prefetch_for_writing(&cells[((self.tail + at as u64) & mask) as usize]);
+        }
+        prefetch_for_writing(self.place.word(self.base + TAIL));
+    }
+
+    /// Counts words in that were written to [`Sender::cells`], and for which there was room.
+    #[inline]
+    pub fn advance(&mut self, count: usize) {
+        debug_assert!(self.tail - self.head + count as u64 <= self.cells);
+        self.tail += count as u64;
+    }
+
+    /// Words that the other side had not taken when it was last [asked](Sender::room).
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        (self.tail - self.head) as usize
+    }
+
+    /// Words that were put and that the other side does not know of.
+    #[inline]
+    pub fn untold(&self) -> usize {
+        (self.tail - self.told) as usize
+    }
+
     /// Tells the other side of what was put. `true` when it sleeps and has to be woken: once for each
     /// time it went to sleep.
     #[inline]
@@ -135,6 +219,26 @@ impl<P: Place> Receiver<P> {
         let word = self.place.word(self.base + cell).load(Ordering::Relaxed);
         self.head += 1;
         Some(word)
+    }
+
+    /// The cells of the words to come, of which there are as many as [`Receiver::left`] says: they are
+    /// taken by [`Receiver::advance`].
+    #[inline]
+    pub fn cells(&self) -> Cells<'_> {
+        Cells::of(&self.place, self.base, self.cells, self.head)
+    }
+
+    /// Words that [`Receiver::ready`] counted and that were not taken.
+    #[inline]
+    pub fn left(&self) -> usize {
+        (self.tail - self.head) as usize
+    }
+
+    /// Takes words that were read from [`Receiver::cells`].
+    #[inline]
+    pub fn advance(&mut self, count: usize) {
+        debug_assert!(count <= self.left());
+        self.head += count as u64;
     }
 
     /// Lets the other side have the cells of what was taken.

@@ -9,9 +9,12 @@ use super::{
     files::{self, Access, AttachError, Channel, Files, LEDGER, Region, TO_MEMBER},
     ledger::{Ledger, MEMBERS_MAX},
     ring::{Broken, CELLS_MAX, Receiver, Sender},
-    word::Word,
+    word::{KEPT, Word},
 };
-use crate::{MemoryError, arena::Arena, frame::Frame, pool::PoolCache, slot::Slot};
+use crate::{MemoryError, arena::Arena, frame::Frame, pool::PoolCache, slot::Slot, sync::Ordering};
+
+/// Buffers that are given to the pool in one go.
+const RUN: usize = 64;
 
 /// A member, by the bit that it has in the ledger. Another may have it when this one was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -157,7 +160,7 @@ pub struct Server {
     directory: OwnedFd,
     /// By bit; there is none for bit 0.
     members: Vec<Option<Peer>>,
-    /// Of a buffer that is lent: whether its slot was shared in this process.
+    /// Of a buffer that is lent: whether its slot was shared in this process. Of others: not.
     shared: Vec<bool>,
 }
 
@@ -297,6 +300,12 @@ impl Server {
         peer.to_member.room(cells).map_or(0, |room| cells - room)
     }
 
+    /// The same as far as it is known without a look at what the member writes: the server looks when it
+    /// finds no room.
+    pub fn seen_waiting(&self, id: MemberId) -> usize {
+        self.members[id.0].as_ref().expect("a member that was not removed").to_member.waiting()
+    }
+
     /// Lends the packets at the front of `frame` to members, all the same ones: to one, who may write
     /// unless it attached for reading, or to several, nobody of whom may. Ends at the first packet for
     /// which none of them has room, or which all of them hold already.
@@ -378,11 +387,16 @@ impl Server {
         let broken = bits(anybody)
             .filter(|&bit| self.peer(MemberId(bit)).broken)
             .fold(0, |broken, bit| broken | 1 << bit);
-        let (mut wanted, mut stopped) = (to.iter_mut(), false);
+        let first = self.lend_front(&to[..frame.len()], &mut room, frame);
+        let (mut wanted, mut stopped) = (to[first..].iter_mut(), false);
         frame.sift(
             |slot| {
                 let Some(got) = wanted.next() else { return true };
                 let to = std::mem::take(got) & !broken;
+                if !stopped && self.lend_simply(slot, to, &mut room) {
+                    *got = to;
+                    return false;
+                }
                 stopped |= all && bits(to).any(|bit| room[bit] == 0);
                 if stopped {
                     return true;
@@ -398,6 +412,76 @@ impl Server {
             |_| (),
         );
         self.publish(anybody);
+    }
+
+    /// Lends packets from the front of a frame as long as each goes to the same single member, which has
+    /// room, and is nobody else's: nearly all are. Returns how many.
+    fn lend_front(
+        &mut self,
+        to: &[u64],
+        room: &mut [u32; MEMBERS_MAX + 1],
+        frame: &mut Frame,
+    ) -> usize {
+        let Some((&bits, rest)) = to.split_first() else { return 0 };
+        if bits.count_ones() != 1 {
+            return 0;
+        }
+        let bit = bits.trailing_zeros() as usize;
+        let same = 1 + rest.iter().take_while(|other| **other == bits).count();
+        let Server { arena, ledger, members, .. } = self;
+        let Some(peer) = members[bit].as_mut() else { return 0 };
+        let flags = if peer.access == Access::Write { 0 } else { KEPT };
+        let (tag, holders) = (u64::from(arena.tag()), ledger.words());
+        let most = same.min(room[bit] as usize);
+        let (mut cells, mut lent, mut bytes) = (peer.to_member.cells(), 0, 0);
+        for slot in &frame.slots()[..most] {
+            // Without the arena's tag it is the word to be. The number of one that is shared, or another
+            // arena's, is too high then.
+            let word = slot.word() ^ tag;
+            let Some(holder) = holders.get(word as u32 as usize) else { break };
+            if holder.load(Ordering::Relaxed) != 0 {
+                break;
+            }
+            // First, so that whoever finds the word is a holder: it is told of behind all of them.
+            holder.store(bits, Ordering::Relaxed);
+            cells.put(word | flags);
+            bytes += word >> 48;
+            lent += 1;
+        }
+        peer.to_member.advance(lent);
+        peer.held += lent as u32;
+        peer.tally.packets += lent as u64;
+        peer.tally.bytes += bytes;
+        room[bit] -= lent as u32;
+        // SAFETY: those slots are the ledger's now, and there were as many.
+        unsafe { frame.forget_front(lent) };
+        lent
+    }
+
+    /// Lends a packet that goes to a single member, which has room, and is nobody else's: `false` where it is
+    /// another one.
+    #[inline(always)]
+    fn lend_simply(&mut self, slot: &Slot, to: u64, room: &mut [u32; MEMBERS_MAX + 1]) -> bool {
+        let Server { arena, ledger, members, .. } = self;
+        let bit = to.trailing_zeros() as usize;
+        if !to.is_power_of_two() || room[bit] == 0 {
+            return false;
+        }
+        // As in `lend_front`.
+        let word = slot.word() ^ u64::from(arena.tag());
+        let Some(peer) = members[bit].as_mut() else { return false };
+        let Some(holder) = ledger.words().get(word as u32 as usize) else { return false };
+        if holder.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        holder.store(to, Ordering::Relaxed);
+        let flags = if peer.access == Access::Write { 0 } else { KEPT };
+        peer.to_member.put(word | flags);
+        peer.held += 1;
+        peer.tally.packets += 1;
+        peer.tally.bytes += word >> 48;
+        room[bit] -= 1;
+        true
     }
 
     /// Copies a packet that one of these members holds already, as far as `pool` has a buffer for it.
@@ -421,6 +505,15 @@ impl Server {
     /// Packets that a member can be lent now, at most `wanted`.
     pub fn room_of(&mut self, id: MemberId, wanted: usize) -> usize {
         (self.peer(id).room(wanted) as usize).min(wanted)
+    }
+
+    /// Says that a member is going to be lent so many packets: the processor fetches what is written for it
+    /// then, which the member's has, while something else is done.
+    #[inline]
+    pub fn expect(&self, id: MemberId, count: usize) {
+        if let Some(peer) = &self.members[id.0] {
+            peer.to_member.prefetch(count);
+        }
     }
 
     /// What each of these members can be lent of so many packets.
@@ -502,6 +595,10 @@ impl Server {
         let before = frame.len();
         self.begin_receiving(id)?;
         while frame.room() > 0 {
+            self.take_back_front(id, pool, frame);
+            if frame.room() == 0 {
+                break;
+            }
             let Some(word) = self.peer(id).to_server.take() else { break };
             if let Some(slot) = self.take_back(id, word, pool).and_then(|back| back.packet) {
                 let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
@@ -545,6 +642,52 @@ impl Server {
         if peer.broken { Err(Broken) } else { Ok(()) }
     }
 
+    /// Takes what a member sent and returned as long as it held that alone, and as there is room in the
+    /// frame: nearly all words are such. What is left is looked at one by one.
+    fn take_back_front(&mut self, id: MemberId, pool: &mut PoolCache, frame: &mut Frame) {
+        let Server { arena, ledger, members, shared, .. } = self;
+        let peer = members[id.0].as_mut().expect("a member that was not removed");
+        let (tag, stride) = (arena.tag(), arena.buffer_size() as u32);
+        let holders = ledger.words();
+        // As long as the ledger, so that one look says whether there is such a buffer.
+        let shared = &shared[..holders.len()];
+        loop {
+            let limit = RUN.min(peer.to_server.left());
+            let (mut cells, mut taken) = (peer.to_server.cells(), 0);
+            let (mut numbers, mut empty) = ([0; RUN], 0);
+            while taken < limit {
+                let word = cells.take();
+                let Some((index, is_empty)) = Word::plain(word, 0, stride) else { break };
+                let Some(holder) = holders.get(index) else { break };
+                if holder.load(Ordering::Relaxed) != id.bit() || shared[index] {
+                    break;
+                }
+                let buffer = tag | index as u32;
+                if is_empty {
+                    numbers[empty] = buffer;
+                    empty += 1;
+                } else {
+                    let slot = Slot::compose(buffer, (word >> 32) as u16, (word >> 48) as u16);
+                    // The slot that has no room is none: the ledger says whose the buffer is.
+                    if frame.push(slot).is_err() {
+                        break;
+                    }
+                }
+                // At once: a second word of the same buffer is a lie.
+                holder.store(0, Ordering::Relaxed);
+                taken += 1;
+            }
+            peer.to_server.advance(taken);
+            peer.held -= taken as u32;
+            // SAFETY: the ledger said of each that the member held it, alone, so that its slot was lent
+            // out, and unshared; and says now that nobody holds it.
+            unsafe { pool.give_numbers(&numbers[..empty]) };
+            if taken < RUN {
+                break;
+            }
+        }
+    }
+
     /// What a word of a member's says, if it is true. A buffer that nobody holds any more, and in which
     /// there is no packet, goes to `pool`.
     fn take_back(&mut self, id: MemberId, word: u64, pool: &mut PoolCache) -> Option<Returned> {
@@ -564,6 +707,7 @@ impl Server {
         // SAFETY: `unpack` has checked the place, and the ledger that the slot is lent out.
         let mut lent = unsafe {
             let shared = self.shared[index as usize];
+            self.shared[index as usize] &= left != 0;
             self.arena.restore(index, shared, (word.offset, word.length))
         };
         let packet = match (left, empty) {
@@ -600,10 +744,11 @@ impl Server {
             }
         }
         let rest = std::mem::take(&mut self.peer(id).held);
-        let (arena, shared) = (&self.arena, &self.shared);
+        let (arena, shared) = (&self.arena, &mut self.shared);
         self.ledger.sweep(id.0, rest, |index| {
+            let shared = std::mem::take(&mut shared[index as usize]);
             // SAFETY: the buffer was lent out, and nobody has it now; an empty packet is inside.
-            pool.give_one(unsafe { arena.restore(index, shared[index as usize], (0, 0)) });
+            pool.give_one(unsafe { arena.restore(index, shared, (0, 0)) });
         });
         self.members[id.0] = None;
         held

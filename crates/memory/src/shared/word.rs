@@ -2,11 +2,16 @@
 
 /// In a ring to a member: others hold the buffer too, nobody writes. In a ring to the server: the
 /// member keeps on holding it, and nobody writes.
-const KEPT: u64 = 1 << 31;
+pub(super) const KEPT: u64 = 1 << 31;
 /// Only the buffer changes hands, there is no packet in it.
 const EMPTY: u64 = 1 << 30;
 /// In a ring to the server: what it says of the packet holds for the packet's flow.
 const FLOW: u64 = 1 << 29;
+/// All of these.
+#[cfg_attr(any(loom, miri), allow(dead_code, reason = "of those who look at many words"))]
+const FLAGS: u64 = KEPT | EMPTY | FLOW;
+/// The bits in front of them, which say what buffer it is.
+const INDEX: u64 = FLOW - 1;
 
 /// One packet or buffer, named the same in every process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,13 +43,24 @@ impl Word {
             | u64::from(self.length) << 48
     }
 
+    /// The buffer of a word that has none of the other flags than [empty](Word::empty) and `with`, which
+    /// it has, and whose packet is inside of the stride; and whether it is empty. For who looks at many
+    /// words, nearly all of them such, and finds out whether there is the buffer.
+    #[cfg_attr(any(loom, miri), allow(dead_code, reason = "as above"))]
+    #[inline(always)]
+    pub(super) fn plain(word: u64, with: u64, stride: u32) -> Option<(usize, bool)> {
+        let inside = (word >> 32 & 0xffff) + (word >> 48) <= u64::from(stride);
+        let is_plain = word & (FLAGS & !EMPTY) == with && inside;
+        is_plain.then_some(((word & INDEX) as usize, word & EMPTY != 0))
+    }
+
     /// What somebody wrote on a ring, `None` when there is no such buffer, the packet is not inside
     /// of it, or the flags contradict each other.
     #[inline]
     pub fn unpack(word: u64, count: u32, stride: u32) -> Option<Word> {
         let (kept, empty) = (word & KEPT != 0, word & EMPTY != 0);
         let flow = word & FLOW != 0;
-        let index = word as u32 & ((1 << 29) - 1);
+        let index = (word & INDEX) as u32;
         let (offset, length) = ((word >> 32) as u16, (word >> 48) as u16);
         let inside = u32::from(offset) + u32::from(length) <= stride;
         (index < count && inside && !(kept && empty)).then_some(Word {
@@ -73,6 +89,9 @@ mod tests {
                 prop_assert!(read.index < count);
                 prop_assert!(u32::from(read.offset) + u32::from(read.length) <= stride);
                 prop_assert_eq!(read.pack(), word);
+                let plain = Some((read.index as usize, read.empty));
+                prop_assert_eq!(Word::plain(word, word & (KEPT | FLOW), stride), plain);
+                prop_assert_eq!(Word::plain(word, !word & (KEPT | FLOW), stride), None);
             }
         }
     }

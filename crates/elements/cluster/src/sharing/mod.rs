@@ -53,8 +53,9 @@ pub(super) struct Sharing {
     /// The same by number.
     ids: Vec<usize>,
     hashes: Vec<u64>,
-    /// Packets that wait.
+    /// Packets that wait, and what is in their place while they are given away.
     held: Frame,
+    stand_in: Option<Frame>,
     /// Those nobody is attached for.
     absent: Frame,
     packets: u64,
@@ -68,9 +69,9 @@ impl Sharing {
         }
         let Some(broker) = &self.broker else { return };
         if let Some(affinity) = &self.affinity {
-            let arena = cx.pool.arena();
-            self.hashes.clear();
-            self.hashes.extend(arena.packets(frame).map(|packet| affinity.hash(packet).0));
+            let hashes = &mut self.hashes;
+            hashes.clear();
+            cx.pool.arena().for_each(frame, |packet| hashes.push(affinity.hash(packet).0));
         }
         let before = frame.len();
         let (pool, absent) = (&mut cx.pool, &mut self.absent);
@@ -120,9 +121,11 @@ impl Sharing {
 
     /// Gives away what waits.
     fn retry(&mut self, cx: &mut Context) {
-        let mut held = std::mem::replace(&mut self.held, Frame::new(1));
+        // Not a frame made for each look.
+        let Some(stand_in) = self.stand_in.take() else { return };
+        let mut held = std::mem::replace(&mut self.held, stand_in);
         self.share_out(cx, &mut held);
-        self.held = held;
+        self.stand_in = Some(std::mem::replace(&mut self.held, held));
         if self.held.is_empty() {
             cx.set_full(false);
         }

@@ -73,6 +73,7 @@ impl Sharing {
             ids: Vec::new(),
             hashes: Vec::new(),
             held: Frame::new(limit),
+            stand_in: Some(Frame::new(1)),
             absent: Frame::new(limit),
             packets: 0,
         }
