@@ -28,6 +28,12 @@ pub(super) const CAPACITY: Arg =
     Arg::keyword("CAPACITY", "hosts", "65536", "most hosts remembered; at most 4194304");
 pub(super) const PORT_CAPACITY: Arg =
     Arg::keyword("PORT_CAPACITY", "hosts", "0: no limit", "most hosts remembered at one port");
+pub(super) const NAMES: Arg = Arg::keyword(
+    "NAMES",
+    "names",
+    "none: numbers",
+    "what the ports are called, in their order; by these they are known again",
+);
 
 /// Handlers of all switches.
 pub(super) const HANDLERS: [Handler; 6] = [
@@ -53,13 +59,16 @@ pub(super) const CLASS: Class = Class {
         hosts there was no room for go everywhere, others are not affected. Addresses of groups are \
         never learnt. With several workers each has a table, and hears from the others what they \
         learn.\n\n\
+        When the configuration is replaced, hosts are remembered at the port of the same number, or \
+        of the same name where ports have `NAMES` before and after: then ports can be put in and \
+        taken out, and hosts of those that are gone are forgotten.\n\n\
         When the link of a port goes down, the hosts there are forgotten at once. Its link is that of \
         the `FromPort`, `FromDevice`, `ToPort` or `ToDevice` that is alone at the other end of the way \
         to its input or from its output.",
     ports: "2-/=",
     processing: "h/h",
     flow: "#/[^#]",
-    args: &[TIMEOUT, CAPACITY, PORT_CAPACITY],
+    args: &[TIMEOUT, CAPACITY, PORT_CAPACITY, NAMES],
     handlers: &HANDLERS,
     drops: &["destination is where it came from", "no Ethernet header", "no buffer"],
     cost: "Source and destination of \
@@ -181,15 +190,14 @@ impl Element for EtherSwitch {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<EtherSwitch>() {
-            let ports = self.ports;
-            self.hosts.take_from(&old.hosts, |_, port| u32::from(port) < ports);
+            self.hosts.take_from(&mut old.hosts, |_, _| true);
         }
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         if handler == "table" {
             let hosts = self.hosts.hosts(cx.steady());
-            let line = |(mac, _, port)| format!("{} {port}\n", mac_text(mac));
+            let line = |(mac, _, port)| format!("{} {}\n", mac_text(mac), self.hosts.name_of(port));
             return Ok(hosts.into_iter().map(line).collect());
         }
         read(cx, &mut self.hosts, handler)
@@ -399,6 +407,15 @@ mod tests {
             .map(|name| run.read(&format!("{name}.count")).parse::<f64>().unwrap());
         // Both only go everywhere until the other is known.
         assert!(a > 1.0 && b > 1.0 && other < (a + b) / 2.0, "{a} {b} {other}");
+    }
+
+    #[test]
+    fn names_are_one_for_each_port() {
+        for names in ["a", "a b c", "a a"] {
+            let text = "Idle -> s -> Discard; Idle -> [1] s [1] -> Discard";
+            let errors = Run::errors(&format!("s :: EtherSwitch(NAMES {names}); {text}"));
+            assert!(errors.contains("need 2 different names, one per port"), "{errors}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use linerate_graph::{Make, Seconds};
+use linerate_graph::{Make, Seconds, Text, lang::config::words};
 use linerate_kit::links::Followed;
 use linerate_lookup::{
     exact::{Backing, Entry, Table},
@@ -80,6 +80,11 @@ impl Host {
         self.place().wrapping_sub(1)
     }
 
+    /// The same, seen at another port then.
+    fn at(self, port: u16) -> Host {
+        Host::new(self.seen(), port)
+    }
+
     #[inline(always)]
     fn seen(self) -> u64 {
         self.0.get() >> 16
@@ -133,6 +138,8 @@ pub(super) struct MacTable {
     /// The others, when there are any, and what was read of their news.
     news: Option<(Arc<News>, u64)>,
     fresh: Vec<(u64, Host)>,
+    /// What the ports are called, where they have names.
+    names: Vec<String>,
     /// The links of the ports, and when the hosts at each were forgotten last.
     links: Followed,
     forgotten: Vec<u64>,
@@ -143,7 +150,7 @@ pub(super) struct MacTable {
 }
 
 impl MacTable {
-    /// From the arguments `TIMEOUT`, `CAPACITY` and `PORT_CAPACITY`. `None` when
+    /// From the arguments `TIMEOUT`, `CAPACITY`, `PORT_CAPACITY` and `NAMES`. `None` when
     /// there is no memory for it, which was then said.
     pub(super) fn from_args(make: &mut Make<'_>, ports: usize) -> Option<MacTable> {
         let Seconds::<0>(timeout) = make.or("TIMEOUT", Seconds(TIMEOUT));
@@ -157,6 +164,12 @@ impl MacTable {
         };
         if ports >= usize::from(u16::MAX) {
             make.error("too many ports");
+        }
+        let Text(names) = make.or("NAMES", Text(String::new()));
+        let names: Vec<String> = words(&names).into_iter().map(str::to_owned).collect();
+        let repeated = names.iter().enumerate().any(|(at, name)| names[..at].contains(name));
+        if repeated || !(names.is_empty() || names.len() == ports) {
+            make.error(format!("NAMES: need {ports} different names, one per port"));
         }
         let limit = capacity.min(CAPACITY_LIMIT) as usize;
         let made = Table::new(limit, Backing::OnDemand)
@@ -180,6 +193,7 @@ impl MacTable {
             refused: 0,
             news,
             fresh: Vec::new(),
+            names,
             links: Followed::new(make),
             forgotten: vec![0; ports],
             keys: Vec::with_capacity(2 * make.world.frame_limit),
@@ -433,16 +447,60 @@ impl MacTable {
         }
     }
 
-    /// Learns what another knew of hosts that may be in their VLAN at their
-    /// port.
-    pub(super) fn take_from(&mut self, old: &MacTable, allowed: impl Fn(u16, u16) -> bool) {
+    /// Takes over what another knew of hosts that may be in their VLAN at their
+    /// port. Where both name their ports, a host stays at the one of that name.
+    pub(super) fn take_from(&mut self, old: &mut MacTable, allowed: impl Fn(u16, u16) -> bool) {
         self.now = self.now.max(old.now);
-        for (_, key, host) in old.table.iter() {
-            if self.learns() && allowed((key >> 48) as u16, host.port()) {
-                self.learn(*key, *host, false);
-            }
-        }
         (self.moves, self.refused) = (self.moves + old.moves, self.refused + old.refused);
+        if !self.learns() {
+            return;
+        }
+        let ports = self.hosts.len() as u16;
+        let named = !self.names.is_empty() && !old.names.is_empty();
+        let places: Vec<Option<u16>> = if named {
+            let place = |name| self.names.iter().position(|own| own == name);
+            old.names.iter().map(|name| place(name).map(|at| at as u16)).collect()
+        } else {
+            (0..old.hosts.len() as u16).map(|port| (port < ports).then_some(port)).collect()
+        };
+        let place_of = |key: u64, host: Host| {
+            let port = places.get(usize::from(host.port())).copied().flatten()?;
+            allowed((key >> 48) as u16, port).then_some(port)
+        };
+        let alike = (self.table.limit(), self.timeout, self.port_limit)
+            == (old.table.limit(), old.timeout, old.port_limit);
+        if !(alike && self.table.is_empty()) {
+            for (_, key, host) in old.table.iter() {
+                if let Some(port) = place_of(*key, *host) {
+                    self.learn(*key, host.at(port), false);
+                }
+            }
+            return;
+        }
+        // As it is, so that packets do not wait until each host has been learnt again.
+        std::mem::swap(&mut self.table, &mut old.table);
+        std::mem::swap(&mut self.wheel, &mut old.wheel);
+        let hosts = self.table.iter();
+        let places: Vec<_> =
+            hosts.map(|(entry, key, host)| (entry, *host, place_of(*key, *host))).collect();
+        for (entry, host, place) in places {
+            let Some(port) = place else {
+                self.wheel.cancel(entry.number() as u32);
+                self.table.remove_entry(entry);
+                continue;
+            };
+            if port != host.port()
+                && let Some(value) = self.table.get_mut(entry)
+            {
+                *value = host.at(port);
+            }
+            self.hosts[usize::from(port)] += 1;
+        }
+    }
+
+    /// What a port is called: its name, or its number.
+    pub(super) fn name_of(&self, port: u16) -> String {
+        self.names.get(usize::from(port)).cloned().unwrap_or_else(|| port.to_string())
     }
 
     /// The hosts known at a steady time: address, VLAN and port, by address.

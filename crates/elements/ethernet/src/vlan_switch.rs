@@ -9,7 +9,7 @@ use linerate_packet::{EtherType, vlan::Tci};
 
 use super::{
     ADDRESSES, FAMILY, TAG,
-    ether_switch::{self, CAPACITY, PORT_CAPACITY, TIMEOUT},
+    ether_switch::{self, CAPACITY, NAMES, PORT_CAPACITY, TIMEOUT},
     header,
     mac_table::{FLOOD, MacTable, NOBODY, keys_of},
     vlan_decap::untag,
@@ -39,7 +39,7 @@ pub(super) const CLASS: Class = Class {
         Tags are put on and taken off as the port it leaves by has it; the priority stays while \
         there is one. Packets of VLANs a port does not have are dropped, as are those with a tag at \
         an access port; a tag for VLAN 0, which only says a priority, counts as none. For learning, \
-        ageing and limits see EtherSwitch.",
+        ageing, limits and names see EtherSwitch.",
     ports: "2-/=",
     processing: "h/h",
     flow: "#/[^#]",
@@ -48,6 +48,7 @@ pub(super) const CLASS: Class = Class {
         TIMEOUT,
         CAPACITY,
         PORT_CAPACITY,
+        NAMES,
     ],
     handlers: &[
         Handler::read("table", "the hosts: address, VLAN and port, a line each"),
@@ -307,14 +308,16 @@ impl Element for VlanSwitch {
             let ports = &self.ports;
             let allowed =
                 |vlan, port: u16| ports.get(usize::from(port)).is_some_and(|p| p.has(vlan));
-            self.hosts.take_from(&old.hosts, allowed);
+            self.hosts.take_from(&mut old.hosts, allowed);
         }
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         if handler == "table" {
             let hosts = self.hosts.hosts(cx.steady());
-            let line = |(mac, vlan, port)| format!("{} {vlan} {port}\n", mac_text(mac));
+            let line = |(mac, vlan, port)| {
+                format!("{} {vlan} {}\n", mac_text(mac), self.hosts.name_of(port))
+            };
             return Ok(hosts.into_iter().map(line).collect());
         }
         ether_switch::read(cx, &mut self.hosts, handler)

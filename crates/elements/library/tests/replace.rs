@@ -241,6 +241,65 @@ fn packets_of_an_input_that_goes_are_not_lost() {
     }
 }
 
+/// A switch whose ports come and go between others: hosts are at the port of their name, and those of
+/// one that has gone at none, nor at one that comes in its place. With the same limits the table is
+/// taken as it is, with others learnt again.
+#[test]
+fn hosts_of_a_switch_stay_at_the_port_of_their_name() {
+    let library = numbered_library();
+    let text = |class: &str, ports: &str, more: &str| {
+        let names: Vec<&str> = ports.split(' ').collect();
+        let vlans =
+            if class == "VLANSwitch" { "ACCESS 5, ".repeat(names.len()) } else { "".into() };
+        let mut text = format!("s :: {class}({vlans}NAMES {ports}{more});");
+        for (at, name) in names.iter().enumerate() {
+            let number = &name[1..];
+            text += &format!(
+                "{name} :: InfiniteSource(DATA \\<ffffffffffff 02000000000{number} 0800>, LIMIT 1)
+                    -> [{at}] s [{at}] -> Discard;"
+            );
+        }
+        text
+    };
+    for (class, vlan) in [("EtherSwitch", ""), ("VLANSwitch", "5 ")] {
+        for more in ["", ", CAPACITY 5", ", PORT_CAPACITY 7"] {
+            let ports = linerate_port::Context::new(arena());
+            let plan =
+                |ports: &str, more: &str| load_text(&text(class, ports, more), &library).unwrap();
+            let options = Options::default();
+            let mut router = Router::new(plan("p1 p2 p3", ""), &library, ports, &options).unwrap();
+            let control = router.control();
+            let plans = [plan("p0 p3 p1", more), plan("p3 p2", more)];
+            let changer = thread::spawn(move || {
+                let control = StopAtEnd(control);
+                let table = |hosts: usize| {
+                    loop {
+                        let table = control.0.read("s.table", "").unwrap();
+                        if table.lines().count() >= hosts {
+                            return table;
+                        }
+                    }
+                };
+                let mut tables = vec![table(3)];
+                for (plan, hosts) in plans.into_iter().zip([3, 2]) {
+                    control.0.replace(plan).unwrap();
+                    tables.push(table(hosts));
+                }
+                tables
+            });
+            router.run();
+            let tables = changer.join().unwrap();
+            let line = |number: u32| format!("02-00-00-00-00-0{number} {vlan}p{number}\n");
+            let all = |numbers: &[u32]| numbers.iter().map(|at| line(*at)).collect::<String>();
+            // A source that stays has sent its packet; one that comes sends it.
+            assert_eq!(tables[0], all(&[1, 2, 3]), "{class} {more}");
+            assert_eq!(tables[1], all(&[0, 1, 3]), "{class} {more}");
+            assert_eq!(tables[2], all(&[2, 3]), "{class} {more}");
+            router.close();
+        }
+    }
+}
+
 /// An element asks others for something while they and their places in the
 /// graph change: it is told that, and nothing else is asked instead.
 #[test]
